@@ -1,0 +1,63 @@
+"""Every error that tcemu raises on purpose, named by what happened.
+
+All of them derive from :class:`TcemuError`, so ``except tcemu.TcemuError`` catches whatever a wrong input can cause.
+A message says what was asked, what is wrong with it, what would be accepted there, and where the PTX manual speaks of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TcemuError(Exception):
+    """Root of all errors that a user's input can cause."""
+
+
+class FormatError(TcemuError):
+    """A number format is unknown, or a value or pattern does not fit the format."""
+
+
+class LayoutError(TcemuError):
+    """A layout pattern does not read, or a position, lane or slot lies outside a layout."""
+
+
+class TableError(TcemuError):
+    """A row of one of the three tables contradicts itself or another row; such a table cannot be imported."""
+
+
+class IllegalInstruction(TcemuError):  # noqa: N818 - the name is the hardware's word for it
+    """The text is no instruction that the assembler would accept and the hardware execute."""
+
+
+class TargetError(TcemuError):
+    """The target or PTX version is unknown, or is too old for the instruction."""
+
+
+class OperandError(TcemuError):
+    """An operand has the wrong number of registers or lanes, the wrong dtype or the wrong shape."""
+
+
+class ArithmeticUnknown(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
+    """The instruction is legal there, but no row of the arithmetic table says what the hardware computes."""
+
+
+class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
+    """The environment asks for kernels that are not installed, or for kernels that do not exist."""
+
+
+def listing(words: Iterable[object], last: str = "or") -> str:
+    """``a, b or c``: the way a list of accepted words stands in a message."""
+    texts = [str(word) for word in words]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}" if texts else "nothing"
+
+
+def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
+    """The accepted words that look most like `word`, best first; empty where none looks like it."""
+    return difflib.get_close_matches(word, list(accepted), n=count, cutoff=cutoff)
+
+
+def did_you_mean(word: str, accepted: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` or nothing, ready to be appended to a message."""
+    found = nearest(word, accepted)
+    return f" Did you mean {found[0]!r}?" if found else ""

@@ -1,0 +1,188 @@
+"""The codec on arrays: values to patterns and back, for every format by its fields. No format is named here.
+
+The twin in plain integers, which a learner can step through, is exact.py; tests hold both equal.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import FormatError, OperandError, did_you_mean, listing
+
+if TYPE_CHECKING:
+    from tcemu.formats.format import Format
+
+Array = npt.NDArray[Any]
+
+#: PTX's rounding modifiers: nearest even, toward zero, down, up, nearest with ties away from zero.
+ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
+
+#: Matrices of a format that numpy or ml_dtypes has; ue4m3 is e4m3 with the sign bit clear.
+_NUMPY = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "s32": "int32", "s8": "int8"}
+_NUMPY |= {"u8": "uint8", "b1": "bool"}
+_ML_DTYPES = {
+    "bf16": "bfloat16",
+    "e5m2": "float8_e5m2",
+    "e4m3": "float8_e4m3fn",
+    "ue4m3": "float8_e4m3fn",
+    "e3m2": "float6_e3m2fn",
+    "e2m3": "float6_e2m3fn",
+    "e2m1": "float4_e2m1fn",
+    "ue8m0": "float8_e8m0fnu",
+    "s4": "int4",
+    "u4": "uint4",
+}
+
+
+def storage(bits: int) -> np.dtype[Any]:
+    """The smallest unsigned dtype of at least `bits` bits."""
+    return np.dtype(next(f"uint{size}" for size in (8, 16, 32, 64) if size >= bits))
+
+
+@cache
+def value_dtype(name: str) -> np.dtype[Any]:
+    """The dtype of matrices of the format called `name`; imports ml_dtypes only where it must."""
+    if name in _NUMPY:
+        return np.dtype(_NUMPY[name])
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
+
+
+def as_patterns(form: Format, patterns: npt.ArrayLike) -> Array:
+    """`patterns` as uint64, or FormatError where they are no integers."""
+    try:
+        array = np.asarray(patterns)
+        if array.dtype.kind not in "iub":
+            raise TypeError(f"dtype {array.dtype}")
+        return array.astype(np.uint64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"patterns of {form.name} are unsigned integers of {form.container} bits; got {error}") from None
+
+
+def decode(form: Format, patterns: Array) -> Array:
+    """Exact values of uint64 `patterns`: float64, or int64 for integers and b1."""
+    code = (patterns & np.uint64(form.code_mask)) >> np.uint64(form.padding)
+    if form.kind != "float":
+        signed = code.astype(np.int64)
+        return signed - ((signed >> form.mantissa) << (form.mantissa + 1)) if form.signed else signed
+    if form.container == 64:
+        return code.view(np.float64)
+    magnitude = (code & np.uint64((1 << (form.exponent + form.mantissa)) - 1)).astype(np.int64)
+    exponent, mantissa = magnitude >> form.mantissa, magnitude & ((1 << form.mantissa) - 1)
+    normal = (exponent > 0) | (not form.zero)
+    significand = mantissa + (normal.astype(np.int64) << form.mantissa)
+    power = np.where(normal, exponent - form.bias, form.emin) - form.mantissa
+    values = np.ldexp(significand.astype(np.float64), power)
+    if form.has_nan:
+        values = np.where(magnitude > form.largest_pattern >> form.padding, np.nan, values)
+    if form.infinity_bits is not None:
+        values = np.where(magnitude == form.infinity_bits >> form.padding, np.inf, values)
+    negative = (code >> np.uint64(form.bits - 1)).astype(bool) if form.signed else np.zeros(code.shape, bool)
+    return np.where(negative, -values, values)
+
+
+def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) -> Array:
+    """Patterns of `values`, rounded once; see Format.encode."""
+    if rounding not in ROUNDINGS:
+        raise FormatError(f"no rounding is called {rounding!r}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has {listing(ROUNDINGS)}")
+    try:
+        array = np.asarray(values)
+        numbers = array if form.kind != "float" and array.dtype.kind in "iub" else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"values for {form.name} must be real numbers; got {error}") from None
+    if form.kind != "float":
+        return _encode_integers(form, numbers, satfinite)
+    if form.container == 64:
+        return np.where(np.isnan(numbers), np.uint64(form.nan_bits or 0), numbers.view(np.uint64))
+    return _encode_floats(form, numbers, rounding, satfinite)
+
+
+def _encode_integers(form: Format, numbers: Array, satfinite: bool) -> Array:
+    low, high = (-(1 << form.mantissa) if form.signed else 0), (1 << form.mantissa) - 1
+    if satfinite:
+        numbers = np.clip(np.nan_to_num(np.rint(numbers)), low, high)
+    wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers)))
+    if wrong.any():
+        offender = numbers[wrong].flat[0]
+        raise FormatError(f"{form.name} holds whole numbers from {low} to {high}, not {offender}; satfinite=True clamps")
+    mask = np.int64((1 << form.bits) - 1)
+    return (numbers.astype(np.int64) & mask).astype(form.storage)
+
+
+def _encode_floats(form: Format, numbers: Array, rounding: str, satfinite: bool) -> Array:
+    nan, negative = np.isnan(numbers), np.signbit(numbers) & ~np.isnan(numbers)
+    if (nan.any() and not form.has_nan and not satfinite) or (not form.signed and (negative & (numbers != 0)).any()):
+        what = "a NaN" if nan.any() and not form.has_nan else "a negative number"
+        raise FormatError(f"{form.name} has no pattern for {what}: {form!r}")
+    finite = np.where(np.isfinite(numbers), np.abs(numbers), 0.0)
+    magnitude = _round_magnitude(form, finite, negative, rounding)
+    largest = form.largest_pattern >> form.padding
+    infinite = np.isinf(numbers)
+    over = (magnitude > largest) | infinite
+    # Directed roundings stop at the largest number on the side they do not round to; infinity itself stays.
+    stops = {"rz": np.ones_like(over), "rm": ~negative, "rp": negative}.get(rounding, np.zeros_like(over)) & ~infinite
+    beyond = largest if satfinite or not form.has_nan else (form.infinity_bits or form.nan_bits or 0) >> form.padding
+    magnitude = np.where(over, np.where(stops, largest, beyond), magnitude)
+    not_a_number = form.nan_bits if form.nan_bits is not None else form.largest_pattern
+    magnitude = np.where(nan, not_a_number >> form.padding, magnitude)
+    sign = np.where(negative & form.signed, form.sign_bit >> form.padding, 0)
+    return ((magnitude | sign).astype(np.uint64) << np.uint64(form.padding)).astype(form.storage)
+
+
+def _round_magnitude(form: Format, finite: Array, negative: Array, rounding: str) -> Array:
+    """Magnitude codes (no sign, no padding) of non-negative numbers, as if the exponent had no upper end."""
+    fraction, power = np.frexp(finite)  # finite = fraction * 2^power, fraction in [0.5, 1)
+    exponent = np.where(finite > 0, np.maximum(power.astype(np.int64) - 1, form.emin), form.emin)
+    # The significand as an integer of 53 bits, and how many of its low bits the format drops.
+    whole = np.ldexp(fraction, 53).astype(np.int64)
+    drop = np.clip(exponent - form.mantissa - (power.astype(np.int64) - 53), 0, 62)
+    kept, rest = whole >> drop, whole & ((np.int64(1) << drop) - 1)
+    half = (np.int64(1) << drop) >> 1
+    up = {
+        "rn": (rest > half) | ((rest == half) & (kept & 1 == 1) & (rest > 0)),
+        "rna": (rest >= half) & (rest > 0),
+        "rz": np.zeros(whole.shape, bool),
+        "rm": (rest > 0) & negative,
+        "rp": (rest > 0) & ~negative,
+    }[rounding]
+    # exponent field and significand overlap in the hidden bit, so a carry out of the significand just adds up
+    code = ((exponent - form.emin) << form.mantissa) + kept + up
+    if form.zero:
+        return np.asarray(code)
+    return np.maximum(code - 1, 0)  # no zero: field 0 is the smallest power of two already
+
+
+def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
+    """The patterns of an array that is in the format already; see Format.patterns."""
+    try:
+        array = np.asarray(matrix)
+    except (TypeError, ValueError) as error:
+        raise OperandError(f"{what}: not an array: {error}") from None
+    if form.kind != "float" and array.dtype.kind in "iub":
+        return encode(form, array, "rn", False) if array.dtype != form.dtype else _bits_of(form, array)
+    if array.dtype == form.dtype:
+        return _bits_of(form, array)
+    if array.dtype == form.storage:
+        return array
+    raise OperandError(
+        f"{what}: an array of dtype {form.dtype} (or its bits as {form.storage}) is needed; got dtype {array.dtype}. "
+        f"Nothing is rounded silently: write .astype(tcemu.formats.lookup({form.name!r}).dtype) where rounding is meant."
+    )
+
+
+def _bits_of(form: Format, array: Array) -> Array:
+    bits = array.view(form.storage)
+    # ml_dtypes keeps a 4-bit integer sign-extended in its byte
+    return bits & form.storage.type(form.code_mask) if form.kind != "float" else bits
+
+
+def matrix_of(form: Format, patterns: Array) -> Array:
+    """The array in the format's dtype; see Format.matrix."""
+    if form.kind == "float":
+        return np.ascontiguousarray(patterns, dtype=form.storage).view(form.dtype)
+    return decode(form, patterns.astype(np.uint64)).astype(form.dtype)

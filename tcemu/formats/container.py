@@ -1,0 +1,68 @@
+"""How elements share a register: so many bits each, the pattern at a fixed place inside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import TableError
+from tcemu.formats import codec
+from tcemu.formats.format import Format
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Container:
+    """`width` bits of a register for each element of `form`, whose pattern starts at bit `shift` of them.
+
+    Element 0 stands in the lowest bits. f16 is (16, 0); e2m1 packed is (4, 0), and in the bytes of kind::f8f6f4 it is
+    (8, 2): bits 5:2, with two zero bits on each side (PTX ISA 9.1, 9.7.14.5.14).
+    """
+
+    form: Format
+    width: int
+    shift: int = 0
+
+    def __post_init__(self) -> None:
+        if self.register_bits % self.width or self.shift + self.form.bits + self.form.padding > self.width:
+            raise TableError(f"{self.form.name} at bit {self.shift} does not fit containers of {self.width} bits")
+
+    @property
+    def register_bits(self) -> int:
+        """Bits of one register: 64 for f64, else 32."""
+        return 64 if self.width == 64 else 32
+
+    @property
+    def register_dtype(self) -> np.dtype[Any]:
+        """dtype of an array of registers: uint32, or uint64 for f64."""
+        return np.dtype(f"uint{self.register_bits}")
+
+    @property
+    def elements(self) -> int:
+        """Elements in one register."""
+        return self.register_bits // self.width
+
+    @property
+    def storage(self) -> np.dtype[Any]:
+        """The smallest unsigned dtype of one element's pattern."""
+        return codec.storage(self.width)
+
+    def pack(self, patterns: Array) -> Array:
+        """Patterns (..., n) to registers (..., n / elements); n must be a multiple of `elements`."""
+        dtype = self.register_dtype
+        grouped = patterns.astype(dtype).reshape(*patterns.shape[:-1], -1, self.elements)
+        grouped &= dtype.type(self.form.code_mask if self.shift or self.form.bits < self.width else -1 % (1 << self.register_bits))
+        places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
+        return np.asarray(np.bitwise_or.reduce(grouped << places, axis=-1))
+
+    def unpack(self, registers: Array) -> Array:
+        """Registers (..., n) to patterns (..., n * elements), each with whatever stands around it cut away."""
+        dtype = self.register_dtype
+        places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
+        mask = (1 << (self.form.bits + self.form.padding)) - 1
+        spread = (registers[..., None] >> places) & dtype.type(mask)
+        return spread.reshape(*registers.shape[:-1], -1).astype(self.storage)

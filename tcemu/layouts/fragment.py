@@ -1,0 +1,125 @@
+"""A fragment: one operand matrix, spread over the registers of the lanes that work on it together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LayoutError, OperandError, TableError
+from tcemu.formats import Container, Format
+from tcemu.layouts.layout import Layout
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """An operand of an instruction: which matrix (`role`), who holds what (`layout`), in which bits (`container`)."""
+
+    role: str
+    layout: Layout
+    container: Container
+
+    def __post_init__(self) -> None:
+        if self.layout.slots % self.container.elements:
+            raise TableError(f"{self.role}: {self.layout.slots} elements do not fill registers of {self.container.elements}")
+
+    @property
+    def format(self) -> Format:
+        """The number format of the elements."""
+        return self.container.form
+
+    @property
+    def lanes(self) -> int:
+        """Lanes that hold the fragment together: 32 for a warp, 128 for a warpgroup."""
+        return self.layout.lanes
+
+    @property
+    def registers(self) -> int:
+        """Registers of each lane."""
+        return self.layout.slots // self.container.elements
+
+    @property
+    def elements_per_register(self) -> int:
+        """Elements that share one register."""
+        return self.container.elements
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows, columns) of the matrix; (4, rows, columns) for the four products of m8n8k4."""
+        return self.layout.shape
+
+    def position(self, lane: int, register: int, element: int = 0) -> tuple[int, ...]:
+        """The (row, column) that stands in `element` (0 is lowest) of `register` of `lane`."""
+        if not (0 <= register < self.registers and 0 <= element < self.elements_per_register):
+            raise LayoutError(
+                f"register {register}, element {element}: {self.role} has registers 0..{self.registers - 1} "
+                f"with elements 0..{self.elements_per_register - 1}"
+            )
+        return self.layout.position(lane, register * self.elements_per_register + element)
+
+    def holders(self, *position: int) -> list[tuple[int, int, int]]:
+        """Every (lane, register, element) that holds the matrix element at (row, column)."""
+        return [(lane, *divmod(slot, self.elements_per_register)) for lane, slot in self.layout.holders(*position)]
+
+    def pack(self, matrix: npt.ArrayLike) -> Array:
+        """Spread a matrix (..., rows, columns) over registers (..., lanes, registers), uint32 (uint64 for f64).
+
+        The matrix has the format's own dtype (`fragment.format.dtype`), or holds its patterns as unsigned integers.
+        Raises OperandError for another shape or dtype: nothing is converted silently.
+        """
+        patterns = self.format.patterns(matrix, f"{self.role} of {self.format.name}")
+        if patterns.shape[patterns.ndim - len(self.shape) :] != self.shape:
+            raise OperandError(
+                f"{self.role} is a matrix of shape {_with_dots(self.shape)}; got {np.shape(matrix)}. "
+                "Axes in front of it are independent warps."
+            )
+        flat = patterns.reshape(*patterns.shape[: patterns.ndim - len(self.shape)], -1)
+        return self.container.pack(flat[..., self.layout.gather])
+
+    def unpack(self, registers: npt.ArrayLike) -> Array:
+        """The matrix (..., rows, columns) that registers (..., lanes, registers) hold, in the format's dtype."""
+        return self.format.matrix(self.unpack_patterns(self.check(registers)))
+
+    def unpack_patterns(self, registers: Array) -> Array:
+        """Like :meth:`unpack`, but patterns as unsigned integers, from registers that were checked."""
+        slots = self.container.unpack(registers)
+        return np.take(slots.reshape(*slots.shape[:-2], -1), self.layout.scatter, axis=-1)
+
+    def check(self, registers: npt.ArrayLike) -> Array:
+        """`registers` as an array (..., lanes, registers) of the right dtype, or OperandError that says what is wrong."""
+        dtype, expected = self.container.register_dtype, (self.lanes, self.registers)
+        try:
+            array = np.asarray(registers)
+        except (TypeError, ValueError) as error:
+            raise OperandError(f"operand {self.role}: not an array of registers: {error}") from None
+        what = f"operand {self.role} ({self.format.name}) is {dtype} registers of shape {_with_dots(expected)}"
+        if array.dtype != dtype:
+            hint = " Fragment.pack turns a matrix into registers." if array.dtype.kind not in "ui" else f" Use .view or .astype({dtype})."
+            raise OperandError(f"{what}; got dtype {array.dtype}.{hint}")
+        if array.ndim < 2 or array.shape[-1] != self.registers or array.shape[-2] != self.lanes:
+            raise OperandError(f"{what}; got shape {array.shape}. {self._what_is_off(array.shape)}")
+        return array
+
+    def _what_is_off(self, shape: tuple[int, ...]) -> str:
+        if len(shape) < 2:
+            return "The last two axes are lanes and registers."
+        if shape[-2:] == (self.registers, self.lanes):
+            return "Lanes come first, then registers: transpose it."
+        if shape[-2] != self.lanes:
+            who = "a warp has 32 lanes" if self.lanes == 32 else "a warpgroup has 128 lanes"
+            return f"Axis -2 has {shape[-2]} lanes, and {who}: every lane takes part."
+        have, need = shape[-1], self.registers
+        each = f"{self.layout.slots} elements a lane, {self.elements_per_register} to a register"
+        return f"{have} register{'s' * (have != 1)} a lane where {need} {'are' if need != 1 else 'is'} needed ({each})."
+
+    def __repr__(self) -> str:
+        rows = " x ".join(str(size) for size in self.shape)
+        return f"<fragment {self.role}: {rows} {self.format.name}, {self.registers} registers a lane, {self.layout.pattern}>"
+
+
+def _with_dots(shape: tuple[int, ...]) -> str:
+    return f"(..., {', '.join(str(size) for size in shape)})"

@@ -1,0 +1,170 @@
+"""A fragment layout is one line: who holds which element of a matrix.
+
+    "(h g) (c t p) -> (g t) (c h p)"     h=2 g=8 c=2 t=4 p=2
+
+Row and column stand on the left, lane and register slot on the right; each is a number written in named digits, most
+significant first, and every digit has a size. Here row = 8 h + g, column = 8 c + 2 t + p, lane = 4 g + t and
+slot = 4 c + 2 h + p. A digit that stands on the right only is a broadcast: the element is held once for each of its
+values. A third group in front of the row is a batch of separate matrices (the quad pairs of m8n8k4).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LayoutError, listing
+
+
+class Layout:
+    """A value: two layouts with the same pattern and sizes are equal.
+
+    `Layout("(h g) (t p) -> (g t) (h p)", h=2, g=8, t=4, p=2)` is the accumulator of every m16n8 mma.sync.
+    Raises LayoutError where the pattern does not read, or the sizes do not fit it.
+    """
+
+    def __init__(self, pattern: str, **sizes: int) -> None:
+        left, right = _read(pattern)
+        self._check(pattern, left, right, sizes)
+        self.pattern = " ".join(_write(group) for group in left) + " -> " + " ".join(_write(group) for group in right)
+        self.sizes = {digit: sizes[digit] for group in left + right for digit in group}
+        self._left, self._right = left, right
+
+    @staticmethod
+    def _check(pattern: str, left: list[list[str]], right: list[list[str]], sizes: dict[str, int]) -> None:
+        where = f"in layout {pattern!r}"
+        if len(left) not in (2, 3) or len(right) != 2:
+            raise LayoutError(f"{where}: the left side is row and column (after a batch, if any), the right lane and slot")
+        for side, groups in (("left", left), ("right", right)):
+            digits = [digit for group in groups for digit in group]
+            twice = sorted({digit for digit in digits if digits.count(digit) > 1})
+            if twice:
+                raise LayoutError(f"{where}: {listing(twice, 'and')} stands twice on the {side}")
+        on_left, on_right = ({digit for group in side for digit in group} for side in (left, right))
+        if on_left - on_right:
+            raise LayoutError(f"{where}: nobody holds digit {listing(sorted(on_left - on_right), 'and')}; put it on the right")
+        if set(sizes) != on_left | on_right:
+            odd = sorted(set(sizes) ^ (on_left | on_right))
+            raise LayoutError(f"{where}: each digit needs one size, and nothing else; look at {listing(odd, 'and')}")
+        small = [digit for digit, size in sizes.items() if not (isinstance(size, int) and size >= 1)]
+        if small:
+            raise LayoutError(f"{where}: the size of {listing(small, 'and')} must be a whole number of at least 1")
+
+    # ------------------------------------------------------------------------------------------ sizes
+
+    def _size(self, group: list[str]) -> int:
+        size = 1
+        for digit in group:
+            size *= self.sizes[digit]
+        return size
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """(rows, columns), or (batch, rows, columns)."""
+        return tuple(self._size(group) for group in self._left)
+
+    @cached_property
+    def lanes(self) -> int:
+        """Lanes that hold the matrix."""
+        return self._size(self._right[0])
+
+    @cached_property
+    def slots(self) -> int:
+        """Elements that each lane holds."""
+        return self._size(self._right[1])
+
+    @cached_property
+    def copies(self) -> int:
+        """How often each element is held: 1 for a bijection, more for a broadcast."""
+        on_left = {digit for group in self._left for digit in group}
+        return self._size([digit for group in self._right for digit in group if digit not in on_left])
+
+    # ------------------------------------------------------------------------------------------ both directions
+
+    @cached_property
+    def gather(self) -> npt.NDArray[np.intp]:
+        """(lanes, slots): the flat index, in C order, of the element that each lane holds in each slot."""
+        order = [digit for group in self._right for digit in group]
+        grid = dict(zip(order, np.indices([self.sizes[digit] for digit in order]), strict=True))
+        flat: Any = 0
+        for group, extent in zip(self._left, self.shape, strict=True):
+            number: Any = 0
+            for digit in group:
+                number = number * self.sizes[digit] + grid[digit]
+            flat = flat * extent + number
+        table = np.broadcast_to(np.asarray(flat), [self.sizes[digit] for digit in order])
+        table = np.ascontiguousarray(table.reshape(self.lanes, self.slots), dtype=np.intp)
+        table.flags.writeable = False
+        return table
+
+    @cached_property
+    def scatter(self) -> npt.NDArray[np.intp]:
+        """The matrix's shape: lane * slots + slot of the first holder of each element."""
+        first = np.full(int(np.prod(self.shape)), -1, dtype=np.intp)
+        flat = self.gather.ravel()
+        first[flat[::-1]] = np.arange(flat.size - 1, -1, -1)
+        first = first.reshape(self.shape)
+        first.flags.writeable = False
+        return first
+
+    def position(self, lane: int, slot: int) -> tuple[int, ...]:
+        """The (row, column), or (batch, row, column), that `lane` holds in `slot`."""
+        if not (0 <= lane < self.lanes and 0 <= slot < self.slots):
+            raise LayoutError(f"lane {lane}, slot {slot}: {self} has lanes 0..{self.lanes - 1}, slots 0..{self.slots - 1}")
+        return tuple(int(index) for index in np.unravel_index(self.gather[lane, slot], self.shape))
+
+    def holders(self, *position: int) -> list[tuple[int, int]]:
+        """Every (lane, slot) that holds the element at `position`, lowest lane first."""
+        inside = len(position) == len(self.shape) and all(0 <= p < s for p, s in zip(position, self.shape, strict=True))
+        if not inside:
+            raise LayoutError(f"position {position}: {self} describes a matrix of shape {self.shape}, counted from 0")
+        flat = int(np.ravel_multi_index(position, self.shape))
+        return [(int(lane), int(slot)) for lane, slot in np.argwhere(self.gather == flat)]
+
+    # ------------------------------------------------------------------------------------------ as a value
+
+    def __str__(self) -> str:
+        return self.pattern + "  " + " ".join(f"{digit}={size}" for digit, size in self.sizes.items())
+
+    def __repr__(self) -> str:
+        return f"Layout({self.pattern!r}, {', '.join(f'{digit}={size}' for digit, size in self.sizes.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and (self.pattern, self.sizes) == (other.pattern, other.sizes)
+
+    def __hash__(self) -> int:
+        return hash((self.pattern, tuple(self.sizes.items())))
+
+
+def _read(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
+    """The two sides of a pattern, each a list of groups of digit names."""
+    sides = pattern.split("->")
+    if len(sides) != 2:
+        raise LayoutError(f"layout {pattern!r}: one '->' between the matrix (left) and the registers (right)")
+    return _groups(pattern, sides[0]), _groups(pattern, sides[1])
+
+
+def _groups(pattern: str, side: str) -> list[list[str]]:
+    groups: list[list[str]] = []
+    inside = False
+    for word in side.replace("(", " ( ").replace(")", " ) ").split():
+        if word == "(" and not inside:
+            groups.append([])
+        elif word in "()" and (word == "(") == inside:
+            raise LayoutError(f"layout {pattern!r}: the parentheses do not match")
+        elif word not in "()" and word != "1" and not word.isidentifier():
+            raise LayoutError(f"layout {pattern!r}: {word!r} is no name for a digit; use letters, or 1 for an empty group")
+        elif word not in "()":
+            digits = [] if word == "1" else [word]
+            groups[-1].extend(digits) if inside else groups.append(digits)
+        inside = word == "(" or (inside and word != ")")
+    if inside:
+        raise LayoutError(f"layout {pattern!r}: the parentheses do not match")
+    return groups
+
+
+def _write(group: list[str]) -> str:
+    return group[0] if len(group) == 1 else f"({' '.join(group)})" if group else "1"
