@@ -1,7 +1,8 @@
 """Every error that tcemu raises on purpose, named by what happened.
 
 All of them derive from :class:`TcemuError`, so ``except tcemu.TcemuError`` catches whatever a wrong input can cause.
-A message says what was asked, what is wrong with it, what would be accepted there, and where the PTX manual speaks of it.
+A message says what was asked, what is wrong with it, what would be accepted there, and where the PTX manual
+speaks of it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class ArithmeticUnknown(TcemuError):  # noqa: N818 - an absence, not a mistake o
 
 class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
     """The environment asks for kernels that are not installed, or for kernels that do not exist."""
+
+
+class CourseError(TcemuError):
+    """The course cannot be found, or cannot be laid out where it was asked for."""
 
 
 def listing(words: Iterable[object], last: str = "or") -> str:

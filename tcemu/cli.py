@@ -1,0 +1,98 @@
+"""The command line: ``tcemu lab`` opens the course. Errors are caught here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from tcemu.course import Laid, clone_around, files, lay_out, source
+from tcemu.errors import TcemuError
+
+#: The exit code of everything that the user can put right; click's own usage errors have the same.
+USER_ERROR = 2
+
+
+class _PassesOn(click.Command):
+    """A command that keeps what follows ``--`` in `context.obj`, apart from the arguments of its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own, dashes, ctx.obj = args, "--" in args, []
+        if dashes:
+            at = args.index("--")
+            own, ctx.obj = args[:at], args[at + 1 :]
+        return super().parse_args(ctx, own)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- JUPYTER LAB OPTIONS]"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tcemu")
+def commands() -> None:
+    """Tensor-core programming, with an executable tensor core."""
+
+
+@commands.command(cls=_PassesOn)
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.option("--no-browser", is_flag=True, help="Start the server and print its address; open no browser.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the server; the next free one if it is taken.")
+@click.option("--lay-out-only", is_flag=True, help="Lay the course out and stop.")
+@click.pass_obj
+def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, lay_out_only: bool) -> None:
+    """Lay the course out in FOLDER (here, if none is given) and open it in JupyterLab.
+
+    Run it again whenever you like: what you changed stays as it is, what you did not change follows the installed
+    version of the course, and where both changed, the course's version is laid beside yours as NAME.new.ipynb. To start
+    a notebook afresh, delete it. In a clone of the repository the clone's own notebooks are opened in place.
+
+    What follows -- goes to jupyter lab as it stands.
+    """
+    clone = clone_around(folder)
+    if clone:
+        click.echo(f"This is a clone of the repository: opening the notebooks of {clone}.")
+    else:
+        click.echo(report(folder, lay_out(folder)))
+    if not lay_out_only:
+        options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])
+        open_lab(clone or folder, files(clone or source())[0], [*options, *passed_on])
+
+
+def report(folder: Path, done: list[Laid]) -> str:
+    """Say in a few lines what laying the course out in `folder` did."""
+    counts = Counter(laid.action for laid in done)
+    summary = ", ".join(f"{count} {action}" for action, count in counts.items())
+    beside = [
+        f"{laid.name} is yours and stays as it is; the course's new version is {laid.at}."
+        for laid in done
+        if laid.action == "laid beside"
+    ]
+    return "\n".join([f"The course is in {folder.resolve()} (files: {summary}).", *beside])
+
+
+def open_lab(folder: Path, first: str, options: list[str]) -> None:
+    """Run JupyterLab in this process, with `folder` as its root and its file `first` open, until it is stopped."""
+    from jupyterlab.labapp import LabApp
+
+    arguments = [f"--ServerApp.root_dir={folder.resolve()}", f"--LabApp.default_url=/lab/tree/{quote(first)}"]
+    # In a container there is often no user but root; the server listens to this machine only and asks for a token.
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        arguments.append("--allow-root")
+    LabApp.launch_instance([*arguments, *options])
+
+
+def main() -> None:
+    """Run the command line; a `TcemuError` becomes its message and exit code 2."""
+    try:
+        commands()
+    except TcemuError as error:
+        click.echo(f"tcemu: {error}", err=True)
+        sys.exit(USER_ERROR)
+
+
+if __name__ == "__main__":
+    main()

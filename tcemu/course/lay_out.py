@@ -1,0 +1,151 @@
+"""Laying the course out in a learner's folder, without ever losing what the learner did there.
+
+A record in the folder keeps the SHA-256 of each file as it was last laid out. A file that still has that digest was
+not touched and follows the course; any other file is the learner's and stays as it is, byte for byte:
+
+    in the folder          in the course      what happens
+    nothing                anything           laid out (to start a notebook afresh, delete it)
+    as the course has it   the same           nothing
+    as it was laid out     a newer version    replaced by the newer version
+    anything else          as last laid out   nothing: it is the learner's
+    anything else          anything else      stays; the course's version is laid beside it, as NAME.new.ipynb
+
+Every file is written under another name first and then moved into place, so an interrupted run leaves each file either
+as it was or complete, and the next run continues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tcemu.course.source import FOLDERS, files, source
+from tcemu.errors import CourseError
+
+#: The record's name in the learner's folder.
+RECORD = ".tcemu-course.json"
+
+_ADVICE = "Give an empty folder that you may write to, or the name of a new one, for example: tcemu lab my-course"
+
+
+@dataclass(frozen=True)
+class Laid:
+    """What happened to one file of the course."""
+
+    name: str
+    """Its path in the learner's folder, with slashes."""
+    action: Literal["laid out", "updated", "kept", "laid beside"]
+    at: str
+    """Where the course's version stands: `name`, unless it was laid beside the learner's own."""
+
+
+def lay_out(folder: Path, material: Path | None = None) -> list[Laid]:
+    """Lay the course out in `folder`, which is made if need be, and say what happened to each file.
+
+    `material` is the folder that holds the course's `FOLDERS`; without it the installed course. A `CourseError` says
+    why the folder cannot be used; what had been laid out until then is complete and recorded.
+    """
+    material = material or source()
+    _refuse_files(folder)
+    place = folder
+    done = []
+    try:
+        record = _record(folder)
+        if record is None:
+            _refuse_foreign(folder, files(material))
+        digests = dict(record or {})
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for name in files(material):
+                place = folder / name
+                new = (material / name).read_bytes()
+                done.append(_lay(folder, name, new, digests.get(name)))
+                digests[name] = _digest(new)
+        finally:
+            if digests != record:
+                place = folder / RECORD
+                _write(place, (json.dumps({"files": digests}, indent=1) + "\n").encode())
+    except OSError as error:
+        raise CourseError(
+            f"cannot lay the course out in {folder}: {place}: {error.strerror or error}. {_ADVICE}"
+        ) from error
+    return done
+
+
+def _lay(folder: Path, name: str, new: bytes, before: str | None) -> Laid:
+    """Bring one file up to the course's version `new`, as the table above says; `before` is its recorded digest."""
+    target = folder / name
+    if not os.path.lexists(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write(target, new)
+        return Laid(name, "laid out", name)
+    there = _digest(target.read_bytes()) if target.is_file() else None
+    if _digest(new) in (there, before):
+        return Laid(name, "kept", name)
+    if there is not None and there == before:
+        _write(target, new)
+        return Laid(name, "updated", name)
+    beside = _free_name(target, new)
+    _write(beside, new)
+    return Laid(name, "laid beside", beside.relative_to(folder).as_posix())
+
+
+def _free_name(target: Path, new: bytes) -> Path:
+    """Return the first of NAME.new.ipynb, NAME.new-2.ipynb, ... that does not exist or holds `new` already."""
+    number = 1
+    while True:
+        beside = target.with_name(f"{target.stem}.new{f'-{number}' if number > 1 else ''}{target.suffix}")
+        if not os.path.lexists(beside) or (beside.is_file() and beside.read_bytes() == new):
+            return beside
+        number += 1
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file so that it is never seen half written, even when the process is killed."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(content)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _record(folder: Path) -> dict[str, str] | None:
+    """Return the digests recorded in `folder`, or None where the course was never laid out.
+
+    A record that does not read counts as empty: then every file that differs from the course is the learner's.
+    """
+    path = folder / RECORD
+    if not os.path.lexists(path):
+        return None
+    try:
+        digests = json.loads(path.read_bytes())["files"]
+        return {str(name): str(digest) for name, digest in digests.items()}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def _refuse_files(folder: Path) -> None:
+    """Refuse a file where a folder is meant."""
+    for place in (folder, *(folder / name for name in FOLDERS)):
+        if os.path.lexists(place) and not place.is_dir():
+            raise CourseError(f"{place} is a file, not a folder. {_ADVICE}")
+
+
+def _refuse_foreign(folder: Path, course: list[str]) -> None:
+    """Refuse a folder whose `FOLDERS` belong to something else: the course would be laid out among strangers."""
+    there = [name for name in files(folder) if name not in course]
+    if there:
+        shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+        raise CourseError(
+            f"{folder} is in use: the course would be laid out in its folders {' and '.join(FOLDERS)}, which hold "
+            f"files that are not the course's ({shown}). {_ADVICE}"
+        )
