@@ -141,9 +141,12 @@ def _refuse_files(folder: Path) -> None:
 
 
 def _refuse_foreign(folder: Path, course: list[str]) -> None:
-    """Refuse a folder whose `FOLDERS` belong to something else: the course would be laid out among strangers."""
-    there = [name for name in files(folder) if name not in course]
-    if there:
+    """Refuse a folder whose `FOLDERS` belong to something else: the course would be laid out among strangers.
+
+    Where one of the course's files is among them, it is a learner's folder that lost its record.
+    """
+    there = files(folder)
+    if there and not set(there) & set(course):
         shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
         raise CourseError(
             f"{folder} is in use: the course would be laid out in its folders {' and '.join(FOLDERS)}, which hold "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -11,13 +12,12 @@ from tcemu.errors import CourseError
 FOLDERS = ("notebooks", "exercises")
 
 
-def source() -> Path:
+def source(package: Path = Path(__file__).parents[1]) -> Path:
     """Return the folder that holds the installed course's `FOLDERS`; a `CourseError` where there is none."""
-    here = Path(__file__).resolve()
-    shipped = here.parent / "material"  # put there by the build, see pyproject.toml
+    shipped = package / "course" / "material"  # put there by the build, see pyproject.toml
     if shipped.is_dir():
         return shipped
-    clone = here.parents[2]
+    clone = package.parent
     if is_clone(clone):
         return clone
     raise CourseError(
@@ -38,15 +38,15 @@ def files(root: Path) -> list[str]:
 
 def clone_around(folder: Path) -> Path | None:
     """Return the clone of tcemu's repository that `folder` is or lies in, if any."""
-    folder = folder.resolve()
+    folder = Path(os.path.realpath(folder))  # unlike Path.resolve, at ease with a link that leads to itself
     return next((place for place in (folder, *folder.parents) if is_clone(place)), None)
 
 
 def is_clone(folder: Path) -> bool:
     """Whether `folder` is the top of a clone of tcemu's repository."""
-    if not all((folder / name).is_dir() for name in ("tcemu", *FOLDERS)):
-        return False
     try:
+        if not all((folder / name).is_dir() for name in ("tcemu", *FOLDERS)):
+            return False
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False

@@ -1,0 +1,179 @@
+"""The command line as a learner meets it: a child process, its output and its exit code."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tcemu.cli
+from tcemu.course import FOLDERS, RECORD, clone_around, files, source
+
+CANNOT = "tcemu: cannot lay the course out in"
+ADVICE = "Give an empty folder that you may write to, or the name of a new one, for example: tcemu lab my-course\n"
+
+
+def run(*arguments, cwd):
+    """Run tcemu and return its exit code, output and errors."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tcemu.cli", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_version(tmp_path):
+    code, out, _ = run("--version", cwd=tmp_path)
+    assert (code, out.split()[-1]) == (0, "0.1.0")
+
+
+def test_lab_lays_the_course_out_here_and_leaves_it_alone_the_second_time(tmp_path):
+    said = f"The course is in {tmp_path} (files: {len(files(source()))} {{}}).\n"
+    assert run("lab", "--lay-out-only", cwd=tmp_path) == (0, said.format("laid out"), "")
+    assert files(tmp_path) == files(source())
+    assert (tmp_path / RECORD).is_file()
+    assert run("lab", "--lay-out-only", cwd=tmp_path) == (0, said.format("kept"), "")
+
+
+def test_lab_says_what_was_laid_beside_the_learners_work(tmp_path):
+    first = next(name for name in files(source()) if name.endswith("README.md"))
+    (tmp_path / first).parent.mkdir()
+    (tmp_path / first).write_text("mine", encoding="utf-8")
+    code, out, _ = run("lab", "--lay-out-only", ".", cwd=tmp_path)
+    beside = first.replace(".md", ".new.md")
+    assert code == 0
+    assert f"{first} is yours and stays as it is; the course's new version is {beside}.\n" in out
+    assert (tmp_path / first).read_text(encoding="utf-8") == "mine"
+
+
+def test_lab_in_a_clone_lays_nothing_out(tmp_path):
+    for name in ("tcemu", *FOLDERS):
+        (tmp_path / name).mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "tcemu"', encoding="utf-8")
+    code, out, _ = run("lab", "--lay-out-only", cwd=tmp_path / "notebooks")
+    assert (code, out) == (0, f"This is a clone of the repository: opening the notebooks of {tmp_path}.\n")
+    assert not list((tmp_path / "notebooks").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lab", "taken"], "tcemu: taken is a file, not a folder. " + ADVICE),
+        (["lab", "taken/deeper"], f"{CANNOT} taken/deeper: taken/deeper: Not a directory. " + ADVICE),
+        (["lab", "x" * 300], f"{CANNOT} {'x' * 300}: {'x' * 300}: File name too long. " + ADVICE),
+        (["lab", "loop"], "tcemu: loop is a file, not a folder. " + ADVICE),
+        (["lab", "theirs"], "(notebooks/thesis.ipynb). " + ADVICE),
+        (["lab", "--prot", "8888"], "Error: No such option '--prot'. Did you mean '--port'?\n"),
+        (["lab", "--port", "eight"], "Error: Invalid value for '--port': 'eight' is not a valid integer range.\n"),
+        (["lab", "--port", "99999"], "Error: Invalid value for '--port': 99999 is not in the range 1<=x<=65535.\n"),
+        (["lab", "here", "there"], "Error: Got unexpected extra argument (there)\n"),
+        (["lba"], "Error: No such command 'lba'. Did you mean 'lab'?\n"),
+    ],
+)
+def test_a_mistake_is_exit_code_2_and_a_sentence(tmp_path, arguments, message):
+    (tmp_path / "taken").write_text("mine", encoding="utf-8")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "theirs" / "notebooks").mkdir(parents=True)
+    (tmp_path / "theirs" / "notebooks" / "thesis.ipynb").touch()
+    before = sorted(tmp_path.rglob("*"))
+    code, out, err = run(*arguments, cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert err.endswith(message)
+    assert "Traceback" not in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], []),
+        (["--no-browser", "--port", "9000"], ["--no-browser", "--port=9000"]),
+        (["--", "--ServerApp.token=x", "--", "y"], ["--ServerApp.token=x", "--", "y"]),
+        (["--no-browser", "sub", "--", "--collaborative"], ["--no-browser", "--collaborative"]),
+    ],
+)
+def test_what_jupyter_lab_is_asked(tmp_path, monkeypatch, arguments, options):
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tcemu.cli, "open_lab", lambda *what: asked.append(what))
+    done = CliRunner().invoke(tcemu.cli.commands, ["lab", *arguments])
+    assert done.exit_code == 0, done.output
+    assert asked == [(Path("sub" if "sub" in arguments else "."), "notebooks/" + first_notebook(), options)]
+
+
+def first_notebook():
+    return next(name.removeprefix("notebooks/") for name in files(source()) if name.endswith(".ipynb"))
+
+
+# The real JupyterLab --------------------------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def served(folder, home):
+    """Run ``tcemu lab --no-browser`` in `folder`, Jupyter's own folders being in `home`; give a function that asks it."""
+    port, token = free_port(), "first-light"
+    jupyter = {f"JUPYTER{name}_DIR": str(home / name) for name in ("_CONFIG", "_DATA", "_RUNTIME", "LAB_WORKSPACES")}
+    command = [sys.executable, "-m", "tcemu.cli", "lab", "--no-browser", "--port", str(port)]
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, "--", f"--IdentityProvider.token={token}", "--ServerApp.port_retries=0"],
+            cwd=folder,
+            env={**os.environ, **jupyter},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+    def ask(path):
+        address = f"http://127.0.0.1:{port}{path}"
+        request = urllib.request.Request(address, headers={"Authorization": f"token {token}"})
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own server
+                    return answer.read().decode()
+            except urllib.error.HTTPError:
+                raise
+            except OSError:
+                if server.poll() is not None or time.monotonic() > deadline:
+                    pytest.fail(f"JupyterLab does not answer; it said:\n{(home / 'log').read_text(encoding='utf-8')}")
+                time.sleep(0.2)
+
+    try:
+        yield ask
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+@pytest.mark.slow
+def test_jupyterlab_opens_the_course_in_an_empty_folder(tmp_path):
+    home, folder = tmp_path / "home", tmp_path / "course"
+    home.mkdir()
+    folder.mkdir()
+    with served(folder, home) as ask:
+        there = {item["path"] for name in FOLDERS for item in json.loads(ask(f"/api/contents/{name}"))["content"]}
+        assert there == {"/".join(name.split("/")[:2]) for name in files(source())}
+        notebook = json.loads(ask(f"/api/contents/notebooks/{first_notebook()}"))
+        assert notebook["type"] == "notebook"
+        page = ask("/lab/tree/notebooks/" + first_notebook())
+        assert '"appName": "JupyterLab"' in page
+        assert "python3" in json.loads(ask("/api/kernelspecs"))["kernelspecs"]
+    assert clone_around(folder) is None, "the folder was served because it was laid out, not as part of a clone"

@@ -1,0 +1,58 @@
+"""What importing tcemu costs, and what kernels may import."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tcemu
+
+PACKAGE = Path(tcemu.__file__).parent
+HEAVY = ["numba", "llvmlite", "ml_dtypes", "ipywidgets", "IPython", "matplotlib", "jupyterlab"]
+
+
+def loaded_after(statements):
+    """Return those of HEAVY that a new process has loaded after running `statements`."""
+    probe = f"{statements}; import json, sys; print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_importing_tcemu_loads_nothing_heavy():
+    assert loaded_after("import tcemu") == []
+
+
+@pytest.mark.parametrize("name", ["numba", "ml_dtypes", "ipywidgets"])
+def test_the_probe_sees_what_is_loaded(name):
+    assert name in loaded_after(f"import {name}, tcemu")
+
+
+def imported(source):
+    """Return the names of the modules that Python source imports anywhere, relative imports as a dot."""
+    nodes = list(ast.walk(ast.parse(source)))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {"." if node.level else node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+
+
+def strangers(source):
+    """Return what a file of tcemu.kernels imports and may not."""
+    allowed = {"numpy", "numba", *sys.stdlib_module_names}
+    return {
+        name
+        for name in imported(source) - {"."}
+        if name.split(".")[0] not in allowed and not f"{name}.".startswith("tcemu.kernels.")
+    }
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "kernels").rglob("*.py")), ids=lambda path: path.name)
+def test_kernels_import_numpy_and_numba_only(path):
+    assert strangers(path.read_text(encoding="utf-8")) == set()
+
+
+def test_a_stranger_among_the_imports_of_a_kernel_is_seen():
+    assert strangers("import numpy as np, os.path\nfrom tcemu.kernels.exact import dot\nfrom . import sums") == set()
+    assert strangers("from tcemu import formats") == {"tcemu"}
+    assert strangers("def later():\n    import ml_dtypes") == {"ml_dtypes"}

@@ -1,0 +1,30 @@
+"""The static checks are tests, so that one command runs everything and none of them is forgotten."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SCRIPTS = str(Path(sys.executable).parent)
+
+CHECKS = {
+    "ruff": ["ruff", "check", "."],
+    "mypy": ["mypy"],
+    "import order": ["lint-imports", "--no-logo"],
+    "spelling": ["codespell"],
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_static_check_passes(check):
+    program, *arguments = CHECKS[check]
+    found = shutil.which(program, path=SCRIPTS)
+    assert found, f"{program} is not installed beside {sys.executable}; install the extra: pip install -e '.[test]'"
+    done = subprocess.run(
+        [found, *arguments], cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False
+    )
+    assert done.returncode == 0, f"{program} {' '.join(arguments)}\n{done.stdout}{done.stderr}"
