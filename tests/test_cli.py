@@ -123,7 +123,7 @@ def free_port():
 
 @contextlib.contextmanager
 def served(folder, home):
-    """Run ``tcemu lab --no-browser`` in `folder`, Jupyter's own folders being in `home`; give a function that asks it."""
+    """Run ``tcemu lab --no-browser`` in `folder`, Jupyter's own folders in `home`; give a function that asks it."""
     port, token = free_port(), "first-light"
     jupyter = {f"JUPYTER{name}_DIR": str(home / name) for name in ("_CONFIG", "_DATA", "_RUNTIME", "LAB_WORKSPACES")}
     command = [sys.executable, "-m", "tcemu.cli", "lab", "--no-browser", "--port", str(port)]

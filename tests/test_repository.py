@@ -1,0 +1,47 @@
+"""What the repository promises its reader: the README's lines, its links, one plan of the house."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "exercises/README.md"]
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_continuous_integration_runs_the_readmes_test_line_and_nothing_else():
+    commands = [line for line in text(".ci/run").splitlines() if line and not line.startswith("#")]
+    assert commands[:2] == ["set -euo pipefail", 'cd "$(dirname "$0")/.."']
+    (line,) = commands[2:]
+    assert f"\n    {line}\n" in text("README.md")
+    assert line.endswith("-m pytest")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps no executable bit")
+def test_the_continuous_integration_script_can_be_run():
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_somewhere(name):
+    targets = re.findall(r"\]\(([^)#]+)", text(name))
+    here = (ROOT / name).parent
+    assert [target for target in targets if "://" not in target and not (here / target).exists()] == []
+
+
+def test_the_changelog_knows_this_version():
+    version = tomllib.loads(text("pyproject.toml"))["project"]["version"]
+    assert re.search(rf"^## \[{re.escape(version)}\]", text("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_the_plan_of_the_house_names_every_room():
+    plan = text("CONTRIBUTING.md").split("## The house", 1)[1].split("\n## ", 1)[0]
+    paths = (ROOT / "tcemu").iterdir()
+    rooms = {path.stem for path in paths if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {room for room in rooms if not re.search(rf"^    +{room}(/|\.py)? ", plan, re.MULTILINE)} == set()
