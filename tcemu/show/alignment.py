@@ -1,0 +1,155 @@
+"""A fused sum, bit by bit: the terms shifted under the largest exponent, what falls off, the sum, the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcemu.arithmetic import FusedSum, Term
+from tcemu.errors import OperandError
+from tcemu.formats import Format, lookup
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import count, neat, power, value
+
+_LEFT, _TOP, _ROW, _COLUMN = 132, 74, 28, 12.5
+#: Columns drawn to the right of the cut; what lies further out is only told.
+_BEYOND = 16
+_CUT = 16
+_VALUE = 170
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """Which weights the columns have: `top` the highest, `cut` the lowest that is kept."""
+
+    top: int
+    cut: int
+
+    def x(self, weight: int) -> float:
+        """Left edge of the column of 2^weight; a gap marks the cut."""
+        return _LEFT + (self.top - weight) * _COLUMN + (_CUT if weight < self.cut else 0)
+
+    @property
+    def right(self) -> float:
+        return self.x(self.cut - _BEYOND)
+
+    def y(self, row: int) -> float:
+        return _TOP + row * _ROW
+
+
+def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
+    """The picture of one fused sum, laid open by :func:`tcemu.arithmetic.fused_sum`, with its result in `form`.
+
+    Zero terms take no part and are only counted. Raises OperandError for a sum of more than 40 terms, and for one that
+    an infinity or a NaN decides before any alignment.
+    """
+    form = lookup(form) if isinstance(form, str) else form
+    terms = [term for term in steps.terms if term.significand]
+    if steps.special or not terms or len(terms) > 40:
+        why = steps.special or f"{len(terms)} terms that are not zero"
+        raise OperandError(f"a fused sum is drawn for 1 to 40 finite terms that are not zero; here: {why}")
+    cut = steps.largest - steps.fraction
+    tops = [_top(term.significand, term.exponent - term.point) for term in terms] + [_top(steps.total, cut)]
+    sheet = _Sheet(max(*tops, steps.largest), cut)
+    body = _frame(sheet, len(terms), steps)
+    for row, term in enumerate(terms):
+        body += _term(sheet, row, term)
+    body += _sum(sheet, len(terms), steps, form)
+    height = sheet.y(len(terms)) + 100
+    body.append(svg.text(16, height - 10, _legend(len(steps.terms) - len(terms)), "s"))
+    kept = f"{steps.fraction} bits kept below the largest exponent {value(steps.largest)}"
+    title = f"One fused sum: {count(len(terms), 'term')}, {kept}"
+    words = " ".join([f"Every term is truncated below 2^{cut}.", *(_fate(term, cut) for term in terms)])
+    words += f" Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
+    return picture(title, words, sheet.right + _VALUE, height, body)
+
+
+def _top(magnitude: int, unit: int) -> int:
+    """The exponent of the highest bit of a whole number of 2^unit."""
+    return magnitude.bit_length() - 1 + unit
+
+
+def _exact(term: Term) -> float:
+    return term.significand * 2.0 ** (term.exponent - term.point)
+
+
+def _fate(term: Term, cut: int) -> str:
+    """What the cut leaves of a term, in words."""
+    left = f"cut to {neat(term.kept * 2.0**cut, 12)}" if term.cut else "unchanged"
+    return f"{_label(term)}: {neat(_exact(term), 12)}, {left}."
+
+
+def _label(term: Term) -> str:
+    return "c" if term.k is None else f"a{term.k} · b{term.k}"
+
+
+def _result(steps: FusedSum, form: Format, digits: int) -> str:
+    number = value(form.decode(steps.result).item(), digits)
+    return f"{number} ({steps.result:#0{2 + -(-form.container // 4)}x})"
+
+
+def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
+    """Columns' weights, the line of the cut, the headings."""
+    top, bottom = _TOP - 12, sheet.y(rows) + 66
+    cut_x = sheet.x(sheet.cut) + _COLUMN + _CUT / 2
+    elements = [
+        svg.line(cut_x, top - 40, cut_x, bottom - 30, "k", dash="6 4"),
+        svg.text(cut_x - 8, top - 32, f"kept: {steps.fraction} bits below {power(steps.largest)}", "b", "end"),
+        svg.text(cut_x + 8, top - 32, "cut off", "b"),
+        svg.text(sheet.right + 28, top - 8, "value", "s"),
+    ]
+    for weight in range(sheet.top, sheet.cut - _BEYOND, -1):
+        if weight == sheet.cut or (steps.largest - weight) % 5 == 0:
+            look = "t b" if weight in (steps.largest, sheet.cut) else "s t"
+            elements.append(svg.text(sheet.x(weight) + _COLUMN / 2, top - 8, power(weight), look, "middle"))
+    return elements
+
+
+def _term(sheet: _Sheet, row: int, term: Term) -> list[str]:
+    y, unit, magnitude = sheet.y(row), term.exponent - term.point, abs(term.significand)
+    sign = svg.text(_LEFT - 14, y + 14, _sign(term.significand), "m b", "end")
+    elements = [svg.text(16, y + 14, _label(term)), sign, *_bits(sheet, y, (magnitude, unit), "fb", sheet.cut)]
+    lowest = unit + (magnitude & -magnitude).bit_length() - 1
+    if lowest <= sheet.cut - _BEYOND:
+        elements.append(svg.arrow(sheet.right + 3, y + 10, sheet.right + 20, y + 10))
+    return [*elements, svg.text(sheet.right + 28, y + 14, neat(_exact(term)), "s")]
+
+
+def _sign(number: int) -> str:
+    return "−" if number < 0 else "+"
+
+
+def _bits(sheet: _Sheet, y: float, whole: tuple[int, int], style: str, lowest: int) -> list[str]:
+    """The bits of whole[0] * 2^whole[1] from the highest one on: solid boxes down to 2^lowest, hatched ones below."""
+    magnitude, unit = whole
+    weights = range(_top(magnitude, unit), max(unit, sheet.cut - _BEYOND + 1) - 1, -1)
+    kept, lost = [w for w in weights if w >= lowest], [w for w in weights if w < lowest]
+    elements = [svg.path("".join(_box(sheet.x(w), y) for w in kept), style)] if kept else []
+    elements += [svg.hatch(sheet.x(weight), y, _COLUMN, 20, "g", step=4) for weight in lost]
+    elements += [svg.path("".join(_box(sheet.x(w), y) for w in lost), "l")] if lost else []
+    for chosen, look in ((kept, "n c"), (lost, "n c q clear")):
+        digits = (svg.text(sheet.x(w) + _COLUMN / 2, y + 14, magnitude >> (w - unit) & 1) for w in chosen)
+        elements.append(svg.group(digits, look))
+    return elements
+
+
+def _box(x: float, y: float) -> str:
+    return f"M{svg.number(x)} {svg.number(y)}h{_COLUMN}v20h-{_COLUMN}z"
+
+
+def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
+    """The exact sum of the truncated terms, and the result it is rounded to."""
+    y = sheet.y(row) + 12
+    elements = [svg.line(16, y - 8, sheet.right + _VALUE - 16, y - 8, "k")]
+    elements += [svg.text(16, y + 14, "sum", "b"), svg.text(_LEFT - 14, y + 14, _sign(steps.total), "m b", "end")]
+    if steps.total:
+        lowest = max(sheet.cut, max(_top(abs(steps.total), sheet.cut), form.emin) - form.mantissa)
+        elements += _bits(sheet, y, (abs(steps.total), sheet.cut), "fg", lowest)
+    elements.append(svg.text(sheet.right + 28, y + 14, neat(steps.total * 2.0**sheet.cut), "s"))
+    result = _result(steps, form, 9)
+    return [*elements, svg.text(16, y + 42, f"result in {form.name}", "b"), svg.text(_LEFT, y + 42, result, "m b")]
+
+
+def _legend(zeros: int) -> str:
+    left_out = f"{count(zeros, 'term')} of value zero left out; " if zeros else ""
+    return left_out + "hatched: bits that are dropped; arrow: more bits further down"

@@ -1,0 +1,159 @@
+"""The bits of one number: a box for every bit, its fields, the formula, the value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tcemu.errors import FormatError
+from tcemu.formats import Format, lookup
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import count, power, superscript, value
+
+_LEFT, _TOP, _HEIGHT = 16, 24, 34
+
+
+class _Field(NamedTuple):
+    """Some neighbouring bits: their name, how many, how they are drawn and what they say."""
+
+    name: str
+    bits: int
+    style: str
+    meaning: str
+
+
+def number_bits(form: Format | str, pattern: int) -> Picture:
+    """The picture of one `pattern` (an unsigned integer, right-aligned in its container) of a format.
+
+    Raises FormatError where the pattern has more bits than the format's container.
+    """
+    form = lookup(form) if isinstance(form, str) else form
+    if not 0 <= int(pattern) < 1 << form.container:
+        top = (1 << form.container) - 1
+        raise FormatError(f"pattern {pattern:#x}: {form.name} patterns have {form.container} bits, 0 to {top:#x}")
+    pattern = int(pattern)
+    fields = _fields(form, pattern)
+    box = 64.0 if form.container <= 4 else max(12.5, min(48.0, 800 / form.container))
+    width = max(2 * _LEFT + box * form.container, 640)
+    shown, formula, why = reading(form, pattern)
+    body = [*_boxes(form, pattern, fields, box), *_braces(fields, box)]
+    body.append(svg.text(_LEFT, 146, formula))
+    body.append(svg.text(_LEFT, 168, why, "s"))
+    title = f"{form.name} pattern {pattern:#0{2 + -(-form.container // 4)}x} is {shown}"
+    parts = "; ".join(f"{field.name} {_digits(pattern, form, fields, field)}, {field.meaning}" for field in fields)
+    return picture(title, f"Bits from the highest: {parts}. {formula}. {why}.", width, 180, body)
+
+
+def reading(form: Format, pattern: int) -> tuple[str, str, str]:
+    """A pattern's value, the formula that gives it, and the reason why that formula holds, as texts."""
+    number = form.decode(pattern).item()
+    shown = value(number)
+    if form.kind != "float":
+        return shown, f"value = {_integer_formula(form, pattern)} {_equals(shown)}", _integer_rule(form)
+    kind = form.classify(pattern)
+    sign, exponent, mantissa = form.fields(pattern)
+    front = "value = " + (f"(−1){superscript(sign)} × " if form.signed else "")
+    scale = 1 << form.mantissa
+    if kind in ("infinity", "nan"):
+        return shown, f"value = {shown}", _special_rule(form, kind)
+    if kind in ("zero", "subnormal"):
+        why = f"{kind}: the exponent field is 0, so there is no leading 1 and the exponent stays at {value(form.emin)}"
+        return shown, f"{front}{power(form.emin)} × (0 + {mantissa}/{scale}) {_equals(shown)}", why
+    significand = f" × (1 + {mantissa}/{scale})" if form.mantissa else ""
+    formula = f"{front}2{superscript(exponent)}{superscript(-form.bias)}{significand} {_equals(shown)}"
+    return shown, formula, _normal_rule(form, exponent)
+
+
+def _equals(shown: str) -> str:
+    return shown if shown.startswith("≈") else f"= {shown}"
+
+
+def _normal_rule(form: Format, exponent: int) -> str:
+    if not form.zero:
+        return f"normal: a power of two; {form.name} has no sign, no mantissa, no zero"
+    if exponent == (1 << form.exponent) - 1:
+        lost = "neither infinity nor NaN" if not form.has_nan else "no infinity"
+        return f"normal: {form.name} has {lost}, so an exponent field of all ones holds numbers too"
+    return "normal: the exponent field is not 0, so a leading 1 is understood"
+
+
+def _special_rule(form: Format, kind: str) -> str:
+    if form.nan == "all ones":
+        return f"NaN: every exponent and mantissa bit is 1, the only pattern that {form.name} spends on it"
+    rest = "a mantissa of 0" if kind == "infinity" else "a mantissa that is not 0"
+    return f"{'infinity' if kind == 'infinity' else 'NaN'}: an exponent field of all ones with {rest}"
+
+
+def _integer_formula(form: Format, pattern: int) -> str:
+    code = pattern & form.code_mask
+    powers = [bit for bit in reversed(range(form.bits)) if code >> bit & 1]
+    terms = [f"{'−' if form.signed and bit == form.bits - 1 else ''}{1 << bit}" for bit in powers]
+    return " + ".join(terms) if len(terms) <= 8 else f"{terms[0]} + … + {terms[-1]}" if terms else "0"
+
+
+def _integer_rule(form: Format) -> str:
+    if form.kind == "bit":
+        return "one bit: 0 or 1"
+    if form.signed:
+        span = f"from {value(form.lowest)} to {(1 << form.mantissa) - 1}"
+        return f"two's complement: the highest bit weighs −{power(form.bits - 1)}; {span}"
+    return f"unsigned: from 0 to {(1 << form.bits) - 1}"
+
+
+def _fields(form: Format, pattern: int) -> list[_Field]:
+    sign, exponent, mantissa = form.fields(pattern)
+    unused = form.container - form.bits - form.padding
+    fields = [_Field("unused", unused, "p", "not part of the number"), _Field("sign", form.signed, "f", "+−"[sign])]
+    if form.kind == "float":
+        number = form.classify(pattern) not in ("infinity", "nan")
+        weight = f" → {power(_exponent(form, exponent))}" if number else ""
+        fields.append(_Field("exponent", form.exponent, "fb", f"{exponent}{weight}"))
+        share = f" of {1 << form.mantissa}" if number else ""
+        fields.append(_Field("mantissa", form.mantissa, "fo", f"{mantissa}{share}"))
+    else:
+        fields.append(_Field("bit" if form.kind == "bit" else "whole number", form.mantissa, "fo", f"{mantissa}"))
+    fields.append(_Field("ignored", form.padding, "p", "the hardware does not look"))
+    return [field for field in fields if field.bits]
+
+
+def _exponent(form: Format, field: int) -> int:
+    return field - form.bias if field or not form.zero else form.emin
+
+
+def _digits(pattern: int, form: Format, fields: list[_Field], field: _Field) -> str:
+    """The bits of one field as text."""
+    start = sum(other.bits for other in fields[: fields.index(field)])
+    return f"{pattern:0{form.container}b}"[start : start + field.bits]
+
+
+def _boxes(form: Format, pattern: int, fields: list[_Field], box: float) -> list[str]:
+    styles = [field.style for field in fields for _ in range(field.bits)]
+    elements = []
+    for place, (style, digit) in enumerate(zip(styles, f"{pattern:0{form.container}b}", strict=True)):
+        x, bit = _LEFT + place * box, form.container - 1 - place
+        elements.append(svg.rect(x, _TOP, box, _HEIGHT, style))
+        if style == "p":
+            elements.append(svg.hatch(x, _TOP, box, _HEIGHT, style="g"))
+        weight = "m b" if digit == "1" else "m"
+        look = f"{weight} clear" if style == "p" else weight
+        elements.append(svg.text(x + box / 2, _TOP + 22, digit, look, "middle"))
+        if box >= 20 or bit % 8 == 0 or not place:
+            elements.append(svg.text(x + box / 2, _TOP - 6, bit, "s t", "middle"))
+    return elements
+
+
+def _braces(fields: list[_Field], box: float) -> list[str]:
+    elements, x = [], float(_LEFT)
+    for field in fields:
+        span = field.bits * box
+        middle = x + span / 2
+        elements.append(svg.bracket(x + 2, x + span - 2, _TOP + _HEIGHT + 5))
+        elements.append(svg.text(middle, _TOP + _HEIGHT + 26, field.name, "b", "middle"))
+        elements.append(svg.text(middle, _TOP + _HEIGHT + 43, _fitting(field, span), "", "middle"))
+        x += span
+    return elements
+
+
+def _fitting(field: _Field, span: float) -> str:
+    """The meaning, where it fits under its boxes."""
+    return field.meaning if len(field.meaning) * 7 <= span + 12 else f"{count(field.bits, 'bit')}" if span > 40 else ""

@@ -1,0 +1,94 @@
+"""Which elements of a matrix are no longer the same bits: before and after, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError
+from tcemu.formats import Format, lookup
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import compact, count, value
+
+_LEFT, _TOP, _WIDE, _HIGH = 44, 44, 62, 24
+_LISTED = 4
+
+
+def changes(
+    before: npt.ArrayLike, after: npt.ArrayLike, form: Format | str = "f32", what: str = "D", cause: str = ""
+) -> Picture:
+    """The matrix `after` with every element marked whose bits differ from `before`, and the first few spelt out.
+
+    Both are (rows, columns) matrices of `form`'s dtype, at most 64 by 64; `cause` is told in the title.
+    Raises OperandError for other shapes or dtypes.
+    """
+    form = lookup(form) if isinstance(form, str) else form
+    old, new = form.patterns(before, f"{what} before"), form.patterns(after, f"{what} after")
+    if old.ndim != 2 or old.shape != new.shape or max(old.shape) > 64:
+        shapes = f"{old.shape} and {new.shape}"
+        raise OperandError(f"two matrices of the same shape, at most 64 x 64, are compared; got {shapes}")
+    moved = old != new
+    places = [(int(row), int(column)) for row, column in np.argwhere(moved)]
+    told = [_told(form, old, new, place) for place in places]
+    body = [*_cells(form, new, moved), *_axes(*old.shape), *_list(told, old.shape[1], len(places))]
+    title = f"{_how_many(len(places), old.size)} of {what} changed" + (f": {cause}" if cause else "")
+    words = " ".join(f"{where}: {first} became {second}." for where, first, second in told[:16])
+    height = max(_TOP + old.shape[0] * _HIGH + 16, 280 if places else 60)
+    width = _LEFT + old.shape[1] * _WIDE + 330
+    return picture(title, words or "No element changed.", width, height, body)
+
+
+def _how_many(changed: int, total: int) -> str:
+    return f"{changed or 'None'} of {count(total, 'element')}"
+
+
+def _told(form: Format, old: npt.NDArray[Any], new: npt.NDArray[Any], place: tuple[int, int]) -> tuple[str, str, str]:
+    first, second = (f"{_number(form, bits[place])} ({_hex(form, bits[place])})" for bits in (old, new))
+    return f"row {place[0]}, column {place[1]}", first, second
+
+
+def _number(form: Format, pattern: Any) -> str:
+    return value(form.decode(pattern).item(), 9)
+
+
+def _hex(form: Format, pattern: Any) -> str:
+    return f"{int(pattern):#0{2 + -(-form.container // 4)}x}"
+
+
+def _cells(form: Format, new: npt.NDArray[Any], moved: npt.NDArray[np.bool_]) -> list[str]:
+    quiet, marked, outlines, labels = [], [], [], []
+    for (row, column), pattern in np.ndenumerate(new):
+        x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
+        label = svg.text(x + _WIDE / 2, y + _HIGH / 2 + 4, compact(form.decode(pattern).item()))
+        if moved[row, column]:
+            marked += [svg.rect(x, y, _WIDE, _HIGH, "x"), svg.hatch(x + 1, y + 1, _WIDE - 2, _HIGH - 2)]
+            labels.append(label)
+        else:
+            outlines.append(f"M{x} {y}h{_WIDE}v{_HIGH}h-{_WIDE}z")
+            quiet.append(label)
+    frame = svg.rect(_LEFT, _TOP, new.shape[1] * _WIDE, new.shape[0] * _HIGH, "k")
+    back = [svg.path("".join(outlines), "p")] if outlines else []
+    return [*back, svg.group(quiet, "n q c"), frame, *marked, svg.group(labels, "n b c halo")]
+
+
+def _axes(rows: int, columns: int) -> list[str]:
+    across = [svg.text(_LEFT + (j + 0.5) * _WIDE, _TOP - 8, j or "column 0", "s t", "middle") for j in range(columns)]
+    down = [svg.text(_LEFT - 6, _TOP + i * _HIGH + 16, i or "row 0", "s t", "end") for i in range(rows)]
+    return across + down
+
+
+def _list(told: list[tuple[str, str, str]], columns: int, total: int) -> list[str]:
+    """The first few changes in full, to the right of the matrix."""
+    x, y = _LEFT + columns * _WIDE + 32, _TOP + 12
+    elements = []
+    for where, first, second in told[:_LISTED]:
+        elements.append(svg.text(x, y, where, "b"))
+        elements.append(svg.text(x, y + 18, f"before {first}", "n q"))
+        elements.append(svg.text(x, y + 34, f"after \N{NO-BREAK SPACE}{second}", "n"))
+        y += 60
+    if total > _LISTED:
+        elements.append(svg.text(x, y, f"and {total - _LISTED} more", "s"))
+    return elements or [svg.text(x, y, "every bit is the same", "s")]

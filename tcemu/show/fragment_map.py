@@ -1,0 +1,300 @@
+"""Who holds what: a matrix with the lane and the register in every cell, and the three matrices of an instruction.
+
+Everything is read off the fragment's layout. Neighbouring elements that share a register are drawn as one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tcemu.errors import LayoutError
+from tcemu.layouts import Fragment
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import count
+
+if TYPE_CHECKING:
+    from tcemu.instructions import Instruction
+
+#: Room for the index of a row or column beside a matrix.
+_AXIS = 22
+_GAP = 30
+
+
+@dataclass(frozen=True)
+class Focus:
+    """What a map marks: the blocks of one lane, of one register, or the one that both name; nothing by default."""
+
+    lane: int | None = None
+    register: int | None = None
+
+    def takes(self, lane: int, register: int) -> bool:
+        """Whether the block of `lane` and `register` is marked."""
+        if self.lane is None and self.register is None:
+            return False
+        return self.lane in (None, lane) and self.register in (None, register)
+
+    def check(self, fragment: Fragment) -> None:
+        """Raise LayoutError where the fragment has no such lane or register."""
+        limits = (("lane", self.lane, fragment.lanes), ("register", self.register, fragment.registers))
+        for what, chosen, limit in limits:
+            if chosen is not None and not 0 <= chosen < limit:
+                has = f"{what}s 0 to {limit - 1} ({fragment.layout})"
+                raise LayoutError(f"{what} {chosen}: fragment {fragment.role} has {has}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle of neighbouring elements in one register of one lane (rows and columns as half-open ranges)."""
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+    lane: int
+    register: int
+    #: How many (lane, register) pairs hold the same elements: more than 1 in a broadcast.
+    copies: int
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A fragment's place on the sheet: its corner, and the size of one element."""
+
+    fragment: Fragment
+    x: float
+    y: float
+    cell_width: float
+    cell_height: float
+    batch: int
+
+    @property
+    def width(self) -> float:
+        return self.fragment.shape[-1] * self.cell_width
+
+    @property
+    def height(self) -> float:
+        return self.fragment.shape[-2] * self.cell_height
+
+
+def blocks(fragment: Fragment, batch: int = 0) -> list[Block]:
+    """The blocks of a fragment from the top left, by rows; `batch` picks one of the four matrices of m8n8k4."""
+    rows, columns = fragment.shape[-2:]
+    front = (batch,) if len(fragment.shape) == 3 else ()
+    holders = {(row, column): fragment.holders(*front, row, column) for row in range(rows) for column in range(columns)}
+    owner = {place: held[0][:2] for place, held in holders.items()}
+    found: list[Block] = []
+    seen: set[tuple[int, int]] = set()
+    for (row, column), who in owner.items():
+        if (row, column) in seen:
+            continue
+        wide = _run(owner, row, column, 0, 1)
+        high = _run(owner, row, column, 1, 0) if wide == 1 else 1
+        seen |= {(row + i, column + j) for i in range(high) for j in range(wide)}
+        found.append(Block(row, column, high, wide, *who, copies=len(holders[row, column])))
+    return found
+
+
+def _run(owner: dict[tuple[int, int], tuple[int, int]], row: int, column: int, down: int, right: int) -> int:
+    length = 1
+    while owner.get((row + down * length, column + right * length)) == owner[row, column]:
+        length += 1
+    return length
+
+
+def fragment_map(fragment: Fragment, lane: int | None = None, register: int | None = None, batch: int = 0) -> Picture:
+    """One operand: the lane and register of every element; `lane` and `register` are marked.
+
+    Raises LayoutError for a lane or register that the fragment does not have.
+    """
+    focus = Focus(lane, register)
+    focus.check(fragment)
+    wide, high = _element(fragment)
+    grid = _Grid(fragment, 2 * _AXIS, 3 * _AXIS - 12, wide, high, batch)
+    title = f"{_name(fragment)}: who holds what"
+    body = [*_draw(grid, focus), *_legend(fragment, grid.x, grid.y + grid.height + 24)]
+    width = max(grid.x + grid.width + 16, 520)
+    return picture(title, _in_words([fragment], focus, batch), width, grid.y + grid.height + 38, body)
+
+
+def mma_map(instruction: Instruction, lane: int | None = None, register: int | None = None, batch: int = 0) -> Picture:
+    """A on the left, B on top, D in the corner where a row of A meets a column of B.
+
+    `lane` marks what one lane holds of all three; `register` marks one register of each (of one lane, with `lane`).
+    """
+    a, b, d = (instruction.fragments[role] for role in "abd")
+    focus = Focus(lane, register)
+    for fragment in (a, b, d):
+        Focus(lane, None).check(fragment)
+    if register is not None and register >= max(fragment.registers for fragment in (a, b, d)):
+        focus.check(a)
+    (a_wide, a_high), (b_wide, b_high), (d_wide, d_high) = (_element(fragment) for fragment in (a, b, d))
+    wide, high = max(b_wide, d_wide), max(a_high, d_high)
+    corner_x = 2 * _AXIS + a.shape[-1] * a_wide + _GAP + _AXIS
+    corner_y = 2 * _AXIS + b.shape[-2] * b_high + _GAP + _AXIS
+    grids = [
+        _Grid(a, 2 * _AXIS, corner_y, a_wide, high, batch),
+        _Grid(b, corner_x, 2 * _AXIS + 8, wide, b_high, batch),
+        _Grid(d, corner_x, corner_y, wide, high, batch),
+    ]
+    bottom = corner_y + grids[0].height
+    body = [element for grid in grids for element in _draw(grid, focus)]
+    body += _note(instruction, focus, grids[1])
+    body += _legend(a, 2 * _AXIS, bottom + 24)
+    description = _in_words([a, b, d], focus, batch)
+    width = corner_x + grids[2].width + 16
+    return picture(f"{_short(instruction)}: who holds what", description, width, bottom + 38, body)
+
+
+def fragment_table(fragment: Fragment, lane: int | None = None, batch: int = 0) -> str:
+    """The map as text, a block as lane.register; the blocks of `lane` stand in brackets."""
+    Focus(lane).check(fragment)
+    columns: dict[int, dict[int, str]] = {}
+    for block in blocks(fragment, batch):
+        label = f"{block.lane}.{fragment.role}{block.register}"
+        for row in range(block.row, block.row + block.rows):
+            columns.setdefault(row, {})[block.column] = f"[{label}]" if block.lane == lane else f" {label} "
+    width = max(len(label) for row in columns.values() for label in row.values())
+    cells = {row: "".join(f"{label:>{width}}" for label in labels.values()) for row, labels in columns.items()}
+    lines = [f"{row:>4} {labels}" for row, labels in cells.items()]
+    head = "     " + "".join(f"{column:>{width - 1}} " for column in columns[0])
+    return "\n".join([head, *lines])
+
+
+def _element(fragment: Fragment) -> tuple[float, float]:
+    """Width and height of one element, so that a block's label fits."""
+    first = blocks(fragment)[0]
+    return max(1.5, 50 / first.columns), max(1.5, 24 / first.rows)
+
+
+def _draw(grid: _Grid, focus: Focus) -> list[str]:
+    """Quiet blocks as two paths (registers of even and odd number) and one group of labels; the marked ones on top."""
+    found = blocks(grid.fragment, grid.batch)
+    quiet = [block for block in found if not focus.takes(block.lane, block.register)]
+    marked = [block for block in found if focus.takes(block.lane, block.register)]
+    tones = [(style, [b for b in quiet if b.register % 2 == odd]) for odd, style in enumerate(("p", "f"))]
+    elements = [svg.path("".join(_outline(grid, block) for block in same), style) for style, same in tones if same]
+    elements += [*_notches(grid, found), svg.group((_label(grid, block) for block in quiet), "n q c")]
+    elements += [svg.rect(grid.x, grid.y, grid.width, grid.height, "k")]
+    for block in marked:
+        x, y, width, height = _box(grid, block)
+        elements += [svg.rect(x, y, width, height, "x"), svg.hatch(x + 1, y + 1, width - 2, height - 2)]
+    elements.append(svg.group((_label(grid, block) for block in marked), "n b c halo"))
+    return elements + _axes(grid, found)
+
+
+def _box(grid: _Grid, block: Block) -> tuple[float, float, float, float]:
+    return (
+        grid.x + block.column * grid.cell_width,
+        grid.y + block.row * grid.cell_height,
+        block.columns * grid.cell_width,
+        block.rows * grid.cell_height,
+    )
+
+
+def _outline(grid: _Grid, block: Block) -> str:
+    x, y, width, height = (svg.number(length) for length in _box(grid, block))
+    return f"M{x} {y}h{width}v{height}h-{width}z"
+
+
+def _label(grid: _Grid, block: Block) -> str:
+    """Lane and register, aligned by a figure space where the lane has one digit."""
+    x, y, width, height = _box(grid, block)
+    lane = f"{block.lane:\N{NO-BREAK SPACE}>2}{'+' if block.copies > 1 else ''}"
+    return svg.text(x + width / 2, y + height / 2 + 4, f"{lane} {grid.fragment.role}{block.register}")
+
+
+def _notches(grid: _Grid, found: Sequence[Block]) -> list[str]:
+    """Short marks on the edges of the blocks, where one element ends and the next begins, if there is room for them."""
+    rows, columns = grid.fragment.shape[-2:]
+    block, data = found[0], ""
+    if grid.cell_width >= 5 and block.columns > 1:
+        xs = [grid.x + column * grid.cell_width for column in range(columns) if column % block.columns]
+        ys = [grid.y + row * grid.cell_height for row in range(1, rows)]
+        data = "".join(f"M{svg.number(x)} {svg.number(y - 3)}v6" for x in xs for y in ys)
+    elif grid.cell_height >= 5 and block.rows > 1:
+        ys = [grid.y + row * grid.cell_height for row in range(rows) if row % block.rows]
+        xs = [grid.x + column * grid.cell_width for column in range(1, columns)]
+        data = "".join(f"M{svg.number(x - 3)} {svg.number(y)}h6" for x in xs for y in ys)
+    return [svg.path(data, "l")] if data else []
+
+
+def _axes(grid: _Grid, found: Sequence[Block]) -> list[str]:
+    fragment = grid.fragment
+    rows, columns = fragment.shape[-2:]
+    row_step, column_step = found[0].rows, found[0].columns
+    down, across = {"a": ("m", "k"), "b": ("k", "n")}.get(fragment.role, ("m", "n"))
+    name = f"{fragment.role.upper()}  {rows} × {columns}  {fragment.format.name}"
+    elements = [svg.text(grid.x, grid.y - _AXIS, name, "b")]
+    for column in range(0, columns, column_step):
+        x = grid.x + (column + column_step / 2) * grid.cell_width
+        elements.append(svg.text(x, grid.y - 6, _range(across, column, column_step), "s t", "middle"))
+    for row in range(0, rows, row_step):
+        y = grid.y + (row + row_step / 2) * grid.cell_height
+        elements.append(svg.text(grid.x - 6, y + 4, _range(down if not row else "", row, row_step), "s t", "end"))
+    return elements
+
+
+def _range(name: str, start: int, size: int) -> str:
+    """The label of one or several neighbouring rows or columns; the first one names the index."""
+    front = f"{name}=" if name and not start else ""
+    return f"{front}{start}" if size == 1 else f"{front}{start}–{start + size - 1}"
+
+
+def _note(instruction: Instruction, focus: Focus, right: _Grid) -> list[str]:
+    """What the map shows, in the empty corner above A."""
+    x, y = 2 * _AXIS, right.y + 8
+    m, n, k = instruction.shape
+    lines = [("D = A × B + C", "b"), (f"one warp, 32 lanes: {m} × {n} × {k}", "")]
+    if focus.lane is not None:
+        lines.append((f"lane {focus.lane} holds the marked blocks", ""))
+    elif focus.register is not None:
+        lines.append((f"register {focus.register} of every lane is marked", ""))
+    return [svg.text(x, y + 20 * number, words, style) for number, (words, style) in enumerate(lines)]
+
+
+def _legend(fragment: Fragment, x: float, y: float) -> list[str]:
+    role = fragment.role
+    sharing = fragment.elements_per_register
+    together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
+    return [svg.text(x, y, f"14 {role}1 means: register {role}1 of lane 14{together}", "s")]
+
+
+def _name(fragment: Fragment) -> str:
+    return f"{fragment.role.upper()} ({' × '.join(str(size) for size in fragment.shape)} {fragment.format.name})"
+
+
+def _short(instruction: Instruction) -> str:
+    m, n, k = instruction.shape
+    return f"{instruction.family} m{m}n{n}k{k} {instruction.types['a'].name}"
+
+
+def _in_words(fragments: Sequence[Fragment], focus: Focus, batch: int) -> str:
+    """The text alternative: the layouts, then what is marked, register by register."""
+    each = [f"{count(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
+    told = [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
+    if focus.lane is not None:
+        parts = [_held(fragment, focus, batch) for fragment in fragments]
+        told.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
+    elif focus.register is not None:
+        told.append(f"Register {focus.register} of every lane is marked.")
+    return " ".join(told)
+
+
+def _held(fragment: Fragment, focus: Focus, batch: int) -> str:
+    parts = []
+    for register in range(fragment.registers):
+        mine = [b for b in blocks(fragment, batch) if (b.lane, b.register) == (focus.lane, register)]
+        if mine and focus.takes(mine[0].lane, register):
+            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(block) for block in mine))
+    return ", ".join(parts)
+
+
+def _where(block: Block) -> str:
+    return f"{_span('row', block.row, block.rows)} {_span('column', block.column, block.columns)}"
+
+
+def _span(what: str, start: int, size: int) -> str:
+    return f"{what} {start}" if size == 1 else f"{what}s {start}–{start + size - 1}"

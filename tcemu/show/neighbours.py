@@ -1,0 +1,82 @@
+"""One number between two neighbours of a format, and where each rounding takes it."""
+
+from __future__ import annotations
+
+import math
+
+from tcemu.errors import FormatError
+from tcemu.formats import Format, lookup
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import value
+
+#: PTX's rounding modifiers and what they mean.
+_MODES = {
+    "rn": "to the nearest, ties to even",
+    "rna": "to the nearest, ties away from zero",
+    "rz": "toward zero",
+    "rm": "down, toward −∞",
+    "rp": "up, toward +∞",
+}
+_LEFT, _LENGTH, _TOP, _ROW = 290, 380, 66, 30
+
+
+def rounding(form: Format | str, number: float) -> Picture:
+    """Where rn, rna, rz, rm and rp take `number` in a float format.
+
+    Raises FormatError unless the number lies between two finite neighbours of the format.
+    """
+    form = lookup(form) if isinstance(form, str) else form
+    if form.kind != "float" or not math.isfinite(number) or abs(number) >= form.largest:
+        limit = f"a finite number below the largest {form.name}, {form.largest:g}"
+        raise FormatError(f"rounding is drawn for {limit}; got {number}")
+    below, above = (form.encode(number, mode).item() for mode in ("rm", "rp"))
+    if below == above:
+        above = form.encode(math.nextafter(number, math.inf), "rp").item()
+    low, high = (form.decode(pattern).item() for pattern in (below, above))
+    results = {mode: form.encode(number, mode).item() for mode in _MODES}
+    body = [*_scale(low, high, number), *_ends(form, (below, low), (above, high))]
+    for row, (mode, pattern) in enumerate(results.items()):
+        result = form.decode(pattern).item()
+        ends = _x(low, high, number), _x(low, high, result)
+        body += _way(mode, ends, result, _TOP + 56 + row * _ROW)
+    told = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
+    description = f"{value(number)} lies between the {form.name} numbers {value(low)} and {value(high)}: {told}."
+    height = _TOP + 56 + len(results) * _ROW
+    return picture(f"Rounding {value(number)} to {form.name}", description, _LEFT + _LENGTH + 160, height, body)
+
+
+def _x(low: float, high: float, number: float) -> float:
+    return _LEFT + (number - low) / (high - low) * _LENGTH
+
+
+def _scale(low: float, high: float, number: float) -> list[str]:
+    """The axis between the two neighbours, with its middle and the number."""
+    x, bottom = _x(low, high, number), _TOP + 40 + len(_MODES) * _ROW
+    elements = [svg.line(_LEFT - 20, _TOP, _LEFT + _LENGTH + 20, _TOP, "k")]
+    middle = _LEFT + _LENGTH / 2
+    elements.append(svg.line(middle, _TOP - 6, middle, bottom, dash="2 4"))
+    if abs(x - middle) >= 60:
+        elements.append(svg.text(middle, _TOP - 14, value((low + high) / 2), "n q", "middle"))
+    elements.append(svg.line(x, _TOP, x, bottom, "k", dash="4 3"))
+    elements.append(svg.polygon([(x, _TOP), (x - 6, _TOP - 10), (x + 6, _TOP - 10)], "d"))
+    return [*elements, svg.text(x, _TOP - 32, value(number, 12), "m b", "middle")]
+
+
+def _ends(form: Format, below: tuple[int, float], above: tuple[int, float]) -> list[str]:
+    """The two neighbours: value and pattern."""
+    elements = []
+    for x, anchor, (pattern, number) in ((_LEFT, "end", below), (_LEFT + _LENGTH, "start", above)):
+        side = -10 if anchor == "end" else 10
+        elements.append(svg.line(x, _TOP - 10, x, _TOP + 40 + len(_MODES) * _ROW, "k"))
+        elements.append(svg.text(x + side, _TOP - 14, value(number, 12), "m", anchor))
+        elements.append(svg.text(x + side, _TOP + 18, f"{pattern:#0{2 + -(-form.container // 4)}x}", "n q", anchor))
+    return elements
+
+
+def _way(mode: str, ends: tuple[float, float], result: float, y: float) -> list[str]:
+    """One row: the mode, an arrow from the number to its result, the result."""
+    start, end = ends
+    elements = [svg.text(16, y + 4, f".{mode}", "m b"), svg.text(64, y + 4, _MODES[mode], "s")]
+    elements.append(svg.arrow(start, y, end, y) if start != end else svg.text(start + 8, y + 4, "exact", "s clear"))
+    return [*elements, svg.text(_LEFT + _LENGTH + 60, y + 4, f"→ {value(result, 12)}", "m")]

@@ -1,0 +1,176 @@
+"""The numbers of several formats side by side: every positive value as a tick, or range and precision as a band."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tcemu.errors import FormatError
+from tcemu.formats import Format, lookup
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import count, neat, power, value
+
+_LEFT, _RIGHT, _TOP, _ROW = 116, 146, 24, 52
+_LENGTH = 680
+
+Scale = Literal["logarithmic", "linear"]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Where a value stands: `low` and `high` are powers of two on a logarithmic axis, values on a linear one."""
+
+    scale: Scale
+    low: float
+    high: float
+
+    def x(self, number: float) -> float:
+        along = math.log2(number) if self.scale == "logarithmic" else number
+        return _LEFT + (along - self.low) / (self.high - self.low) * _LENGTH
+
+    def draw(self, bottom: float) -> list[str]:
+        """The axis with its labels, and a faint line up from each of them."""
+        step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if (self.high - self.low) / step <= 17)
+        places = range(math.ceil(self.low / step) * step, math.floor(self.high) + 1, step)
+        elements = [svg.line(_LEFT - 8, bottom, _LEFT + _LENGTH + 8, bottom, "k")]
+        for place in places:
+            x = self.x(2.0**place if self.scale == "logarithmic" else place)
+            label = power(place) if self.scale == "logarithmic" else value(place)
+            elements.append(svg.line(x, _TOP - 8, x, bottom + 5, dash="1 5"))
+            elements.append(svg.text(x, bottom + 20, label, "s", "middle"))
+        return elements
+
+
+def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") -> Picture:
+    """Every positive value of each format as a tick on one axis; formats of more than 8 bits are drawn as a band.
+
+    Long ticks are normal numbers (the longest are powers of two), short ones subnormal. Raises FormatError for a
+    format that is not a float.
+    """
+    rows = _floats(formats)
+    largest, smallest = max(f.largest for f in rows), min(f.smallest_subnormal for f in rows)
+    if scale == "linear":
+        axis = _Axis(scale, 0, largest)
+    else:
+        axis = _Axis(scale, math.floor(math.log2(smallest)) - 2, math.ceil(math.log2(largest)))
+    body = axis.draw(_TOP + _ROW * len(rows))
+    for index, form in enumerate(rows):
+        body += _line(form, axis, _TOP + _ROW * index + 30)
+    names = ", ".join(form.name for form in rows)
+    height = _TOP + _ROW * len(rows) + 56
+    note = "long tick: normal number (longest: a power of two); short tick: subnormal"
+    body.append(svg.text(_LEFT, height - 10, note, "s"))
+    description = f"Positive values on a {scale} axis. " + " ".join(_in_words(form) for form in rows)
+    return picture(f"Positive numbers of {names}", description, _LEFT + _LENGTH + _RIGHT, height, body)
+
+
+def number_ranges(formats: Iterable[Format | str]) -> Picture:
+    """Range and precision of each format: a band from the smallest to the largest number, as high as it has bits.
+
+    Subnormals lose one bit of precision with every halving, so the band tapers off on their side.
+    """
+    rows = _floats(formats)
+    low = min(math.log2(form.smallest_subnormal) for form in rows)
+    high = max(math.log2(form.largest) for form in rows)
+    axis = _Axis("logarithmic", math.floor(low) - 1, math.ceil(high) + 1)
+    body = axis.draw(_TOP + _ROW * len(rows))
+    for index, form in enumerate(rows):
+        body += _band(form, axis, _TOP + _ROW * index + 30)
+    names = ", ".join(form.name for form in rows)
+    height = _TOP + _ROW * len(rows) + 56
+    note = "height of the band: bits of the significand; its tapering end: subnormals"
+    body.append(svg.text(_LEFT, height - 10, note, "s"))
+    description = "Range and precision on a logarithmic axis. " + " ".join(_in_words(form) for form in rows)
+    return picture(f"Range and precision of {names}", description, _LEFT + _LENGTH + _RIGHT, height, body)
+
+
+def _floats(formats: Iterable[Format | str]) -> list[Format]:
+    rows = [lookup(form) if isinstance(form, str) else form for form in formats]
+    wrong = [form.name for form in rows if form.kind != "float"]
+    if wrong or not rows:
+        raise FormatError(f"a number line shows one or more float formats; got {', '.join(wrong) or 'none'}")
+    return rows
+
+
+def _line(form: Format, axis: _Axis, y: float) -> list[str]:
+    """One format: its name, its ticks, its smallest and largest number."""
+    elements = _head(form, y)
+    first = form.smallest_subnormal
+    elements.append(svg.line(axis.x(first), y, axis.x(form.largest), y, "l"))
+    elements += [_block(form, axis, y)] if form.bits > 8 else [_ticks(form, axis, y)]
+    if axis.scale == "logarithmic":
+        elements.append(svg.text(axis.x(first) - 8, y + 4, neat(first), "s clear", "end"))
+    elements.append(_last(form, axis, y))
+    return elements
+
+
+def _ticks(form: Format, axis: _Axis, y: float) -> str:
+    values = form.decode([code for code in form.codes().tolist() if not code & form.sign_bit])
+    heights: dict[str, list[tuple[float, float]]] = {"l": [], "i": []}
+    for pattern, number in enumerate(values.tolist()):
+        kind = form.classify(pattern)
+        if kind == "subnormal" or (kind == "zero" and axis.scale == "linear"):
+            heights["l"].append((axis.x(number), 5))
+        elif kind == "normal":
+            heights["i"].append((axis.x(number), 14 if math.log2(number).is_integer() else 9))
+    return "".join(svg.path(_strokes(strokes, y), style) for style, strokes in heights.items() if strokes)
+
+
+def _strokes(strokes: Sequence[tuple[float, float]], y: float) -> str:
+    return "".join(f"M{svg.number(x)} {svg.number(y - size)}v{svg.number(2 * size)}" for x, size in strokes)
+
+
+def _block(form: Format, axis: _Axis, y: float) -> str:
+    """Too many values for ticks: a solid band for the normal numbers, a hatched one for the subnormals."""
+    left, middle, right = axis.x(form.smallest_subnormal), axis.x(form.smallest_normal), axis.x(form.largest)
+    words = f"{2**form.mantissa} numbers between a power of two and the next"
+    return (
+        svg.hatch(left, y - 5, middle - left, 10, "g", step=4)
+        + svg.rect(middle, y - 10, right - middle, 20, "fb")
+        + (svg.text((middle + right) / 2, y + 4, words, "s", "middle") if right - middle > 250 else "")
+    )
+
+
+def _band(form: Format, axis: _Axis, y: float) -> list[str]:
+    bits = form.mantissa + 1
+    half = 2 + bits * 0.62
+    left, middle, right = axis.x(form.smallest_subnormal), axis.x(form.smallest_normal), axis.x(form.largest)
+    shape = [(left, y - 2), (middle, y - half), (right, y - half), (right, y + half), (middle, y + half), (left, y + 2)]
+    elements = [*_head(form, y), svg.polygon(shape, "fb")]
+    if middle > left:
+        elements.append(svg.line(middle, y - half, middle, y + half, "k"))
+    side = "middle" if right - left > 120 else "end"
+    elements.append(svg.text(left, y - half - 5, neat(form.smallest_subnormal), "s clear", side))
+    elements.append(_last(form, axis, y))
+    if right - middle > 60 and half > 5:
+        elements.append(svg.text((middle + right) / 2, y + 4, count(bits, "bit"), "s", "middle"))
+    else:
+        elements.append(svg.text((left + right) / 2, y + half + 13, count(bits, "bit"), "s", "middle"))
+    return elements
+
+
+def _head(form: Format, y: float) -> list[str]:
+    parts = f"{form.signed:d} + {form.exponent} + {form.mantissa} bits"
+    return [svg.text(16, y, form.name, "b"), svg.text(16, y + 15, parts, "s")]
+
+
+def _last(form: Format, axis: _Axis, y: float) -> str:
+    shown = value(form.largest, 9 if form.largest < 1e6 else 3)
+    return svg.text(axis.x(form.largest) + 8, y + 4, f"{shown}, {_beyond(form)}", "s clear")
+
+
+def _beyond(form: Format) -> str:
+    """What comes after the largest number."""
+    return "then ∞" if form.infinities else "then NaN" if form.has_nan else "then nothing"
+
+
+def _in_words(form: Format) -> str:
+    after = "infinity and NaN" if form.infinities else "NaN" if form.has_nan else "nothing"
+    if not form.zero:
+        return f"{form.name}: powers of two from {power(form.emin)} to {power(form.emax)}, then {after}."
+    small = f"smallest subnormal {neat(form.smallest_subnormal)}, smallest normal {neat(form.smallest_normal)}"
+    large = f"largest {value(form.largest, 6)}, then {after}"
+    return f"{form.name}: {small}, {large}; {count(form.mantissa + 1, 'significant bit')}."

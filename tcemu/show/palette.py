@@ -1,0 +1,78 @@
+"""Colours, each with a light and a dark shade, and WCAG's contrast between two of them.
+
+A colour never carries a meaning alone: whatever is marked has a thick border, hatching and a label as well. The hues
+(blue, orange, green, yellow) stay apart in the common kinds of colour blindness, and differ in lightness too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Shade(NamedTuple):
+    """One role in the light and in the dark theme; `variable` is JupyterLab's own, where it has one."""
+
+    light: str
+    dark: str
+    variable: str = ""
+
+
+#: What text, lines and borders are drawn in.
+INKS = {
+    "ink": Shade("#1a1a1a", "#f2f2f2", "--jp-content-font-color1"),
+    "soft": Shade("#4f4f4f", "#c4c4c4"),
+    "blue": Shade("#00487a", "#9bd4ff"),
+    "orange": Shade("#7d3200", "#ffc59a"),
+    "green": Shade("#00513b", "#8ee6c6"),
+}
+
+#: What stands behind text.
+SURFACES = {
+    "paper": Shade("#ffffff", "#111111", "--jp-layout-color0"),
+    "faint": Shade("#f3f3f3", "#262626"),
+    "blue-fill": Shade("#dcedf9", "#12344c"),
+    "orange-fill": Shade("#fde6d6", "#47260f"),
+    "green-fill": Shade("#d9f2e8", "#0f3a2e"),
+    "mark": Shade("#ffe680", "#574700"),
+}
+
+#: What only separates: cell borders, axes, hatching.
+LINES = {
+    "line": Shade("#8a8a8a", "#7a7a7a"),
+    "hatch": Shade("#b08f00", "#b59b35"),
+    "cut": Shade("#8f8f8f", "#8a8a8a"),
+}
+
+ROLES = INKS | SURFACES | LINES
+
+#: Where dark is the theme: JupyterLab and nbconvert, VS Code, Colab.
+_DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]')
+
+
+def contrast(first: str, second: str) -> float:
+    """WCAG's contrast ratio of two colours written #rrggbb, from 1 to 21; text needs 4.5."""
+    brighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def variables(identifier: str) -> str:
+    """The CSS that gives the picture called `identifier` its colours, in whatever theme it stands."""
+    dark = ",".join(f"{theme} #{identifier}" for theme in _DARK)
+    return (
+        f"#{identifier}{{{_declare('light')}}}{dark}{{{_declare('dark')}}}"
+        f"@media (prefers-color-scheme:dark){{#{identifier}:root{{{_declare('dark')}}}}}"
+    )
+
+
+def _declare(theme: str) -> str:
+    colours = {role: getattr(shade, theme) for role, shade in ROLES.items()}
+    for role, shade in ROLES.items():
+        if shade.variable:
+            colours[role] = f"var({shade.variable},{colours[role]})"
+    return ";".join(f"--tc-{role}:{colour}" for role, colour in colours.items())

@@ -1,0 +1,87 @@
+"""A picture is a value: SVG text, a title and a description that says in words what the drawing shows."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tcemu.show.palette import variables
+from tcemu.show.svg import PLAIN, STYLES, number
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What every function of tcemu.show returns. Jupyter draws it; `text` is its twin for a terminal."""
+
+    #: A complete SVG document, readable on its own and inside a page, in a light and in a dark theme.
+    svg: str
+    title: str
+    #: The text alternative: what a reader needs to know who does not see the drawing.
+    description: str
+    #: Name of the picture's elements in a page: it follows from the content.
+    key: str
+
+    @property
+    def html(self) -> str:
+        """An HTML figure with the drawing inside the page, so that it takes the page's theme."""
+        return self._figure(self.svg)
+
+    @property
+    def portable_html(self) -> str:
+        """The figure as it is saved in a notebook.
+
+        A page that does not trust the notebook (JupyterLab before the first run) throws SVG and styles away. It then
+        keeps the second copy, an image, which is hidden wherever styles are allowed.
+        """
+        show = f"<style>.{self.key}-live[hidden]{{display:block}}.{self.key}-image{{display:none}}</style>"
+        encoded = base64.b64encode(self.svg.encode()).decode()
+        source = f"data:image/svg+xml;base64,{encoded}"
+        image = f'<img class="{self.key}-image" alt="{escape(self.description)}" src="{source}">'
+        return self._figure(f'{show}<div class="{self.key}-live" hidden>{self.svg}</div>{image}')
+
+    def _figure(self, drawing: str) -> str:
+        return (
+            '<figure class="tcemu-picture" style="margin:8px 0 16px">'
+            f'<figcaption style="font-weight:600;margin:0 0 6px">{escape(self.title)}</figcaption>{drawing}'
+            f'<details style="margin-top:4px"><summary>In words</summary><p>{escape(self.description)}</p></details>'
+            "</figure>"
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the drawing as an SVG file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
+        return {"text/html": self.portable_html, "image/svg+xml": self.svg, "text/plain": str(self)}
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{self.description}"
+
+    def __repr__(self) -> str:
+        return f"<Picture {self.title!r} {self.key}>"
+
+
+def picture(title: str, description: str, width: float, height: float, body: Iterable[str]) -> Picture:
+    """Assemble a picture from SVG elements drawn on a sheet of `width` by `height` pixels."""
+    drawing = "".join(body)
+    size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
+    content = f"{title}\n{description}\n{size}\n{drawing}"
+    key = "tc" + hashlib.sha256(content.encode()).hexdigest()[:10]
+    names = f'role="img" aria-labelledby="{key}t" aria-describedby="{key}d"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" id="{key}" {size} {names}>'
+    words = f'<title id="{key}t">{escape(title)}</title><desc id="{key}d">{escape(description)}</desc>'
+    return Picture(f"{head}{words}<style>{_style(key, drawing)}</style>{drawing}</svg>", title, description, key)
+
+
+def _style(key: str, drawing: str) -> str:
+    """The style sheet of one picture: every rule is bound to its id, so that pictures on a page do not meet."""
+    used = {f".{name}" for names in re.findall(r'class="([^"]*)"', drawing) for name in names.split()}
+    sheet = f"#{key}{{background:var(--tc-paper);max-width:100%;height:auto;display:block;{PLAIN}}}"
+    return variables(key) + sheet + "".join(f"#{key} {name}{{{STYLES[name]}}}" for name in STYLES if name in used)

@@ -1,0 +1,116 @@
+"""Small functions that return SVG elements as text. Lengths are CSS pixels; the look of an element is a class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+#: Type sizes, in pixels: text, small print, and the digits in matrix cells.
+BODY, SMALL, TINY = 13, 11, 10
+
+#: Width of one character of the monospaced face, as a share of the type size.
+MONO = 0.602
+
+#: What a text looks like that has no class.
+PLAIN = f"fill:var(--tc-ink);font:{BODY}px var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
+
+#: The classes of all pictures: short names, because a fragment map has hundreds of elements.
+STYLES = {
+    ".s": f"font-size:{SMALL}px;fill:var(--tc-soft)",
+    ".m": f"font-family:var(--jp-code-font-family,Menlo,Consolas,'DejaVu Sans Mono',monospace);font-size:{BODY}px",
+    ".n": f"font-family:var(--jp-code-font-family,Menlo,Consolas,'DejaVu Sans Mono',monospace);font-size:{SMALL}px",
+    ".t": f"font-size:{TINY}px",
+    ".q": "fill:var(--tc-soft)",
+    ".b": "font-weight:700",
+    ".c": "text-anchor:middle",
+    ".halo": "paint-order:stroke;stroke:var(--tc-mark);stroke-width:3px;stroke-linejoin:round",
+    ".clear": "paint-order:stroke;stroke:var(--tc-paper);stroke-width:4px;stroke-linejoin:round",
+    ".tb": "fill:var(--tc-blue)",
+    ".to": "fill:var(--tc-orange)",
+    ".tg": "fill:var(--tc-green)",
+    ".l": "stroke:var(--tc-line);fill:none",
+    ".k": "stroke:var(--tc-ink);fill:none;stroke-width:1.5",
+    ".i": "stroke:var(--tc-ink);fill:none",
+    ".kb": "stroke:var(--tc-blue);fill:none;stroke-width:1.5",
+    ".ko": "stroke:var(--tc-orange);fill:none;stroke-width:1.5",
+    ".kg": "stroke:var(--tc-green);fill:none;stroke-width:1.5",
+    ".p": "fill:var(--tc-paper);stroke:var(--tc-line)",
+    ".f": "fill:var(--tc-faint);stroke:var(--tc-line)",
+    ".fb": "fill:var(--tc-blue-fill);stroke:var(--tc-line)",
+    ".fo": "fill:var(--tc-orange-fill);stroke:var(--tc-line)",
+    ".fg": "fill:var(--tc-green-fill);stroke:var(--tc-line)",
+    ".x": "fill:var(--tc-mark);stroke:var(--tc-ink);stroke-width:2.5",
+    ".h": "stroke:var(--tc-hatch);fill:none;stroke-width:1",
+    ".g": "stroke:var(--tc-cut);fill:none;stroke-width:1",
+    ".d": "fill:var(--tc-ink)",
+    ".e": "stroke:none",
+}
+
+
+def number(length: float) -> str:
+    """A length as SVG wants it: at most two decimals, none where they are zero."""
+    return f"{length:.2f}".rstrip("0").rstrip(".") if length else "0"
+
+
+def _attributes(**values: float | str) -> str:
+    texts = {name: value if isinstance(value, str) else number(value) for name, value in values.items()}
+    return "".join(f' {name}="{escape(content)}"' for name, content in texts.items() if content)
+
+
+def rect(x: float, y: float, width: float, height: float, style: str) -> str:
+    """A rectangle with its corner at (x, y)."""
+    return f"<rect{_attributes(x=x, y=y, width=width, height=height, **{'class': style})}/>"
+
+
+def text(x: float, y: float, content: object, style: str = "", anchor: str = "start") -> str:
+    """Text on the baseline y; `anchor` is start, middle or end."""
+    placed = _attributes(x=x, y=y, **{"text-anchor": "" if anchor == "start" else anchor, "class": style})
+    return f"<text{placed}>{escape(str(content), quote=False)}</text>"
+
+
+def group(elements: Iterable[str], style: str) -> str:
+    """Elements that share a class."""
+    inside = "".join(elements)
+    return f'<g class="{style}">{inside}</g>' if inside else ""
+
+
+def line(x1: float, y1: float, x2: float, y2: float, style: str = "l", *, dash: str = "") -> str:
+    """A straight line."""
+    return f"<line{_attributes(x1=x1, y1=y1, x2=x2, y2=y2, **{'stroke-dasharray': dash, 'class': style})}/>"
+
+
+def path(data: str, style: str) -> str:
+    """A path; `data` is SVG's own path language."""
+    return f'<path d="{data}" class="{style}"/>'
+
+
+def polygon(points: Iterable[tuple[float, float]], style: str) -> str:
+    """A closed shape."""
+    return path("M" + "L".join(f"{number(x)} {number(y)}" for x, y in points) + "Z", style)
+
+
+def hatch(x: float, y: float, width: float, height: float, style: str = "h", *, step: float = 6) -> str:
+    """Diagonal lines that fill a rectangle exactly, drawn one by one: a pattern would need an id of its own."""
+    pieces = []
+    offset = step
+    while offset < width + height:
+        left, top = max(0.0, offset - height), max(0.0, offset - width)
+        pieces.append(f"M{number(x + left)} {number(y + offset - left)}L{number(x + offset - top)} {number(y + top)}")
+        offset += step
+    return path("".join(pieces), style)
+
+
+def bracket(x1: float, x2: float, y: float, depth: float = 5, style: str = "k") -> str:
+    """A bracket that opens upwards and spans x1 to x2."""
+    low = number(y + depth)
+    return path(f"M{number(x1)} {number(y)}V{low}H{number(x2)}V{number(y)}", style)
+
+
+def arrow(x1: float, y1: float, x2: float, y2: float, style: str = "k") -> str:
+    """A horizontal or vertical arrow that ends at (x2, y2)."""
+    size = 4.0
+    along_x, along_y = (1 if x2 > x1 else -1, 0) if y1 == y2 else (0, 1 if y2 > y1 else -1)
+    back_x, back_y = x2 - size * along_x, y2 - size * along_y
+    head = f"M{number(back_x - size * along_y)} {number(back_y - size * along_x)}L{number(x2)} {number(y2)}"
+    head += f"L{number(back_x + size * along_y)} {number(back_y + size * along_x)}"
+    return path(f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}{head}", style)

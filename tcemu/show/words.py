@@ -1,0 +1,64 @@
+"""Numbers and lists in words, for labels and descriptions."""
+
+from __future__ import annotations
+
+import math
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def value(number: float, digits: int = 9) -> str:
+    """A number as a reader writes it: exact where `digits` digits are enough, else with an 'about' sign in front."""
+    if isinstance(number, int):
+        return str(number).replace("-", "−")
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "−∞" if number < 0 else "+∞"
+    short = f"{number:.{digits}g}"
+    exact = float(short) == number
+    plain = short if "e" not in short else _without_e(short)
+    return ("" if exact else "≈ ") + plain.replace("-", "−", 1 if plain.startswith("-") else 0)
+
+
+def neat(number: float, digits: int = 9) -> str:
+    """A number where room is short: a power of two that is long in decimal is written as one."""
+    mantissa, exponent = math.frexp(abs(number))
+    if mantissa == 0.5 and len(f"{number:.17g}") > 8:
+        return ("−" if number < 0 else "") + power(exponent - 1)
+    return value(number, digits)
+
+
+def compact(number: float, width: int = 8) -> str:
+    """A number in at most `width` characters, rounded as far as that takes."""
+    if not math.isfinite(number):
+        return value(number)
+    texts = [f"{number:.{digits}g}" for digits in (4, 3, 2, 1)]
+    shown = next((text for text in texts if len(text) <= width), texts[-1])
+    return shown.replace("-", "−")
+
+
+def _without_e(short: str) -> str:
+    mantissa, exponent = short.split("e")
+    return f"{mantissa} × 10{superscript(int(exponent))}"
+
+
+def superscript(exponent: int) -> str:
+    """-7 as a raised number."""
+    return str(exponent).translate(_SUPERSCRIPTS)
+
+
+def subscript(index: int) -> str:
+    """12 as a lowered number."""
+    return str(index).translate(_SUBSCRIPTS)
+
+
+def power(exponent: int) -> str:
+    """2 to the power of `exponent`, as it is written by hand."""
+    return f"2{superscript(exponent)}"
+
+
+def count(number: int, noun: str) -> str:
+    """'1 bit', '3 bits'."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,343 @@
+"""Laws of every picture: valid, named, told in words, readable in both themes, the same on every day."""
+
+import base64
+import itertools
+import re
+from collections.abc import Callable
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from tcemu import show
+from tcemu.arithmetic import FusedSum, FusedSums, fused_sum
+from tcemu.errors import TcemuError
+from tcemu.formats import FORMATS, Container, lookup, unpack
+from tcemu.layouts import Fragment, Layout
+from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
+from tcemu.show.picture import Picture
+from tcemu.show.words import compact, value
+
+SVG = "{http://www.w3.org/2000/svg}"
+A = Fragment("a", Layout("(h g) (c t p) -> (g t) (c h p)", h=2, g=8, c=2, t=4, p=2), Container(lookup("f16"), 16))
+MATRIX = np.arange(128, dtype=np.float32).reshape(16, 8)
+
+
+def _steps(c: float, *products: float) -> FusedSum:
+    """Products with 1, as sm_90 adds them up for f16 into f32, taken apart as f32 for their range."""
+    form = lookup("f32")
+    one, addend, *others = (unpack(form, form.encode(number).item()) for number in (1.0, c, *products))
+    return fused_sum(FusedSums(25, None, -133), [(k, other, one) for k, other in enumerate(others)], addend, form)
+
+
+PICTURES: dict[str, Callable[[], Picture]] = {
+    "bits": lambda: show.number_bits("e4m3", 0x3D),
+    "bits of f64": lambda: show.number_bits("f64", 0x7FF0000000000001),
+    "bits of tf32": lambda: show.number_bits("tf32", 0x3F9E2345),
+    "lines": lambda: show.number_lines(["e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "f16"]),
+    "linear": lambda: show.number_lines(["e2m1"], scale="linear"),
+    "ranges": lambda: show.number_ranges(["f32", "tf32", "bf16", "f16", "ue8m0"]),
+    "rounding": lambda: show.rounding("e4m3", 1.3),
+    "fragment": lambda: show.fragment_map(A, lane=13),
+    "register": lambda: show.fragment_map(A, register=2),
+    "changes": lambda: show.changes(MATRIX, np.where(MATRIX == 7, 9, MATRIX).astype(np.float32), cause="a < b & c"),
+    "no change": lambda: show.changes(MATRIX, MATRIX),
+    "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
+}
+
+every_picture = pytest.mark.parametrize("make", PICTURES.values(), ids=PICTURES)
+
+
+@every_picture
+def test_it_is_an_svg_document_with_a_title_and_a_description(make: Callable[[], Picture]) -> None:
+    picture = make()
+    root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
+    assert root.tag == f"{SVG}svg"
+    assert root.get("role") == "img"
+    named = {element.get("id"): element.text for element in root if element.tag in (f"{SVG}title", f"{SVG}desc")}
+    assert named[root.get("aria-labelledby")] == picture.title
+    assert named[root.get("aria-describedby")] == picture.description
+    assert len(picture.description) >= 15
+
+
+@every_picture
+def test_its_ids_are_its_own(make: Callable[[], Picture]) -> None:
+    picture = make()
+    ids = re.findall(r'\bid="([^"]*)"', picture.svg)
+    assert len(ids) == len(set(ids)) == 3
+    assert all(name.startswith(picture.key) for name in ids)
+    rules = re.findall(r"([^{}]+)\{[^{}]*\}", picture.svg.split("<style>")[1].split("</style>")[0])
+    assert all(picture.key in rule for rule in rules), "a style rule reaches out of its picture"
+
+
+def test_different_pictures_have_different_ids() -> None:
+    keys = [make().key for make in PICTURES.values()]
+    assert len(set(keys)) == len(keys)
+
+
+@every_picture
+def test_it_is_the_same_every_time(make: Callable[[], Picture]) -> None:
+    first, second = make(), make()
+    assert first == second
+    assert repr(first) == repr(second) == f"<Picture {first.title!r} {first.key}>"
+
+
+@every_picture
+def test_it_stays_small_and_on_its_sheet(make: Callable[[], Picture]) -> None:
+    root = ET.fromstring(make().svg)  # noqa: S314 - our own text
+    width, height = (float(root.get(side, "0")) for side in ("width", "height"))
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+    assert 200 <= width <= 1100
+    assert 100 <= height <= 900
+    for element in root.iter():
+        if element.tag in (f"{SVG}text", f"{SVG}rect"):
+            assert 0 <= float(element.get("x", "0")) <= width
+            assert 0 <= float(element.get("y", "0")) <= height
+    assert len(make().svg) < 80_000
+
+
+@every_picture
+def test_only_classes_that_have_a_style_are_used(make: Callable[[], Picture]) -> None:
+    svg = make().svg
+    used = {name for names in re.findall(r'class="([^"]*)"', svg) for name in names.split()}
+    assert all(f" .{name}{{" in svg for name in used)
+    assert "#" not in svg.split("</style>")[1], "a colour outside the palette"
+
+
+@every_picture
+def test_it_says_in_every_medium_what_it_shows(make: Callable[[], Picture]) -> None:
+    picture = make()
+    bundle = picture._repr_mimebundle_()
+    assert bundle["image/svg+xml"] == picture.svg
+    assert bundle["text/plain"] == f"{picture.title}\n{picture.description}" == str(picture)
+    assert picture.svg in bundle["text/html"]
+    assert "<figure" in picture.html
+    assert picture.svg in picture.html
+
+
+def test_a_page_that_drops_svg_and_styles_keeps_an_image() -> None:
+    picture = show.number_bits("e4m3", 0x3D)
+    page = picture.portable_html
+    encoded = re.search(r'src="data:image/svg\+xml;base64,([^"]*)"', page)
+    assert encoded is not None
+    assert base64.b64decode(encoded.group(1)).decode() == picture.svg
+    assert f'<div class="{picture.key}-live" hidden>' in page
+    assert f"<style>.{picture.key}-live[hidden]{{display:block}}" in page
+
+
+def test_save_writes_the_document(tmp_path: object) -> None:
+    picture = show.number_bits("e4m3", 0x3D)
+    target = f"{tmp_path}/bits.svg"
+    picture.save(target)
+    with open(target, encoding="utf-8") as file:  # noqa: PTH123 - a text path is accepted as well
+        assert file.read() == picture.svg
+
+
+# ---------------------------------------------------------------------------------------------- colours
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("ink", "surface"), list(itertools.product(INKS, SURFACES)))
+def test_text_can_be_read_on_every_surface(theme: str, ink: str, surface: str) -> None:
+    ratio = contrast(getattr(INKS[ink], theme), getattr(SURFACES[surface], theme))
+    assert ratio >= 4.5, f"{ink} on {surface} in the {theme} theme: {ratio:.2f}"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_borders_and_marks_stand_out_from_the_paper(theme: str) -> None:
+    paper = getattr(ROLES["paper"], theme)
+    assert contrast(getattr(ROLES["line"], theme), paper) >= 3
+    assert contrast(getattr(ROLES["cut"], theme), paper) >= 3
+
+
+def test_contrast_is_that_of_wcag() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+    assert contrast("#ffffff", "#777777") == contrast("#777777", "#ffffff")
+
+
+# ---------------------------------------------------------------------------------------------- bits
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_has_a_picture_of_its_bits(name: str) -> None:
+    form = FORMATS[name]
+    for pattern in {0, 1, form.largest_pattern, (1 << form.container) - 1, form.nan_bits or 0, form.infinity_bits or 0}:
+        picture = show.number_bits(form, pattern)
+        digits = [
+            text.text for text in _texts(picture) if text.text in ("0", "1") and "m" in text.get("class", "").split()
+        ]
+        assert "".join(digits[: form.container]) == f"{pattern:0{form.container}b}"
+        assert value(form.decode(pattern).item()) in picture.title
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "words"),
+    [
+        ("e4m3", 0x7F, "the only pattern that e4m3 spends on it"),
+        ("e4m3", 0x7E, "e4m3 has no infinity, so an exponent field of all ones holds numbers too"),
+        ("e5m2", 0x7C, "infinity: an exponent field of all ones with a mantissa of 0"),
+        ("e5m2", 0x7D, "NaN: an exponent field of all ones with a mantissa that is not 0"),
+        ("e2m1", 0x7, "e2m1 has neither infinity nor NaN"),
+        ("e4m3", 0x01, "subnormal: the exponent field is 0, so there is no leading 1"),
+        ("ue8m0", 127, "no zero"),
+        ("s8", 0x80, "two's complement: the highest bit weighs −2⁷; from −128 to 127"),
+        ("u4", 0xF, "unsigned: from 0 to 15"),
+        ("tf32", 0x3F801FFF, "ignored 1111111111111, the hardware does not look"),
+    ],
+)
+def test_the_picture_of_bits_says_why(name: str, pattern: int, words: str) -> None:
+    assert words in show.number_bits(name, pattern).description
+
+
+@pytest.mark.parametrize("pattern", [-1, 256])
+def test_a_pattern_that_does_not_fit_is_refused(pattern: int) -> None:
+    with pytest.raises(TcemuError, match="e4m3 patterns have 8 bits, 0 to 0xff"):
+        show.number_bits("e4m3", pattern)
+
+
+# ---------------------------------------------------------------------------------------------- number lines
+
+
+@pytest.mark.parametrize("name", ["e2m1", "e2m3", "e3m2", "e4m3", "e5m2", "ue4m3"])
+def test_every_positive_value_is_a_tick(name: str) -> None:
+    form = FORMATS[name]
+    root = ET.fromstring(show.number_lines([name]).svg)  # noqa: S314 - our own text
+    ticks = "".join(path.get("d", "") for path in root.iter(f"{SVG}path"))
+    positive = [code for code in form.codes().tolist() if 0 < form.decode(code).item() < float("inf")]
+    assert ticks.count("M") == len(positive)
+
+
+def test_number_lines_say_where_a_format_ends() -> None:
+    words = show.number_lines(["e2m1", "e4m3", "e5m2"]).description
+    assert "e4m3: smallest subnormal 2⁻⁹, smallest normal 0.015625" in words
+    assert "largest 448, then NaN" in words
+    assert "largest 57344, then infinity and NaN" in words
+    assert "largest 6, then nothing" in words
+
+
+@pytest.mark.parametrize("draw", [show.number_lines, show.number_ranges])
+@pytest.mark.parametrize("names", [[], ["s8"], ["e4m3", "b1"]])
+def test_only_floats_have_a_number_line(draw: Callable[[list[str]], Picture], names: list[str]) -> None:
+    with pytest.raises(TcemuError, match="float formats; got"):
+        draw(names)
+
+
+# ---------------------------------------------------------------------------------------------- rounding
+
+
+@pytest.mark.parametrize("name", ["e2m1", "e4m3", "e5m2", "f16", "bf16", "f32"])
+@pytest.mark.parametrize("number", [1.3, -1.3, 0.0, 2.75, -0.0117, 5.999])
+def test_rounding_tells_what_the_codec_does(name: str, number: float) -> None:
+    form = FORMATS[name]
+    words = show.rounding(name, number).description
+    for mode in ("rn", "rna", "rz", "rm", "rp"):
+        result = value(form.decode(form.encode(number, mode)).item())
+        assert re.search(rf"{mode} \([^)]*\) gives {re.escape(result)}[;.]", words)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 448.0, -1e9])
+def test_rounding_is_drawn_between_two_finite_numbers(number: float) -> None:
+    with pytest.raises(TcemuError, match="a finite number below the largest e4m3, 448"):
+        show.rounding("e4m3", number)
+
+
+# ---------------------------------------------------------------------------------------------- changes
+
+
+def test_exactly_the_changed_elements_are_marked() -> None:
+    after = MATRIX.copy()
+    after[3, 5], after[0, 0] = np.nan, -0.0
+    picture = show.changes(MATRIX, after, cause="bit 3")
+    assert picture.title == "2 of 128 elements of D changed: bit 3"
+    assert "row 0, column 0: 0 (0x00000000) became −0 (0x80000000)." in picture.description
+    assert "row 3, column 5: 29 (0x41e80000) became NaN (0x7fc00000)." in picture.description
+    assert sum("x" in box.get("class", "").split() for box in _elements(picture, "rect")) == 2
+
+
+def test_changes_refuses_what_cannot_be_compared() -> None:
+    with pytest.raises(TcemuError, match=r"got \(16, 8\) and \(16, 7\)"):
+        show.changes(MATRIX, MATRIX[:, :7])
+    with pytest.raises(TcemuError, match="D after: an array of dtype float32"):
+        show.changes(MATRIX, MATRIX.astype(np.float64))
+
+
+# ---------------------------------------------------------------------------------------------- a fused sum
+
+
+def test_a_fused_sum_cuts_what_lies_below_the_largest_exponent() -> None:
+    words = show.fused_sum(_steps(1.0, *[2.0**-26] * 8)).description
+    assert "a7 · b7: 2⁻²⁶, cut to 0." in words
+    assert words.endswith("becomes the f32 1 (0x3f800000).")
+
+
+def test_a_fused_sum_keeps_what_lies_above_the_cut() -> None:
+    assert show.fused_sum(_steps(1.0, *[2.0**-25] * 8)).description.endswith("≈ 1.00000023842 (0x3f800002).")
+
+
+def test_truncation_is_toward_zero_on_both_sides() -> None:
+    plus, minus = (show.fused_sum(_steps(8.0, sign * 3 * 2.0**-23)).description for sign in (1, -1))
+    assert "a0 · b0: ≈ 3.57627868652 × 10⁻⁷, cut to 2⁻²²." in plus
+    assert "a0 · b0: ≈ −3.57627868652 × 10⁻⁷, cut to −2⁻²²." in minus
+
+
+def test_the_floor_of_the_exponent_counts() -> None:
+    form = lookup("f32")
+    factor, zero = unpack(form, form.encode(2.0**-70).item()), unpack(form, 0)
+    picture = show.fused_sum(fused_sum(FusedSums(25, None, -133), [(0, factor, factor)], zero, form))
+    assert "largest exponent −133" in picture.title
+    assert "a0 · b0: 2⁻¹⁴⁰, unchanged" in picture.description
+
+
+def test_zeros_are_left_out_and_counted() -> None:
+    picture = show.fused_sum(_steps(1.0, 0.0, 0.0, 2.0))
+    assert "2 terms of value zero left out" in picture.svg
+    assert "a0 ·" not in picture.svg
+
+
+def test_a_sum_of_zero_has_no_bits() -> None:
+    assert show.fused_sum(_steps(1.0, -1.0)).description.endswith("Their sum 0 becomes the f32 0 (0x00000000).")
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ((0.0, 0.0), "0 terms that are not zero"),
+        ((float("inf"), 1.0), "an infinite term"),
+        ((float("nan"),), "c is NaN"),
+    ],
+)
+def test_a_sum_without_terms_to_align_is_refused(terms: tuple[float, ...], words: str) -> None:
+    with pytest.raises(TcemuError, match=words):
+        show.fused_sum(_steps(*terms))
+
+
+# ---------------------------------------------------------------------------------------------- words
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1.5, "1.5"),
+        (-2.0, "−2"),
+        (float("inf"), "+∞"),
+        (float("nan"), "NaN"),
+        (-7, "−7"),
+        (2.0**-40, "≈ 9.09494702 × 10⁻¹³"),
+    ],
+)
+def test_numbers_in_words(number: float, words: str) -> None:
+    assert value(number) == words
+
+
+def test_compact_numbers_fit() -> None:
+    numbers = np.random.default_rng(7).normal(size=400) * 10.0 ** np.arange(-200, 200)
+    assert max(len(compact(number)) for number in numbers) <= 8
+
+
+def _texts(picture: Picture) -> list[ET.Element]:
+    return _elements(picture, "text")
+
+
+def _elements(picture: Picture, tag: str) -> list[ET.Element]:
+    return list(ET.fromstring(picture.svg).iter(f"{SVG}{tag}"))  # noqa: S314 - our own text

@@ -1,0 +1,177 @@
+"""The fragment maps show exactly what the layout says, for every lane and register."""
+
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tcemu import show
+from tcemu.errors import TcemuError
+from tcemu.formats import Container, lookup
+from tcemu.layouts import Fragment, Layout
+from tcemu.show.fragment_map import _element, blocks
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def _mma(name: str, width: int, m: int, k: int) -> Any:
+    """An instruction as far as a map needs it: three fragments by the rule that most shapes of mma.sync share."""
+    packed, chunks, high, form = 32 // width, k * width // 128, m // 8, lookup(name)
+    a = Layout("(h g) (c t p) -> (g t) (c h p)", h=high, g=8, c=chunks, t=4, p=packed)
+    b = Layout("(c t p) g -> (g t) (c p)", g=8, c=chunks, t=4, p=packed)
+    d = Layout("(h g) (t p) -> (g t) (h p)", h=high, g=8, t=4, p=2)
+    fragments = {
+        "a": Fragment("a", a, Container(form, width)),
+        "b": Fragment("b", b, Container(form, width)),
+        "d": Fragment("d", d, Container(lookup("f32"), 32)),
+    }
+    return SimpleNamespace(family="mma", shape=(m, 8, k), types={"a": form}, fragments=fragments)
+
+
+INSTRUCTIONS = {
+    "f16 k16": _mma("f16", 16, 16, 16),
+    "e4m3 k32": _mma("e4m3", 8, 16, 32),
+    "s4 k64": _mma("s4", 4, 16, 64),
+    "tf32 k8": _mma("tf32", 32, 16, 8),
+    "b1 m8": _mma("b1", 1, 8, 128),
+}
+FRAGMENTS = {
+    f"{role} of {name}": fragment
+    for name, instruction in INSTRUCTIONS.items()
+    for role, fragment in instruction.fragments.items()
+}
+every_fragment = pytest.mark.parametrize("fragment", FRAGMENTS.values(), ids=FRAGMENTS)
+
+
+def _marked(picture: show.Picture, fragment: Fragment) -> set[tuple[int, int]]:
+    """Row and column of every element under a marked rectangle, by its place on the sheet."""
+    wide, high = _element(fragment)
+    root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
+    frames = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "k"]
+    left, top = (float(frames[0].get(side, "0")) for side in "xy")
+    marked = set()
+    for box in root.iter(f"{SVG}rect"):
+        if box.get("class") == "x":
+            x, y, width, height = (float(box.get(name, "0")) for name in ("x", "y", "width", "height"))
+            rows = range(round((y - top) / high), round((y + height - top) / high))
+            columns = range(round((x - left) / wide), round((x + width - left) / wide))
+            marked |= {(row, column) for row in rows for column in columns}
+    return marked
+
+
+@every_fragment
+def test_a_lane_s_elements_are_marked_and_no_others(fragment: Fragment) -> None:
+    for lane in range(fragment.lanes):
+        held = {fragment.layout.position(lane, slot) for slot in range(fragment.layout.slots)}
+        assert _marked(show.fragment_map(fragment, lane=lane), fragment) == held
+
+
+@every_fragment
+def test_a_register_s_elements_are_marked_and_no_others(fragment: Fragment) -> None:
+    for register in range(fragment.registers):
+        held = {
+            fragment.position(lane, register, element)
+            for lane in range(fragment.lanes)
+            for element in range(fragment.elements_per_register)
+        }
+        assert _marked(show.fragment_map(fragment, register=register), fragment) == held
+
+
+@every_fragment
+def test_one_register_of_one_lane_is_one_block(fragment: Fragment) -> None:
+    held = {fragment.position(13, 0, element) for element in range(fragment.elements_per_register)}
+    assert _marked(show.fragment_map(fragment, lane=13, register=0), fragment) == held
+
+
+@every_fragment
+def test_the_blocks_tile_the_matrix(fragment: Fragment) -> None:
+    covered = [
+        (row, column)
+        for block in blocks(fragment)
+        for row in range(block.row, block.row + block.rows)
+        for column in range(block.column, block.column + block.columns)
+    ]
+    rows, columns = fragment.shape
+    assert sorted(covered) == [(row, column) for row in range(rows) for column in range(columns)]
+
+
+@every_fragment
+def test_every_block_is_labelled_with_its_lane_and_register(fragment: Fragment) -> None:
+    root = ET.fromstring(show.fragment_map(fragment, lane=5).svg)  # noqa: S314 - our own text
+    labels = sorted((text.text or "").split() for group in root.iter(f"{SVG}g") for text in group)
+    assert labels == sorted([str(block.lane), f"{fragment.role}{block.register}"] for block in blocks(fragment))
+
+
+def test_a_mark_is_more_than_a_colour() -> None:
+    """Each marked block has a thick border, hatching and a bold label."""
+    picture = show.fragment_map(INSTRUCTIONS["f16 k16"].fragments["a"], lane=13)
+    root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
+    boxes = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "x"]
+    hatching = [path for path in root.iter(f"{SVG}path") if path.get("class") == "h"]
+    bold = [group for group in root.iter(f"{SVG}g") if "b" in group.get("class", "").split()]
+    assert len(boxes) == len(hatching) == len(bold[0]) == 4
+    assert "stroke-width:2.5" in picture.svg
+
+
+@pytest.mark.parametrize("instruction", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
+def test_the_three_matrices_line_up(instruction: Any) -> None:
+    """A's rows are level with D's, B's columns stand above D's."""
+    root = ET.fromstring(show.mma_map(instruction, lane=30).svg)  # noqa: S314 - our own text
+    frames = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "k"]
+    a, b, d = ({side: float(box.get(side, "0")) for side in ("x", "y", "width", "height")} for box in frames)
+    assert (a["y"], a["height"]) == (d["y"], d["height"])
+    assert (b["x"], b["width"]) == (d["x"], d["width"])
+    assert a["x"] + a["width"] < d["x"]
+    assert b["y"] + b["height"] < d["y"]
+
+
+def test_the_map_in_words() -> None:
+    words = show.mma_map(INSTRUCTIONS["f16 k16"], lane=13).description
+    assert "Lane 13 holds a0 = row 3 columns 2–3, a1 = row 11 columns 2–3, a2 = row 3 columns 10–11" in words
+    assert "b0 = rows 2–3 column 3" in words
+    assert "d0 = row 3 column 2" in words
+    assert "(h g) (c t p) -> (g t) (c h p)" in words
+
+
+def test_a_register_that_only_one_matrix_has_is_marked_there() -> None:
+    picture = show.mma_map(INSTRUCTIONS["f16 k16"], lane=0, register=3)
+    root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
+    assert sum(box.get("class") == "x" for box in root.iter(f"{SVG}rect")) == 2
+    assert "Lane 0 holds a3 = row 8 columns 8–9; d3 = row 8 column 1." in picture.description
+
+
+def test_a_broadcast_is_told() -> None:
+    twice = Fragment("a", Layout("g (t p) -> (g t) (x p)", g=8, t=4, p=2, x=2), Container(lookup("f16"), 16))
+    assert all(block.copies == 2 for block in blocks(twice))
+    assert ">0+ a0<" in show.fragment_map(twice).svg.replace("\N{NO-BREAK SPACE}", "")
+
+
+def test_a_batch_is_drawn_one_at_a_time() -> None:
+    layout = Layout("q (h p) i -> (h q p) i", q=4, h=2, p=4, i=4)
+    pairs = Fragment("a", layout, Container(lookup("f16"), 16))
+    assert {block.lane for block in blocks(pairs, batch=2)} == {8, 9, 10, 11, 24, 25, 26, 27}
+    assert show.fragment_map(pairs, batch=0) != show.fragment_map(pairs, batch=3)
+
+
+@pytest.mark.parametrize(
+    ("marks", "words"),
+    [
+        ({"lane": 32}, "lane 32: fragment a has lanes 0 to 31"),
+        ({"lane": -1}, "lane -1: fragment a has lanes 0 to 31"),
+        ({"register": 4}, "register 4: fragment a has registers 0 to 3"),
+    ],
+)
+def test_a_lane_or_register_that_is_not_there_is_refused(marks: dict[str, int], words: str) -> None:
+    instruction = INSTRUCTIONS["f16 k16"]
+    with pytest.raises(TcemuError, match=words):
+        show.fragment_map(instruction.fragments["a"], **marks)
+    with pytest.raises(TcemuError, match=words):
+        show.mma_map(instruction, **marks)
+
+
+def test_the_map_as_text() -> None:
+    table = show.fragment_table(INSTRUCTIONS["f16 k16"].fragments["a"], lane=13).splitlines()
+    assert len(table) == 17
+    assert table[4].split() == ["3", "12.a0", "[13.a0]", "14.a0", "15.a0", "12.a2", "[13.a2]", "14.a2", "15.a2"]
+    assert sum(line.count("[") for line in table) == 4
