@@ -66,7 +66,7 @@ def lay_out(folder: Path, material: Path | None = None) -> list[Laid]:
                 done.append(_lay(folder, name, new, digests.get(name)))
                 digests[name] = _digest(new)
         finally:
-            if digests != record:
+            if digests != (record or {}):
                 place = folder / RECORD
                 _write(place, (json.dumps({"files": digests}, indent=1) + "\n").encode())
     except OSError as error:
