@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.backend import backend
 from tcemu.errors import LayoutError, OperandError, TableError
 from tcemu.formats import Container, Format
 from tcemu.layouts.layout import Layout
 
 Array = npt.NDArray[Any]
+
+
+class _Table(NamedTuple):
+    """Where each element of the matrix, in C order, stands: in which register of the warp, from which bit on."""
+
+    source: Array
+    place: Array
+    mask: np.unsignedinteger[Any]
+    storage: np.dtype[Any]
 
 
 @dataclass(frozen=True)
@@ -86,8 +97,54 @@ class Fragment:
 
     def unpack_patterns(self, registers: Array) -> Array:
         """Like :meth:`unpack`, but patterns as unsigned integers, from registers that were checked."""
-        slots = self.container.unpack(registers)
-        return np.take(slots.reshape(*slots.shape[:-2], -1), self.layout.scatter, axis=-1)
+        lead = registers.shape[:-2]
+        return self.read(registers.reshape(-1, self.lanes * self.registers)).reshape(*lead, *self.shape)
+
+    # ------------------------------------------------------------------------------------------ many warps at once
+
+    def read(self, registers: Array, *, words: bool = False) -> Array:
+        """Patterns (warps, rows * columns) of flat registers (warps, lanes * registers).
+
+        With `words` a whole register counts as one element (32 bits of b1 at a time), so there are 32 times fewer.
+        """
+        table = self._word_table if words else self._table
+        if backend() == "reference":
+            return (registers[:, table.source] >> table.place & table.mask).astype(table.storage)
+        from tcemu.kernels.registers import read
+
+        elements = np.empty((len(registers), table.source.size), table.storage)
+        read(registers, table.source, table.place, table.mask, elements)
+        return elements
+
+    def write(self, patterns: Array) -> Array:
+        """Flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
+        if backend() == "reference":
+            return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
+        from tcemu.kernels.registers import write
+
+        registers = np.empty((len(patterns), self.lanes * self.registers), self.container.register_dtype)
+        write(patterns, self._gather, self.container.width, self.container.shift, registers)
+        return registers
+
+    @cached_property
+    def _gather(self) -> Array:
+        return self.layout.gather.reshape(-1, self.elements_per_register).astype(np.int32)
+
+    @cached_property
+    def _table(self) -> _Table:
+        holder = self.layout.scatter.ravel()
+        source, element = np.divmod(holder, self.elements_per_register)
+        dtype = self.container.register_dtype.type
+        mask = dtype((1 << (self.format.bits + self.format.padding)) - 1)
+        place = (element * self.container.width + self.container.shift).astype(dtype)
+        return _Table(source.astype(np.int32), place, mask, self.container.storage)
+
+    @cached_property
+    def _word_table(self) -> _Table:
+        holder = self.layout.scatter.ravel()
+        first = holder[holder % self.elements_per_register == 0] // self.elements_per_register
+        dtype = self.container.register_dtype
+        return _Table(first.astype(np.int32), np.zeros(first.size, dtype), dtype.type(-1 % (1 << 32)), dtype)
 
     def check(self, registers: npt.ArrayLike) -> Array:
         """`registers` as an array (..., lanes, registers) of the right dtype, or OperandError that says what is wrong."""

@@ -1,0 +1,24 @@
+"""What each architecture computes: the table of models, their plain-Python meaning, and whole arrays of them."""
+
+from tcemu.arithmetic.compute import Operation, compute
+from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.arithmetic.reference import FusedSum, Term, dot, fused_sum
+from tcemu.arithmetic.table import ROWS, Row, find
+
+__all__ = [
+    "ROWS",
+    "BitDot",
+    "FmaChain",
+    "FmaGroups",
+    "FusedSum",
+    "FusedSums",
+    "IntegerDot",
+    "Model",
+    "Operation",
+    "Row",
+    "Term",
+    "compute",
+    "dot",
+    "find",
+    "fused_sum",
+]

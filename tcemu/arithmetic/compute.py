@@ -1,0 +1,144 @@
+"""Whole arrays of one operation: by the kernels where they are, else by the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, singledispatch
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import reference
+from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.backend import backend
+from tcemu.formats import Format, lookup
+
+Array = npt.NDArray[Any]
+#: Fills d (w, m, n) from a (w, m, k), b (w, k, n) and c (w, m, n).
+Kernel = Callable[[Array, Array, Array, Array], None]
+
+#: Rounding words to the kernels' numbers.
+_MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3}
+_NAN_KINDS = {"none": 0, "ieee": 1, "all ones": 2}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A model with everything it needs to compute: formats of a, b, c and d, products an output, qualifiers."""
+
+    model: Model
+    a: str
+    b: str
+    c: str
+    d: str
+    depth: int
+    #: Qualifiers of the instruction that change arithmetic, as (name, word): rounding, satfinite, op.
+    qualifiers: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def formats(self) -> dict[str, Format]:
+        """The formats by role."""
+        return {role: lookup(getattr(self, role)) for role in "abcd"}
+
+    @property
+    def packed(self) -> bool:
+        """Whether A and B are taken as words of 32 elements along k, instead of one by one."""
+        return isinstance(self.model, BitDot)
+
+
+def compute(operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    """Patterns d (w, m, n) of a (w, m, k) times b (w, k, n) plus c (w, m, n), all patterns; b1 comes in uint32 words."""
+    d = np.empty(c.shape, operation.formats["d"].storage)
+    if backend() == "numba":
+        _kernel(operation)(a, b, c, d)
+    else:
+        _by_reference(operation, a, b, c, d)
+    return d
+
+
+def _by_reference(operation: Operation, a: Array, b: Array, c: Array, d: Array) -> None:
+    qualifiers = dict(operation.qualifiers)
+    for w, m, n in np.ndindex(d.shape):
+        row, column = a[w, m].tolist(), b[w, :, n].tolist()
+        d[w, m, n] = reference.dot(operation.model, row, column, int(c[w, m, n]), operation.formats, qualifiers)
+
+
+@cache
+def _kernel(operation: Operation) -> Kernel:
+    return _build(operation.model, operation)
+
+
+@singledispatch
+def _build(model: Model, operation: Operation) -> Kernel:
+    raise TypeError(model)
+
+
+def numbers(form: Format) -> npt.NDArray[np.int64]:
+    """A float format as the six numbers that the kernels take."""
+    fields = (form.exponent, form.mantissa, form.bias, form.padding, form.infinities, _NAN_KINDS[form.nan])
+    return np.array(fields, dtype=np.int64)
+
+
+@cache
+def conversion(source: str, target: str) -> Array:
+    """Every pattern of a small format as the pattern of a wider one, by the codec: an exact table."""
+    values = lookup(source).decode(np.arange(1 << lookup(source).container))
+    return lookup(target).encode(values)
+
+
+@_build.register
+def _(model: FusedSums, operation: Operation) -> Kernel:
+    from tcemu.kernels.fused import chain
+
+    through = {role: lookup(model.through or getattr(operation, role)) for role in "ab"}
+    result = operation.formats["d"]
+    order = np.array([k for ks in model.sums(operation.depth) for k in ks], dtype=np.int64)
+    tables = tuple(numbers(form) for form in (through["a"], through["b"], operation.formats["c"], result))
+    floor = model.floor if model.floor is not None else -(1 << 19)
+    keep = model.keep if model.keep is not None else result.mantissa
+    nearest, first = reference.ROUNDING[result.name] == "rn", model.addend == "first"
+    block, nan = len(model.sums(operation.depth)[0]), reference.CANONICAL_NAN[result.name]
+
+    def run(a: Array, b: Array, c: Array, d: Array) -> None:
+        if model.through is not None:
+            a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
+        chain(a, b, c, d, *tables, order, block, model.fraction, floor, keep, nearest, first, nan)
+
+    return run
+
+
+@_build.register
+def _(model: FmaGroups, operation: Operation) -> Kernel:
+    from tcemu.kernels.groups import add_groups
+
+    tables = tuple(numbers(form) for form in (*operation.formats.values(), lookup("f32")))
+    group = np.array([next(g for g, ks in enumerate(model.groups) if k in ks) for k in range(operation.depth)])
+    order, nan = np.array(model.order), reference.CANONICAL_NAN[operation.d]
+    return lambda a, b, c, d: add_groups(a, b, c, d, *tables, group, order, model.from_zero, nan)
+
+
+@_build.register
+def _(model: FmaChain, operation: Operation) -> Kernel:
+    from tcemu.kernels.binary64 import chain64
+
+    mode = _MODES[dict(operation.qualifiers).get("rounding") or "rn"]
+    return lambda a, b, c, d: chain64(a, b, c, d, mode)
+
+
+@_build.register
+def _(model: IntegerDot, operation: Operation) -> Kernel:
+    from tcemu.kernels.integer import dot
+
+    signs = operation.formats["a"].sign_bit, operation.formats["b"].sign_bit
+    saturate = "satfinite" in dict(operation.qualifiers)
+    return lambda a, b, c, d: dot(a, b, c, d, *signs, saturate)
+
+
+@_build.register
+def _(model: BitDot, operation: Operation) -> Kernel:
+    from tcemu.kernels.integer import popc
+
+    exclusive = dict(operation.qualifiers)["op"] == "xor"
+    return lambda a, b, c, d: popc(a, b, c, d, exclusive)

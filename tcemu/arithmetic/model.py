@@ -1,0 +1,97 @@
+"""The kinds of arithmetic that tensor-core instructions do. A model is a frozen value; the table has one in each row.
+
+All of them compute one output of D = A B + C from a row of A, a column of B and an element of C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tcemu.errors import TableError
+
+#: Place of the addend c in a sequence of partial sums.
+ADDEND = -1
+
+
+@dataclass(frozen=True)
+class FusedSums:
+    """A chain of fused sums: so many products and one addend, aligned, cut off, summed exactly, rounded once.
+
+    One fused sum (for its steps see :func:`tcemu.arithmetic.reference.fused_sum`):
+      - the exponent of a product is the sum of its factors' exponents, subnormals unnormalised;
+      - every term is aligned to the largest exponent E of a non-zero term and cut off, toward zero, `fraction` bits
+        behind the binary point of E; E is never below `floor`;
+      - the exact sum of what is left is rounded once: toward zero for f32, to nearest even for f16. Zero is +0.
+    The result is the addend of the next sum; c is the addend of the first.
+    """
+
+    #: Bits kept behind the binary point of the largest exponent.
+    fraction: int
+    #: Products in one sum; None: all of the instruction's.
+    block: int | None
+    #: The largest exponent is never taken below this; None: no floor.
+    floor: int | None
+    #: Fraction bits of the result; None: all that the format has. Ada's and Hopper's own fp8 units keep 13.
+    keep: int | None = None
+    #: The order in which k joins the chain. "pairs": first k mod 4 in {0, 1}, the low halves of the registers, then the rest.
+    order: Literal["ascending", "pairs"] = "ascending"
+    #: "first": c is the addend of the first sum. "last": the chain starts from +0, and c is added to its result to nearest.
+    addend: Literal["first", "last"] = "first"
+    #: Operands are converted to this format first, exactly; an e4m3 subnormal becomes a normal f16.
+    through: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.block is not None and self.block < 1:
+            raise TableError(f"a fused sum of {self.block} products")
+
+    def sums(self, depth: int) -> list[list[int]]:
+        """The k of each sum of the chain, for an instruction of `depth` products."""
+        ks = list(range(depth))
+        if self.order == "pairs":
+            ks = [k for k in ks if k % 4 < 2] + [k for k in ks if k % 4 >= 2]
+            block = self.block or depth // 2
+        else:
+            block = self.block or depth
+        return [ks[start : start + block] for start in range(0, depth, block)]
+
+
+@dataclass(frozen=True)
+class FmaGroups:
+    """Fused multiply-adds in f32 on the ordinary cores: each group of k a chain, then the groups and c added in order.
+
+    Every operation rounds to nearest even; the last result is converted to the type of D, to nearest even.
+    """
+
+    #: The k of each chain.
+    groups: tuple[tuple[int, ...], ...]
+    #: What is added, in this order: indices of `groups`, and ADDEND for c.
+    order: tuple[int, ...]
+    #: Whether a chain starts from +0; else from its first product, whose sign of zero then stays.
+    from_zero: bool
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != sorted([ADDEND, *range(len(self.groups))]):
+            raise TableError("every group and the addend are added exactly once")
+
+
+@dataclass(frozen=True)
+class FmaChain:
+    """f64: c, then a fused multiply-add for each ascending k, in the rounding of the instruction (IEEE binary64).
+
+    A NaN operand comes back with its quiet bit set, that of b before that of the sum before that of a; an invalid
+    operation gives 0xFFF8000000000000.
+    """
+
+
+@dataclass(frozen=True)
+class IntegerDot:
+    """The exact integer sum of products and c; it wraps to 32 bits, or with .satfinite is clamped once at the end."""
+
+
+@dataclass(frozen=True)
+class BitDot:
+    """The number of ones in a xor b, or a and b, added to c; it wraps to 32 bits."""
+
+
+Model: TypeAlias = FusedSums | FmaGroups | FmaChain | IntegerDot | BitDot

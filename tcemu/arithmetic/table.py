@@ -1,0 +1,155 @@
+"""THE TABLE of arithmetic: for each architecture, family, shape and operand types, the model and how it is known.
+
+`known` is one of
+    silicon             read off hardware by this project's recordings, all classes of inputs, 0 differences
+    published silicon   equal to GPU outputs that others published (values near 1: they prove sums and roundings, not edges)
+    paper               what a published model or measurement says; nothing was compared here
+    inferred            concluded from a neighbour; nobody has measured it, as far as we know
+
+Published outputs are those of Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004); papers
+are that one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim (Microsoft, 2025).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from typing import Literal, get_args
+
+from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.errors import ArithmeticUnknown, TableError, listing
+
+Known = Literal["silicon", "published silicon", "paper", "inferred"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: where it holds (sets of words), the model, and how that is known."""
+
+    architectures: frozenset[int]
+    families: frozenset[str]
+    a: frozenset[str]
+    b: frozenset[str]
+    d: frozenset[str]
+    model: Model
+    known: Known
+    #: Shapes such as "m8n8k4"; empty: every shape that no other row of these types claims by name.
+    shapes: frozenset[str] = frozenset()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.known not in get_args(Known):
+            raise TableError(f"how is {self} known? say one of {listing(get_args(Known))}")
+
+    def covers(self, architecture: int, family: str, a: str, b: str, d: str) -> bool:
+        """Whether the row speaks of these words, whatever the shape."""
+        where = architecture in self.architectures and family in self.families
+        return where and a in self.a and b in self.b and d in self.d
+
+    def overlaps(self, other: Row) -> bool:
+        """Whether one instruction could fall under both rows."""
+        pairs = [(getattr(self, axis), getattr(other, axis)) for axis in ("architectures", "families", "a", "b", "d")]
+        shapes = self.shapes & other.shapes if self.shapes and other.shapes else self.shapes == other.shapes
+        return bool(shapes) and all(mine & theirs for mine, theirs in pairs)
+
+
+VOLTA, TURING, AMPERE, ADA, HOPPER = (70, 72), (75,), (80, 86, 87), (89,), (90,)
+BLACKWELL, RTX_BLACKWELL = (100, 103, 107, 110), (120, 121)
+ALL = VOLTA + TURING + AMPERE + ADA + HOPPER + BLACKWELL + RTX_BLACKWELL
+
+FP8 = "e4m3 e5m2"
+FP8_TO_FP4 = "e4m3 e5m2 e3m2 e2m3 e2m1"
+
+
+def _row(
+    architectures: tuple[int, ...], a: str, d: str, model: Model, known: Known, shapes: str = "", note: str = "", b: str = ""
+) -> Row:
+    words = [frozenset(text.split()) for text in (a, b or a, d)]
+    return Row(frozenset(architectures), frozenset({"mma"}), *words, model, known, frozenset(shapes.split()), note)
+
+
+def _floating(architectures: tuple[int, ...], a: str, fraction: int, block: int | None, known: Known, **more: str) -> list[Row]:
+    """Rows of ordinary fused sums into f32 and, for f16, into f16: their floors keep fraction + floor constant."""
+    wide = FusedSums(fraction, block, None if fraction == 23 else -108 - fraction)
+    rows = [_row(architectures, a, "f32", wide, known, **more)]
+    if "f16" in a.split():
+        rows.append(_row(architectures, "f16", "f16", FusedSums(fraction, block, 4 - fraction), known, **more))
+    return rows
+
+
+# m8n8k4 of f16 is a routine of ordinary f32 operations from sm_80 on, and another one when D is f16.
+_M8N8K4_F32 = FmaGroups(groups=((0, 1, 2, 3),), order=(0, ADDEND), from_zero=True)
+_M8N8K4_F16 = FmaGroups(groups=((0, 1), (2, 3)), order=(0, ADDEND, 1), from_zero=False)
+
+
+def _lowered(architectures: tuple[int, ...], a: str, known32: Known, known16: Known, note: str) -> list[Row]:
+    """fp8 mma.sync as two f16 multiplies chained from zero, c added last."""
+    return [
+        _row(
+            architectures,
+            a,
+            d,
+            FusedSums(25, None, floor, order="pairs", addend="last", through="f16"),
+            known,
+            note=note,
+        )
+        for d, floor, known in (("f32", -133, known32), ("f16", -21, known16))
+    ]
+
+
+_LIKE_HOPPER = "sm_90's routine; nobody has compared it here"
+
+ROWS: tuple[Row, ...] = (
+    # ---- f16, bf16, tf32
+    *_floating(VOLTA, "f16", 23, 4, "published silicon", note="V100. Floor of f16 results from the paper"),
+    *_floating(TURING, "f16", 24, 8, "paper", note="one sum of 8 after MMA-Sim; Fasi et al. read sums of 4 off a T4"),
+    *_floating(TURING, "f16", 24, 4, "paper", shapes="m8n8k4"),
+    *_floating(AMPERE, "f16 bf16", 24, 8, "published silicon", note="A100, A2. Floors from the paper"),
+    *_floating(AMPERE, "tf32", 24, 4, "published silicon", note="A100, A2. Floor from the paper"),
+    *_floating(ADA, "f16 bf16", 24, 8, "published silicon", note="RTX 1000 Ada, L40S. Floors from the paper"),
+    *_floating(ADA, "tf32", 24, 4, "published silicon", note="RTX 1000 Ada, L40S. Floor from the paper"),
+    *_floating(HOPPER, "f16 bf16", 25, 16, "silicon", note="H200"),
+    *_floating(HOPPER, "tf32", 25, 8, "silicon", note="H200"),
+    *_floating(BLACKWELL, "f16 bf16", 25, 16, "published silicon", note="B200. Floors as on sm_90; other chips inferred"),
+    *_floating(BLACKWELL, "tf32", 25, 8, "published silicon", note="B200. Floor as on sm_90; other chips inferred"),
+    *_floating(RTX_BLACKWELL, "f16 bf16", 25, 16, "paper", note="MMA-Sim; floors as on sm_90"),
+    *_floating(RTX_BLACKWELL, "tf32", 25, 8, "paper", note="MMA-Sim; floor as on sm_90"),
+    _row(HOPPER, "f16", "f32", _M8N8K4_F32, "silicon", "m8n8k4", "H200; four chained f32 operations, then c"),
+    _row(HOPPER, "f16", "f16", _M8N8K4_F16, "silicon", "m8n8k4", "H200; ((k0 + k1) + c) + (k2 + k3) in f32"),
+    _row(AMPERE + ADA + BLACKWELL + RTX_BLACKWELL, "f16", "f32", _M8N8K4_F32, "inferred", "m8n8k4", _LIKE_HOPPER),
+    _row(AMPERE + ADA + BLACKWELL + RTX_BLACKWELL, "f16", "f16", _M8N8K4_F16, "inferred", "m8n8k4", _LIKE_HOPPER),
+    # ---- fp8, fp6, fp4
+    _row(ADA, FP8, "f32", FusedSums(13, 16, None, keep=13), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
+    _row(ADA, FP8, "f16", FusedSums(13, 16, None), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
+    *_lowered(HOPPER, FP8, "silicon", "silicon", "H200; two f16 multiplies from zero, then c"),
+    *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", "B200; other chips and kind::f8f6f4 inferred"),
+    _row(RTX_BLACKWELL, FP8_TO_FP4, "f32", FusedSums(25, 32, -133), "paper", note="MMA-Sim; e3m2 and e2m3 inferred"),
+    _row(RTX_BLACKWELL, FP8_TO_FP4, "f16", FusedSums(25, 32, -21), "paper", note="MMA-Sim; e3m2, e2m3, floor inferred"),
+    # ---- f64, integers, bits
+    _row(HOPPER, "f64", "f64", FmaChain(), "silicon", note="H200"),
+    _row(AMPERE + ADA + BLACKWELL + RTX_BLACKWELL, "f64", "f64", FmaChain(), "paper", note="NaN as on sm_90, inferred"),
+    _row(HOPPER, "s8 u8 s4 u4", "s32", IntegerDot(), "silicon", note="H200"),
+    _row(tuple(x for x in ALL if x != 90), "s8 u8 s4 u4", "s32", IntegerDot(), "inferred", note="exact: the manual leaves no choice"),
+    _row(HOPPER, "b1", "s32", BitDot(), "silicon", note="H200"),
+    _row(tuple(x for x in ALL if x != 90), "b1", "s32", BitDot(), "inferred", note="exact: the manual leaves no choice"),
+)
+
+_CLASHES = [(one, two) for one, two in combinations(ROWS, 2) if one.overlaps(two)]
+if _CLASHES:
+    raise TableError(f"two rows speak of the same instruction: {_CLASHES[0]}")
+
+
+@cache
+def find(architecture: int, family: str, shape: str, a: str, b: str, d: str) -> Row:
+    """The row for an instruction, e.g. (90, "mma", "m16n8k16", "f16", "f16", "f32"); one that names the shape wins.
+
+    Raises ArithmeticUnknown where no row speaks of it.
+    """
+    found = [row for row in ROWS if row.covers(architecture, family, a, b, d)]
+    named = [row for row in found if shape in row.shapes] or [row for row in found if not row.shapes]
+    if named:
+        return named[0]
+    elsewhere = sorted({arch for row in ROWS if a in row.a and b in row.b and d in row.d for arch in row.architectures})
+    where = f"it is known for {listing([f'sm_{arch}' for arch in elsewhere], 'and')}" if elsewhere else "nor for another one"
+    raise ArithmeticUnknown(f"nothing is known of how sm_{architecture} computes {family} {shape} {a} x {b} into {d}; {where}")

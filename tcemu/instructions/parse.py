@@ -1,0 +1,107 @@
+"""From text to an instruction, or to an error that teaches."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing
+from tcemu.instructions import mma
+from tcemu.instructions.family import Family
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.targets import target_named
+
+FAMILIES: tuple[Family, ...] = (mma.FAMILY,)
+_MNEMONICS = {family.name: family for family in FAMILIES}
+#: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
+_NOT_YET = ("wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix", "tcgen05")
+_NOT_YET_QUALIFIERS = ("sp", "sp::ordered_metadata", "block_scale")
+
+
+def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:
+    """The instruction that `instruction` spells: an opcode with all its qualifiers, such as
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32".
+
+    With `target` ("sm_90a") and `ptx` ("8.7") it must also exist there. Qualifiers may stand in any order, as for the
+    assembler; the result prints them in the documented one.
+
+    Raises IllegalInstruction where there is no such instruction, or not there, and TargetError for a target or version
+    that does not exist.
+    """
+    found = instruction if isinstance(instruction, Instruction) else _parse(_as_opcode(instruction))
+    if target is not None:
+        _check_target(found, target)
+    if ptx is not None:
+        _check_ptx(found, ptx)
+    return found
+
+
+def _as_opcode(text: object) -> str:
+    if not isinstance(text, str):
+        raise IllegalInstruction(f"an instruction is given as text, e.g. {mma.FAMILY.variants[0][1].opcode!r}; got {type(text).__name__}")
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Instruction:
+    opcode = text.strip().removesuffix(";").strip()
+    if not opcode:
+        raise IllegalInstruction("an empty text is no instruction")
+    if any(character.isspace() or character in "{}[](),%" for character in opcode):
+        raise IllegalInstruction(
+            f"{_shown(opcode)}: give the opcode alone, e.g. {mma.FAMILY.variants[0][1].opcode!r}; operands are separate arguments"
+        )
+    mnemonic = opcode.split(".")[0]
+    family = _MNEMONICS.get(mnemonic)
+    if family is None:
+        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(mnemonic)}")
+    try:
+        return family.find(family.spelling.read(opcode))
+    except IllegalInstruction as error:
+        raise IllegalInstruction(f"{_shown(opcode)}: {error}{_later(opcode)} (PTX ISA {family.section})") from None
+
+
+def _shown(opcode: str) -> str:
+    return opcode if len(opcode) <= 120 else f"{opcode[:117]}..."
+
+
+def _unknown(mnemonic: str) -> str:
+    if mnemonic in _NOT_YET:
+        return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {listing(_MNEMONICS, 'and')}"
+    return f"no instruction is called {mnemonic!r}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"
+
+
+def _later(opcode: str) -> str:
+    found = [word for word in opcode.split(".") if word in _NOT_YET_QUALIFIERS]
+    return f" This version does not run .{found[0]} forms." if found else ""
+
+
+def _check_target(instruction: Instruction, target: str) -> None:
+    if not isinstance(target, str):
+        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {type(target).__name__}")
+    if not instruction.gate.admits(target_named(target)):
+        raise IllegalInstruction(
+            f"{instruction} does not exist on {target}: it needs {instruction.gate.targets} "
+            f"(PTX ISA {instruction.section}, Target ISA Notes).{_alternative(instruction, target)}"
+        )
+
+
+def _alternative(instruction: Instruction, target: str) -> str:
+    """The nearest form that the target has."""
+    family = _MNEMONICS[instruction.family]
+    words = family.spelling.read(instruction.opcode)
+    there = [variant for variant in family.variants if variant[1].gate.admits(target_named(target))]
+    same = [v for v in there if all(v[0].get(slot) == words.get(slot) for slot in ("atype", "btype", "dtype"))]
+    if not same:
+        return f" {target} has no form of it with these types."
+    best = max(same, key=lambda variant: sum(words.get(slot) == word for slot, word in variant[0].items()))
+    return f" Nearest form there: {best[1].opcode}"
+
+
+def _check_ptx(instruction: Instruction, ptx: str) -> None:
+    if not isinstance(ptx, str):
+        raise TargetError(f"a PTX version is given as text, e.g. '8.7'; got {type(ptx).__name__}")
+    if not instruction.gate.admits_ptx(ptx):
+        raise IllegalInstruction(
+            f"{instruction} came with PTX ISA {instruction.gate.ptx}; .version {ptx} is too old "
+            f"(PTX ISA {instruction.section}, PTX ISA Notes)"
+        )

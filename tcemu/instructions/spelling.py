@@ -1,0 +1,111 @@
+"""How a family is spelt: one template both reads and writes its opcodes.
+
+    "mma.sync.aligned.{shape}.{alayout}.{blayout}[.{kind}].{dtype}.{atype}.{btype}.{ctype}[.{op}.popc]"
+
+Words outside braces are fixed, words in square brackets may be absent. Each slot has its vocabulary; slots that share
+one are filled in the order in which they stand. The assembler takes qualifiers in any order, so reading does too;
+writing gives the documented order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tcemu.errors import IllegalInstruction, TableError, did_you_mean, listing
+
+Words = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A template and the vocabulary of each slot."""
+
+    template: str
+    vocabulary: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        if set(self._slots) != set(self.vocabulary):
+            raise TableError(f"{self.template}: slots and vocabularies differ: {set(self._slots) ^ set(self.vocabulary)}")
+
+    def __hash__(self) -> int:
+        return hash(self.template)
+
+    @cached_property
+    def _slots(self) -> list[str]:
+        return re.findall(r"{(\w+)}", self.template)
+
+    @cached_property
+    def _optional(self) -> set[str]:
+        return {slot for group in re.findall(r"\[(.*?)\]", self.template) for slot in re.findall(r"{(\w+)}", group)}
+
+    @cached_property
+    def fixed(self) -> list[str]:
+        """Words that every opcode of the family has, the mnemonic first."""
+        return re.sub(r"\[.*?\]|\.?{\w+}", "", self.template).split(".")
+
+    @cached_property
+    def _attached(self) -> dict[str, str]:
+        """Fixed words that come and go with an optional slot: popc with op."""
+        groups = re.findall(r"\[(.*?)\]", self.template)
+        return {
+            word: re.findall(r"{(\w+)}", group)[0] for group in groups for word in re.sub(r"\.?{\w+}", "", group).split(".") if word
+        }
+
+    @cached_property
+    def _homes(self) -> dict[str, list[str]]:
+        """The slots that each word may fill, in order."""
+        homes: dict[str, list[str]] = defaultdict(list)
+        for slot in self._slots:
+            for word in self.vocabulary[slot]:
+                homes[word].append(slot)
+        return homes
+
+    def write(self, words: Mapping[str, str]) -> str:
+        """The opcode in the documented order; slots without a word are left out."""
+
+        def group(match: re.Match[str]) -> str:
+            slots = re.findall(r"{(\w+)}", match[1])
+            return match[1] if any(words.get(slot) for slot in slots) else ""
+
+        return re.sub(r"\[(.*?)\]", group, self.template).format_map(words)
+
+    def read(self, text: str) -> Words:
+        """The word in each slot. Raises IllegalInstruction for an unknown, a missing or a surplus word."""
+        words: Words = {}
+        needed = [word for word in self.fixed]
+        attached: list[str] = []
+        for word in text.split("."):
+            if word in needed:
+                needed.remove(word)
+            elif word in self._attached:
+                attached.append(word)
+            else:
+                self._place(word, words)
+        self._complain_of_missing(needed, attached, words)
+        return words
+
+    def _place(self, word: str, words: Words) -> None:
+        homes = self._homes.get(word, [])
+        slot = next((home for home in homes if home not in words), None)
+        if slot is not None:
+            words[slot] = word
+        elif homes or word in self.fixed:
+            places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
+            raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}")
+        else:
+            raise IllegalInstruction(f".{word} is no qualifier of {self.fixed[0]}.{did_you_mean(word, [*self._homes, *self.fixed, *self._attached])}")
+
+    def _complain_of_missing(self, needed: list[str], attached: list[str], words: Words) -> None:
+        if needed:
+            raise IllegalInstruction(f".{needed[0]} is missing; it is mandatory")
+        for slot in self._slots:
+            if slot not in words and slot not in self._optional:
+                accepted = listing([f".{word}" for word in self.vocabulary[slot]])
+                raise IllegalInstruction(f"the .{slot} qualifier is missing: {accepted}")
+        for word, slot in self._attached.items():
+            if (slot in words) != (word in attached) or attached.count(word) > 1:
+                raise IllegalInstruction(f".{word} and {listing([f'.{w}' for w in self.vocabulary[slot]])} go together, each once")

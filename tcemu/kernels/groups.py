@@ -1,0 +1,80 @@
+"""Chains of ordinary f32 fused multiply-adds on tiles, their results added in a given order."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from tcemu.kernels.fused import FINITE, _round, _unpack
+
+
+@intrinsic
+def _fma32(typingctx, a, b, c):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """a * b + c of three float32, rounded once to nearest: LLVM's llvm.fma.f32."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        return builder.fma(*args)
+
+    return types.float32(types.float32, types.float32, types.float32), codegen
+
+
+@intrinsic
+def _value32(typingctx, x):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """The float32 of a uint32 pattern."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.uint32), codegen
+
+
+@intrinsic
+def _bits32(typingctx, x):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """The pattern of a float32 as uint32."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.uint32(types.float32), codegen
+
+
+@njit(cache=True, nogil=True)
+def _convert(pattern, source, target):  # type: ignore[no-untyped-def]
+    """The pattern of a number in another format, to nearest even; an infinity stays one, a NaN has all mantissa bits."""
+    significand, exponent, kind = _unpack(pattern, source)
+    sign = ((np.int64(pattern) >> (source[0] + source[1])) & 1) << (target[0] + target[1])
+    infinity = ((np.int64(1) << target[0]) - 1) << target[1]
+    if kind != FINITE:
+        return sign | infinity if kind == 1 else infinity | ((np.int64(1) << target[1]) - 1)
+    return sign | _round(abs(significand), exponent - source[1], target, target[1], True)
+
+
+@njit(cache=True, nogil=True)
+def add_groups(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, single, group, order, from_zero, nan):  # type: ignore[no-untyped-def]
+    """d[w] = a[w] @ b[w] + c[w]: k belongs to chain group[k]; `order` lists the chains, and c as -1, to be added.
+
+    `single` is the f32 format; `nan` the one NaN of the result.
+    """
+    tiles, rows, depth = a.shape
+    columns = b.shape[2]
+    sums = np.empty(order.size - 1, np.float32)
+    started = np.empty(order.size - 1, np.bool_)
+    for w in range(tiles):
+        for m in range(rows):
+            for n in range(columns):
+                sums[:] = 0.0
+                started[:] = from_zero
+                for k in range(depth):
+                    x = _value32(np.uint32(_convert(a[w, m, k], fmt_a, single)))
+                    y = _value32(np.uint32(_convert(b[w, k, n], fmt_b, single)))
+                    g = group[k]
+                    sums[g] = _fma32(x, y, sums[g]) if started[g] else x * y
+                    started[g] = True
+                addend = _value32(np.uint32(_convert(c[w, m, n], fmt_c, single)))
+                total = addend if order[0] < 0 else sums[order[0]]
+                for i in range(1, order.size):
+                    total = total + (addend if order[i] < 0 else sums[order[i]])
+                pattern = _convert(np.int64(_bits32(total)), single, fmt_d)
+                d[w, m, n] = nan if total != total else pattern
