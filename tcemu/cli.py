@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from tcemu import __version__
 from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
 
@@ -32,7 +33,7 @@ class _PassesOn(click.Command):
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tcemu")
+@click.version_option(__version__, prog_name="tcemu")
 def commands() -> None:
     """Tensor-core programming, with an executable tensor core."""
 

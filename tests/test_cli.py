@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import tcemu
 import tcemu.cli
 from tcemu.course import FOLDERS, RECORD, clone_around, files, source
 
@@ -31,7 +32,7 @@ def run(*arguments, cwd):
 
 def test_version(tmp_path):
     code, out, _ = run("--version", cwd=tmp_path)
-    assert (code, out.split()[-1]) == (0, "0.1.0")
+    assert (code, out) == (0, f"tcemu, version {tcemu.__version__}\n")
 
 
 def test_lab_lays_the_course_out_here_and_leaves_it_alone_the_second_time(tmp_path):

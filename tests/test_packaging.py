@@ -14,6 +14,7 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+import tcemu
 from tcemu.course import files
 
 ROOT = Path(__file__).parent.parent
@@ -31,13 +32,13 @@ def wheel(tmp_path_factory):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (path,) = folder.iterdir()
-    assert path.name == f"tcemu-{PROJECT['version']}-py3-none-any.whl"
+    assert path.name == f"tcemu-{tcemu.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(path) as opened:
         yield opened
 
 
 def test_the_wheel_holds_the_package_and_the_course_and_nothing_else(wheel):
-    names = {name for name in wheel.namelist() if not name.startswith(f"tcemu-{PROJECT['version']}.dist-info/")}
+    names = {name for name in wheel.namelist() if not name.startswith(f"tcemu-{tcemu.__version__}.dist-info/")}
     course = {f"tcemu/course/material/{name}" for name in files(ROOT)}
     code = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tcemu").rglob("*") if path.is_file()}
     assert names == course | {name for name in code if "__pycache__" not in name}
@@ -45,8 +46,8 @@ def test_the_wheel_holds_the_package_and_the_course_and_nothing_else(wheel):
 
 
 def test_the_wheel_says_what_it_is(wheel):
-    told = Parser().parsestr(wheel.read(f"tcemu-{PROJECT['version']}.dist-info/METADATA").decode())
-    assert (told["Name"], told["Version"], told["License-Expression"]) == ("tcemu", PROJECT["version"], "MIT")
+    told = Parser().parsestr(wheel.read(f"tcemu-{tcemu.__version__}.dist-info/METADATA").decode())
+    assert (told["Name"], told["Version"], told["License-Expression"]) == ("tcemu", tcemu.__version__, "MIT")
     accepted = SpecifierSet(told["Requires-Python"])
     assert [f"3.{minor}" for minor in range(20) if f"3.{minor}.0" in accepted] == PYTHONS
     assert set(told.get_all("Provides-Extra")) == {"test", "gpu", "grade"}

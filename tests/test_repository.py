@@ -1,11 +1,13 @@
 """What the repository promises its reader: the README's lines, its links, one plan of the house."""
 
+import doctest
 import os
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
+
+import tcemu
 
 ROOT = Path(__file__).parent.parent
 TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "exercises/README.md"]
@@ -36,8 +38,15 @@ def test_links_lead_somewhere(name):
 
 
 def test_the_changelog_knows_this_version():
-    version = tomllib.loads(text("pyproject.toml"))["project"]["version"]
-    assert re.search(rf"^## \[{re.escape(version)}\]", text("CHANGELOG.md"), re.MULTILINE)
+    assert re.search(rf"^## \[{re.escape(tcemu.__version__)}\]", text("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_the_readmes_example_is_true():
+    sessions = re.findall(r"^```python\n(.*?)^```$", text("README.md"), re.MULTILINE | re.DOTALL)
+    example = doctest.DocTestParser().get_doctest("\n".join(sessions), {}, "README.md", "README.md", 0)
+    outcome = doctest.DocTestRunner().run(example)
+    assert outcome.attempted > 5
+    assert outcome.failed == 0
 
 
 def test_the_plan_of_the_house_names_every_room():
