@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING.md: a diff is applied to a copy of the package, and then its session must hold."""
+"""The worked examples of CONTRIBUTING.md: a diff is applied to a copy of the package, then its session must hold."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def apply(diff, root):
             lines = hunk.splitlines()
             old = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("+"))
             new = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("-"))
-            assert text.count(old) == 1, f"of CONTRIBUTING.md, these lines stand {text.count(old)} times in {path}:\n{old}"
+            assert text.count(old) == 1, f"these lines of the guide stand {text.count(old)} times in {path}:\n{old}"
             text = text.replace(old, new)
         (root / path).write_text(text, encoding="utf-8")
 
