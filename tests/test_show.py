@@ -210,7 +210,7 @@ def test_every_positive_value_is_a_tick(name: str) -> None:
 
 def test_number_lines_say_where_a_format_ends() -> None:
     words = show.number_lines(["e2m1", "e4m3", "e5m2"]).description
-    assert "e4m3: smallest subnormal 2⁻⁹, smallest normal 0.015625" in words
+    assert "e4m3: smallest subnormal 2⁻⁹, smallest normal 2⁻⁶" in words
     assert "largest 448, then NaN" in words
     assert "largest 57344, then infinity and NaN" in words
     assert "largest 6, then nothing" in words

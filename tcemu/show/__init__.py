@@ -1,22 +1,28 @@
 """Pictures: pure functions of data that return a Picture. The sliders around them are in tcemu.show.widgets."""
 
-from tcemu.show.alignment import fused_sum
+from tcemu.show.alignment import fused_sum, fused_sum_of
 from tcemu.show.bits import number_bits
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table, mma_map
 from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.picture import Picture
+from tcemu.show.register_bits import register_bits
+from tcemu.show.table import Table, format_table
 
 __all__ = [
     "Picture",
+    "Table",
     "changes",
+    "format_table",
     "fragment_map",
     "fragment_table",
     "fused_sum",
+    "fused_sum_of",
     "mma_map",
     "number_bits",
     "number_lines",
     "number_ranges",
+    "register_bits",
     "rounding",
 ]

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tcemu.arithmetic import FusedSum, Term
+import numpy.typing as npt
+
+from tcemu.arithmetic import FusedSum, FusedSums, Term
+from tcemu.arithmetic import fused_sum as unfold
 from tcemu.errors import OperandError
-from tcemu.formats import Format, lookup
+from tcemu.formats import Format, lookup, unpack
+from tcemu.instructions import Instruction
+from tcemu.instructions.targets import target_named
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import count, neat, power, value
 
 _LEFT, _TOP, _ROW, _COLUMN = 132, 74, 28, 12.5
-#: Columns drawn to the right of the cut; what lies further out is only told.
-_BEYOND = 16
+#: Columns drawn to the right of the cut: few or many; what lies further out is only told.
+_BEYOND = (6, 16)
 _CUT = 16
 _VALUE = 170
 
 
 @dataclass(frozen=True)
 class _Sheet:
-    """Which weights the columns have: `top` the highest, `cut` the lowest that is kept."""
+    """Which weights the columns have: `top` the highest, `cut` the lowest that is kept, `low` the lowest drawn."""
 
     top: int
     cut: int
+    low: int
 
     def x(self, weight: int) -> float:
         """Left edge of the column of 2^weight; a gap marks the cut."""
@@ -31,7 +39,7 @@ class _Sheet:
 
     @property
     def right(self) -> float:
-        return self.x(self.cut - _BEYOND)
+        return self.x(self.low - 1)
 
     def y(self, row: int) -> float:
         return _TOP + row * _ROW
@@ -50,7 +58,9 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
         raise OperandError(f"a fused sum is drawn for 1 to 40 finite terms that are not zero; here: {why}")
     cut = steps.largest - steps.fraction
     tops = [_top(term.significand, term.exponent - term.point) for term in terms] + [_top(steps.total, cut)]
-    sheet = _Sheet(max(*tops, steps.largest), cut)
+    few, many = _BEYOND
+    low = min(term.exponent - term.point for term in terms)
+    sheet = _Sheet(max(*tops, steps.largest), cut, min(cut - few, max(cut - many, low)))
     body = _frame(sheet, len(terms), steps)
     for row, term in enumerate(terms):
         body += _term(sheet, row, term)
@@ -98,7 +108,7 @@ def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
         svg.text(cut_x + 8, top - 32, "cut off", "b"),
         svg.text(sheet.right + 28, top - 8, "value", "s"),
     ]
-    for weight in range(sheet.top, sheet.cut - _BEYOND, -1):
+    for weight in range(sheet.top, sheet.low - 1, -1):
         if weight == sheet.cut or (steps.largest - weight) % 5 == 0:
             look = "t b" if weight in (steps.largest, sheet.cut) else "s t"
             elements.append(svg.text(sheet.x(weight) + _COLUMN / 2, top - 8, power(weight), look, "middle"))
@@ -110,7 +120,7 @@ def _term(sheet: _Sheet, row: int, term: Term) -> list[str]:
     sign = svg.text(_LEFT - 14, y + 14, _sign(term.significand), "m b", "end")
     elements = [svg.text(16, y + 14, _label(term)), sign, *_bits(sheet, y, (magnitude, unit), "fb", sheet.cut)]
     lowest = unit + (magnitude & -magnitude).bit_length() - 1
-    if lowest <= sheet.cut - _BEYOND:
+    if lowest < sheet.low:
         elements.append(svg.arrow(sheet.right + 3, y + 10, sheet.right + 20, y + 10))
     return [*elements, svg.text(sheet.right + 28, y + 14, neat(_exact(term)), "s")]
 
@@ -122,7 +132,7 @@ def _sign(number: int) -> str:
 def _bits(sheet: _Sheet, y: float, whole: tuple[int, int], style: str, lowest: int) -> list[str]:
     """The bits of whole[0] * 2^whole[1] from the highest one on: solid boxes down to 2^lowest, hatched ones below."""
     magnitude, unit = whole
-    weights = range(_top(magnitude, unit), max(unit, sheet.cut - _BEYOND + 1) - 1, -1)
+    weights = range(_top(magnitude, unit), max(unit, sheet.low) - 1, -1)
     kept, lost = [w for w in weights if w >= lowest], [w for w in weights if w < lowest]
     elements = [svg.path("".join(_box(sheet.x(w), y) for w in kept), style)] if kept else []
     elements += [svg.hatch(sheet.x(weight), y, _COLUMN, 20, "g", step=4) for weight in lost]
@@ -141,8 +151,9 @@ def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
     """The exact sum of the truncated terms, and the result it is rounded to."""
     y = sheet.y(row) + 12
     elements = [svg.line(16, y - 8, sheet.right + _VALUE - 16, y - 8, "k")]
-    elements += [svg.text(16, y + 14, "sum", "b"), svg.text(_LEFT - 14, y + 14, _sign(steps.total), "m b", "end")]
+    elements.append(svg.text(16, y + 14, "sum", "b"))
     if steps.total:
+        elements.append(svg.text(_LEFT - 14, y + 14, _sign(steps.total), "m b", "end"))
         lowest = max(sheet.cut, max(_top(abs(steps.total), sheet.cut), form.emin) - form.mantissa)
         elements += _bits(sheet, y, (abs(steps.total), sheet.cut), "fg", lowest)
     elements.append(svg.text(sheet.right + 28, y + 14, neat(steps.total * 2.0**sheet.cut), "s"))
@@ -153,3 +164,44 @@ def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
 def _legend(zeros: int) -> str:
     left_out = f"{count(zeros, 'term')} of value zero left out; " if zeros else ""
     return left_out + "hatched: bits that are dropped; arrow: more bits further down"
+
+
+def fused_sum_of(
+    instruction: Instruction,
+    matrices: Sequence[npt.ArrayLike],
+    row: int,
+    column: int,
+    target: str = "sm_90a",
+    part: int = 0,
+) -> Picture:
+    """The fused sum behind the output at (row, column) of `instruction` on `target`; `matrices` are A, B and C.
+
+    Where the target chains several sums, `part` picks one, counted from 0. Raises OperandError for matrices, a position
+    or a part that do not fit, and for instructions that the target does not compute by fused sums of its operands.
+    """
+    model = instruction.arithmetic(target_named(target)).model
+    if not isinstance(model, FusedSums) or model.through is not None or model.addend != "first":
+        raise OperandError(f"{target} does not compute {instruction} as fused sums of A, B and C")
+    m, n, k = instruction.shape
+    sums = model.sums(k)
+    if not (0 <= row < m and 0 <= column < n and 0 <= part < len(sums)):
+        asked = f"row {row}, column {column}, part {part}"
+        raise OperandError(
+            f"{asked}: the rows are 0 to {m - 1}, the columns 0 to {n - 1}, the parts 0 to {len(sums) - 1}"
+        )
+    a, b, c = (_operand(instruction, role, matrix) for role, matrix in zip("abc", matrices, strict=True))
+    addend, result = unpack(instruction.types["c"], int(c[row, column])), instruction.types["d"]
+    left = [unpack(instruction.types["a"], int(pattern)) for pattern in a[row]]
+    right = [unpack(instruction.types["b"], int(pattern)) for pattern in b[:, column]]
+    for ks in sums[: part + 1]:
+        steps = unfold(model, [(i, left[i], right[i]) for i in ks], addend, result)
+        addend = unpack(result, steps.result)
+    return fused_sum(steps, result)
+
+
+def _operand(instruction: Instruction, role: str, matrix: npt.ArrayLike) -> npt.NDArray[Any]:
+    fragment = instruction.fragments[role]
+    patterns = fragment.format.patterns(matrix, role)
+    if patterns.shape != fragment.shape:
+        raise OperandError(f"{role} is a matrix of shape {fragment.shape}; got {patterns.shape}")
+    return patterns

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tcemu.errors import LayoutError
@@ -79,7 +80,8 @@ class _Grid:
         return self.fragment.shape[-2] * self.cell_height
 
 
-def blocks(fragment: Fragment, batch: int = 0) -> list[Block]:
+@lru_cache(maxsize=64)
+def blocks(fragment: Fragment, batch: int = 0) -> tuple[Block, ...]:
     """The blocks of a fragment from the top left, by rows; `batch` picks one of the four matrices of m8n8k4."""
     rows, columns = fragment.shape[-2:]
     front = (batch,) if len(fragment.shape) == 3 else ()
@@ -94,7 +96,7 @@ def blocks(fragment: Fragment, batch: int = 0) -> list[Block]:
         high = _run(owner, row, column, 1, 0) if wide == 1 else 1
         seen |= {(row + i, column + j) for i in range(high) for j in range(wide)}
         found.append(Block(row, column, high, wide, *who, copies=len(holders[row, column])))
-    return found
+    return tuple(found)
 
 
 def _run(owner: dict[tuple[int, int], tuple[int, int]], row: int, column: int, down: int, right: int) -> int:
@@ -272,14 +274,15 @@ def _short(instruction: Instruction) -> str:
 
 
 def _in_words(fragments: Sequence[Fragment], focus: Focus, batch: int) -> str:
-    """The text alternative: the layouts, then what is marked, register by register."""
+    """The text alternative: what is marked, register by register, then the layouts."""
     each = [f"{count(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
-    told = [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
+    told = []
     if focus.lane is not None:
         parts = [_held(fragment, focus, batch) for fragment in fragments]
         told.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
     elif focus.register is not None:
         told.append(f"Register {focus.register} of every lane is marked.")
+    told += [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
     return " ".join(told)
 
 

@@ -25,7 +25,7 @@ def value(number: float, digits: int = 9) -> str:
 def neat(number: float, digits: int = 9) -> str:
     """A number where room is short: a power of two that is long in decimal is written as one."""
     mantissa, exponent = math.frexp(abs(number))
-    if mantissa == 0.5 and len(f"{number:.17g}") > 8:
+    if mantissa == 0.5 and len(f"{abs(number):.17g}") > 7:
         return ("−" if number < 0 else "") + power(exponent - 1)
     return value(number, digits)
 

@@ -1,0 +1,95 @@
+"""One register, bit by bit: which elements share it, where each stands, and which bits belong to none."""
+
+from __future__ import annotations
+
+from tcemu.errors import FormatError
+from tcemu.formats import Container
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import compact, count, value
+
+_LEFT, _TOP, _HEIGHT, _BOX = 16, 24, 34, 26.0
+
+
+def register_bits(container: Container, register: int, where: str = "") -> Picture:
+    """The picture of one `register` (an unsigned integer) that holds elements in `container`s; `where` is told.
+
+    Raises FormatError where the register has more bits than the container's registers.
+    """
+    bits, elements = container.register_bits, container.elements
+    if not 0 <= int(register) < 1 << bits:
+        raise FormatError(f"register {register:#x}: it has {bits} bits, 0 to {(1 << bits) - 1:#x}")
+    register, form = int(register), container.form
+    numbers = form.decode([_element(container, register, index) for index in range(elements)]).tolist()
+    box = min(_BOX, 832 / bits)
+    body = _bits(container, register, box)
+    if container.width * box >= 48:
+        for index, number in enumerate(numbers):
+            body += _group(container, index, number, box)
+    title = (
+        f"Register {register:#0{2 + bits // 4}x}{where and f' ({where})'}: {count(elements, 'element')} of {form.name}"
+    )
+    told = ", ".join(value(number) for number in numbers)
+    place = f"in bits {container.shift + form.bits + form.padding - 1} to {container.shift} of its {container.width}"
+    words = f"Elements from the lowest bits: {told}. Each element stands {place}."
+    height = 142 if container.width * box >= 48 else 100
+    body.append(svg.text(_LEFT, height - 12, _legend(container), "s"))
+    return picture(title, words, 2 * _LEFT + bits * box, height, body)
+
+
+def _element(container: Container, register: int, index: int) -> int:
+    """The pattern of one element."""
+    mask = (1 << (container.form.bits + container.form.padding)) - 1
+    return register >> (index * container.width + container.shift) & mask
+
+
+def _style(container: Container, bit: int) -> str:
+    """The class of one bit: sign, exponent, mantissa, or none of the number's."""
+    form, place = container.form, bit % container.width - container.shift - container.form.padding
+    if not 0 <= place < form.bits:
+        return "p"
+    if form.kind == "float" and form.signed and place == form.bits - 1:
+        return "f"
+    return "fo" if place < form.mantissa else "fb" if form.kind == "float" else "f"
+
+
+def _bits(container: Container, register: int, box: float) -> list[str]:
+    elements = []
+    bits = container.register_bits
+    for bit in range(bits - 1, -1, -1):
+        x, style, digit = _LEFT + (bits - 1 - bit) * box, _style(container, bit), register >> bit & 1
+        elements.append(svg.rect(x, _TOP, box, _HEIGHT, style))
+        if style == "p":
+            elements.append(svg.hatch(x, _TOP, box, _HEIGHT, "g"))
+        look = f"m{' b' * digit}{' clear' * (style == 'p')}"
+        elements.append(svg.text(x + box / 2, _TOP + 22, digit, look, "middle"))
+        if box >= 20 or bit % 8 == 0:
+            elements.append(svg.text(x + box / 2, _TOP - 6, bit, "s t", "middle"))
+        if bit < bits - 1 and style != _style(container, bit + 1):
+            elements.append(svg.line(x, _TOP - 2, x, _TOP + _HEIGHT + 2, "k"))
+    return elements
+
+
+def _legend(container: Container) -> str:
+    """What the bits of one element are, from the left; thick lines divide them."""
+    form = container.form
+    parts = [("sign", form.signed), ("exponent", form.exponent), ("mantissa", form.mantissa)]
+    names = (
+        [name for name, bits in parts if bits]
+        if form.kind == "float"
+        else ["two's complement" if form.signed else "bits"]
+    )
+    unused = "; hatched: not part of the number" if form.bits < container.width else ""
+    return f"each element from the left: {', '.join(names)}{unused}"
+
+
+def _group(container: Container, index: int, number: float, box: float) -> list[str]:
+    """The bracket of one element, its number and its value."""
+    right = _LEFT + (container.register_bits - index * container.width) * box
+    left = right - container.width * box
+    middle = (left + right) / 2
+    return [
+        svg.bracket(left + 3, right - 3, _TOP + _HEIGHT + 5),
+        svg.text(middle, _TOP + _HEIGHT + 26, f"element {index}", "s", "middle"),
+        svg.text(middle, _TOP + _HEIGHT + 44, compact(number, 14), "b", "middle"),
+    ]

@@ -1,0 +1,68 @@
+"""Formats side by side in a table: as HTML in a notebook, as aligned text in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from tcemu.formats import FORMATS, Format, lookup
+from tcemu.show.words import neat, value
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, the names of the columns, and the rows as texts; the first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
+        return {"text/html": self.html, "text/plain": str(self)}
+
+    @property
+    def html(self) -> str:
+        """A table with a caption and header cells, so that a screen reader can walk it."""
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.columns)
+        body = "".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
+        caption = f'<caption style="text-align:left;font-weight:600">{escape(self.title)}</caption>'
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def __str__(self) -> str:
+        lines = [self.columns, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
+        texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        return "\n".join([self.title, *(text.rstrip() for text in texts)])
+
+
+def _cells(row: tuple[str, ...]) -> str:
+    first, *others = (escape(cell) for cell in row)
+    return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in others)
+
+
+def format_table(formats: Iterable[Format | str] = FORMATS) -> Table:
+    """Every format in one row: its fields, its largest and smallest values, infinity and NaN, all derived."""
+    rows = [lookup(form) if isinstance(form, str) else form for form in formats]
+    columns = ("format", "bits", "largest", "smallest normal", "smallest subnormal", "infinity", "NaN patterns")
+    return Table("Number formats", columns, tuple(_row(form) for form in rows))
+
+
+def _row(form: Format) -> tuple[str, ...]:
+    if form.kind != "float":
+        sign = "sign + " if form.signed else ""
+        return (form.name, f"{sign}{form.mantissa}", value(int(form.largest)), "", "", "no", "none")
+    fields = f"{form.signed:d} + {form.exponent} + {form.mantissa}"
+    large = value(form.largest, 9 if form.largest < 1e6 else 4)
+    small = neat(form.smallest_subnormal) if form.zero and form.mantissa else "none"
+    infinity = "yes" if form.infinities else "no"
+    return (form.name, fields, large, neat(form.smallest_normal), small, infinity, _nans(form))
+
+
+def _nans(form: Format) -> str:
+    """How many patterns are NaN, the padding left out."""
+    if not form.has_nan:
+        return "none"
+    signs = 1 + form.signed
+    return str(signs * ((1 << form.mantissa) - 1) if form.nan == "ieee" else signs)
