@@ -16,13 +16,10 @@ from tcemu.errors import KernelsUnavailable, did_you_mean, listing
 BACKENDS = ("numba", "reference")
 
 
-def backend() -> str:
-    """The twin that computes now: "numba" or "reference". Raises KernelsUnavailable."""
-    return _choose(os.environ.get("TCEMU_KERNELS", ""))
-
-
 @cache
-def _choose(asked: str) -> str:
+def backend() -> str:
+    """The twin that computes: "numba" or "reference". The environment is read once. Raises KernelsUnavailable."""
+    asked = os.environ.get("TCEMU_KERNELS", "")
     if asked and asked not in BACKENDS:
         raise KernelsUnavailable(
             f"TCEMU_KERNELS={asked!r}: it is {listing(BACKENDS)}, or empty.{did_you_mean(asked, BACKENDS)}"

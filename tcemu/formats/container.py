@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Container:
         """Bits of one register: 64 for f64, else 32."""
         return 64 if self.width == 64 else 32
 
-    @property
+    @cached_property
     def register_dtype(self) -> np.dtype[Any]:
         """dtype of an array of registers: uint32, or uint64 for f64."""
         return np.dtype(f"uint{self.register_bits}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -164,12 +165,14 @@ def execute(instruction: Instruction, operation: Operation, operands: Sequence[n
         raise OperandError(f"{instruction} takes registers of A, B and C, and returns D; got {len(operands)} operands")
     a, b, c = (instruction.fragments[role].check(given) for role, given in zip("abc", operands, strict=True))
     try:
-        warps = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+        warps = a.shape[:-2]
+        if not warps == b.shape[:-2] == c.shape[:-2]:
+            warps = np.broadcast_shapes(warps, b.shape[:-2], c.shape[:-2])
     except ValueError:
         shapes = ", ".join(f"{role} {array.shape[:-2]}" for role, array in zip("abc", (a, b, c), strict=True))
         raise OperandError(f"{instruction}: the axes in front of lanes and registers do not broadcast: {shapes}") from None
     target = instruction.fragments["d"]
-    d = np.empty((int(np.prod(warps)), target.lanes * target.registers), target.container.register_dtype)
+    d = np.empty((prod(warps), target.lanes * target.registers), target.container.register_dtype)
     flat = [_flat(array, warps) for array in (a, b, c)]
     for start in range(0, len(d), _CHUNK):
         some = slice(start, start + _CHUNK)
@@ -198,7 +201,7 @@ def _execute(instruction: Instruction, operation: Operation, a: Array, b: Array,
 def _flat(registers: Array, warps: tuple[int, ...]) -> Any:
     """A function from a slice of the broadcast warps to their registers, (warps, lanes * registers); nothing is repeated."""
     own = registers.shape[:-2]
-    flat = registers.reshape(int(np.prod(own)), -1)
+    flat = registers.reshape(prod(own), -1)
     if own == warps:
         return flat.__getitem__
     index = np.broadcast_to(np.arange(len(flat)).reshape(own), warps).reshape(-1)

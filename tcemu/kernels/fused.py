@@ -109,25 +109,43 @@ def chain(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, order, block, fraction, floor,
     """
     tiles, rows, depth = a.shape
     columns = b.shape[2]
-    significand_a, power_a, kind_a = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.int64)
-    significand_b = np.empty((columns, depth), np.int64)
-    power_b, kind_b = np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64)
-    point = fmt_a[1] + fmt_b[1]
+    # significands stand shifted up so far that aligning a product only ever shifts down
+    lift = fraction - fmt_a[1] - fmt_b[1]
+    sa, pa, ka = np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64)
+    sb, pb, kb = np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64)
     for w in range(tiles):
-        for n in range(columns):
-            for i in range(depth):
-                significand_b[n, i], power_b[n, i], kind_b[n, i] = _unpack(b[w, order[i], n], fmt_b)
+        special = np.int64(0)
+        for i in range(depth):
+            k = order[i]
+            for n in range(columns):
+                sb[n, i], pb[n, i], kb[n, i] = _unpack(b[w, k, n], fmt_b)
+                special |= kb[n, i]
+            for m in range(rows):
+                sa[m, i], pa[m, i], ka[m, i] = _unpack(a[w, m, k], fmt_a)
+                special |= ka[m, i]
         for m in range(rows):
-            for i in range(depth):
-                significand_a[i], power_a[i], kind_a[i] = _unpack(a[w, m, order[i]], fmt_a)
             for n in range(columns):
                 running = np.int64(c[w, m, n]) if first else np.int64(0)
                 fmt_running = fmt_c if first else fmt_d
                 for start in range(0, depth, block):
-                    running = _fused(
-                        running, fmt_running, significand_a, power_a, kind_a, significand_b[n], power_b[n], kind_b[n],
-                        start, min(start + block, depth), point, fmt_d, fraction, floor, keep, nearest, nan,
-                    )  # fmt: skip
+                    stop = min(start + block, depth)
+                    sc, pc, kc = _unpack(running, fmt_running)
+                    if special | kc:
+                        kind = _special(sc, kc, sa[m], ka[m], sb[n], kb[n], start, stop)
+                        if kind >= 0:
+                            running = _answer(kind, fmt_d, nan)
+                            fmt_running = fmt_d
+                            continue
+                    largest = max(pc, np.int64(floor))
+                    for i in range(start, stop):
+                        largest = max(largest, pa[m, i] + pb[n, i])
+                    total = _shifted(sc, fraction - fmt_running[1] + pc - largest)
+                    for i in range(start, stop):
+                        number = (sa[m, i] * sb[n, i]) << lift
+                        sign = number >> 63
+                        down = min(largest - pa[m, i] - pb[n, i], 63)
+                        total += ((((number ^ sign) - sign) >> down) ^ sign) - sign
+                    running = _round(total, largest - fraction, fmt_d, keep, nearest)
                     fmt_running = fmt_d
                 if not first:
                     running = _add(running, np.int64(c[w, m, n]), fmt_d, nan)
@@ -135,25 +153,21 @@ def chain(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, order, block, fraction, floor,
 
 
 @njit(cache=True, nogil=True)
-def _fused(running, fmt_c, sa, pa, ka, sb, pb, kb, start, stop, point, fmt_d, fraction, floor, keep, nearest, nan):  # type: ignore[no-untyped-def]
-    """One fused sum: running + sum of a[i] * b[i] for i in start..stop, rounded once."""
-    sc, pc, kc = _unpack(running, fmt_c)
-    largest = pc
-    plus, minus = kc == INFINITE and sc > 0, kc == INFINITE and sc < 0
-    bad = kc == NAN
+def _special(sc, kc, sa, ka, sb, kb, start, stop):  # type: ignore[no-untyped-def]
+    """What infinities and NaNs make of a sum: 0 NaN, 1 +infinity, 2 -infinity; -1 where there are none."""
+    plus, minus, bad = kc == INFINITE and sc > 0, kc == INFINITE and sc < 0, kc == NAN
     for i in range(start, stop):
         if ka[i] | kb[i]:
             bad |= ka[i] == NAN or kb[i] == NAN or sa[i] == 0 or sb[i] == 0
             plus |= (sa[i] > 0) == (sb[i] > 0)
             minus |= (sa[i] > 0) != (sb[i] > 0)
-        largest = max(largest, pa[i] + pb[i])
     if bad or (plus and minus):
-        return nan
-    if plus or minus:
-        infinity = ((np.int64(1) << fmt_d[0]) - 1) << fmt_d[1]
-        return infinity if plus else infinity | (np.int64(1) << (fmt_d[0] + fmt_d[1]))
-    largest = max(largest, floor)
-    total = _shifted(sc, fraction - fmt_c[1] + pc - largest)
-    for i in range(start, stop):
-        total += _shifted(sa[i] * sb[i], fraction - point + pa[i] + pb[i] - largest)
-    return _round(total, largest - fraction, fmt_d, keep, nearest)
+        return 0
+    return 1 if plus else 2 if minus else -1
+
+
+@njit(cache=True, nogil=True)
+def _answer(kind, fmt, nan):  # type: ignore[no-untyped-def]
+    """The pattern of what _special found."""
+    infinity = ((np.int64(1) << fmt[0]) - 1) << fmt[1]
+    return np.int64(nan) if kind == 0 else infinity if kind == 1 else infinity | (np.int64(1) << (fmt[0] + fmt[1]))

@@ -38,17 +38,17 @@ class Fragment:
         if self.layout.slots % self.container.elements:
             raise TableError(f"{self.role}: {self.layout.slots} elements do not fill registers of {self.container.elements}")
 
-    @property
+    @cached_property
     def format(self) -> Format:
         """The number format of the elements."""
         return self.container.form
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Lanes that hold the fragment together: 32 for a warp, 128 for a warpgroup."""
         return self.layout.lanes
 
-    @property
+    @cached_property
     def registers(self) -> int:
         """Registers of each lane."""
         return self.layout.slots // self.container.elements
@@ -153,13 +153,13 @@ class Fragment:
             array = np.asarray(registers)
         except (TypeError, ValueError) as error:
             raise OperandError(f"operand {self.role}: not an array of registers: {error}") from None
+        if array.dtype == dtype and array.shape[-2:] == expected:
+            return array
         what = f"operand {self.role} ({self.format.name}) is {dtype} registers of shape {_with_dots(expected)}"
         if array.dtype != dtype:
             hint = " Fragment.pack turns a matrix into registers." if array.dtype.kind not in "ui" else f" Use .view or .astype({dtype})."
             raise OperandError(f"{what}; got dtype {array.dtype}.{hint}")
-        if array.ndim < 2 or array.shape[-1] != self.registers or array.shape[-2] != self.lanes:
-            raise OperandError(f"{what}; got shape {array.shape}. {self._what_is_off(array.shape)}")
-        return array
+        raise OperandError(f"{what}; got shape {array.shape}. {self._what_is_off(array.shape)}")
 
     def _what_is_off(self, shape: tuple[int, ...]) -> str:
         if len(shape) < 2:
