@@ -14,7 +14,7 @@ SCRIPTS = str(Path(sys.executable).parent)
 CHECKS = {
     "ruff": ["ruff", "check", "."],
     "mypy": ["mypy"],
-    "import order": ["lint-imports"],
+    "import order": ["lint-imports", "--no-logo"],
     "spelling": ["codespell"],
 }
 
