@@ -10,7 +10,7 @@ from tcemu.errors import (
     TargetError,
     TcemuError,
 )
-from tcemu.instructions import Instruction, parse, run
+from tcemu.instructions import Instruction, matmul, parse, run
 
 __version__ = "0.1.0"
 
@@ -24,6 +24,7 @@ __all__ = [
     "OperandError",
     "TargetError",
     "TcemuError",
+    "matmul",
     "parse",
     "run",
 ]

@@ -1,6 +1,7 @@
 """What each architecture computes: the table of models, their plain-Python meaning, and whole arrays of them."""
 
 from tcemu.arithmetic.compute import Operation, compute
+from tcemu.arithmetic.matmul import matmul
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
 from tcemu.arithmetic.reference import FusedSum, Term, dot, fused_sum
 from tcemu.arithmetic.table import ROWS, Row, find
@@ -21,4 +22,5 @@ __all__ = [
     "dot",
     "find",
     "fused_sum",
+    "matmul",
 ]

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 Kernel = Callable[[Array, Array, Array, Array], None]
 
 #: Rounding words to the kernels' numbers.
-_MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3}
+MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3}
 _NAN_KINDS = {"none": 0, "ieee": 1, "all ones": 2}
 
 
@@ -123,7 +123,7 @@ def _(model: FmaGroups, operation: Operation) -> Kernel:
 def _(model: FmaChain, operation: Operation) -> Kernel:
     from tcemu.kernels.binary64 import chain64
 
-    mode = _MODES[dict(operation.qualifiers).get("rounding") or "rn"]
+    mode = MODES[dict(operation.qualifiers).get("rounding") or "rn"]
     return lambda a, b, c, d: chain64(a, b, c, d, mode)
 
 

@@ -1,8 +1,9 @@
 """The table of instructions, and what reads it: parsing, legality, execution, explanation."""
 
 from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.matmul import matmul
 from tcemu.instructions.parse import FAMILIES, parse
 from tcemu.instructions.run import run
 from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
 
-__all__ = ["FAMILIES", "TARGETS", "Gate", "Instruction", "Shape", "Target", "parse", "run", "target_named"]
+__all__ = ["FAMILIES", "TARGETS", "Gate", "Instruction", "Shape", "Target", "matmul", "parse", "run", "target_named"]

@@ -1,0 +1,90 @@
+"""Whole matrix products, computed as a kernel computes them that loops over K with one instruction."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic.compute import MODES, Operation, compute, conversion, numbers
+from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.backend import backend
+from tcemu.formats import lookup
+
+Array = npt.NDArray[Any]
+
+
+def matmul(operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    """Patterns d (M, N) of a (M, K) times b (K, N) plus c (M, N), all patterns; b1 comes in uint32 words along K.
+
+    K is a multiple of the operation's depth. Each step's result is the next step's addend, in the type of D.
+    """
+    if backend() == "numba":
+        return _whole(operation.model, operation, a, b, c)
+    return _step_by_step(operation, a, b, c)
+
+
+def _step_by_step(operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    """The meaning: one instruction after another, the whole matrix as one tile."""
+    step = operation.depth // 32 if operation.packed else operation.depth
+    for k in range(0, a.shape[1], step):
+        c = compute(operation, a[None, :, k : k + step], b[None, k : k + step], c[None])[0]
+    return c
+
+
+@singledispatch
+def _whole(model: Model, operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    raise TypeError(model)
+
+
+@_whole.register
+def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    from tcemu.kernels import matmul as kernels
+
+    forms = [lookup(model.through or name) for name in (operation.a, operation.b)]
+    if model.through is not None:
+        a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
+    return kernels.fused(
+        a,
+        b,
+        c,
+        format_a=numbers(forms[0]),
+        format_b=numbers(forms[1]),
+        sums=model.sums(operation.depth),
+        fraction=model.fraction,
+        floor=model.floor,
+        keep=model.keep if model.keep is not None else operation.formats["d"].mantissa,
+        join=model.addend == "last",
+    )
+
+
+@_whole.register
+def _(model: FmaGroups, operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    return _step_by_step(operation, a, b, c)
+
+
+@_whole.register
+def _(model: FmaChain, operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    from tcemu.kernels import matmul as kernels
+
+    return kernels.f64(a, b, c, mode=MODES[dict(operation.qualifiers).get("rounding") or "rn"])
+
+
+@_whole.register
+def _(model: IntegerDot, operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    from tcemu.kernels import matmul as kernels
+
+    values = [form.decode(patterns).astype(np.int8 if form.signed else np.uint8) for form, patterns in zip(
+        (operation.formats["a"], operation.formats["b"]), (a, b), strict=True
+    )]  # fmt: skip
+    saturate = "satfinite" in dict(operation.qualifiers)
+    return kernels.integer(*values, c.view(np.int32), step=operation.depth, saturate=saturate).view(np.uint32)
+
+
+@_whole.register
+def _(model: BitDot, operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    from tcemu.kernels import matmul as kernels
+
+    return kernels.bits(a, b, c.view(np.int32), xor=dict(operation.qualifiers)["op"] == "xor").view(np.uint32)

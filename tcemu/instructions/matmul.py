@@ -1,0 +1,75 @@
+"""tcemu.matmul: whole matrices through one instruction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import matmul as multiply
+from tcemu.errors import OperandError, listing
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.parse import parse
+from tcemu.instructions.targets import target_named
+
+Array = npt.NDArray[Any]
+
+
+def matmul(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike | None = None,
+    *,
+    instruction: str | Instruction,
+    target: str = "sm_90a",
+) -> Array:
+    """D = A B + C of whole matrices, bit for bit as a kernel computes it that loops over K with `instruction`.
+
+    a (M, K), b (K, N) and c (M, N; zeros where absent) have the dtypes of the instruction's types
+    (`tcemu.parse(instruction).types["a"].dtype`) or are their patterns; D comes in the dtype of D. M, N and K are
+    multiples of the instruction's m, n and k. K runs upward, each step's D being the next step's C.
+
+    Raises IllegalInstruction, OperandError and ArithmeticUnknown, as tcemu.run does.
+    """
+    found = parse(instruction, target)
+    operation = found.operation(target_named(target))
+    types = found.types
+    left, right = types["a"].patterns(a, f"A of {found}"), types["b"].patterns(b, f"B of {found}")
+    _check(found, left, right)
+    size = (left.shape[0], right.shape[1])
+    addend = np.zeros(size, types["c"].storage) if c is None else types["c"].patterns(c, f"C of {found}")
+    if addend.shape != size:
+        raise OperandError(f"C of {found} is {size[0]} x {size[1]}, as A has {size[0]} rows and B {size[1]} columns; got {addend.shape}")
+    if operation.packed:
+        left, right = _words(left), np.ascontiguousarray(_words(right.T).T)
+    return types["d"].matrix(multiply(operation, left, right, addend))
+
+
+def _check(instruction: Instruction, a: Array, b: Array) -> None:
+    for name, array in (("A", a), ("B", b)):
+        if array.ndim != 2:
+            raise OperandError(f"{name} of {instruction} is one matrix, two axes; got shape {array.shape}")
+    if a.shape[1] != b.shape[0]:
+        raise OperandError(f"A has {a.shape[1]} columns and B {b.shape[0]} rows; both are K, so they must be equal")
+    m, n, k = instruction.shape
+    sizes = (("M", a.shape[0], m, "rows of A"), ("N", b.shape[1], n, "columns of B"), ("K", a.shape[1], k, "columns of A"))
+    wrong = [(name, have, step, what) for name, have, step, what in sizes if have % step]
+    if wrong:
+        said = listing([f"{name} = {have} ({what}) is no multiple of {step}" for name, have, step, what in wrong], "and")
+        padded = listing([f"{name} to {-(-have // step) * step}" for name, have, step, _ in wrong], "and")
+        raise OperandError(f"{instruction}: {said}. Pad {padded} with zeros: they change no sum (PTX ISA {instruction.section})")
+    same = instruction.types["d"] == instruction.types["c"]
+    if not same and a.shape[1] != k:
+        raise OperandError(
+            f"{instruction}: D is {instruction.types['d'].name} and C {instruction.types['c'].name}, so its result cannot be "
+            f"the addend of the next step; K must be {k}"
+        )
+
+
+def _words(bits: Array) -> Array:
+    """Rows of single bits as rows of 32-bit words, the first bit lowest."""
+    packed = np.packbits(bits.astype(np.uint8), axis=1, bitorder="little")
+    return np.ascontiguousarray(packed).view("<u4").astype(np.uint32)
+
+
