@@ -1,0 +1,275 @@
+"""Whole matrix products, as a kernel that loops over K with one instruction computes them; on all cores.
+
+    fused     floats: fused sums, chained or joined
+    integer   8-bit and smaller integers into 32 bits
+    bits      one-bit matrices in words of 32
+    f64       chains of fused multiply-adds
+
+The work is cut into tiles; every thread takes the next one, packs its operands into its own scratch memory and runs a
+compiled kernel without the interpreter lock. What is packed at a time is bounded, whatever the size of the matrices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.kernels import matmul_fused, matmul_plain
+
+Array = npt.NDArray[Any]
+#: Rows and columns of C from which a thread takes a tile: (m0, m1, n0, n1).
+Tile = tuple[int, int, int, int]
+
+ROWS, COLUMNS = 256, matmul_fused.WIDTH
+#: Products an output that are packed at a time.
+DEPTH = 512
+#: Products of a whole call below which a second thread costs more than it brings.
+SERIAL = 1 << 21
+#: Columns are padded to whole vectors of bytes.
+LANES = 64
+
+_QUIET, _QUIET16 = matmul_fused.QUIET, 0x7FFF
+
+
+def fused(
+    a: Array,
+    b: Array,
+    c: Array,
+    *,
+    format_a: Array,
+    format_b: Array,
+    sums: Sequence[Sequence[int]],
+    fraction: int,
+    floor: int | None,
+    keep: int,
+    join: bool = False,
+    threads: int | None = None,
+    fast: bool = True,
+) -> Array:
+    """The patterns of a @ b + c by fused sums.
+
+    a (M, K), b (K, N): unsigned patterns. c (M, N): uint32 patterns of float32, whose results are rounded toward zero,
+    or uint16 patterns of float16, rounded to nearest even; the result has its dtype. K is a multiple of the products of
+    one instruction.
+
+    format_a, format_b: exponent bits, mantissa bits, bias, padding bits below, infinities (0 or 1), NaN kind (0 none,
+    1 IEEE, 2 all ones). sums: for one instruction, the k of each fused sum, in the order of the chain. fraction: bits
+    kept behind the point of the largest exponent E. floor: E is never below it. keep: fraction bits of the result.
+    join: the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: at most
+    so many; None for one a core. fast: False computes every element by the plain integer rule.
+    """
+    _check_shapes(a, b, c)
+    depth = sum(len(ks) for ks in sums)
+    if depth == 0 or a.shape[1] % depth or sorted(k for ks in sums for k in ks) != list(range(depth)):
+        raise ValueError(f"K = {a.shape[1]} in instructions of {depth} products: {sums}")
+    block = next((size for size in (4, 8, 16, 32) if size >= max(map(len, sums))), 0)
+    if not block:
+        raise ValueError(f"a fused sum has at most 32 products, not {max(map(len, sums))}")
+    if c.dtype not in (np.uint32, np.uint16):
+        raise ValueError(f"accumulators are uint32 or uint16 patterns, not {c.dtype}")
+    if a.shape[1] == 0 or c.size == 0:
+        return c.copy()
+    half = c.dtype == np.uint16
+    floor = -(1 << 19) if floor is None else floor
+    rule = np.array([fraction, floor, keep, half], np.int64)
+    formats = tuple(np.asarray(form, np.int64) for form in (format_a, format_b))
+    fast = fast and _suits(formats, block, fraction, floor, keep, half)
+    # Where each sum's products stand, -1 for the places that stay empty.
+    places = np.full((len(sums), block), -1, np.int64)
+    for row, ks in zip(places, sums, strict=True):
+        row[: len(ks)] = ks
+    steps = max(1, DEPTH // places.size)  # instructions at a time
+    d = np.empty_like(c)
+
+    def work(tiles: Iterator[Tile]) -> None:
+        packed = steps * places.size
+        rows = min(ROWS, len(a))
+        room_a, room_b = np.empty(packed * rows, np.uint32), np.zeros((packed, COLUMNS), np.uint32)
+        types = (np.float32, np.int8, np.uint8)
+        scratch = tuple(np.empty(room.size, dtype) for room in (room_a, room_b) for dtype in types)
+        for m0, m1, n0, n1 in tiles:
+            running = np.zeros((m1 - m0, -(-(n1 - n0) // LANES) * LANES), np.int32)
+            running[:, : n1 - n0] = _widen(c[m0:m1, n0:n1])
+            room_b[:, n1 - n0 :] = 0
+            for k0 in range(0, a.shape[1], steps * depth):
+                many = min(steps, (a.shape[1] - k0) // depth)
+                ks = np.arange(many)[:, None, None] * depth + places + k0
+                ks = np.where(places < 0, -1, ks).reshape(-1)
+                part_a = room_a[: ks.size * (m1 - m0)].reshape(ks.size // block, m1 - m0, block)
+                part_b = room_b[: ks.size]
+                part_a[...] = _columns(a[m0:m1], ks).reshape(m1 - m0, -1, block).transpose(1, 0, 2)
+                part_b[:, : n1 - n0] = _columns(b[:, n0:n1].T, ks).T
+                matmul_fused.tile(
+                    part_a, part_b.reshape(-1, block, COLUMNS), running, *formats, len(sums), rule, join, fast, scratch
+                )
+            d[m0:m1, n0:n1] = _narrow(running[:, : n1 - n0], half)
+
+    _share(work, a.shape[0], b.shape[1], a.shape[1], threads)
+    return d
+
+
+def integer(
+    a: Array, b: Array, c: Array, *, step: int, saturate: bool = False, threads: int | None = None
+) -> npt.NDArray[np.int32]:
+    """a @ b + c of small integers: a (M, K), b (K, N) int8 or uint8 values, c (M, N) int32.
+
+    Wraps to 32 bits, or with `saturate` is clamped after every `step` products; K is a multiple of `step`.
+    """
+    _check_shapes(a, b, c)
+    if step < 1 or a.shape[1] % step:
+        raise ValueError(f"K = {a.shape[1]} in instructions of {step} products")
+    if a.dtype not in (np.int8, np.uint8) or b.dtype not in (np.int8, np.uint8) or c.dtype != np.int32:
+        raise ValueError(f"int8 or uint8 values and int32 accumulators, not {a.dtype}, {b.dtype}, {c.dtype}")
+    block = matmul_plain.BLOCK
+    padded = -(-step // block) * block
+    steps = max(1, DEPTH // padded)
+    d = np.empty(c.shape, np.int32)
+
+    def work(tiles: Iterator[Tile]) -> None:
+        rows = min(ROWS, len(a))
+        room_a = np.zeros((rows, steps, padded), np.float32)
+        room_b = np.zeros((steps, padded, COLUMNS), np.float32)
+        for m0, m1, n0, n1 in tiles:
+            running = np.zeros((m1 - m0, COLUMNS), np.int32)
+            running[:, : n1 - n0] = c[m0:m1, n0:n1]
+            for k0 in range(0, a.shape[1], steps * step):
+                many = min(steps, (a.shape[1] - k0) // step)
+                k1 = k0 + many * step
+                part_a, part_b = room_a[: m1 - m0, :many], room_b[:many]
+                part_a[:, :, :step] = a[m0:m1, k0:k1].reshape(m1 - m0, many, step)
+                part_b[:, :step, : n1 - n0] = b[k0:k1, n0:n1].reshape(many, step, n1 - n0)
+                blocks = part_a.reshape(m1 - m0, -1, block).transpose(1, 0, 2)
+                matmul_plain.integer(
+                    np.ascontiguousarray(blocks),
+                    part_b.reshape(-1, block * COLUMNS),
+                    running,
+                    padded // block,
+                    saturate,
+                )
+            d[m0:m1, n0:n1] = running[:, : n1 - n0]
+
+    _share(work, a.shape[0], b.shape[1], a.shape[1], threads)
+    return d
+
+
+def bits(a: Array, b: Array, c: Array, *, xor: bool, threads: int | None = None) -> npt.NDArray[np.int32]:
+    """c plus the ones of a xor b (or a and b), wrapping: a (M, K / 32), b (K / 32, N) uint32 words, c (M, N) int32."""
+    _check_shapes(a, b, c)
+    if a.dtype != np.uint32 or b.dtype != np.uint32 or c.dtype != np.int32:
+        raise ValueError(f"uint32 words and int32 accumulators, not {a.dtype}, {b.dtype}, {c.dtype}")
+    d = np.array(c, np.int32, order="C")
+
+    def work(tiles: Iterator[Tile]) -> None:
+        for m0, m1, n0, n1 in tiles:
+            matmul_plain.bits(a[m0:m1], b[:, n0:n1], d[m0:m1, n0:n1], xor)
+
+    _share(work, a.shape[0], b.shape[1], a.shape[1] * 8, threads)
+    return d
+
+
+def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = None) -> npt.NDArray[np.uint64]:
+    """c, then a fused multiply-add for each ascending k; all uint64 patterns. mode: 0 rn, 1 rz, 2 rm, 3 rp.
+
+    a (M, K), b (K, N), c (M, N). NaN as in `tcemu.kernels.binary64`.
+    """
+    _check_shapes(a, b, c)
+    if any(x.dtype != np.uint64 for x in (a, b, c)):
+        raise ValueError(f"uint64 patterns, not {a.dtype}, {b.dtype}, {c.dtype}")
+    d = np.array(c, np.uint64, order="C")
+
+    def work(tiles: Iterator[Tile]) -> None:
+        for m0, m1, n0, n1 in tiles:
+            rows, columns = np.ascontiguousarray(a[m0:m1]), b[:, n0:n1]
+            for k0 in range(0, a.shape[1], DEPTH):
+                part_a = np.ascontiguousarray(rows[:, k0 : k0 + DEPTH])
+                matmul_plain.chain64(part_a, np.ascontiguousarray(columns[k0 : k0 + DEPTH]), d[m0:m1, n0:n1], mode)
+
+    _share(work, a.shape[0], b.shape[1], a.shape[1] * 4, threads)
+    return d
+
+
+# ------------------------------------------------------------------------------------------------------------ the parts
+
+
+def _check_shapes(a: Array, b: Array, c: Array) -> None:
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
+        raise ValueError(f"shapes {a.shape} @ {b.shape} + {c.shape}")
+
+
+def _suits(formats: tuple[Array, ...], block: int, fraction: int, floor: int, keep: int, half: bool) -> bool:
+    """Whether the fast way is exact for these numbers; `matmul_fused` says what it rests on."""
+    narrow = all(form[0] <= 8 and form[1] <= 10 for form in formats)
+    # Of 32 products, the sum with c must fit in 32 bits without its sign.
+    largest = [2.0 - 2.0 ** -int(form[1]) for form in formats]
+    room = block <= 16 or 32 * largest[0] * largest[1] * 2.0**fraction + 2.0 ** (fraction + 1) < 2.0**32
+    # An accumulator that passes must pass whole.
+    whole = keep <= fraction <= 25 and floor - fraction <= (-14 if half else -126) - keep
+    return bool(narrow and room and whole and floor <= 0)
+
+
+def _columns(matrix: Array, ks: Array) -> Array:
+    """The columns `ks` of a matrix, zeros for -1; a view where they are consecutive."""
+    if ks[0] >= 0 and np.array_equal(ks, np.arange(ks[0], ks[0] + ks.size)):
+        return matrix[:, ks[0] : ks[0] + ks.size]
+    taken = matrix[:, ks]
+    taken[:, ks < 0] = 0
+    return taken
+
+
+def _widen(c: Array) -> npt.NDArray[np.int32]:
+    """Accumulators as float32 patterns with one NaN and, since no sum keeps it, without -0."""
+    if c.dtype == np.uint16:
+        with np.errstate(all="ignore"):
+            c = np.ascontiguousarray(c).view(np.float16).astype(np.float32).view(np.uint32)
+    wide: npt.NDArray[np.int32] = c.astype(np.uint32).view(np.int32)
+    wide[(wide & 0x7FFFFFFF) > 0x7F800000] = _QUIET
+    wide[wide == -(1 << 31)] = 0
+    return wide
+
+
+def _narrow(running: npt.NDArray[np.int32], half: bool) -> Array:
+    """Patterns of the accumulator's format from float32 patterns, which hold its values."""
+    nan = (running & 0x7FFFFFFF) > 0x7F800000
+    if not half:
+        wide: Array = np.where(nan, np.int32(_QUIET), running).view(np.uint32)
+        return wide
+    with np.errstate(all="ignore"):
+        narrow = np.ascontiguousarray(running).view(np.float32).astype(np.float16).view(np.uint16)
+    narrow[nan] = _QUIET16
+    return narrow
+
+
+def _share(work: Callable[[Iterator[Tile]], None], rows: int, columns: int, depth: int, threads: int | None) -> None:
+    """Run `work` over all tiles of a (rows, columns) matrix, in as many threads as the size is worth."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = min(cores, threads or cores) if rows * columns * depth > SERIAL else 1
+    across = -(-columns // COLUMNS)
+    height = ROWS
+    while threads > 1 and height > 16 and across * -(-rows // height) < 2 * threads:
+        height //= 2
+    tiles = deque(
+        (m, min(m + height, rows), n, min(n + COLUMNS, columns))
+        for m in range(0, rows, height)
+        for n in range(0, columns, COLUMNS)
+    )
+
+    def queue() -> Iterator[Tile]:
+        while True:
+            try:
+                yield tiles.popleft()
+            except IndexError:
+                return
+
+    threads = min(threads, len(tiles))
+    if threads <= 1:
+        work(queue())
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="tcemu") as pool:
+        for done in [pool.submit(work, queue()) for _ in range(threads)]:
+            done.result()

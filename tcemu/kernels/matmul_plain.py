@@ -1,0 +1,100 @@
+"""Tiles of matrix products that need no alignment: small integers, bits, and binary64."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float32, int32, int64, njit, uint32
+
+from tcemu.kernels.binary64 import bits_of, fma, link, value_of
+from tcemu.kernels.matmul_fused import WIDTH
+
+#: Products that are summed in one go. float32 holds sums of 256 products of bytes, below 2^24, exactly.
+BLOCK = 16
+
+_LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sum16(a, b, c):  # type: ignore[no-untyped-def]
+    """c[m, j] += a[m, k] * b[k, j] over 16 k, wrapping; b is flat, WIDTH to a row."""
+    for m in range(a.shape[0]):
+        for j in range(WIDTH):
+            total = float32(0.0)
+            for k in range(16):
+                total += float32(a[m, k] * b[WIDTH * k + j])
+            c[m, j] = int32(c[m, j] + int32(total))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _clamp_into(part, c):  # type: ignore[no-untyped-def]
+    """c += part, clamped; part becomes zero."""
+    for m in range(c.shape[0]):
+        for j in range(WIDTH):
+            total = int64(c[m, j]) + int64(part[m, j])
+            c[m, j] = int32(min(max(total, int64(_LOWEST)), int64(_HIGHEST)))
+            part[m, j] = 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def integer(a, b, c, chain, saturate):  # type: ignore[no-untyped-def]
+    """c = a @ b + c in place: a (blocks, rows, 16), b (blocks, 16 * WIDTH) float32 of bytes; c (rows, WIDTH) int32.
+
+    Wraps, or is clamped after every `chain` blocks.
+    """
+    part = np.zeros(c.shape if saturate else (1, 1), np.int32)
+    for i in range(a.shape[0]):
+        _sum16(a[i], b[i], part if saturate else c)
+        if saturate and i % chain == chain - 1:
+            _clamp_into(part, c)
+
+
+@njit(cache=True, nogil=True)
+def _ones(x):  # type: ignore[no-untyped-def]
+    """Ones of a uint32, by adding neighbours; LLVM knows the pattern and takes the processor's instruction for it."""
+    x = uint32(x - uint32((x >> uint32(1)) & uint32(0x55555555)))
+    x = uint32(uint32(x & uint32(0x33333333)) + uint32((x >> uint32(2)) & uint32(0x33333333)))
+    x = uint32(uint32(x + uint32(x >> uint32(4))) & uint32(0x0F0F0F0F))
+    return int32(uint32(x * uint32(0x01010101)) >> uint32(24))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bits(a, b, c, exclusive):  # type: ignore[no-untyped-def]
+    """c[m, n] += the ones of a[m, w] xor b[w, n] (or a and b) over all words w, wrapping."""
+    for m in range(a.shape[0]):
+        for w in range(a.shape[1]):
+            word = a[m, w]
+            if exclusive:
+                for n in range(c.shape[1]):
+                    c[m, n] = int32(c[m, n] + _ones(uint32(word ^ b[w, n])))
+            else:
+                for n in range(c.shape[1]):
+                    c[m, n] = int32(c[m, n] + _ones(uint32(word & b[w, n])))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
+    """c[m, n] = fma(a[m, k], b[k, n], c[m, n]) for ascending k; uint64 patterns. mode as in `binary64`."""
+    infinity, magnitude = np.uint64(0x7FF << 52), np.uint64((1 << 63) - 1)
+    columns = np.zeros(c.shape[1], np.bool_)
+    for k in range(b.shape[0]):
+        for n in range(c.shape[1]):
+            columns[n] |= (b[k, n] & infinity) == infinity
+    running = np.empty(c.shape[1], np.float64)
+    for m in range(a.shape[0]):
+        row = mode != 0
+        for k in range(a.shape[1]):
+            row |= (a[m, k] & infinity) == infinity
+        if not row:
+            # Finite factors make no NaN: the processor's own instruction does what the silicon does.
+            for n in range(c.shape[1]):
+                running[n] = value_of(c[m, n])
+            for k in range(a.shape[1]):
+                x = value_of(a[m, k])
+                for n in range(c.shape[1]):
+                    running[n] = fma(x, value_of(b[k, n]), running[n])
+        for n in range(c.shape[1]):
+            if row or columns[n] or (c[m, n] & magnitude) > infinity:
+                for k in range(a.shape[1]):
+                    c[m, n] = link(a[m, k], b[k, n], c[m, n], mode)
+            else:
+                c[m, n] = bits_of(running[n])
