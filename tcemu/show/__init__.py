@@ -1,6 +1,7 @@
 """Pictures: pure functions of data that return a Picture. The sliders around them are in tcemu.show.widgets."""
 
 from tcemu.show.alignment import fused_sum, fused_sum_of
+from tcemu.show.arithmetic_table import arithmetic_table
 from tcemu.show.bits import number_bits
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table, mma_map
@@ -13,6 +14,7 @@ from tcemu.show.table import Table, format_table
 __all__ = [
     "Picture",
     "Table",
+    "arithmetic_table",
     "changes",
     "format_table",
     "fragment_map",

@@ -76,11 +76,11 @@ def number_ranges(formats: Iterable[Format | str]) -> Picture:
     low = min(math.log2(form.smallest_subnormal) for form in rows)
     high = max(math.log2(form.largest) for form in rows)
     axis = _Axis("logarithmic", math.floor(low) - 1, math.ceil(high) + 1)
-    body = axis.draw(_TOP + _ROW * len(rows))
+    body = axis.draw(_TOP + _ROW * len(rows) + 6)
     for index, form in enumerate(rows):
         body += _band(form, axis, _TOP + _ROW * index + 30)
     names = ", ".join(form.name for form in rows)
-    height = _TOP + _ROW * len(rows) + 56
+    height = _TOP + _ROW * len(rows) + 62
     note = "height of the band: bits of the significand; its tapering end: subnormals"
     body.append(svg.text(_LEFT, height - 10, note, "s"))
     description = "Range and precision on a logarithmic axis. " + " ".join(_in_words(form) for form in rows)
@@ -142,8 +142,10 @@ def _band(form: Format, axis: _Axis, y: float) -> list[str]:
     elements = [*_head(form, y), svg.polygon(shape, "fb")]
     if middle > left:
         elements.append(svg.line(middle, y - half, middle, y + half, "k"))
-    side = "middle" if right - left > 120 else "end"
-    elements.append(svg.text(left, y - half - 5, neat(form.smallest_subnormal), "s clear", side))
+    if right - left > 120:
+        elements.append(svg.text(left, y - half - 5, neat(form.smallest_subnormal), "s clear", "middle"))
+    else:
+        elements.append(svg.text(left - 8, y + 4, neat(form.smallest_subnormal), "s clear", "end"))
     elements.append(_last(form, axis, y))
     if right - middle > 60 and half > 5:
         elements.append(svg.text((middle + right) / 2, y + 4, count(bits, "bit"), "s", "middle"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -62,7 +63,7 @@ class Picture:
         return {"text/html": self.portable_html, "image/svg+xml": self.svg, "text/plain": str(self)}
 
     def __str__(self) -> str:
-        return f"{self.title}\n{self.description}"
+        return f"{self.title}\n{textwrap.fill(self.description, 100)}"
 
     def __repr__(self) -> str:
         return f"<Picture {self.title!r} {self.key}>"

@@ -91,5 +91,11 @@ def _group(container: Container, index: int, number: float, box: float) -> list[
     return [
         svg.bracket(left + 3, right - 3, _TOP + _HEIGHT + 5),
         svg.text(middle, _TOP + _HEIGHT + 26, f"element {index}", "s", "middle"),
-        svg.text(middle, _TOP + _HEIGHT + 44, compact(number, 14), "b", "middle"),
+        svg.text(middle, _TOP + _HEIGHT + 44, _fitting(number), "b", "middle"),
     ]
+
+
+def _fitting(number: float) -> str:
+    """The number in full, where that is short."""
+    full = value(number)
+    return full if len(full) <= 12 else compact(number, 12)

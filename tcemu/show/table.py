@@ -10,6 +10,9 @@ from typing import Any
 from tcemu.formats import FORMATS, Format, lookup
 from tcemu.show.words import neat, value
 
+#: JupyterLab sets cells to the right.
+_LEFT = ' style="text-align:left"'
+
 
 @dataclass(frozen=True)
 class Table:
@@ -25,7 +28,7 @@ class Table:
     @property
     def html(self) -> str:
         """A table with a caption and header cells, so that a screen reader can walk it."""
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in self.columns)
+        head = "".join(f'<th scope="col"{_LEFT}>{escape(name)}</th>' for name in self.columns)
         body = "".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
         caption = f'<caption style="text-align:left;font-weight:600">{escape(self.title)}</caption>'
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -39,7 +42,7 @@ class Table:
 
 def _cells(row: tuple[str, ...]) -> str:
     first, *others = (escape(cell) for cell in row)
-    return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in others)
+    return f'<th scope="row"{_LEFT}>{first}</th>' + "".join(f"<td{_LEFT}>{cell}</td>" for cell in others)
 
 
 def format_table(formats: Iterable[Format | str] = FORMATS) -> Table:

@@ -1,0 +1,120 @@
+"""What every notebook of the course has, and the form in which it is stored; nbval compares the outputs themselves."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SAVE = "run `python tools/save_notebooks.py`"
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def path(request: pytest.FixtureRequest) -> Path:
+    """One notebook's file."""
+    return Path(request.param)
+
+
+@pytest.fixture
+def notebook(path: Path) -> Any:
+    """One notebook, read."""
+    return nbformat.read(path, as_version=4)
+
+
+def _code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _outputs(notebook: Any) -> list[Any]:
+    return [output for cell in _code(notebook) for output in cell.outputs]
+
+
+def test_there_are_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOKS][:2] == ["00_first_light", "01_numbers"]
+
+
+def test_it_is_valid_and_small(path: Path, notebook: Any) -> None:
+    nbformat.validate(notebook)
+    assert path.stat().st_size < 1_000_000
+
+
+def test_it_opens_with_a_title_a_goal_and_the_time_it_takes(path: Path, notebook: Any) -> None:
+    first = notebook.cells[0]
+    assert first.cell_type == "markdown"
+    number = path.stem.split("_")[0]
+    assert first.source.startswith(f"# {number} ")
+    assert first.source.splitlines()[0] == f"# {notebook.metadata.title}"
+    for part in ("**Goal.**", "After this notebook you can", "**Time:**"):
+        assert part in first.source
+
+
+def test_it_ends_with_three_questions_whose_answers_are_folded(notebook: Any) -> None:
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    end = text[text.index("## Three questions") :]
+    assert re.findall(r"^\*\*(\d)\.\*\*", end, re.MULTILINE) == ["1", "2", "3"]
+    assert end.count("<details><summary>Answer</summary>") == end.count("</details>") == 3
+
+
+def test_its_links_to_notebooks_lead_somewhere(path: Path, notebook: Any) -> None:
+    for cell in notebook.cells:
+        for target in re.findall(r"\]\(([^)#:]+\.ipynb)\)", cell.source):
+            assert (path.parent / target).is_file(), target
+
+
+def test_it_narrates_and_the_package_computes(notebook: Any) -> None:
+    for cell in _code(notebook):
+        assert len(cell.source.splitlines()) <= 12, cell.source
+        assert not re.search(r"^\s*(def|class|while|try|if)\b", cell.source, re.MULTILINE), cell.source
+
+
+def test_it_is_stored_as_it_was_run(notebook: Any) -> None:
+    counts = [cell.execution_count for cell in _code(notebook)]
+    assert counts == list(range(1, len(counts) + 1)), SAVE
+    assert all(output.output_type != "error" for output in _outputs(notebook))
+    assert all(output.get("name") != "stderr" for output in _outputs(notebook))
+
+
+def test_nothing_that_changes_from_run_to_run_is_stored(path: Path, notebook: Any) -> None:
+    assert "widgets" not in notebook.metadata, SAVE
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert "version" not in notebook.metadata.language_info, SAVE
+    for output in _outputs(notebook):
+        assert not any("widget" in medium for medium in output.get("data", {})), SAVE
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"object at 0x|/home/|/tmp/|/root/", text)
+
+
+def test_every_picture_can_be_read_without_a_kernel(notebook: Any) -> None:
+    """The stored page of a picture holds the drawing, an image for pages that drop it, and its words."""
+    pictures = [
+        output.data for output in _outputs(notebook) if "<figure" in output.get("data", {}).get("text/html", "")
+    ]
+    assert pictures
+    for data in pictures:
+        page = data["text/html"]
+        assert "<svg" in page
+        assert re.search(r'<img class="[^"]*" alt="[^"]{15,}" src="data:image/svg\+xml;base64,', page)
+        assert "<summary>In words</summary>" in page
+        assert "<Explorer" in data["text/plain"] or "image/svg+xml" in data
+
+
+def test_cells_for_a_gpu_are_marked_and_not_compared() -> None:
+    first = nbformat.read(NOTEBOOKS[0], as_version=4)
+    live = [cell for cell in _code(first) if "live-gpu" in cell.metadata.get("tags", [])]
+    assert len(live) == 1
+    assert "nbval-ignore-output" in live[0].metadata.tags
+
+
+@pytest.mark.slow
+def test_saving_a_notebook_again_changes_nothing(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "save_notebooks.py"), str(copy)], check=True, capture_output=True
+    )
+    assert copy.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), SAVE

@@ -1,0 +1,57 @@
+"""Run the notebooks and store them with their outputs, in the form that the tests compare and a repository can keep.
+
+    .venv/bin/python tools/save_notebooks.py [notebooks/NAME.ipynb ...]
+
+What differs from run to run is left out: ids and states of widgets, times, the version of Python. A saved widget is its
+first picture; the widget itself comes back when the cell runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+_WIDGETS = "application/vnd.jupyter.widget-"
+
+
+def normal(notebook: Any) -> Any:
+    """The notebook in the stored form; the argument is changed and returned."""
+    title = notebook.metadata.get("title")
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
+            **({"title": title} if title else {}),
+        }
+    )
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        for output in cell.get("outputs", []):
+            output.pop("transient", None)
+            for medium in [name for name in output.get("data", {}) if name.startswith(_WIDGETS)]:
+                del output.data[medium]
+    return notebook
+
+
+def save(path: Path) -> None:
+    """Run one notebook where it stands, and store it."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    place = {"metadata": {"path": str(path.parent)}}
+    client = NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=False, resources=place)
+    client.execute()
+    nbformat.write(normal(notebook), path)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or sorted(str(path) for path in NOTEBOOKS.glob("*.ipynb")):
+        save(Path(name))
+        print(f"saved {name}")
