@@ -51,6 +51,13 @@ class CourseError(TcemuError):
     """The course cannot be found, or cannot be laid out where it was asked for."""
 
 
+def shown(text: object, limit: int = 80) -> str:
+    """`text` as a literal for a message, cut where it is long: whatever a user passes, the message stays readable."""
+    if not isinstance(text, str):
+        return f"an object of type {type(text).__name__}"
+    return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
+
+
 def listing(words: Iterable[object], last: str = "or") -> str:
     """``a, b or c``: the way a list of accepted words stands in a message."""
     texts = [str(word) for word in words]
@@ -64,5 +71,5 @@ def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 
 
 def did_you_mean(word: str, accepted: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` or nothing, ready to be appended to a message."""
-    found = nearest(word, accepted)
+    found = nearest(word[:80], accepted)  # comparing is slow where a word is long
     return f" Did you mean {found[0]!r}?" if found else ""

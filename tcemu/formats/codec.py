@@ -5,13 +5,15 @@ The twin in plain integers, which a learner can step through, is exact.py; tests
 
 from __future__ import annotations
 
+import operator
 from functools import cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import FormatError, OperandError, did_you_mean, listing
+from tcemu.errors import FormatError, OperandError, did_you_mean, listing, shown
 
 if TYPE_CHECKING:
     from tcemu.formats.format import Format
@@ -53,12 +55,29 @@ def value_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
 
 
+def as_pattern(form: Format, pattern: Any) -> int:
+    """One pattern as a Python int, or FormatError where it is no unsigned integer."""
+    try:
+        number = operator.index(pattern)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise FormatError(f"a pattern of {form.name} is an unsigned integer of {form.container} bits; got {_briefly(pattern)}")
+    return number
+
+
+def _briefly(value: object) -> str:
+    return str(value) if isinstance(value, Real) else shown(value)
+
+
 def as_patterns(form: Format, patterns: npt.ArrayLike) -> Array:
-    """`patterns` as uint64, or FormatError where they are no integers."""
+    """`patterns` as uint64, or FormatError where they are no unsigned integers."""
     try:
         array = np.asarray(patterns)
         if array.dtype.kind not in "iub":
             raise TypeError(f"dtype {array.dtype}")
+        if array.dtype.kind == "i" and (array < 0).any():
+            raise ValueError(f"a negative one, {array.min()}")
         return array.astype(np.uint64)
     except (TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"patterns of {form.name} are unsigned integers of {form.container} bits; got {error}") from None
@@ -89,17 +108,31 @@ def decode(form: Format, patterns: Array) -> Array:
 def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) -> Array:
     """Patterns of `values`, rounded once; see Format.encode."""
     if rounding not in ROUNDINGS:
-        raise FormatError(f"no rounding is called {rounding!r}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has {listing(ROUNDINGS)}")
+        raise FormatError(f"no rounding is called {shown(rounding)}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has {listing(ROUNDINGS)}")
     try:
-        array = np.asarray(values)
-        numbers = array if form.kind != "float" and array.dtype.kind in "iub" else array.astype(np.float64)
+        numbers = _as_numbers(form, np.asarray(values))
     except (TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"values for {form.name} must be real numbers; got {error}") from None
     if form.kind != "float":
         return _encode_integers(form, numbers, satfinite)
     if form.container == 64:
+        numbers = np.clip(numbers, -form.largest, form.largest) if satfinite else numbers
         return np.where(np.isnan(numbers), np.uint64(form.nan_bits or 0), numbers.view(np.uint64))
     return _encode_floats(form, numbers, rounding, satfinite)
+
+
+def _as_numbers(form: Format, array: Array) -> Array:
+    """`array` as float64, where that is exact, so that encoding rounds once; integers for an integer format as they are."""
+    if form.kind != "float" and array.dtype.kind in "iub":
+        return array
+    if array.dtype.kind not in "iubfVO" or (array.dtype.kind == "O" and not all(isinstance(x, Real) for x in array.flat)):
+        raise TypeError(f"dtype {array.dtype}")
+    numbers = array.astype(np.float64)
+    if array.dtype.itemsize >= 8 and array.dtype != np.float64:
+        inexact = (numbers.astype(object) != array.astype(object)) & ~np.isnan(numbers)
+        if inexact.any():
+            raise ValueError(f"{array[inexact].flat[0]}, which float64 does not hold exactly")
+    return numbers
 
 
 def _encode_integers(form: Format, numbers: Array, satfinite: bool) -> Array:

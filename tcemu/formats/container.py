@@ -55,8 +55,8 @@ class Container:
     def pack(self, patterns: Array) -> Array:
         """Patterns (..., n) to registers (..., n / elements); n must be a multiple of `elements`."""
         dtype = self.register_dtype
-        grouped = patterns.astype(dtype).reshape(*patterns.shape[:-1], -1, self.elements)
-        grouped &= dtype.type(self.form.code_mask if self.shift or self.form.bits < self.width else -1 % (1 << self.register_bits))
+        grouped = patterns.astype(dtype).reshape(*patterns.shape[:-1], patterns.shape[-1] // self.elements, self.elements)
+        grouped &= self._mask
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
         return np.asarray(np.bitwise_or.reduce(grouped << places, axis=-1))
 
@@ -64,6 +64,10 @@ class Container:
         """Registers (..., n) to patterns (..., n * elements), each with whatever stands around it cut away."""
         dtype = self.register_dtype
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
-        mask = (1 << (self.form.bits + self.form.padding)) - 1
-        spread = (registers[..., None] >> places) & dtype.type(mask)
-        return spread.reshape(*registers.shape[:-1], -1).astype(self.storage)
+        spread = (registers[..., None] >> places) & self._mask
+        return spread.reshape(*registers.shape[:-1], registers.shape[-1] * self.elements).astype(self.storage)
+
+    @cached_property
+    def _mask(self) -> Any:
+        """A pattern's own bits, padding included: what travels into a register and out of it."""
+        return self.register_dtype.type((1 << (self.form.bits + self.form.padding)) - 1)

@@ -203,16 +203,17 @@ class Format:
 
     def fields(self, pattern: int) -> Fields:
         """The sign, exponent and mantissa fields of one pattern."""
-        code = (int(pattern) & self.code_mask) >> self.padding
+        code = (codec.as_pattern(self, pattern) & self.code_mask) >> self.padding
         sign = code >> (self.bits - 1) if self.signed else 0
         return Fields(sign, code >> self.mantissa & ((1 << self.exponent) - 1), code & ((1 << self.mantissa) - 1))
 
     def classify(self, pattern: int) -> Class:
         """What one pattern is: zero, subnormal, normal, infinity or nan."""
-        _, exponent, mantissa = self.fields(pattern)
+        code = codec.as_pattern(self, pattern) & self.code_mask
         if self.kind != "float":
-            return "zero" if not int(pattern) & self.code_mask else "normal"
-        magnitude = int(pattern) & self.code_mask & ~self.sign_bit
+            return "normal" if code else "zero"
+        _, exponent, mantissa = self.fields(code)
+        magnitude = code & ~self.sign_bit
         if magnitude > self.largest_pattern:
             return "infinity" if magnitude == self.infinity_bits else "nan"
         if exponent or not self.zero:

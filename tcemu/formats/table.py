@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tcemu.errors import FormatError, TableError, did_you_mean, listing
+from tcemu.errors import FormatError, TableError, did_you_mean, listing, shown
 from tcemu.formats.format import Format
 
 _ROWS = (
@@ -56,5 +56,5 @@ def lookup(name: str) -> Format:
     if isinstance(name, str) and name.removeprefix(".") in FORMATS:
         return FORMATS[name.removeprefix(".")]
     raise FormatError(
-        f"no number format is called {name!r}.{did_you_mean(str(name), FORMATS)} The formats are {listing(FORMATS, 'and')}."
+        f"no number format is called {shown(name)}.{did_you_mean(str(name), FORMATS)} The formats are {listing(FORMATS, 'and')}."
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing
+from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, shown
 from tcemu.instructions import mma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.targets import target_named
 
 FAMILIES: tuple[Family, ...] = (mma.FAMILY,)
-_MNEMONICS = {family.name: family for family in FAMILIES}
+_MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
+_BY_NAME = {family.name: family for family in FAMILIES}
 #: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
 _NOT_YET = ("wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix", "tcgen05")
 _NOT_YET_QUALIFIERS = ("sp", "sp::ordered_metadata", "block_scale")
@@ -50,10 +51,10 @@ def _parse(text: str) -> Instruction:
         raise IllegalInstruction(
             f"{_shown(opcode)}: give the opcode alone, e.g. {mma.FAMILY.variants[0][1].opcode!r}; operands are separate arguments"
         )
-    mnemonic = opcode.split(".")[0]
-    family = _MNEMONICS.get(mnemonic)
-    if family is None:
-        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(mnemonic)}")
+    words = opcode.split(".")
+    family = next((family for family in FAMILIES if family.claims(words)), None)
+    if family is None or words[0] != family.mnemonic:
+        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(words[0])}")
     try:
         return family.find(family.spelling.read(opcode))
     except IllegalInstruction as error:
@@ -67,7 +68,7 @@ def _shown(opcode: str) -> str:
 def _unknown(mnemonic: str) -> str:
     if mnemonic in _NOT_YET:
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {listing(_MNEMONICS, 'and')}"
-    return f"no instruction is called {mnemonic!r}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"
+    return f"no instruction is called {shown(mnemonic)}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"
 
 
 def _later(opcode: str) -> str:
@@ -77,7 +78,7 @@ def _later(opcode: str) -> str:
 
 def _check_target(instruction: Instruction, target: str) -> None:
     if not isinstance(target, str):
-        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {type(target).__name__}")
+        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(target)}")
     if not instruction.gate.admits(target_named(target)):
         raise IllegalInstruction(
             f"{instruction} does not exist on {target}: it needs {instruction.gate.targets} "
@@ -87,7 +88,7 @@ def _check_target(instruction: Instruction, target: str) -> None:
 
 def _alternative(instruction: Instruction, target: str) -> str:
     """The nearest form that the target has."""
-    family = _MNEMONICS[instruction.family]
+    family = _BY_NAME[instruction.family]
     words = family.spelling.read(instruction.opcode)
     there = [variant for variant in family.variants if variant[1].gate.admits(target_named(target))]
     same = [v for v in there if all(v[0].get(slot) == words.get(slot) for slot in ("atype", "btype", "dtype"))]
@@ -99,7 +100,7 @@ def _alternative(instruction: Instruction, target: str) -> str:
 
 def _check_ptx(instruction: Instruction, ptx: str) -> None:
     if not isinstance(ptx, str):
-        raise TargetError(f"a PTX version is given as text, e.g. '8.7'; got {type(ptx).__name__}")
+        raise TargetError(f"a PTX version is given as text, e.g. '8.7'; got {shown(ptx)}")
     if not instruction.gate.admits_ptx(ptx):
         raise IllegalInstruction(
             f"{instruction} came with PTX ISA {instruction.gate.ptx}; .version {ptx} is too old "

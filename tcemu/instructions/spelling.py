@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tcemu.errors import IllegalInstruction, TableError, did_you_mean, listing
+from tcemu.errors import IllegalInstruction, TableError, did_you_mean, listing, shown
 
 Words = dict[str, str]
 
@@ -97,7 +97,13 @@ class Spelling:
             places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
             raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}")
         else:
-            raise IllegalInstruction(f".{word} is no qualifier of {self.fixed[0]}.{did_you_mean(word, [*self._homes, *self.fixed, *self._attached])}")
+            raise IllegalInstruction(self._unknown(word))
+
+    def _unknown(self, word: str) -> str:
+        if not word:
+            return "a dot stands where a qualifier should: two side by side, or one at an end"
+        accepted = [*self._homes, *self.fixed, *self._attached]
+        return f"{shown(f'.{word}')} is no qualifier of {self.fixed[0]}.{did_you_mean(word, accepted)}"
 
     def _complain_of_missing(self, needed: list[str], attached: list[str], words: Words) -> None:
         if needed:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from tcemu.errors import TargetError, did_you_mean, listing
+from tcemu.errors import TargetError, did_you_mean, listing, shown
 
 #: Chips with their families; a family is named after its first chip.
 _FAMILIES = {
@@ -51,15 +51,17 @@ def target_named(name: str) -> Target:
     """The target called `name`. Raises TargetError with the accepted names."""
     if name in TARGETS:
         return TARGETS[name]
-    raise TargetError(f"no target is called {name!r}.{did_you_mean(name, TARGETS)} Targets are {listing(TARGETS, 'and')}.")
+    if not isinstance(name, str):
+        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
+    raise TargetError(f"no target is called {shown(name)}.{did_you_mean(name, TARGETS)} Targets are {listing(TARGETS, 'and')}.")
 
 
 @cache
 def ptx_version(text: str) -> tuple[int, int]:
     """"8.7" as (8, 7). Raises TargetError for anything else."""
-    match = re.fullmatch(r"(\d{1,2})\.(\d)", text)
+    match = re.fullmatch(r"([0-9]{1,2})\.([0-9])", text)
     if not match:
-        raise TargetError(f"{text!r} is no PTX version: write it as in .version, e.g. '8.7'")
+        raise TargetError(f"{shown(text)} is no PTX version: write it as in .version, e.g. '8.7'")
     return int(match[1]), int(match[2])
 
 

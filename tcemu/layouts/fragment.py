@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from tcemu.backend import backend
 from tcemu.errors import LayoutError, OperandError, TableError
 from tcemu.formats import Container, Format
-from tcemu.layouts.layout import Layout
+from tcemu.layouts.layout import Layout, whole
 
 Array = npt.NDArray[Any]
 
@@ -65,6 +66,7 @@ class Fragment:
 
     def position(self, lane: int, register: int, element: int = 0) -> tuple[int, ...]:
         """The (row, column) that stands in `element` (0 is lowest) of `register` of `lane`."""
+        register, element = whole((register, element))
         if not (0 <= register < self.registers and 0 <= element < self.elements_per_register):
             raise LayoutError(
                 f"register {register}, element {element}: {self.role} has registers 0..{self.registers - 1} "
@@ -88,7 +90,7 @@ class Fragment:
                 f"{self.role} is a matrix of shape {_with_dots(self.shape)}; got {np.shape(matrix)}. "
                 "Axes in front of it are independent warps."
             )
-        flat = patterns.reshape(*patterns.shape[: patterns.ndim - len(self.shape)], -1)
+        flat = patterns.reshape(*patterns.shape[: patterns.ndim - len(self.shape)], prod(self.shape))
         return self.container.pack(flat[..., self.layout.gather])
 
     def unpack(self, registers: npt.ArrayLike) -> Array:
@@ -157,9 +159,15 @@ class Fragment:
             return array
         what = f"operand {self.role} ({self.format.name}) is {dtype} registers of shape {_with_dots(expected)}"
         if array.dtype != dtype:
-            hint = " Fragment.pack turns a matrix into registers." if array.dtype.kind not in "ui" else f" Use .view or .astype({dtype})."
-            raise OperandError(f"{what}; got dtype {array.dtype}.{hint}")
+            raise OperandError(f"{what}; got dtype {array.dtype}. {self._other_dtype(array.dtype)}")
         raise OperandError(f"{what}; got shape {array.shape}. {self._what_is_off(array.shape)}")
+
+    def _other_dtype(self, dtype: np.dtype[Any]) -> str:
+        wanted = self.container.register_dtype
+        if dtype.kind in "ui":
+            same_bits = dtype.itemsize == wanted.itemsize and dtype.isnative
+            return f"Use .{'view' if same_bits else 'astype'}(numpy.{wanted})."
+        return "Fragment.pack turns a matrix into registers."
 
     def _what_is_off(self, shape: tuple[int, ...]) -> str:
         if len(shape) < 2:

@@ -10,13 +10,18 @@ values. A third group in front of the row is a batch of separate matrices (the q
 
 from __future__ import annotations
 
+import operator
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, listing
+from tcemu.errors import LayoutError, listing, shown
+
+#: Places (lanes times slots) that a layout may describe: a table of them is made.
+LARGEST = 1 << 20
 
 
 class Layout:
@@ -26,7 +31,7 @@ class Layout:
     Raises LayoutError where the pattern does not read, or the sizes do not fit it.
     """
 
-    def __init__(self, pattern: str, **sizes: int) -> None:
+    def __init__(self, pattern: str, /, **sizes: int) -> None:
         left, right = _read(pattern)
         self._check(pattern, left, right, sizes)
         self.pattern = " ".join(_write(group) for group in left) + " -> " + " ".join(_write(group) for group in right)
@@ -52,6 +57,8 @@ class Layout:
         small = [digit for digit, size in sizes.items() if not (isinstance(size, int) and size >= 1)]
         if small:
             raise LayoutError(f"{where}: the size of {listing(small, 'and')} must be a whole number of at least 1")
+        if prod(sizes.values()) > LARGEST:
+            raise LayoutError(f"{where}: {prod(sizes.values())} places; a layout has at most {LARGEST}, more than any fragment")
 
     # ------------------------------------------------------------------------------------------ sizes
 
@@ -112,12 +119,14 @@ class Layout:
 
     def position(self, lane: int, slot: int) -> tuple[int, ...]:
         """The (row, column), or (batch, row, column), that `lane` holds in `slot`."""
+        lane, slot = whole((lane, slot))
         if not (0 <= lane < self.lanes and 0 <= slot < self.slots):
             raise LayoutError(f"lane {lane}, slot {slot}: {self} has lanes 0..{self.lanes - 1}, slots 0..{self.slots - 1}")
         return tuple(int(index) for index in np.unravel_index(self.gather[lane, slot], self.shape))
 
     def holders(self, *position: int) -> list[tuple[int, int]]:
         """Every (lane, slot) that holds the element at `position`, lowest lane first."""
+        position = whole(position)
         inside = len(position) == len(self.shape) and all(0 <= p < s for p, s in zip(position, self.shape, strict=True))
         if not inside:
             raise LayoutError(f"position {position}: {self} describes a matrix of shape {self.shape}, counted from 0")
@@ -139,8 +148,19 @@ class Layout:
         return hash((self.pattern, tuple(self.sizes.items())))
 
 
+def whole(numbers: tuple[Any, ...]) -> tuple[int, ...]:
+    """Lanes, slots, rows and columns as ints, or LayoutError where one is no whole number."""
+    try:
+        return tuple(operator.index(number) for number in numbers)
+    except TypeError:
+        kinds = listing([type(number).__name__ for number in numbers], "and")
+        raise LayoutError(f"lanes, slots, rows and columns are whole numbers, counted from 0; got {kinds}") from None
+
+
 def _read(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
     """The two sides of a pattern, each a list of groups of digit names."""
+    if not isinstance(pattern, str):
+        raise LayoutError(f"a layout is written as text, e.g. '(h g) (t p) -> (g t) (h p)'; got {shown(pattern)}")
     sides = pattern.split("->")
     if len(sides) != 2:
         raise LayoutError(f"layout {pattern!r}: one '->' between the matrix (left) and the registers (right)")
