@@ -37,21 +37,24 @@ class Row:
     #: Shapes such as "m8n8k4"; empty: every shape that no other row of these types claims by name.
     shapes: frozenset[str] = frozenset()
     note: str = ""
+    #: Types of C; empty: whatever the instruction takes.
+    c: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.known not in get_args(Known):
             raise TableError(f"how is {self} known? say one of {listing(get_args(Known))}")
 
-    def covers(self, architecture: int, family: str, a: str, b: str, d: str) -> bool:
+    def covers(self, architecture: int, family: str, a: str, b: str, c: str, d: str) -> bool:
         """Whether the row speaks of these words, whatever the shape."""
         where = architecture in self.architectures and family in self.families
-        return where and a in self.a and b in self.b and d in self.d
+        return where and a in self.a and b in self.b and d in self.d and (not self.c or c in self.c)
 
     def overlaps(self, other: Row) -> bool:
         """Whether one instruction could fall under both rows."""
         pairs = [(getattr(self, axis), getattr(other, axis)) for axis in ("architectures", "families", "a", "b", "d")]
-        shapes = self.shapes & other.shapes if self.shapes and other.shapes else self.shapes == other.shapes
-        return bool(shapes) and all(mine & theirs for mine, theirs in pairs)
+        shapes = bool(self.shapes & other.shapes) if self.shapes and other.shapes else self.shapes == other.shapes
+        addends = not self.c or not other.c or bool(self.c & other.c)
+        return shapes and addends and all(mine & theirs for mine, theirs in pairs)
 
 
 VOLTA, TURING, AMPERE, ADA, HOPPER = (70, 72), (75,), (80, 86, 87), (89,), (90,)
@@ -141,12 +144,12 @@ if _CLASHES:
 
 
 @cache
-def find(architecture: int, family: str, shape: str, a: str, b: str, d: str) -> Row:
-    """The row for an instruction, e.g. (90, "mma", "m16n8k16", "f16", "f16", "f32"); one that names the shape wins.
+def find(architecture: int, family: str, shape: str, a: str, b: str, c: str, d: str) -> Row:
+    """The row for an instruction, e.g. (90, "mma", "m16n8k16", "f16", "f16", "f32", "f32"); one that names the shape wins.
 
     Raises ArithmeticUnknown where no row speaks of it.
     """
-    found = [row for row in ROWS if row.covers(architecture, family, a, b, d)]
+    found = [row for row in ROWS if row.covers(architecture, family, a, b, c, d)]
     named = [row for row in found if shape in row.shapes] or [row for row in found if not row.shapes]
     if named:
         return named[0]

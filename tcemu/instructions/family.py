@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import Operation
 from tcemu.errors import IllegalInstruction, TableError, listing
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.rows import Rows
 from tcemu.instructions.spelling import Spelling, Words
 
-Execute = Callable[[Instruction, Operation, Sequence[npt.ArrayLike]], npt.NDArray[Any]]
+#: Destination registers (or None, for stores) of an instruction on operands; `memories` has "shared" and "memory".
+Execute = Callable[[Instruction, Any, Sequence[npt.ArrayLike], Mapping[str, Any]], Any]
+Make = Callable[[Words, Rows, str], Instruction]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,26 @@ class Family:
     variants: tuple[tuple[Words, Instruction], ...]
     execute: Execute
     refusals: tuple[Refusal, ...] = ()
+    #: The mnemonic, and words of which at least one tells the family from others with that mnemonic.
+    mnemonic: str = ""
+    marks: frozenset[str] = frozenset()
+    #: Whether it computes, and so needs a row of arithmetic.
+    computes: bool = True
+    #: Keyword arguments of tcemu.run that it has a use for: "shared", "memory".
+    memories: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls, name: str, section: str, spelling: Spelling, rows: Iterable[Rows], make: Make, execute: Execute,
+        refusals: tuple[Refusal, ...] = (), **more: Any,
+    ) -> Family:  # fmt: skip
+        """The family whose variants are all forms of `rows`, each made by `make(words, rows, opcode)`."""
+        variants = tuple((words, make(words, row, spelling.write(words))) for row in rows for words in row.expand())
+        return cls(name, section, spelling, variants, execute, refusals, **{"mnemonic": name, **more})
+
+    def claims(self, words: Collection[str]) -> bool:
+        """Whether an opcode with these words is one of this family, right or wrong."""
+        return self.mnemonic in words and (not self.marks or not self.marks.isdisjoint(words))
 
     def __post_init__(self) -> None:
         opcodes = [instruction.opcode for _, instruction in self.variants]
@@ -91,8 +112,3 @@ def _shared(one: Words, other: Words) -> tuple[int, int]:
     """How many slots agree; among equals, how few differ."""
     same = sum(one.get(slot) == word for slot, word in other.items())
     return same, -len(one)
-
-
-def leading_axes(arrays: Sequence[npt.NDArray[Any]]) -> tuple[int, ...]:
-    """The shape of the leading axes of register arrays, broadcast; they are independent warps."""
-    return np.broadcast_shapes(*(array.shape[:-2] for array in arrays))

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tcemu.arithmetic import Operation, Row, find
-from tcemu.errors import TableError
+from tcemu.errors import ArithmeticUnknown, TableError
 from tcemu.formats import Format
 from tcemu.instructions.targets import Gate, Target
 from tcemu.layouts import Fragment
 
+Fragments = Mapping[str, Fragment]
+
 
 class Shape(NamedTuple):
-    """Rows of A and D, columns of B and D, and the products summed for each output."""
+    """Rows of A and D, columns of B and D, and the products summed for each output; k is 0 for a mere matrix."""
 
     m: int
     n: int
-    k: int
+    k: int = 0
+
+    @classmethod
+    def read(cls, word: str) -> Shape:
+        """The shape that "m16n8k16" or "m8n8" spells."""
+        return cls(*(int(number) for number in re.findall(r"\d+", word)))
 
     def __str__(self) -> str:
-        return f"m{self.m}n{self.n}k{self.k}"
+        return f"m{self.m}n{self.n}" + (f"k{self.k}" if self.k else "")
 
 
 @dataclass(frozen=True)
@@ -36,42 +44,62 @@ class Instruction:
     #: Where the PTX manual describes it.
     section: str
     shape: Shape = field(compare=False)
-    #: Number formats of the operands, by role: d, a, b, c.
-    types: Mapping[str, Format] = field(compare=False, repr=False)
-    #: Who holds what, by role; "q a batch" in front of rows and columns where several products run side by side.
-    fragments: Mapping[str, Fragment] = field(compare=False, repr=False)
     #: What it needs of PTX version and target.
     gate: Gate = field(compare=False, repr=False)
-    #: Qualifiers that change arithmetic: rounding, satfinite, op.
-    qualifiers: tuple[tuple[str, str], ...] = field(compare=False, default=(), repr=False)
+    #: Number formats of the operands, by role: d, a, b, c.
+    types: Mapping[str, Format] = field(compare=False, repr=False)
+    #: Who holds what, by role; a batch stands in front of rows and columns where several matrices run side by side.
+    fragments: Fragments = field(compare=False, repr=False)
+    #: The word in each slot of the opcode.
+    words: Mapping[str, str] = field(compare=False, repr=False, default_factory=dict)
+    #: What else the family's row says of it.
+    facts: Mapping[str, Any] = field(compare=False, repr=False, default_factory=dict)
+    #: Fragments of chips that lay them out otherwise; None where nobody knows how.
+    elsewhere: tuple[tuple[frozenset[int], Fragments | None], ...] = field(compare=False, repr=False, default=())
 
     def __post_init__(self) -> None:
         m, n, k = self.shape
-        for role, expected in (("d", (m, n)), ("a", (m, k)), ("b", (k, n)), ("c", (m, n))):
-            if self.fragments[role].shape[-2:] != expected:
-                raise TableError(f"{self.opcode}: {role} is {expected}, its layout describes {self.fragments[role].shape}")
+        sizes = {"d": (m, n), "a": (m, self.facts.get("stored", k)), "b": (k, n), "c": (m, n)}
+        for role, fragment in self.fragments.items():
+            if k and role in sizes and fragment.shape[-2:] != sizes[role]:
+                raise TableError(f"{self.opcode}: {role} is {sizes[role]}, its layout describes {fragment.shape}")
+
+    def on(self, target: Target) -> Instruction:
+        """The instruction with the fragments of `target`'s chip. Raises ArithmeticUnknown where nobody knows them."""
+        for architectures, fragments in self.elsewhere:
+            if target.number in architectures:
+                if fragments is None:
+                    raise ArithmeticUnknown(f"nobody has told how {target} lays out the fragments of {self.opcode}")
+                return replace(self, fragments=fragments, elsewhere=())
+        return self
+
+    @property
+    def qualifiers(self) -> tuple[tuple[str, str], ...]:
+        """The words that change arithmetic: rounding, satfinite, op."""
+        return tuple((slot, self.words[slot]) for slot in ("rounding", "satfinite", "op") if slot in self.words)
 
     def arithmetic(self, target: Target) -> Row:
         """The row of the arithmetic table for this instruction on `target`. Raises ArithmeticUnknown."""
         types = {role: form.name for role, form in self.types.items()}
-        return find(target.number, self.family, str(self.shape), types["a"], types["b"], types["d"])
+        return find(target.number, self.family, str(self.shape), types["a"], types["b"], types["c"], types["d"])
 
     def operation(self, target: Target) -> Operation:
-        """What one tile of it computes on `target`."""
-        names = {role: form.name for role, form in self.types.items()}
-        return Operation(self.arithmetic(target).model, **names, depth=self.shape.k, qualifiers=self.qualifiers)
+        """What one tile of it computes on `target`, over the products that take part."""
+        names = {role: self.types[role].name for role in "abcd"}
+        depth = self.facts.get("stored", self.shape.k)
+        return Operation(self.arithmetic(target).model, **names, depth=depth, qualifiers=self.qualifiers)
 
     @cached_property
     def lanes(self) -> int:
         """Lanes that execute it together."""
-        return self.fragments["d"].lanes
+        return next(iter(self.fragments.values())).lanes
 
     def __str__(self) -> str:
         return self.opcode
 
     def __repr__(self) -> str:
-        registers = ", ".join(f"{role} {self.fragments[role].registers}" for role in "dabc")
+        registers = ", ".join(f"{role} {fragment.registers}" for role, fragment in self.fragments.items())
         return f"<{self.opcode}: registers a lane {registers}; {self.gate}>"
 
-    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
-        printer.text(repr(self))  # type: ignore[attr-defined]
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))

@@ -8,13 +8,11 @@ from typing import Any
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation
-from tcemu.errors import IllegalInstruction, OperandError
+from tcemu.errors import IllegalInstruction, OperandError, listing
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.parse import FAMILIES, parse
 from tcemu.instructions.targets import target_named
-
-_FAMILIES = {family.name: family for family in FAMILIES}
 
 
 def run(
@@ -23,7 +21,7 @@ def run(
     target: str = "sm_90a",
     shared: npt.ArrayLike | None = None,
     memory: npt.ArrayLike | None = None,
-) -> npt.NDArray[Any]:
+) -> Any:
     """Execute one PTX instruction and return its destination, bit for bit what `target` answers.
 
     `instruction` is the opcode with all its qualifiers; the operands follow in PTX's order, without the destination.
@@ -39,13 +37,15 @@ def run(
         raise IllegalInstruction(
             f"instruction and target are given as text; got {type(instruction).__name__} and {type(target).__name__}"
         ) from None
-    for name, given in (("shared", shared), ("memory", memory)):
-        if given is not None:
-            raise OperandError(f"{found} touches registers only; it has no use for {name}=")
-    return family.execute(found, operation, operands)
+    memories = {"shared": shared, "memory": memory}
+    for name, given in memories.items():
+        if given is not None and name not in family.memories:
+            raise OperandError(f"{found} has no use for {name}=: it touches {listing(sorted(family.memories)) if family.memories else 'registers only'}")
+    return family.execute(found, operation, operands, memories)
 
 
 @lru_cache(maxsize=1024)
-def _prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation]:
+def _prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation | None]:
     found = parse(instruction, target)
-    return _FAMILIES[found.family], found, found.operation(target_named(target))
+    family = next(family for family in FAMILIES if family.name == found.family)
+    return family, found, found.operation(target_named(target)) if family.computes else None

@@ -1,0 +1,111 @@
+"""D = A B + C on fragments: what mma, wmma and their sparse and scaled forms share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import Operation, compute
+from tcemu.errors import OperandError
+from tcemu.formats import Container, Format, lookup
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.spelling import Words
+
+Array = npt.NDArray[Any]
+#: Takes the registers of some warps out of an operand: (warps, lanes * registers), or (warps, ...) of its own kind.
+Take = Callable[[slice], Array]
+
+#: Warps that are unpacked at a time: enough to hide the calls, few enough to stay in the cache.
+CHUNK = 1024
+
+#: Where the pattern stands in a container that is wider than it: e2m1 in bits 5:2 of its byte (9.7.14.5.14).
+_SHIFT_IN_BYTE = {"e2m1": 2}
+
+
+def container(form: Format, width: int | None) -> Container:
+    """The container of an operand's elements: `width` bits where the row says so, else the format's own."""
+    if width is None or width == form.container:
+        return Container(form, form.container)
+    return Container(form, width, _SHIFT_IN_BYTE.get(form.name, 0))
+
+
+def types_of(words: Words, default: str = "f16") -> dict[str, Format]:
+    """The formats by role; types that the spelling leaves out are `default`."""
+    return {role: lookup(words.get(f"{role}type", default)) for role in "dabc"}
+
+
+def registers(instruction: Instruction, given: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+    """Register operands by role, checked against their fragments."""
+    return {role: instruction.fragments[role].check(array) for role, array in given.items()}
+
+
+def broadcast(instruction: Instruction, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The warps: the leading axes of all operands, broadcast. Raises OperandError where they do not fit."""
+    first, *rest = shapes.values()
+    if all(shape == first for shape in rest):
+        return first
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise OperandError(f"{instruction}: the axes in front, which count warps, do not broadcast: {told}") from None
+
+
+def take(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Take:
+    """A function from a slice of the broadcast warps to their part of `array` (own + rest), flat; nothing is repeated."""
+    flat = array.reshape(prod(own), -1) if array.ndim > len(own) else array.reshape(prod(own))
+    if own == warps:
+        return flat.__getitem__
+    index = np.broadcast_to(np.arange(len(flat)).reshape(own), warps).reshape(-1)
+    return lambda some: flat[index[some]]
+
+
+def execute(
+    instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]  # noqa: ARG001
+) -> Array:
+    """D of A, B and C: registers (..., 32, registers) each; the axes in front are warps and broadcast."""
+    if len(operands) != 3:
+        raise OperandError(f"{instruction} takes registers of A, B and C, and returns D; got {len(operands)} operands")
+    given = registers(instruction, dict(zip("abc", operands, strict=True)))
+    return in_chunks(instruction, given, {}, lambda parts: _execute(instruction, operation, **parts))
+
+
+def in_chunks(
+    instruction: Instruction,
+    given: Mapping[str, Array],
+    others: Mapping[str, tuple[Array, tuple[int, ...]]],
+    run: Callable[[dict[str, Array]], Array],
+) -> Array:
+    """D of all warps, a chunk at a time: `run` gets flat registers of `given` and parts of `others` (array, own warps)."""
+    shapes = {role: array.shape[:-2] for role, array in given.items()} | {name: own for name, (_, own) in others.items()}
+    warps = broadcast(instruction, shapes)
+    takes = {role: take(array, shapes[role], warps) for role, array in given.items()}
+    takes |= {name: take(array, own, warps) for name, (array, own) in others.items()}
+    target = instruction.fragments["d"]
+    d = np.empty((prod(warps), target.lanes * target.registers), target.container.register_dtype)
+    for start in range(0, len(d), CHUNK):
+        some = slice(start, start + CHUNK)
+        d[some] = run({role: part(some) for role, part in takes.items()})
+    return d.reshape(*warps, target.lanes, target.registers)
+
+
+def _execute(instruction: Instruction, operation: Operation, a: Array, b: Array, c: Array) -> Array:
+    """The three paragraphs of every instruction, on flat registers (warps, 32 * registers)."""
+    fragments, (m, n, k) = instruction.fragments, instruction.shape
+    words = operation.packed
+    k = k // 32 if words else k
+
+    # READ: by layout
+    a = fragments["a"].read(a, words=words).reshape(-1, m, k)
+    b = fragments["b"].read(b, words=words).reshape(-1, k, n)
+    c = fragments["c"].read(c).reshape(-1, m, n)
+
+    # COMPUTE: by the arithmetic row
+    d = compute(operation, a, b, c)
+
+    # WRITE: by layout
+    return fragments["d"].write(d.reshape(-1, fragments["d"].layout.scatter.size))

@@ -1,0 +1,59 @@
+"""Rows of the instruction table: legal forms that share a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from tcemu.instructions.spelling import Words
+from tcemu.instructions.targets import Gate
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The product of the words of all slots. A key may name several slots whose words go together, in that order.
+
+    An empty word leaves an optional slot out. `facts` are what else the family knows of these forms.
+    """
+
+    slots: Mapping[str, Iterable[str]]
+    ptx: str
+    since: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def gate(self) -> Gate:
+        """What all of them need."""
+        return Gate(self.ptx, tuple(self.since.split()))
+
+    def expand(self) -> Iterator[Words]:
+        """The words of each form."""
+        for chosen in product(*self.slots.values()):
+            pairs = (zip(slots.split(), words.split(), strict=True) for slots, words in zip(self.slots, chosen, strict=True) if words)
+            yield {slot: word for group in pairs for slot, word in group}
+
+
+def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
+    """The words of each slot that occur in `rows`, in the order of their first row."""
+    slots: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for words in row.expand():
+            for slot, word in words.items():
+                slots.setdefault(slot, {})[word] = None
+    return {slot: tuple(words) for slot, words in slots.items()}
+
+
+def multiply(
+    shapes: str, types: Iterable[str], ptx: str, since: str, options: Mapping[str, tuple[str, ...]] | None = None, **facts: Any
+) -> Rows:
+    """Forms of a matrix product: every shape with every "d a b c" of types; A by rows and B by columns if not said otherwise."""
+    slots: dict[str, Iterable[str]] = {"shape": shapes.split(), "alayout": ("row",), "blayout": ("col",)}
+    slots |= {"dtype atype btype ctype": list(types), **(options or {})}
+    return Rows(slots, ptx, since, facts)
+
+
+def pairs(accumulators: str, a: str, b: str | None = None) -> list[str]:
+    """Every "d a b c" with equal accumulators and any pair of operand types."""
+    return [f"{d} {x} {y} {d}" for d, x, y in product(accumulators.split(), a.split(), (b or a).split())]
