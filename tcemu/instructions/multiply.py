@@ -56,12 +56,25 @@ def broadcast(instruction: Instruction, shapes: Mapping[str, tuple[int, ...]]) -
 
 
 def take(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Take:
-    """A function from a slice of the broadcast warps to their part of `array` (own + rest), flat; nothing is repeated."""
-    flat = array.reshape(prod(own), -1) if array.ndim > len(own) else array.reshape(prod(own))
-    if own == warps:
-        return flat.__getitem__
-    index = np.broadcast_to(np.arange(len(flat)).reshape(own), warps).reshape(-1)
-    return lambda some: flat[index[some]]
+    """A function from a slice of the broadcast warps to their part of `array` (own + rest), flat; it copies one chunk."""
+    rest = array.shape[len(own) :]
+    flat = (prod(rest),) if rest else ()
+    if own == warps and array.flags.c_contiguous:
+        return array.reshape(prod(own), *flat).__getitem__
+    leading = warps or (1,)
+    spread, numbers = np.broadcast_to(array, (*leading, *rest)), range(prod(leading))
+    return lambda some: spread[np.unravel_index(numbers[some], leading)].reshape(-1, *flat)
+
+
+def room(instruction: Instruction, warps: int) -> Array:
+    """Flat registers of D for so many warps, (warps, lanes * registers), not written yet. Raises OperandError."""
+    fragment = instruction.fragments["d"]
+    width, dtype = fragment.lanes * fragment.registers, fragment.container.register_dtype
+    try:
+        return np.empty((warps, width), dtype)
+    except (MemoryError, ValueError):
+        size = warps * width * dtype.itemsize
+        raise OperandError(f"{instruction}: D of {warps} warps takes {size} bytes, more than there is memory") from None
 
 
 def execute(
@@ -86,7 +99,7 @@ def in_chunks(
     takes = {role: take(array, shapes[role], warps) for role, array in given.items()}
     takes |= {name: take(array, own, warps) for name, (array, own) in others.items()}
     target = instruction.fragments["d"]
-    d = np.empty((prod(warps), target.lanes * target.registers), target.container.register_dtype)
+    d = room(instruction, prod(warps))
     for start in range(0, len(d), CHUNK):
         some = slice(start, start + CHUNK)
         d[some] = run({role: part(some) for role, part in takes.items()})
