@@ -93,9 +93,9 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
     from tcemu.kernels.fused import chain
 
     through = {role: lookup(model.through or getattr(operation, role)) for role in "ab"}
-    result = operation.formats["d"]
+    result = lookup(model.via) if model.via else operation.formats["d"]
     order = np.array([k for ks in model.sums(operation.depth) for k in ks], dtype=np.int64)
-    tables = tuple(numbers(form) for form in (through["a"], through["b"], operation.formats["c"], result))
+    tables = tuple(numbers(form) for form in (through["a"], through["b"], result, result))
     floor = model.floor if model.floor is not None else -(1 << 19)
     keep = model.keep if model.keep is not None else result.mantissa
     nearest, first = reference.ROUNDING[result.name] == "rn", model.addend == "first"
@@ -104,9 +104,22 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
     def run(a: Array, b: Array, c: Array, d: Array) -> None:
         if model.through is not None:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
-        chain(a, b, c, d, *tables, order, block, model.fraction, floor, keep, nearest, first, nan)
+        if operation.c != result.name:
+            c = conversion(operation.c, result.name)[c]
+        sums = d if model.via is None else np.empty(d.shape, result.storage)
+        chain(a, b, c, sums, *tables, order, block, model.fraction, floor, keep, nearest, first, nan)
+        if model.via is not None:
+            d[...] = narrow(sums)
 
     return run
+
+
+def narrow(patterns: Array) -> Array:
+    """f32 patterns as f16 patterns, to nearest even; NaN is the canonical one."""
+    values = patterns.view(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        halves = values.astype(np.float16).view(np.uint16)
+    return np.where(np.isnan(values), np.uint16(reference.CANONICAL_NAN["f16"]), halves)
 
 
 @_build.register

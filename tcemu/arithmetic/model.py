@@ -40,6 +40,8 @@ class FusedSums:
     addend: Literal["first", "last"] = "first"
     #: Operands are converted to this format first, exactly; an e4m3 subnormal becomes a normal f16.
     through: str | None = None
+    #: The chain runs in this format, and its end is converted to the type of D, to nearest even. None: in the type of D.
+    via: str | None = None
 
     def __post_init__(self) -> None:
         if self.block is not None and self.block < 1:

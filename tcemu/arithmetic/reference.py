@@ -154,13 +154,16 @@ def _(
     left, right = (
         [_through(model, formats[role], pattern) for pattern in patterns] for role, patterns in (("a", a), ("b", b))
     )
-    result = formats["d"]
-    running = unpack(formats["c"], c) if model.addend == "first" else unpack(result, 0)
+    result = lookup(model.via) if model.via else formats["d"]
+    if formats["c"] != result:  # an f16 addend of an f32 sum is widened first, so that its subnormals become normal
+        c = _widen(unpack(formats["c"], c), result)
+    running = unpack(result, c if model.addend == "first" else 0)
     pattern = 0
     for ks in model.sums(len(a)):
         pattern = fused_sum(model, [(k, left[k], right[k]) for k in ks], running, result).result
         running = unpack(result, pattern)
-    return pattern if model.addend == "first" else add_nearest(pattern, c, result)
+    pattern = pattern if model.addend == "first" else add_nearest(pattern, c, result)
+    return _sum_nearest([running], formats["d"]) if model.via else pattern
 
 
 def _through(model: FusedSums, form: Format, pattern: int) -> Unpacked:

@@ -12,10 +12,11 @@ are that one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim (Microsoft, 2025).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
 from tcemu.errors import ArithmeticUnknown, TableError, listing
@@ -103,7 +104,7 @@ def _lowered(architectures: tuple[int, ...], a: str, known32: Known, known16: Kn
 
 _LIKE_HOPPER = "sm_90's routine; nobody has compared it here"
 
-ROWS: tuple[Row, ...] = (
+_MMA: tuple[Row, ...] = (
     # ---- f16, bf16, tf32
     *_floating(VOLTA, "f16", 23, 4, "published silicon", note="V100. Floor of f16 results from the paper"),
     *_floating(TURING, "f16", 24, 8, "paper", note="one sum of 8 after MMA-Sim; Fasi et al. read sums of 4 off a T4"),
@@ -137,6 +138,42 @@ ROWS: tuple[Row, ...] = (
     _row(HOPPER, "b1", "s32", BitDot(), "silicon", note="H200"),
     _row(tuple(x for x in ALL if x != 90), "b1", "s32", BitDot(), "inferred", note="exact: the manual leaves no choice"),
 )
+
+
+
+def _as(family: str, row: Row, **changes: Any) -> Row:
+    """The row for another family; what was not recorded there is inferred from mma.sync."""
+    told = {} if row.known == "silicon" else {"known": "inferred", "note": f"as mma.sync: {row.note}" if row.note else "as mma.sync"}
+    return replace(row, families=frozenset({family}), **told, **changes)
+
+
+def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
+    """wmma is mma in disguise, but for tf32 from sm_90 on and for an f16 result of an f32 addend."""
+    for row in rows:
+        if row.shapes or not row.a <= {"f16", "bf16", "tf32", "f64", "s8", "u8", "s4", "u4", "b1"}:
+            continue
+        model = row.model
+        if isinstance(model, FusedSums) and row.a == {"tf32"}:
+            yield _as("wmma.mma", row, model=replace(model, block=4))
+        elif isinstance(model, FusedSums) and row.d == {"f16"}:
+            yield _as("wmma.mma", row, c=frozenset({"f16"}))
+        else:
+            yield _as("wmma.mma", row)
+        if isinstance(model, FusedSums) and "f16" in row.a and row.d == {"f32"}:
+            yield _as("wmma.mma", row, **_F16, model=replace(model, via="f32"))
+
+
+_F16 = {"a": frozenset({"f16"}), "b": frozenset({"f16"}), "d": frozenset({"f16"}), "c": frozenset({"f32"})}
+
+
+def _sparse(rows: tuple[Row, ...]) -> Iterator[Row]:
+    """mma.sp sums the products of the stored elements as mma.sync sums all; a pruned one takes no part at all."""
+    for row in rows:
+        if not row.shapes and not row.a & {"f64", "b1"}:
+            yield _as("mma.sp", row)
+
+
+ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA))
 
 _CLASHES = [(one, two) for one, two in combinations(ROWS, 2) if one.overlaps(two)]
 if _CLASHES:

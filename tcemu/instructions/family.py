@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +58,9 @@ class Family:
         variants = tuple((words, make(words, row, spelling.write(words))) for row in rows for words in row.expand())
         return cls(name, section, spelling, variants, execute, refusals, **{"mnemonic": name, **more})
 
-    def claims(self, words: Collection[str]) -> bool:
-        """Whether an opcode with these words is one of this family, right or wrong."""
-        return self.mnemonic in words and (not self.marks or not self.marks.isdisjoint(words))
+    def claims(self, words: Sequence[str]) -> bool:
+        """Whether an opcode of these words is one of this family, right or wrong."""
+        return words[0] == self.mnemonic and (not self.marks or not self.marks.isdisjoint(words))
 
     def __post_init__(self) -> None:
         opcodes = [instruction.opcode for _, instruction in self.variants]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, shown
-from tcemu.instructions import mma
+from tcemu.instructions import mma, wmma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.targets import target_named
 
-FAMILIES: tuple[Family, ...] = (mma.FAMILY,)
+FAMILIES: tuple[Family, ...] = (mma.FAMILY, wmma.LOAD, wmma.STORE, wmma.MMA)
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 _BY_NAME = {family.name: family for family in FAMILIES}
 #: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
-_NOT_YET = ("wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix", "tcgen05")
+_NOT_YET = ("wgmma", "ldmatrix", "stmatrix", "movmatrix", "tcgen05")
 _NOT_YET_QUALIFIERS = ("sp", "sp::ordered_metadata", "block_scale")
 
 
@@ -33,7 +33,7 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
         _check_target(found, target)
     if ptx is not None:
         _check_ptx(found, ptx)
-    return found
+    return found if target is None else found.on(target_named(target))
 
 
 def _as_opcode(text: object) -> str:
@@ -53,7 +53,7 @@ def _parse(text: str) -> Instruction:
         )
     words = opcode.split(".")
     family = next((family for family in FAMILIES if family.claims(words)), None)
-    if family is None or words[0] != family.mnemonic:
+    if family is None:
         raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(words[0])}")
     try:
         return family.find(family.spelling.read(opcode))
@@ -66,6 +66,9 @@ def _shown(opcode: str) -> str:
 
 
 def _unknown(mnemonic: str) -> str:
+    marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in family.marks})
+    if marks:
+        return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}"
     if mnemonic in _NOT_YET:
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {listing(_MNEMONICS, 'and')}"
     return f"no instruction is called {shown(mnemonic)}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"

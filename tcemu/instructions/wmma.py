@@ -1,0 +1,264 @@
+"""wmma.load, wmma.mma and wmma.store (PTX ISA 9.1, 9.7.14.4): matrices in fragments whose layout the manual hides.
+
+    a = tcemu.run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", pointer, stride, memory=bytes)
+    d = tcemu.run("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", a, b, c)
+    tcemu.run("wmma.store.d.sync.aligned.row.m16n16k16.global.f32", pointer, d, stride, memory=bytes)
+
+A pointer (...) is in bytes, a stride (...) in elements; left out, it is the length of a row (or column).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError
+from tcemu.formats import Format, lookup
+from tcemu.instructions.family import Family
+from tcemu.instructions.instruction import Fragments, Instruction, Shape
+from tcemu.instructions.memory import Memory, integers
+from tcemu.instructions.mma import ANY_LAYOUT, ROUNDING, SATFINITE
+from tcemu.instructions.multiply import broadcast, container, execute, take, types_of
+from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
+from tcemu.instructions.spelling import Spelling, Words
+from tcemu.layouts import Fragment
+from tcemu.layouts.wmma import TURING_S32_M8N32, modern, volta
+
+Array = npt.NDArray[Any]
+
+LOAD_SECTION, STORE_SECTION, MMA_SECTION = "9.7.14.4.3", "9.7.14.4.4", "9.7.14.4.5"
+_SHAPES = "m16n16k16 m8n32k16 m32n8k16"
+_BOTH, _ROW, _COL = ("row", "col"), ("row",), ("col",)
+#: f16 operands of every shape fill eight registers, elements repeated where there are too few.
+_F16_SLOTS = 16
+
+# ---------------------------------------------------------------------------------------------------- the tables
+
+
+def _memory(matrix: str, shapes: str, types: str, ptx: str, since: str, layouts: tuple[str, ...] = _BOTH) -> list[Rows]:
+    """Loads or stores in every state space; .shared::cta came later."""
+    slots: dict[str, Iterable[str]] = {"matrix": matrix.split(), "shape": shapes.split(), "layout": layouts, "type": types.split()}
+    later = ptx if tuple(map(int, ptx.split("."))) >= (7, 8) else "7.8"
+    return [Rows(slots | {"ss": ss}, version, since) for ss, version in ((("", "global", "shared"), ptx), (("shared::cta",), later))]
+
+
+_OPERAND_ROWS = [
+    *_memory("a b", _SHAPES, "f16", "6.3", "sm_70"),
+    *_memory("a b", _SHAPES, "s8 u8", "6.3", "sm_72"),
+    *_memory("a b", _SHAPES, "bf16", "7.0", "sm_80"),
+    *_memory("a b", "m16n16k8", "tf32", "7.0", "sm_80"),
+    *_memory("a b", "m8n8k4", "f64", "7.0", "sm_80"),
+    *_memory("a", "m8n8k32", "s4 u4", "6.3", "sm_75", _ROW),
+    *_memory("b", "m8n8k32", "s4 u4", "6.3", "sm_75", _COL),
+    *_memory("a", "m8n8k128", "b1", "6.3", "sm_75", _ROW),
+    *_memory("b", "m8n8k128", "b1", "6.3", "sm_75", _COL),
+]
+
+
+def _accumulators(matrix: str) -> list[Rows]:
+    return [
+        *_memory(matrix, _SHAPES, "f16 f32", "6.3", "sm_70"),
+        *_memory(matrix, _SHAPES, "s32", "6.3", "sm_72"),
+        *_memory(matrix, "m8n8k32 m8n8k128", "s32", "6.3", "sm_75"),
+        *_memory(matrix, "m16n16k8", "f32", "7.0", "sm_80"),
+        *_memory(matrix, "m8n8k4", "f64", "7.0", "sm_80"),
+    ]
+
+
+LOAD_ROWS, STORE_ROWS = [*_OPERAND_ROWS, *_accumulators("c")], _accumulators("d")
+
+MMA_ROWS = [
+    # the f16 forms spell D and C only
+    Rows({"shape": _SHAPES.split(), **ANY_LAYOUT, "dtype": ("f16", "f32"), "ctype": ("f16", "f32")}, "6.3", "sm_70"),
+    multiply(_SHAPES, ["s32 s8 s8 s32", "s32 u8 u8 s32"], "6.3", "sm_72", ANY_LAYOUT | SATFINITE),
+    multiply("m8n8k32", ["s32 s4 s4 s32", "s32 u4 u4 s32"], "6.3", "sm_75", SATFINITE),
+    multiply("m8n8k128", pairs("s32", "b1"), "6.3", "sm_75", {"op": ("xor",)}),
+    multiply("m8n8k128", pairs("s32", "b1"), "7.1", "sm_80", {"op": ("and",)}),
+    multiply(_SHAPES, pairs("f32", "bf16"), "7.0", "sm_80", ANY_LAYOUT),
+    multiply("m16n16k8", pairs("f32", "tf32"), "7.0", "sm_80", ANY_LAYOUT),
+    multiply("m8n8k4", pairs("f64", "f64"), "7.0", "sm_80", ANY_LAYOUT | ROUNDING),
+]
+
+# ---------------------------------------------------------------------------------------------------- fragments
+
+
+def _fragment(role: str, form: Format, shape: Shape, layout: str, architecture: str) -> Fragment | None:
+    """The fragment on an architecture ("volta", "turing", "modern"), or None where nobody has told it."""
+    holder = container(form, None)
+    if architecture == "volta":
+        known = str(shape) == "m16n16k16" and form.name in ("f16", "f32")
+        return Fragment(role, volta(role, layout if role in "ab" else form.name), holder) if known else None
+    if architecture == "turing" and role in "cd" and form.name == "s32" and str(shape) == "m8n32k16":
+        return Fragment(role, TURING_S32_M8N32, holder)
+    extent = shape.m if role == "a" else shape.n
+    repeat = 32 * _F16_SLOTS // (extent * shape.k) if form.name == "f16" and role in "ab" else 1
+    return Fragment(role, modern(role, shape, holder.elements, repeat), holder)
+
+
+def _fragments(types: Mapping[str, Format], shape: Shape, layouts: Mapping[str, str]) -> tuple[Fragments, Any]:
+    """The fragments from sm_80 on, and those of the architectures that differ."""
+
+    def on(architecture: str) -> Fragments | None:
+        found = {role: _fragment(role, form, shape, layouts.get(role, ""), architecture) for role, form in types.items()}
+        return None if None in found.values() else {role: fragment for role, fragment in found.items() if fragment}
+
+    return on("modern") or {}, ((frozenset({70, 72}), on("volta")), (frozenset({75}), on("turing")))
+
+
+def _make_mma(words: Words, rows: Rows, opcode: str) -> Instruction:
+    shape, types = Shape.read(words["shape"]), types_of(words)
+    fragments, elsewhere = _fragments(types, shape, {"a": words["alayout"], "b": words["blayout"]})
+    return Instruction(opcode, "wmma.mma", MMA_SECTION, shape, rows.gate, types, fragments, words, rows.facts, elsewhere)
+
+
+def _make_memory(name: str, section: str) -> Any:
+    def make(words: Words, rows: Rows, opcode: str) -> Instruction:
+        shape, role = Shape.read(words["shape"]), words["matrix"]
+        types = {role: lookup(words["type"])}
+        fragments, elsewhere = _fragments(types, shape, {role: words["layout"]})
+        return Instruction(opcode, name, section, shape, rows.gate, types, fragments, words, rows.facts, elsewhere)
+
+    return make
+
+
+# ---------------------------------------------------------------------------------------------------- memory
+
+
+class _Lines:
+    """Where the rows (or columns) of the matrix of a load or store lie: pointers and strides, checked."""
+
+    def __init__(self, instruction: Instruction, memory: Memory, pointer: npt.ArrayLike, stride: npt.ArrayLike | None) -> None:
+        (self.role, self.fragment), = instruction.fragments.items()
+        self.by_rows = instruction.words["layout"] == "row"
+        rows, columns = self.fragment.shape
+        self.lines, self.length = (rows, columns) if self.by_rows else (columns, rows)
+        bits = self.fragment.container.width
+        self.bytes = self.length * bits // 8
+        self.pointer = integers(instruction, pointer, "the pointer")
+        self.stride = integers(instruction, self.length if stride is None else stride, "the stride")
+        self._check_stride(instruction, bits)
+        self.memory, self.instruction = memory, instruction
+
+    def _check_stride(self, instruction: Instruction, bits: int) -> None:
+        align = self.fragment.registers * self.fragment.container.register_bits // 8
+        self.align, self.step = align, self.stride * bits // 8
+        rows = "row" if self.by_rows else "column"
+        for wrong, why in (
+            (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
+            (self.stride * bits % (8 * align) != 0, f"elements are no multiple of {align} bytes, the size of the fragment"),
+        ):
+            if wrong.any():
+                at = int(self.stride[wrong].flat[0])
+                raise OperandError(f"{instruction}: stride {at} {why} (PTX ISA 9.7.14.4.2)")
+
+    def addresses(self, pointer: Array, step: Array) -> Array:
+        """Byte addresses (warps, lines)."""
+        found = pointer[:, None] + step[:, None] * np.arange(self.lines)
+        rule = f"each {'row' if self.by_rows else 'column'} starts at a multiple of the fragment's size in bytes"
+        self.memory.check(found, self.bytes, self.align, "line", rule)
+        return np.asarray(found)
+
+    def elements(self, lines: Array) -> Array:
+        """Patterns (warps, rows * columns) of the bytes (warps, lines, bytes) of all lines."""
+        width = self.fragment.container.width
+        if width < 8:
+            shifts = np.arange(0, 8, width, dtype=np.uint8)
+            patterns = (lines[..., None] >> shifts & np.uint8((1 << width) - 1)).reshape(len(lines), self.lines, self.length)
+        else:
+            patterns = np.ascontiguousarray(lines).view(self.fragment.container.storage)
+        patterns = patterns if self.by_rows else patterns.swapaxes(1, 2)
+        return np.ascontiguousarray(patterns).reshape(len(lines), -1)
+
+    def bytes_of(self, patterns: Array) -> Array:
+        """Bytes (warps, lines, bytes) of patterns (warps, rows * columns); accumulators only, so never below a byte."""
+        matrix = patterns.reshape(-1, *self.fragment.shape)
+        lines = np.ascontiguousarray(matrix if self.by_rows else matrix.swapaxes(1, 2))
+        return lines.view(np.uint8).reshape(len(lines), self.lines, self.bytes)
+
+    def warps(self, registers: Array | None = None) -> tuple[tuple[int, ...], dict[str, Any]]:
+        """The broadcast warps, and what takes a slice of them out of each operand."""
+        parts = {"pointer": (self.pointer, self.pointer.shape), "step": (self.step, self.step.shape)}
+        if registers is not None:
+            parts["registers"] = (registers, registers.shape[:-2])
+        own = self.memory.own
+        parts["which"] = (np.arange(prod(own)).reshape(own), own)
+        shape = broadcast(self.instruction, {name: each for name, (_, each) in parts.items()})
+        return shape, {name: take(array, each, shape) for name, (array, each) in parts.items()}
+
+
+_CHUNK = 1024
+
+
+def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:
+    """The fragment of the matrix at a pointer."""
+    if len(operands) not in (1, 2):
+        raise OperandError(f"{instruction} takes a pointer and, if need be, a stride; got {len(operands)} operands")
+    lines = _Lines(instruction, Memory(instruction, memories), operands[0], operands[1] if len(operands) == 2 else None)
+    warps, parts = lines.warps()
+    fragment = lines.fragment
+    out = np.empty((prod(warps), fragment.lanes * fragment.registers), fragment.container.register_dtype)
+    for start in range(0, len(out), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        at = lines.addresses(parts["pointer"](some), parts["step"](some))
+        found = lines.memory.load(at, lines.bytes, parts["which"](some) if lines.memory.own else None)
+        out[some] = fragment.write(lines.elements(found))
+    return out.reshape(*warps, fragment.lanes, fragment.registers)
+
+
+def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> None:
+    """Put the fragment's matrix at a pointer; the memory changes in place."""
+    if len(operands) not in (2, 3):
+        raise OperandError(f"{instruction} takes a pointer, registers of D and, if need be, a stride; got {len(operands)} operands")
+    lines = _Lines(instruction, Memory(instruction, memories), operands[0], operands[2] if len(operands) == 3 else None)
+    warps, parts = lines.warps(lines.fragment.check(operands[1]))
+    for start in range(0, prod(warps), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        at = lines.addresses(parts["pointer"](some), parts["step"](some))
+        patterns = lines.fragment.read(parts["registers"](some))
+        lines.memory.store(at, lines.bytes_of(patterns), parts["which"](some) if lines.memory.own else None)
+
+
+# ---------------------------------------------------------------------------------------------------- the families
+
+_BYTES = frozenset({"shared", "memory"})
+LOAD = Family.of(
+    "wmma.load",
+    LOAD_SECTION,
+    Spelling("wmma.load.{matrix}.sync.aligned.{layout}.{shape}[.{ss}].{type}", vocabulary(LOAD_ROWS)),
+    LOAD_ROWS,
+    _make_memory("wmma.load", LOAD_SECTION),
+    _load,
+    mnemonic="wmma",
+    marks=frozenset({"load"}),
+    computes=False,
+    memories=_BYTES,
+)
+STORE = Family.of(
+    "wmma.store",
+    STORE_SECTION,
+    Spelling("wmma.store.{matrix}.sync.aligned.{layout}.{shape}[.{ss}].{type}", vocabulary(STORE_ROWS)),
+    STORE_ROWS,
+    _make_memory("wmma.store", STORE_SECTION),
+    _store,
+    mnemonic="wmma",
+    marks=frozenset({"store"}),
+    computes=False,
+    memories=_BYTES,
+)
+MMA = Family.of(
+    "wmma.mma",
+    MMA_SECTION,
+    Spelling(
+        "wmma.mma[.{op}.popc].sync.aligned.{alayout}.{blayout}.{shape}[.{rounding}].{dtype}[.{atype}.{btype}].{ctype}[.{satfinite}]",
+        vocabulary(MMA_ROWS),
+    ),
+    MMA_ROWS,
+    _make_mma,
+    execute,
+    mnemonic="wmma",
+    marks=frozenset({"mma"}),
+)
