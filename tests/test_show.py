@@ -122,7 +122,7 @@ def test_a_page_that_drops_svg_and_styles_keeps_an_image() -> None:
     encoded = re.search(r'src="data:image/svg\+xml;base64,([^"]*)"', page)
     assert encoded is not None
     assert base64.b64decode(encoded.group(1)).decode() == picture.svg
-    assert f'<div class="{picture.key}-live" hidden>' in page
+    assert f'<div class="{picture.key}-live" hidden="hidden">' in page
     assert f"<style>.{picture.key}-live[hidden]{{display:block}}" in page
 
 

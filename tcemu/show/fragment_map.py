@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from tcemu.errors import LayoutError
+from tcemu.instructions import Instruction
 from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import count
-
-if TYPE_CHECKING:
-    from tcemu.instructions import Instruction
 
 #: Room for the index of a row or column beside a matrix.
 _AXIS = 22

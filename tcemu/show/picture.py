@@ -45,7 +45,7 @@ class Picture:
         encoded = base64.b64encode(self.svg.encode()).decode()
         source = f"data:image/svg+xml;base64,{encoded}"
         image = f'<img class="{self.key}-image" alt="{escape(self.description)}" src="{source}">'
-        return self._figure(f'{show}<div class="{self.key}-live" hidden>{self.svg}</div>{image}')
+        return self._figure(f'{show}<div class="{self.key}-live" hidden="hidden">{self.svg}</div>{image}')
 
     def _figure(self, drawing: str) -> str:
         return (
@@ -59,7 +59,7 @@ class Picture:
         """Write the drawing as an SVG file."""
         Path(path).write_text(self.svg, encoding="utf-8")
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/html": self.portable_html, "image/svg+xml": self.svg, "text/plain": str(self)}
 
     def __str__(self) -> str:

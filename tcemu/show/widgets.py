@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-import tcemu
 from tcemu import show
 from tcemu.errors import OperandError, listing
 from tcemu.formats import FORMATS, lookup
+from tcemu.instructions import Instruction, run
 from tcemu.show.picture import Picture
-
-if TYPE_CHECKING:
-    from tcemu.instructions import Instruction
 
 Values = Mapping[str, Any]
 
@@ -85,7 +82,7 @@ class Explorer:
             widget = self._rows[name][0]
             allowed = widget.options if hasattr(widget, "options") else range(widget.min, widget.max + 1)
             if value not in allowed:
-                what = listing(allowed) if hasattr(widget, "options") else f"0 to {widget.max}"
+                what = listing(allowed) if hasattr(widget, "options") else f"whole numbers from 0 to {widget.max}"
                 raise OperandError(f"{name} = {value!r}: it takes {what}")
             widget.value = value
         return self._picture
@@ -177,12 +174,12 @@ def flip_one_bit(
     """
     operands = {"a": np.asarray(a), "b": np.asarray(b), "c": np.asarray(c)}
     d = instruction.fragments["d"]
-    before = d.unpack(tcemu.run(instruction, *operands.values(), target=target))
+    before = d.unpack(run(instruction, *operands.values(), target=target))
 
     def draw(operand: str, lane: int, register: int, bit: int) -> Picture:
         registers = operands[operand].copy()
         registers[lane, register] ^= registers.dtype.type(1 << bit)
-        after = d.unpack(tcemu.run(instruction, *(operands | {operand: registers}).values(), target=target))
+        after = d.unpack(run(instruction, *(operands | {operand: registers}).values(), target=target))
         cause = f"bit {bit} of register {operand}{register} in lane {lane}"
         return show.changes(before, after, d.format, cause=cause)
 

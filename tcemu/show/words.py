@@ -34,7 +34,8 @@ def compact(number: float, width: int = 8) -> str:
     """A number in at most `width` characters, rounded as far as that takes."""
     if not math.isfinite(number):
         return value(number)
-    texts = [f"{number:.{digits}g}" for digits in (4, 3, 2, 1)]
+    whole = [f"{number:.0f}"] if 1e3 <= abs(number) < 1e7 else []
+    texts = [*whole, *(f"{number:.{digits}g}" for digits in (4, 3, 2, 1))]
     shown = next((text for text in texts if len(text) <= width), texts[-1])
     return shown.replace("-", "−")
 

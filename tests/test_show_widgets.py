@@ -1,0 +1,223 @@
+"""The sliders and the tables: what they say is what the pictures and the package say."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcemu
+from tcemu import show
+from tcemu.errors import TcemuError
+from tcemu.formats import FORMATS, Container, lookup
+from tcemu.show import widgets
+
+MMA = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+A = np.eye(16, dtype=np.float16)
+B = (np.arange(128).reshape(16, 8) / 8).astype(np.float16)
+C = np.zeros((16, 8), np.float32)
+REGISTERS = [MMA.fragments[role].pack(matrix) for role, matrix in (("a", A), ("b", B), ("c", C))]
+
+
+def test_pictures_need_no_widgets() -> None:
+    code = "import sys, tcemu.show.widgets; print('ipywidgets' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_slider_moves_the_picture() -> None:
+    lanes = widgets.who_holds_what(MMA, lane=13)
+    assert repr(lanes) == "<Explorer lane=13>"
+    assert lanes.picture == show.mma_map(MMA, lane=13)
+    assert lanes.set(lane=5) == lanes.picture == show.mma_map(MMA, lane=5)
+    assert lanes.values == {"lane": 5}
+
+
+def test_slider_and_number_box_go_together() -> None:
+    lanes = widgets.who_holds_what(MMA)
+    slider, number = lanes._rows["lane"]
+    number.value = 21
+    assert (slider.value, lanes.picture) == (21, show.mma_map(MMA, lane=21))
+    slider.value = 3
+    assert (number.value, number.description, lanes._sheet.value) == (3, "lane", lanes.picture.html)
+
+
+def test_a_saved_widget_is_its_picture() -> None:
+    lanes = widgets.who_holds_what(MMA, lane=13)
+    bundle = lanes._repr_mimebundle_()
+    assert lanes.picture.portable_html in bundle["text/html"]
+    assert "With a running kernel, controls for lane stand here." in bundle["text/html"]
+    assert bundle["text/plain"] == f"<Explorer lane=13>\n{lanes.picture}"
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_has_its_sliders(name: str) -> None:
+    form = FORMATS[name]
+    bits = widgets.bits_of_a_number("e4m3", 0x7E)
+    bits.set(form=name)
+    tops = {field: bits._rows[field][0].max for field in ("sign", "exponent", "mantissa")}
+    picture = bits.set(**tops)
+    pattern = ((1 << form.bits) - 1) << form.padding
+    assert picture == show.number_bits(form, pattern)
+
+
+def test_the_sliders_start_where_they_are_told() -> None:
+    assert widgets.bits_of_a_number("e5m2", 0x41).picture == show.number_bits("e5m2", 0x41)
+    assert widgets.rounding_of_a_number("e4m3", 1300).picture == show.rounding("e4m3", 1.3)
+
+
+def test_every_offered_number_can_be_rounded() -> None:
+    explorer = widgets.rounding_of_a_number()
+    for form in explorer._rows["form"][0].options:
+        for thousandths in (0, 1, 4000):
+            assert f"to {form}" in explorer.set(form=form, thousandths=thousandths).title
+
+
+def test_one_bit_is_flipped_and_no_other() -> None:
+    flip = widgets.flip_one_bit(MMA, *REGISTERS, operand="b", lane=4, register=1, bit=31)
+    expected = B.copy()
+    position = MMA.fragments["b"].position(4, 1, 1)
+    expected[position] = -expected[position]
+    before, after = (tcemu.matmul(A, right, C, instruction=MMA) for right in (B, expected))
+    assert flip.picture == show.changes(before, after, cause="bit 31 of register b1 in lane 4")
+    assert "1 of 128 elements of D changed" in flip.picture.title
+
+
+def test_the_registers_are_not_touched() -> None:
+    copies = [registers.copy() for registers in REGISTERS]
+    widgets.flip_one_bit(MMA, *REGISTERS, bit=14).set(lane=9, operand="b", bit=0)
+    assert all(np.array_equal(one, two) for one, two in zip(copies, REGISTERS, strict=True))
+
+
+def test_limits_follow_the_operand() -> None:
+    flip = widgets.flip_one_bit(MMA, *REGISTERS, register=3)
+    assert flip.set(operand="b").title.endswith("register b1 in lane 0")
+    with pytest.raises(TcemuError, match="register = 3: it takes whole numbers from 0 to 1"):
+        flip.set(register=3)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"lane": 32}, "lane = 32: it takes whole numbers from 0 to 31"),
+        ({"lane": "x"}, "lane = 'x': it takes whole numbers from 0 to 31"),
+        ({"row": 1}, "no control is called 'row'; there are lane"),
+    ],
+)
+def test_a_control_or_value_that_is_not_there_is_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(TcemuError, match=words):
+        widgets.who_holds_what(MMA).set(**values)
+
+
+# ---------------------------------------------------------------------------------------------- tables
+
+
+def test_the_table_of_formats_is_derived_from_the_records() -> None:
+    table = show.format_table()
+    assert [row[0] for row in table.rows] == list(FORMATS)
+    rows = {row[0]: row for row in table.rows}
+    assert rows["e4m3"] == ("e4m3", "1 + 4 + 3", "448", "2⁻⁶", "2⁻⁹", "no", "2")
+    assert rows["e2m1"] == ("e2m1", "1 + 2 + 1", "6", "1", "0.5", "no", "none")
+    for name in ("e5m2", "e4m3", "e3m2", "ue8m0", "ue4m3", "f16", "bf16", "tf32"):
+        form = FORMATS[name]
+        counted = int(np.isnan(form.decode(form.codes())).sum())
+        assert rows[name][-1] == (str(counted) if counted else "none")
+
+
+def test_a_table_is_marked_up_for_a_screen_reader() -> None:
+    bundle = show.format_table(["e4m3"])._repr_mimebundle_()
+    assert bundle["text/html"].count('<th scope="col"') == 7
+    assert bundle["text/html"].count('<th scope="row"') == 1
+    assert "<caption" in bundle["text/html"]
+    assert bundle["text/plain"].splitlines()[2].split() == [
+        "e4m3",
+        "1",
+        "+",
+        "4",
+        "+",
+        "3",
+        "448",
+        "2⁻⁶",
+        "2⁻⁹",
+        "no",
+        "2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "target", "words"),
+    [
+        ("m16n8k16.row.col.f32.f16.f16.f32", "sm_90a", ("1 fused sum of 16 products, 25 bits kept", "silicon")),
+        (
+            "m16n8k16.row.col.f32.f16.f16.f32",
+            "sm_80",
+            ("2 fused sums of 8 products, 24 bits kept", "published silicon"),
+        ),
+        ("m16n8k16.row.col.f32.f16.f16.f32", "sm_75", ("does not exist there", "")),
+        ("m16n8k16.row.col.s32.s8.s8.s32", "sm_90a", ("the exact sum of 16 products", "silicon")),
+        ("m8n8k4.row.col.f64.f64.f64.f64", "sm_90a", ("a chain of 4 f64 multiply-adds", "silicon")),
+        ("m8n8k4.row.col.f32.f16.f16.f32", "sm_90a", ("1 chain of 4 f32 multiply-adds, and c", "silicon")),
+        ("m8n8k128.row.col.s32.b1.b1.s32.xor.popc", "sm_90a", ("the number of ones among 128 bits", "silicon")),
+    ],
+)
+def test_the_arithmetic_table_says_what_and_how_it_is_known(opcode: str, target: str, words: tuple[str, str]) -> None:
+    (row,) = show.arithmetic_table(tcemu.parse(f"mma.sync.aligned.{opcode}"), [target]).rows
+    assert row[:3] == (target, *words)
+
+
+# ---------------------------------------------------------------------------------------------- registers
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "shift"),
+    [("f16", 16, 0), ("e4m3", 8, 0), ("e2m1", 4, 0), ("e2m1", 8, 2), ("b1", 1, 0), ("f64", 64, 0)],
+)
+def test_a_register_shows_its_elements(name: str, width: int, shift: int) -> None:
+    container = Container(lookup(name), width, shift)
+    numbers = np.arange(container.elements) % 2
+    register = int(container.pack(container.form.encode(numbers))[0])
+    words = show.register_bits(container, register).description
+    assert words.startswith("Elements from the lowest bits: " + ", ".join(str(number) for number in numbers))
+    assert words.endswith(f"in bits {shift + container.form.bits - 1} to {shift} of its {width}.")
+
+
+def test_a_register_has_32_bits() -> None:
+    with pytest.raises(TcemuError, match="it has 32 bits, 0 to 0xffffffff"):
+        show.register_bits(Container(lookup("f16"), 16), 1 << 32)
+
+
+# ---------------------------------------------------------------------------------------------- the sum behind an output
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_the_last_part_of_a_sum_is_the_output(target: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b, c = (rng.normal(size=s).astype(t) for s, t in (((16, 16), "f2"), ((16, 8), "f2"), ((16, 8), "f4")))
+    d = tcemu.matmul(a, b, c, instruction=MMA, target=target)
+    last = 1 if target == "sm_80" else 0
+    for row, column in ((0, 0), (15, 7), (3, 5)):
+        picture = show.fused_sum_of(MMA, (a, b, c), row, column, target, part=last)
+        assert f"({d[row, column].view(np.uint32):#010x})." in picture.description
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ({"row": 16}, "the rows are 0 to 15"),
+        ({"column": -1}, "the columns 0 to 7"),
+        ({"part": 1}, "the parts 0 to 0"),
+        ({"matrices": (A, B, C.T)}, r"c is a matrix of shape \(16, 8\); got \(8, 16\)"),
+        ({"matrices": (A.astype(np.float32), B, C)}, "a: an array of dtype float16"),
+    ],
+)
+def test_a_sum_that_is_not_there_is_refused(where: dict[str, Any], words: str) -> None:
+    with pytest.raises(TcemuError, match=words):
+        show.fused_sum_of(MMA, **{"matrices": (A, B, C), "row": 0, "column": 0} | where)
+
+
+def test_a_product_that_is_no_fused_sum_is_refused() -> None:
+    s8 = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32")
+    with pytest.raises(TcemuError, match="as fused sums of A, B and C"):
+        show.fused_sum_of(s8, (A, B, C), 0, 0)
