@@ -397,6 +397,8 @@ def test_what_is_refused():
         run(f16[:, :8], f16.T[:8], c, one)
     with pytest.raises(ValueError, match="at most 32"):
         run(np.zeros((2, 64), np.uint16), np.zeros((64, 2), np.uint16), c, {**one, "sums": chained(64, 64)})
+    with pytest.raises(ValueError, match="23 fraction bits in results of 16"):
+        run(f16, f16.T, c.astype(np.uint16), one)
     with pytest.raises(ValueError, match="uint32 or uint16"):
         run(f16, f16.T, c.view(np.float32), one)
 

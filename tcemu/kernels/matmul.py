@@ -62,7 +62,7 @@ def fused(
     1 IEEE, 2 all ones). sums: for one instruction, the k of each fused sum, in the order of the chain. fraction: bits
     kept behind the point of the largest exponent E. floor: E is never below it. keep: fraction bits of the result.
     join: the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: at most
-    so many; None for one a core. fast: False computes every element by the plain integer rule.
+    so many; None for two a core. fast: False computes every element by the plain integer rule.
     """
     _check_shapes(a, b, c)
     depth = sum(len(ks) for ks in sums)
@@ -73,9 +73,11 @@ def fused(
         raise ValueError(f"a fused sum has at most 32 products, not {max(map(len, sums))}")
     if c.dtype not in (np.uint32, np.uint16):
         raise ValueError(f"accumulators are uint32 or uint16 patterns, not {c.dtype}")
+    half = c.dtype == np.uint16
+    if not 0 < keep <= (10 if half else 23) or (half and keep != 10):
+        raise ValueError(f"{keep} fraction bits in results of {c.dtype.itemsize * 8} bits")
     if a.shape[1] == 0 or c.size == 0:
         return c.copy()
-    half = c.dtype == np.uint16
     floor = -(1 << 19) if floor is None else floor
     rule = np.array([fraction, floor, keep, half], np.int64)
     formats = tuple(np.asarray(form, np.int64) for form in (format_a, format_b))
@@ -210,7 +212,7 @@ def _suits(formats: tuple[Array, ...], block: int, fraction: int, floor: int, ke
     room = block <= 16 or 32 * largest[0] * largest[1] * 2.0**fraction + 2.0 ** (fraction + 1) < 2.0**32
     # An accumulator that passes must pass whole.
     whole = keep <= fraction <= 25 and floor - fraction <= (-14 if half else -126) - keep
-    return bool(narrow and room and whole and floor <= 0)
+    return bool(narrow and room and whole and floor <= (0 if half else matmul_fused.LOWEST))
 
 
 def _columns(matrix: Array, ks: Array) -> Array:
@@ -248,7 +250,8 @@ def _narrow(running: npt.NDArray[np.int32], half: bool) -> Array:
 def _share(work: Callable[[Iterator[Tile]], None], rows: int, columns: int, depth: int, threads: int | None) -> None:
     """Run `work` over all tiles of a (rows, columns) matrix, in as many threads as the size is worth."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = min(cores, threads or cores) if rows * columns * depth > SERIAL else 1
+    # Two threads a core: those of a BLAS that ran just before spin on, and one a core would lose a whole core to them.
+    threads = min(2 * cores, threads or 2 * cores) if cores > 1 and rows * columns * depth > SERIAL else 1
     across = -(-columns // COLUMNS)
     height = ROWS
     while threads > 1 and height > 16 and across * -(-rows // height) < 2 * threads:

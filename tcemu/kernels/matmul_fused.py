@@ -44,37 +44,40 @@ INFINITY = 0x7F800000
 
 FINITE, INFINITE, NAN = 0, 1, 2
 
+#: Small functions inside the loops: a call that is not inlined keeps a loop from becoming vectors.
+_inlined = njit(cache=True, nogil=True, forceinline=True)
+
 
 # ------------------------------------------------------------------------------------------- patterns of host floats
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _bits32(x):  # type: ignore[no-untyped-def]
     return np.float32(x).view(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _float32(bits):  # type: ignore[no-untyped-def]
     return np.int32(bits).view(np.float32)
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _bits64(x):  # type: ignore[no-untyped-def]
     return np.float64(x).view(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _float64(bits):  # type: ignore[no-untyped-def]
     return np.int64(bits).view(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _larger(x, y):  # type: ignore[no-untyped-def]
     """max in the type given: numba's widens to 64 bits, which halves the lanes."""
     return x if x > y else y  # noqa: FURB136
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _smaller(x, y):  # type: ignore[no-untyped-def]
     """min in the type given."""
     return x if x < y else y  # noqa: FURB136
@@ -83,7 +86,7 @@ def _smaller(x, y):  # type: ignore[no-untyped-def]
 # ------------------------------------------------------------------------------------------ one element, any operands
 
 
-@njit(cache=True, nogil=True, inline="always")
+@_inlined
 def _unpack(pattern, fmt):  # type: ignore[no-untyped-def]
     """(signed significand as an integer, exponent, class) of an element; see `matmul.fused` for `fmt`."""
     code = int64(pattern) >> fmt[3]
@@ -101,7 +104,7 @@ def _unpack(pattern, fmt):  # type: ignore[no-untyped-def]
     return (-mantissa if negative else mantissa), max(field, int64(1)) - fmt[2], kind
 
 
-@njit(cache=True, nogil=True, inline="always")
+@_inlined
 def _truncate(number, shift):  # type: ignore[no-untyped-def]
     """number * 2^shift toward zero; |number| < 2^24 and shift <= 35."""
     if shift >= 0:
@@ -110,7 +113,7 @@ def _truncate(number, shift):  # type: ignore[no-untyped-def]
     return -((-number) >> shift) if number < 0 else number >> shift
 
 
-@njit(cache=True, nogil=True, inline="always")
+@_inlined
 def _power(exponent):  # type: ignore[no-untyped-def]
     """2.0**exponent for -1022 <= exponent <= 1023."""
     return _float64((int64(exponent) + 1023) << 52)
@@ -233,7 +236,7 @@ def _pack(patterns, fmt, start, value, exponent, odd):  # type: ignore[no-untype
 # ------------------------------------------------------------------------------------------------------- vector passes
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _round_zero(magnitude, negative, power, mask):  # type: ignore[no-untyped-def]
     """The pattern of +-magnitude * power, toward zero to 24 bits and then to the bits of `mask`; magnitude is uint32.
 
@@ -244,7 +247,7 @@ def _round_zero(magnitude, negative, power, mask):  # type: ignore[no-untyped-de
     return int32((_bits32(x * power) & mask) | int32(negative & int32(-0x80000000)))
 
 
-@njit(cache=True, nogil=True)
+@_inlined
 def _round_half(magnitude, negative, power):  # type: ignore[no-untyped-def]
     """The pattern of +-magnitude * power, rounded once to float16, nearest even; magnitude is uint32."""
     # More than 24 bits: the lower eight become one that says whether any of them was set, far below float16's last.
@@ -287,18 +290,23 @@ def _sweep_of(depth: int, half: bool) -> Any:
             for j in range(c.shape[1]):
                 bits = c[m, j]
                 # E, counted from the window's start, and whether c passes because no product reaches its lowest bit.
-                field = int32((bits >> 23) & 255)
-                e_c = _larger(int32(field - offset), least) if field > 0 else int32(-1000)
-                e_p = int32(peak[j])
+                field = int32(uint32(uint32(bits) << uint32(1)) >> uint32(24))
+                e_c, e_p = int32(field - offset), int32(peak[j])
+                if half:
+                    e_c = _larger(e_c, least) if field > 0 else int32(-1000)
                 through = (e_p < 0) | (e_c >= cap)
-                e = _larger(_larger(e_p, low), e_c)
-                e = _smaller(e, cap)
-                addend = int32(int32(top - e) << 23)
-                term = int32(_float32(bits) * _float32(int32(scale - e) << 23))
+                e = _larger(e_p, e_c)
+                if half:  # where the result is float32, the window lies above the floor
+                    e = _larger(e, low)
+                addend = int32(int32(top - _smaller(e, cap)) << 23)
+                term = int32(_float32(bits) * _float32(int32(addend + scale)))
                 total = int32(0)
                 for k in range(lower):
                     total = int32(total + int32(_float32(_bits32(a[m, k] * b[WIDTH * k + j]) + addend)))
-                if depth <= 16:
+                if depth < 16:
+                    whole = int32(total + term)
+                    negative = int32(whole >> 31)
+                elif depth == 16:
                     # At most 16 * 2^27: no overflow yet. With c there can be one, but not in sign where both agree.
                     whole = int32(total + term)
                     negative = int32(int32((total & term) | ((total | term) & whole)) >> 31)
@@ -334,7 +342,7 @@ def _numbers(base, fraction, floor, keep, nearest):  # type: ignore[no-untyped-d
         int32(max(floor, int64(-10000)) - base),
         int32(98 + fraction),  # every product is below 2^98 of its window: with this E all vanish
         int32(fraction + 2 * CENTRE),
-        int32(127 + fraction - base),
+        int32((127 - base - 2 * CENTRE) << 23),
         int32((127 + base + 2 * CENTRE) << 23),
         int32(-1) << int32(0 if nearest else 23 - keep),
     )

@@ -1,0 +1,148 @@
+"""How fast whole matrix products are, beside numpy's float32 `@` in the same run: python benchmarks/matmul.py [size].
+
+All cases take turns, so that whatever else the machine does meets all of them; medians count. After numpy's own product
+there is a pause: OpenBLAS threads spin on for a while and would take a core from whoever comes next.
+
+What the processor allows. A float product of numpy is one fused multiply-add on a vector. A fused sum needs for every
+product: multiply, move into place (an integer addition), convert with truncation, add; that makes four. To these come
+the search for the largest exponent, two operations on vectors of bytes, which hold four times as many lanes, and the
+addend and the rounding, about thirty operations a sum. The line "four operations" runs those four and nothing else,
+everything in the first cache: this scheme can be no faster on this machine, and the last column is the share of it.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import float32, int32, njit
+
+import tcemu
+
+ROUNDS = 7
+MMA = "mma.sync.aligned."
+CASES = {
+    "f16 into f32": (MMA + "m16n8k16.row.col.f32.f16.f16.f32", "sm_90a"),
+    "f16 into f16": (MMA + "m16n8k16.row.col.f16.f16.f16.f16", "sm_90a"),
+    "bf16": (MMA + "m16n8k16.row.col.f32.bf16.bf16.f32", "sm_90a"),
+    "tf32": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_90a"),
+    "e4m3 into f32": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
+    "e5m2 into f16": (MMA + "m16n8k32.row.col.f16.e5m2.e5m2.f16", "sm_90a"),
+    "s8": (MMA + "m16n8k32.row.col.s32.s8.s8.s32", "sm_90a"),
+    "s8 .satfinite": (MMA + "m16n8k32.row.col.satfinite.s32.s8.s8.s32", "sm_90a"),
+    "f64": (MMA + "m8n8k4.row.col.f64.f64.f64.f64", "sm_90a"),
+    "f16, sm_80": (MMA + "m16n8k16.row.col.f32.f16.f16.f32", "sm_80"),
+    "tf32, sm_80": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
+    "e4m3, sm_89": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_89"),
+    "e4m3, sm_120": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_120a"),
+}
+FIRST = """
+import time; start = time.perf_counter()
+import numpy as np, tcemu
+tcemu.matmul(np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), instruction="{}")
+print(time.perf_counter() - start)
+"""
+
+
+@njit(nogil=True, error_model="numpy")
+def four_operations(a, b, addend, out, rounds):
+    """Sixteen products an element, `rounds` times: multiply, add to the exponent, truncate, add."""
+    for _ in range(rounds):
+        for m in range(a.shape[0]):
+            for j in range(256):
+                total, s = int32(0), addend[j]
+                for k in range(16):
+                    moved = np.int32(np.float32(a[m, k] * b[256 * k + j]).view(np.int32) + s)
+                    total = int32(total + int32(np.int32(moved).view(np.float32)))
+                out[j] = float32(total)
+
+
+def limit() -> float:
+    """Products a second of `four_operations` on all cores."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((64, 16), np.float32), rng.random(16 * 256, np.float32)
+    cores = os.cpu_count() or 1
+    outs = [(np.full(256, 20 << 23, np.int32), np.empty(256, np.float32)) for _ in range(cores)]
+    rounds = 200
+    four_operations(a, b, *outs[0], 1)
+    with ThreadPoolExecutor(cores) as pool:
+        start = time.perf_counter()
+        for done in [pool.submit(four_operations, a, b, *out, rounds) for out in outs]:
+            done.result()
+        return cores * rounds * a.size * 256 / (time.perf_counter() - start)
+
+
+def operands(instruction: str, target: str, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Normally distributed matrices, or any integers, in the dtypes of an instruction."""
+    rng = np.random.default_rng(1)
+    types = tcemu.parse(instruction, target).types
+    pair = []
+    for role in "ab":
+        if types[role].kind == "float":
+            pair.append(rng.standard_normal((size, size)).astype(types[role].dtype))
+        else:
+            pair.append(rng.integers(-128, 128, (size, size)).astype(types[role].dtype))
+    return pair[0], pair[1]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def throughput(size: int) -> None:
+    """Print the table of all cases."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, size, size)).astype(np.float32)
+    work: dict[str, Callable[[], object]] = {"numpy float32 @": lambda: x @ y}
+    for name, (instruction, target) in CASES.items():
+        a, b = operands(instruction, target, size)
+        work[name] = lambda a=a, b=b, i=instruction, t=target: tcemu.matmul(a, b, instruction=i, target=t)
+    times: dict[str, list[float]] = {name: [] for name in work}
+    limits = []
+    for one in work.values():
+        one()
+    for _ in range(ROUNDS):
+        for name, one in work.items():
+            times[name].append(seconds(one))
+            if name == "numpy float32 @":
+                time.sleep(0.5)
+                limits.append(limit())
+    medians = {name: statistics.median(each) for name, each in times.items()}
+    numpy, most = medians["numpy float32 @"], statistics.median(limits)
+    print(f"{size} x {size} x {size}, {os.cpu_count()} cores, medians of {ROUNDS} rounds")
+    print(f"{'':18}{'ms':>9}{'GMAC/s':>9}{'of numpy':>10}{'of limit':>10}")
+    for name, median in medians.items():
+        rate = size**3 / median
+        share = f"1/{median / numpy:.1f}"
+        print(f"{name:18}{median * 1e3:9.1f}{rate / 1e9:9.1f}{share:>10}{rate / most:10.2f}")
+    print(f"{'four operations':18}{'':9}{most / 1e9:9.1f}{'1/' + format(size**3 / numpy / most, '.1f'):>10}{1:10.2f}")
+    kernel = os.environ.get("OPENBLAS_CORETYPE")
+    if kernel:
+        print(f"numpy's OpenBLAS was told to take its {kernel} kernels (OPENBLAS_CORETYPE)")
+
+
+def first_use() -> None:
+    """Print how long the first product of a new process takes, imports included."""
+    with tempfile.TemporaryDirectory() as cache:
+        for name in ("nothing compiled yet", "compiled before"):
+            done = subprocess.run(
+                [sys.executable, "-c", FIRST.format(CASES["f16 into f32"][0])],
+                env={**os.environ, "NUMBA_CACHE_DIR": cache, "TCEMU_QUIET": "1"},
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            print(f"first product of a process, {name}: {float(done.stdout):.2f} s")
+
+
+if __name__ == "__main__":
+    throughput(int(sys.argv[1]) if len(sys.argv) > 1 else 1024)
+    first_use()
