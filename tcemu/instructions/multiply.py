@@ -78,7 +78,7 @@ def room(instruction: Instruction, warps: int) -> Array:
 
 
 def execute(
-    instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]  # noqa: ARG001
+    instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]
 ) -> Array:
     """D of A, B and C: registers (..., 32, registers) each; the axes in front are warps and broadcast."""
     if len(operands) != 3:

@@ -21,30 +21,30 @@ _ZERO = np.uint64(0)
 
 
 @intrinsic
-def fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
     """a * b + c of three float64, rounded once to nearest: LLVM's llvm.fma.f64."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.fma(*args)
 
     return types.float64(types.float64, types.float64, types.float64), codegen
 
 
 @intrinsic
-def bits_of(typingctx, x):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def bits_of(typingctx, x):  # type: ignore[no-untyped-def]
     """The pattern of a float64 as uint64."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.uint64(types.float64), codegen
 
 
 @intrinsic
-def value_of(typingctx, x):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def value_of(typingctx, x):  # type: ignore[no-untyped-def]
     """The float64 of a uint64 pattern."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.uint64), codegen

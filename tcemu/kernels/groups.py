@@ -11,30 +11,30 @@ from tcemu.kernels.fused import FINITE, _round, _unpack
 
 
 @intrinsic
-def _fma32(typingctx, a, b, c):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _fma32(typingctx, a, b, c):  # type: ignore[no-untyped-def]
     """a * b + c of three float32, rounded once to nearest: LLVM's llvm.fma.f32."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.fma(*args)
 
     return types.float32(types.float32, types.float32, types.float32), codegen
 
 
 @intrinsic
-def _value32(typingctx, x):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _value32(typingctx, x):  # type: ignore[no-untyped-def]
     """The float32 of a uint32 pattern."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.FloatType())
 
     return types.float32(types.uint32), codegen
 
 
 @intrinsic
-def _bits32(typingctx, x):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _bits32(typingctx, x):  # type: ignore[no-untyped-def]
     """The pattern of a float32 as uint32."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.IntType(32))
 
     return types.uint32(types.float32), codegen
