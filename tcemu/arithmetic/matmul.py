@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic.compute import MODES, Operation, compute, conversion, numbers
+from tcemu.arithmetic.compute import MODES, Operation, compute, conversion, narrow, numbers
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
 from tcemu.backend import backend
 from tcemu.formats import lookup
@@ -46,7 +46,10 @@ def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> A
     forms = [lookup(model.through or name) for name in (operation.a, operation.b)]
     if model.through is not None:
         a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
-    return kernels.fused(
+    result = lookup(model.via or operation.d)
+    if operation.c != result.name:
+        c = conversion(operation.c, result.name)[c]
+    sums = kernels.fused(
         a,
         b,
         c,
@@ -55,9 +58,10 @@ def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> A
         sums=model.sums(operation.depth),
         fraction=model.fraction,
         floor=model.floor,
-        keep=model.keep if model.keep is not None else operation.formats["d"].mantissa,
+        keep=model.keep if model.keep is not None else result.mantissa,
         join=model.addend == "last",
     )
+    return sums if model.via is None else narrow(sums)
 
 
 @_whole.register

@@ -54,8 +54,8 @@ class Instruction:
     words: Mapping[str, str] = field(compare=False, repr=False, default_factory=dict)
     #: What else the family's row says of it.
     facts: Mapping[str, Any] = field(compare=False, repr=False, default_factory=dict)
-    #: Fragments of chips that lay them out otherwise; None where nobody knows how.
-    elsewhere: tuple[tuple[frozenset[int], Fragments | None], ...] = field(compare=False, repr=False, default=())
+    #: Fields that differ on some chips; None where nobody knows the fragments there.
+    elsewhere: tuple[tuple[frozenset[int], Mapping[str, Any] | None], ...] = field(compare=False, repr=False, default=())
 
     def __post_init__(self) -> None:
         m, n, k = self.shape
@@ -65,12 +65,12 @@ class Instruction:
                 raise TableError(f"{self.opcode}: {role} is {sizes[role]}, its layout describes {fragment.shape}")
 
     def on(self, target: Target) -> Instruction:
-        """The instruction with the fragments of `target`'s chip. Raises ArithmeticUnknown where nobody knows them."""
-        for architectures, fragments in self.elsewhere:
+        """The instruction as it is on `target`'s chip. Raises ArithmeticUnknown where nobody knows its fragments there."""
+        for architectures, changes in self.elsewhere:
             if target.number in architectures:
-                if fragments is None:
+                if changes is None:
                     raise ArithmeticUnknown(f"nobody has told how {target} lays out the fragments of {self.opcode}")
-                return replace(self, fragments=fragments, elsewhere=())
+                return replace(self, elsewhere=(), **changes)
         return self
 
     @property

@@ -5,17 +5,26 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, shown
-from tcemu.instructions import mma, wmma
+from tcemu.instructions import matrix_move, mma, mma_sp, wmma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.targets import target_named
 
-FAMILIES: tuple[Family, ...] = (mma.FAMILY, wmma.LOAD, wmma.STORE, wmma.MMA)
+FAMILIES: tuple[Family, ...] = (
+    mma_sp.FAMILY,
+    mma.FAMILY,
+    wmma.LOAD,
+    wmma.STORE,
+    wmma.MMA,
+    matrix_move.LOAD,
+    matrix_move.STORE,
+    matrix_move.MOVE,
+)
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 _BY_NAME = {family.name: family for family in FAMILIES}
 #: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
-_NOT_YET = ("wgmma", "ldmatrix", "stmatrix", "movmatrix", "tcgen05")
-_NOT_YET_QUALIFIERS = ("sp", "sp::ordered_metadata", "block_scale")
+_NOT_YET = ("wgmma", "tcgen05")
+_NOT_YET_QUALIFIERS = ("block_scale",)
 
 
 def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:

@@ -102,11 +102,12 @@ def _fragment(role: str, form: Format, shape: Shape, layout: str, architecture: 
 def _fragments(types: Mapping[str, Format], shape: Shape, layouts: Mapping[str, str]) -> tuple[Fragments, Any]:
     """The fragments from sm_80 on, and those of the architectures that differ."""
 
-    def on(architecture: str) -> Fragments | None:
+    def on(architecture: str) -> dict[str, Fragments] | None:
         found = {role: _fragment(role, form, shape, layouts.get(role, ""), architecture) for role, form in types.items()}
-        return None if None in found.values() else {role: fragment for role, fragment in found.items() if fragment}
+        known = {role: fragment for role, fragment in found.items() if fragment}
+        return {"fragments": known} if len(known) == len(found) else None
 
-    return on("modern") or {}, ((frozenset({70, 72}), on("volta")), (frozenset({75}), on("turing")))
+    return (on("modern") or {})["fragments"], ((frozenset({70, 72}), on("volta")), (frozenset({75}), on("turing")))
 
 
 def _make_mma(words: Words, rows: Rows, opcode: str) -> Instruction:

@@ -1,0 +1,204 @@
+"""ldmatrix, stmatrix and movmatrix: 8x8 matrices (and their 8-bit kin) between shared memory and fragments.
+
+    d = tcemu.run("ldmatrix.sync.aligned.m8n8.x4.shared.b16", addresses, shared=bytes)          9.7.14.5.15
+    tcemu.run("stmatrix.sync.aligned.m8n8.x4.shared.b16", addresses, d, shared=bytes)           9.7.14.5.16
+    d = tcemu.run("movmatrix.sync.aligned.m8n8.trans.b16", a)                                   9.7.14.5.17
+
+A lane gives the address of a row of 16 bytes, not of what it receives: row r of matrix i is at the address of lane
+8 i + r (16 i + r for m16n16). Addresses are arrays (..., 32); the lanes that are not needed may hold anything from sm_80 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError
+from tcemu.formats import Container, lookup
+from tcemu.instructions.family import Family
+from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.memory import Memory, integers
+from tcemu.instructions.multiply import CHUNK, broadcast, take
+from tcemu.instructions.rows import Rows, vocabulary
+from tcemu.instructions.spelling import Spelling, Words
+from tcemu.layouts import Fragment
+from tcemu.layouts.matrix import matrix
+
+Array = npt.NDArray[Any]
+
+LOAD_SECTION, STORE_SECTION, MOVE_SECTION = "9.7.14.5.15", "9.7.14.5.16", "9.7.14.5.17"
+#: Bytes of a row in shared memory, and what its address must be a multiple of.
+ROW = 16
+_SOURCES = ("b6x16_p32", "b4x16_p64")
+_BLACKWELL = "sm_100f sm_110f sm_120f"
+
+# ---------------------------------------------------------------------------------------------------- the tables
+
+
+def _rows(slots: Mapping[str, tuple[str, ...]], ptx: str, since: str, **facts: Any) -> list[Rows]:
+    """Forms in every state space; .shared::cta came with PTX 7.8."""
+    later = ptx if tuple(map(int, ptx.split("."))) >= (7, 8) else "7.8"
+    return [Rows(slots | {"ss": ss}, version, since, facts) for ss, version in ((("", "shared"), ptx), (("shared::cta",), later))]
+
+
+_B16 = {"shape": ("m8n8",), "num": ("x1", "x2", "x4"), "trans": ("", "trans"), "type": ("b16",)}
+_EXPANDED = {"dst_fmt": ("b8x16",), "src_fmt": _SOURCES}
+LOAD_ROWS = [
+    *_rows(_B16, "6.5", "sm_75"),
+    *_rows({"shape": ("m16n16",), "num": ("x1", "x2"), "trans": ("trans",), "type": ("b8",)}, "8.6", _BLACKWELL),
+    *_rows({"shape": ("m16n16",), "num": ("x1", "x2"), "trans": ("trans",), **_EXPANDED}, "8.6", _BLACKWELL),
+    *_rows({"shape": ("m8n16",), "num": ("x1", "x2", "x4"), **_EXPANDED}, "8.6", _BLACKWELL),
+]
+STORE_ROWS = [
+    *_rows(_B16, "7.8", "sm_90"),
+    *_rows({"shape": ("m16n8",), "num": ("x1", "x2", "x4"), "trans": ("trans",), "type": ("b8",)}, "8.6", _BLACKWELL),
+]
+MOVE_ROWS = [Rows({"shape": ("m8n8",), "trans": ("trans",), "type": ("b16",)}, "7.8", "sm_75")]
+
+#: Bits of an element in a row of memory, for sources that are filled up to bytes in registers; padding follows them.
+_SOURCE_BITS = {"b6x16_p32": 6, "b4x16_p64": 4}
+#: The element types of the fragments: plain bits, so unsigned integers of that width hold them.
+_BITS = {"b16": Container(lookup("f16"), 16), "b8": Container(lookup("u8"), 8)}
+
+
+def _make(name: str, section: str, roles: str) -> Any:
+    def make(words: Words, rows: Rows, opcode: str) -> Instruction:
+        holder = _BITS[words.get("type", "b8")]
+        layout = matrix(words["shape"], words.get("trans", ""), int(words.get("num", "x1")[1:]))
+        fragments = {role: Fragment(role, layout, holder) for role in roles}
+        shape, before = Shape.read(words["shape"]), ((frozenset({75}), {"facts": {"all lanes": True}}),)
+        return Instruction(opcode, name, section, shape, rows.gate, {}, fragments, words, rows.facts, before)
+
+    return make
+
+
+def _make_move(words: Words, rows: Rows, opcode: str) -> Instruction:
+    fragments = {role: Fragment(role, matrix("m8n8", trans, 1), _BITS["b16"]) for role, trans in (("d", "trans"), ("a", ""))}
+    return Instruction(opcode, "movmatrix", MOVE_SECTION, Shape(8, 8), rows.gate, {}, fragments, words, rows.facts)
+
+
+# ---------------------------------------------------------------------------------------------------- addresses
+
+
+def _addresses(instruction: Instruction, given: npt.ArrayLike, needed: int) -> tuple[Array, tuple[int, ...]]:
+    """Addresses (..., 32) as int64, cut to the lanes that are needed, and the warps in front."""
+    array = integers(instruction, given, "addresses")
+    if array.ndim < 1 or array.shape[-1] != 32:
+        raise OperandError(f"{instruction}: addresses are (..., 32), one for each lane; got shape {array.shape}")
+    return array[..., :needed], array.shape[:-1]
+
+
+_RULE = "a row of 16 bytes starts at a multiple of 16"
+
+
+def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:
+    """The matrices whose rows the lanes address."""
+    if len(operands) != 1:
+        raise OperandError(f"{instruction} takes the addresses of rows (..., 32); got {len(operands)} operands")
+    memory = Memory(instruction, memories, generic=("shared",))
+    fragment = instruction.fragments["d"]
+    rows = prod(fragment.shape[:-1])
+    addresses, own = _addresses(instruction, operands[0], 32 if instruction.facts.get("all lanes") else rows)
+    warps = broadcast(instruction, {"addresses": own, memory.name: memory.own})
+    at, which = take(addresses, own, warps), take(np.arange(prod(memory.own)).reshape(memory.own), memory.own, warps)
+    out = np.empty((prod(warps), fragment.lanes * fragment.registers), fragment.container.register_dtype)
+    for start in range(0, len(out), CHUNK):
+        some = slice(start, start + CHUNK)
+        here = at(some)
+        memory.check(here, ROW, ROW, "lane", _RULE)
+        lines = memory.load(here[:, :rows], ROW, which(some) if memory.own else None)
+        out[some] = fragment.write(_elements(instruction, lines).reshape(len(lines), -1))
+    return out.reshape(*warps, fragment.lanes, fragment.registers)
+
+
+def _elements(instruction: Instruction, lines: Array) -> Array:
+    """Patterns of rows of bytes; 6- and 4-bit elements are filled up with zeros to bytes."""
+    bits = _SOURCE_BITS.get(instruction.words.get("src_fmt", ""))
+    if bits is None:
+        return np.ascontiguousarray(lines).view(instruction.fragments["d"].container.storage)
+    stream = np.unpackbits(lines, axis=-1, bitorder="little")[..., : 16 * bits]
+    each = stream.reshape(*lines.shape[:-1], 16, bits)
+    return np.packbits(each, axis=-1, bitorder="little")[..., 0]
+
+
+def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> None:
+    """Put the matrices into the rows that the lanes address; shared memory changes in place."""
+    if len(operands) != 2:
+        raise OperandError(f"{instruction} takes the addresses of rows (..., 32) and registers; got {len(operands)} operands")
+    memory = Memory(instruction, memories, generic=("shared",))
+    fragment = instruction.fragments["a"]
+    registers = fragment.check(operands[1])
+    rows = prod(fragment.shape[:-1])
+    addresses, own = _addresses(instruction, operands[0], rows)
+    warps = broadcast(instruction, {"addresses": own, "registers": registers.shape[:-2], memory.name: memory.own})
+    at, held = take(addresses, own, warps), take(registers, registers.shape[:-2], warps)
+    which = take(np.arange(prod(memory.own)).reshape(memory.own), memory.own, warps)
+    for start in range(0, prod(warps), CHUNK):
+        some = slice(start, start + CHUNK)
+        here, patterns = at(some), fragment.read(held(some))
+        memory.check(here, ROW, ROW, "lane", _RULE)
+        lines = patterns.reshape(len(patterns), rows, -1).view(np.uint8)
+        _check_overlap(instruction, here, lines)
+        memory.store(here, lines, which(some) if memory.own else None)
+
+
+def _check_overlap(instruction: Instruction, addresses: Array, lines: Array) -> None:
+    """Two lanes of a warp must not store different rows at one address: which one stays is undefined."""
+    order = np.argsort(addresses, axis=1, kind="stable")
+    sorted_addresses = np.take_along_axis(addresses, order, axis=1)
+    same = sorted_addresses[:, 1:] == sorted_addresses[:, :-1]
+    for warp, place in np.argwhere(same):
+        one, two = int(order[warp, place]), int(order[warp, place + 1])
+        if (lines[warp, one] != lines[warp, two]).any():
+            raise OperandError(
+                f"{instruction}: lanes {one} and {two} store different rows at address {int(addresses[warp, one])}; "
+                f"which one stays is undefined (PTX ISA {instruction.section})"
+            )
+
+
+def _move(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:  # noqa: ARG001
+    """The transposed matrix, across the lanes."""
+    if len(operands) != 1:
+        raise OperandError(f"{instruction} takes registers of one matrix and returns it transposed; got {len(operands)} operands")
+    source, target = instruction.fragments["a"], instruction.fragments["d"]
+    registers = source.check(operands[0])
+    flat = registers.reshape(-1, source.lanes * source.registers)
+    return target.write(source.read(flat)).reshape(*registers.shape[:-2], target.lanes, target.registers)
+
+
+# ---------------------------------------------------------------------------------------------------- the families
+
+_SHARED = frozenset({"shared"})
+LOAD = Family.of(
+    "ldmatrix",
+    LOAD_SECTION,
+    Spelling("ldmatrix.sync.aligned.{shape}.{num}[.{trans}][.{ss}][.{type}][.{dst_fmt}.{src_fmt}]", vocabulary(LOAD_ROWS)),
+    LOAD_ROWS,
+    _make("ldmatrix", LOAD_SECTION, "d"),
+    _load,
+    computes=False,
+    memories=_SHARED,
+)
+STORE = Family.of(
+    "stmatrix",
+    STORE_SECTION,
+    Spelling("stmatrix.sync.aligned.{shape}.{num}[.{trans}][.{ss}].{type}", vocabulary(STORE_ROWS)),
+    STORE_ROWS,
+    _make("stmatrix", STORE_SECTION, "a"),
+    _store,
+    computes=False,
+    memories=_SHARED,
+)
+MOVE = Family.of(
+    "movmatrix",
+    MOVE_SECTION,
+    Spelling("movmatrix.sync.aligned.{shape}.{trans}.{type}", vocabulary(MOVE_ROWS)),
+    MOVE_ROWS,
+    _make_move,
+    _move,
+    computes=False,
+)

@@ -1,0 +1,220 @@
+"""mma.sp: D = A B + C with a sparse A (PTX ISA 9.1, 9.7.14.6), which is stored without the elements that are pruned.
+
+    d = tcemu.run("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", a, b, c, metadata, selector)
+
+A row of A is cut into chunks, and half of each chunk is stored: two of four elements (f16, bf16, s8, fp8), one of two
+(tf32), two of four pairs (s4). Four bits of metadata for each chunk say which. A pruned element takes no part at all:
+not even an infinity of B that meets it matters. `tcemu.sparse` compresses a matrix and makes its metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import Operation, compute
+from tcemu.errors import OperandError, listing
+from tcemu.formats import Container, Format, lookup
+from tcemu.instructions.family import Family
+from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.mma import BLACKWELL, F8F6F4, FP8, RTX_BLACKWELL, SATFINITE, SMALL
+from tcemu.instructions.multiply import container, in_chunks, registers, types_of
+from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
+from tcemu.instructions.spelling import Spelling, Words
+from tcemu.layouts import Fragment
+from tcemu.layouts.mma import ordinary
+from tcemu.layouts.sparse import metadata
+
+Array = npt.NDArray[Any]
+
+SECTION = "9.7.14.6.3"
+
+# ---------------------------------------------------------------------------------------------------- sparsity
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """How a chunk of a row is pruned, and what its four bits of metadata mean."""
+
+    name: str
+    #: Elements of a chunk.
+    chunk: int
+    #: Places in the chunk of the stored elements, for each legal value of the four bits.
+    places: Mapping[int, tuple[int, ...]]
+
+    @property
+    def stored(self) -> int:
+        """Stored elements of a chunk."""
+        return self.chunk // 2
+
+    def table(self) -> Array:
+        """(16, stored): the places for every value of the four bits; -1 where the value is not legal."""
+        table = np.full((16, self.stored), -1, np.int64)
+        for code, places in self.places.items():
+            table[code] = places
+        return table
+
+
+#: Two indices of two bits, the first stored element's lowest; different, and rising with ordered metadata.
+_TWO = {low | high << 2: (low, high) for low in range(4) for high in range(4) if low != high}
+_RISING = {code: places for code, places in _TWO.items() if places[0] < places[1]}
+
+
+def _of_pairs(codes: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+    return {code: tuple(2 * pair + element for pair in places for element in (0, 1)) for code, places in codes.items()}
+
+
+_ONE_OF_TWO = {0b0100: (0,), 0b1110: (1,)}
+SPARSITY = {
+    (kind, order): Sparsity(name, chunk, places)
+    for order, two in (("sp", _TWO), ("sp::ordered_metadata", _RISING))
+    for kind, name, chunk, places in (
+        ("2:4", "2:4", 4, two),
+        ("1:2", "1:2", 2, _ONE_OF_TWO),
+        ("4:8", "4:8 by pairs", 8, _of_pairs(two)),
+    )
+}
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+_PLAIN, _ORDERED = {"sp": ("sp",)}, {"sp": ("sp::ordered_metadata",)}
+
+
+def _both(shapes: str, types: list[str], ptx: str, since: str, sparsity: str, options: Mapping[str, tuple[str, ...]] | None = None) -> list[Rows]:
+    """Plain forms, and from PTX 8.5 those with ordered metadata."""
+    return [
+        multiply(shapes, types, version, since, {**order, **(options or {})}, sparsity=sparsity)
+        for order, version in ((_PLAIN, ptx), (_ORDERED, "8.5"))
+    ]
+
+
+ROWS = [
+    *_both("m16n8k16 m16n8k32", [*pairs("f16 f32", "f16"), *pairs("f32", "bf16")], "7.1", "sm_80", "2:4"),
+    *_both("m16n8k8 m16n8k16", pairs("f32", "tf32"), "7.1", "sm_80", "1:2"),
+    *_both("m16n8k32 m16n8k64", pairs("s32", "s8 u8"), "7.1", "sm_80", "2:4", SATFINITE),
+    *_both("m16n8k64 m16n8k128", pairs("s32", "s4 u4"), "7.1", "sm_80", "4:8", SATFINITE),
+    *_both("m16n8k64", pairs("f32", FP8), "8.4", "sm_89", "2:4"),
+    multiply("m16n8k64", pairs("f16", FP8), "8.7", RTX_BLACKWELL, _ORDERED, sparsity="2:4"),
+    multiply("m16n8k64", pairs("f32", FP8), "8.6", BLACKWELL, _ORDERED | F8F6F4, sparsity="2:4", width=8),
+    multiply("m16n8k64", pairs("f16", FP8), "8.7", RTX_BLACKWELL, _ORDERED | F8F6F4, sparsity="2:4", width=8),
+    multiply("m16n8k64", SMALL, "8.7", RTX_BLACKWELL, _ORDERED | F8F6F4, sparsity="2:4", width=8),
+]
+
+# ---------------------------------------------------------------------------------------------------- instructions
+
+
+def sparse_parts(words: Words, rows: Rows) -> tuple[Shape, dict[str, Format], dict[str, Fragment], dict[str, Any]]:
+    """Shape, types, fragments (e is the metadata) and facts of a sparse form."""
+    shape, types = Shape.read(words["shape"]), types_of(words)
+    sparsity = SPARSITY[rows.facts["sparsity"], words["sp"]]
+    width = rows.facts.get("width")
+    compressed = Shape(shape.m, shape.n, shape.k // 2)
+    fragments = {}
+    for role, form in types.items():
+        holder = container(form, width if role in "ab" else None)
+        fragments[role] = Fragment(role, ordinary(role, compressed if role == "a" else shape, holder.elements), holder)
+    bits = fragments["a"].container.width
+    fragments["e"] = Fragment("e", metadata(bits, shape.k // sparsity.chunk), Container(lookup("u4"), 4))
+    return shape, types, fragments, {**rows.facts, "stored": shape.k // 2, "pattern": sparsity}
+
+
+def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
+    shape, types, fragments, facts = sparse_parts(words, rows)
+    return Instruction(opcode, "mma.sp", SECTION, shape, rows.gate, types, fragments, words, facts)
+
+
+# ---------------------------------------------------------------------------------------------------- executing one
+
+
+def execute(
+    instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]  # noqa: ARG001
+) -> Array:
+    """D of the stored A, of B, C, metadata (..., 32) and a selector."""
+    if len(operands) != 5:
+        raise OperandError(f"{instruction} takes registers of A, B and C, metadata and a selector; got {len(operands)} operands")
+    given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
+    held = metadata_registers(instruction, operands[3])
+    chosen = selector(instruction, operands[4])
+    others = {"metadata": (held, held.shape[:-1])}
+    return in_chunks(instruction, given, others, lambda parts: _execute(instruction, operation, chosen, **parts))
+
+
+def _execute(instruction: Instruction, operation: Operation, chosen: int, a: Array, b: Array, c: Array, metadata: Array) -> Array:
+    """The three paragraphs, on flat registers (warps, 32 * registers)."""
+    fragments, (m, n, k) = instruction.fragments, instruction.shape
+
+    # READ: by layout; then each row of A picks the rows of B that its stored elements meet
+    a = fragments["a"].read(a).reshape(-1, 1, k // 2)
+    b = fragments["b"].read(b).reshape(-1, k, n)
+    c = fragments["c"].read(c).reshape(-1, 1, n)
+    places = stored_places(instruction, metadata, chosen)
+    b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, k // 2, n)
+
+    # COMPUTE: by the arithmetic row, every row of A a tile of its own
+    d = compute(operation, a, b, c)
+
+    # WRITE: by layout
+    return fragments["d"].write(d.reshape(-1, m * n))
+
+
+def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:
+    """Metadata (..., 32) of uint32, checked."""
+    try:
+        return instruction.fragments["e"].check(np.asarray(given)[..., None])[..., 0]
+    except (OperandError, TypeError, ValueError, IndexError):
+        got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
+        raise OperandError(f"{instruction}: metadata is one uint32 register a lane, (..., 32); got {got}") from None
+
+
+def selector(instruction: Instruction, given: object) -> int:
+    """The sparsity selector: an immediate."""
+    last = instruction.fragments["e"].layout.shape[0] - 1
+    number = given if isinstance(given, int | np.integer) and not isinstance(given, bool | np.bool_) else None
+    if number is None or not 0 <= int(number) <= last:
+        lanes = "it says which lanes' metadata counts" if last else "all lanes' metadata counts"
+        raise OperandError(
+            f"{instruction}: the selector is an immediate, {listing(range(last + 1))}: {lanes} (PTX ISA {SECTION}); got {given!r}"
+        )
+    return int(number)
+
+
+def stored_places(instruction: Instruction, held: Array, chosen: int) -> Array:
+    """For flat metadata (warps, 32): the k of each stored element, (warps, 16, K / 2)."""
+    fragment, pattern = instruction.fragments["e"], instruction.facts["pattern"]
+    codes = fragment.read(held).reshape(-1, *fragment.shape)[:, chosen]
+    places = pattern.table()[codes]
+    if (places < 0).any():
+        _complain(instruction, codes, chosen, places)
+    chunks = np.arange(codes.shape[2])[:, None] * pattern.chunk
+    return np.asarray((places + chunks).reshape(*codes.shape[:2], -1))
+
+
+def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array) -> None:
+    """Name the first illegal four bits by lane and bit."""
+    warp, row, chunk, _ = (int(x) for x in np.argwhere(places < 0)[0])
+    lane, place = instruction.fragments["e"].layout.holders(chosen, row, chunk)[0]
+    pattern = instruction.facts["pattern"]
+    raise OperandError(
+        f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}"
+        f"{f', warp {warp}' if len(codes) > 1 else ''}) is {int(codes[warp, row, chunk]):#06b}; {pattern.name} sparsity takes "
+        f"{listing([f'{code:#06b}' for code in sorted(pattern.places)])} (PTX ISA 9.7.14.6.1)"
+    )
+
+
+FAMILY = Family.of(
+    "mma.sp",
+    SECTION,
+    Spelling(
+        "mma.{sp}.sync.aligned.{shape}.{alayout}.{blayout}[.{kind}][.{satfinite}].{dtype}.{atype}.{btype}.{ctype}",
+        vocabulary(ROWS),
+    ),
+    ROWS,
+    _instruction,
+    execute,
+    mnemonic="mma",
+    marks=frozenset({"sp", "sp::ordered_metadata"}),
+)
