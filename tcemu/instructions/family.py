@@ -82,13 +82,17 @@ class Family:
         raise IllegalInstruction(f"{self.clash(words)} Nearest legal form: {self.nearest(words).opcode}")
 
     def nearest(self, words: Words) -> Instruction:
-        """The legal instruction that shares the most words."""
-        return max(self.variants, key=lambda variant: _shared(variant[0], words))[1]
+        """The legal instruction that shares the most words, the earlier slots (the shape, first of all) before others."""
+        return max(self.variants, key=lambda variant: self._shared(variant[0], words))[1]
+
+    def _shared(self, one: Words, other: Words) -> tuple[int, list[bool], int]:
+        """How many slots of `other` agree; among equals, which ones; among equals, how few words there are."""
+        agree = [slot in other and one.get(slot) == other[slot] for slot in self.spelling.vocabulary]
+        return sum(agree), agree, -len(one)
 
     def clash(self, words: Words) -> str:
         """Which slot does not go with the others, and what would."""
-        best = max(_shared(candidate, words) for candidate, _ in self.variants)
-        slots = [slot for slot in self.spelling.vocabulary if self._would_do(slot, words)] if best else []
+        slots = [slot for slot in self.spelling.vocabulary if self._would_do(slot, words)]
         if not slots:
             return "These qualifiers do not go together."
         return " ".join(self._advice(slot, words) for slot in slots[:2])
@@ -106,9 +110,3 @@ class Family:
         accepted = [f".{word}" if word else "absent" for word in dict.fromkeys(self._would_do(slot, words))]
         given = f".{words[slot]} does not go with the other qualifiers" if slot in words else f"The .{slot} qualifier is missing"
         return f"{given}: with them, .{slot} is {listing(accepted)}."
-
-
-def _shared(one: Words, other: Words) -> tuple[int, int]:
-    """How many slots agree; among equals, how few differ."""
-    same = sum(one.get(slot) == word for slot, word in other.items())
-    return same, -len(one)

@@ -96,10 +96,9 @@ def in_chunks(
     """D of all warps, a chunk at a time: `run` gets flat registers of `given` and parts of `others` (array, own warps)."""
     shapes = {role: array.shape[:-2] for role, array in given.items()} | {name: own for name, (_, own) in others.items()}
     warps = broadcast(instruction, shapes)
+    target, d = instruction.fragments["d"], room(instruction, prod(warps))
     takes = {role: take(array, shapes[role], warps) for role, array in given.items()}
     takes |= {name: take(array, own, warps) for name, (array, own) in others.items()}
-    target = instruction.fragments["d"]
-    d = room(instruction, prod(warps))
     for start in range(0, len(d), CHUNK):
         some = slice(start, start + CHUNK)
         d[some] = run({role: part(some) for role, part in takes.items()})

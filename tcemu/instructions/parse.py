@@ -106,8 +106,9 @@ def _alternative(instruction: Instruction, target: str) -> str:
     same = [v for v in there if all(v[0].get(slot) == words.get(slot) for slot in ("atype", "btype", "dtype"))]
     if not same:
         return f" {target} has no form of it with these types."
-    best = max(same, key=lambda variant: sum(words.get(slot) == word for slot, word in variant[0].items()))
-    return f" Nearest form there: {best[1].opcode}"
+    shared = {form: sum(words.get(slot) == word for slot, word in own.items()) for own, form in same}
+    best = max(shared, key=lambda form: (shared[form], form.shape))  # among equals the largest tile
+    return f" Nearest form there: {best.opcode}"
 
 
 def _check_ptx(instruction: Instruction, ptx: str) -> None:
