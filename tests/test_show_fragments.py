@@ -6,9 +6,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+import tcemu
 from tcemu import show
 from tcemu.errors import TcemuError
 from tcemu.formats import Container, lookup
+from tcemu.instructions.parse import FAMILIES
 from tcemu.layouts import Fragment, Layout
 from tcemu.show.fragment_map import _element, blocks
 
@@ -147,11 +149,45 @@ def test_a_broadcast_is_told() -> None:
     assert ">0+ a0<" in show.fragment_map(twice).svg.replace("\N{NO-BREAK SPACE}", "")
 
 
-def test_a_batch_is_drawn_one_at_a_time() -> None:
-    layout = Layout("q (h p) i -> (h q p) i", q=4, h=2, p=4, i=4)
-    pairs = Fragment("a", layout, Container(lookup("f16"), 16))
-    assert {block.lane for block in blocks(pairs, batch=2)} == {8, 9, 10, 11, 24, 25, 26, 27}
-    assert show.fragment_map(pairs, batch=0) != show.fragment_map(pairs, batch=3)
+def test_four_products_are_drawn_one_at_a_time() -> None:
+    mma = tcemu.parse("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32")
+    a = mma.fragments["a"]
+    assert {block.lane for block in blocks(a, batch=2)} == {8, 9, 10, 11, 24, 25, 26, 27}
+    for lane in range(32):
+        picture = show.mma_map(mma, lane=lane)
+        assert picture == show.mma_map(mma, lane=lane, batch=lane // 4 % 4)
+        assert f"product {lane // 4 % 4} of 4: who holds what" in picture.title
+    with pytest.raises(TcemuError, match="batch 4: fragment a has 4 products, counted from 0"):
+        show.mma_map(mma, batch=4)
+
+
+FORMS = {
+    instruction.opcode: instruction
+    for family in FAMILIES
+    if family.name == "mma"
+    for _, instruction in family.variants
+    if "satfinite" not in instruction.opcode
+}
+#: One instruction for every set of layouts: the fragments are all that a map depends on.
+DIFFERENT = {tuple(str(i.fragments[role]) for role in "abd"): name for name, i in FORMS.items()}
+
+
+@pytest.mark.parametrize("name", DIFFERENT.values())
+def test_every_instruction_has_a_map_that_fits_a_page(name: str) -> None:
+    instruction = FORMS[name]
+    picture = show.mma_map(instruction, lane=13)
+    root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
+    width, height = (float(root.get(side, "0")) for side in ("width", "height"))
+    assert width <= 1000
+    assert height <= 950
+    assert len(picture.svg) < 60_000
+    drawn = sum(box.get("class") == "x" for box in root.iter(f"{SVG}rect"))
+    assert drawn == sum(block.lane == 13 for role in "abd" for block in _of_lane_13(instruction, role))
+
+
+def _of_lane_13(instruction: Any, role: str) -> tuple[Any, ...]:
+    fragment = instruction.fragments[role]
+    return blocks(fragment, fragment.layout.position(13, 0)[0] if len(fragment.shape) == 3 else 0)
 
 
 @pytest.mark.parametrize(

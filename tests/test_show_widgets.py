@@ -188,7 +188,7 @@ def test_a_register_has_32_bits() -> None:
         show.register_bits(Container(lookup("f16"), 16), 1 << 32)
 
 
-# ---------------------------------------------------------------------------------------------- the sum behind an output
+# ---------------------------------------------------------------------------------------------- one output's sum
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])

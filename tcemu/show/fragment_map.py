@@ -19,6 +19,9 @@ from tcemu.show.words import count
 #: Room for the index of a row or column beside a matrix.
 _AXIS = 22
 _GAP = 30
+#: Width of a block, usual and narrow, and of the note above A.
+_BLOCK = (50, 36)
+_NOTE = 220
 
 
 @dataclass(frozen=True)
@@ -103,13 +106,17 @@ def _run(owner: dict[tuple[int, int], tuple[int, int]], row: int, column: int, d
     return length
 
 
-def fragment_map(fragment: Fragment, lane: int | None = None, register: int | None = None, batch: int = 0) -> Picture:
+def fragment_map(
+    fragment: Fragment, lane: int | None = None, register: int | None = None, batch: int | None = None
+) -> Picture:
     """One operand: the lane and register of every element; `lane` and `register` are marked.
 
-    Raises LayoutError for a lane or register that the fragment does not have.
+    m8n8k4 of f16 is four products side by side; `batch` picks one, else it is that of `lane`.
+    Raises LayoutError for a lane, register or batch that the fragment does not have.
     """
     focus = Focus(lane, register)
     focus.check(fragment)
+    batch = _batch(fragment, lane, batch)
     wide, high = _element(fragment)
     grid = _Grid(fragment, 2 * _AXIS, 3 * _AXIS - 12, wide, high, batch)
     title = f"{_name(fragment)}: who holds what"
@@ -118,20 +125,25 @@ def fragment_map(fragment: Fragment, lane: int | None = None, register: int | No
     return picture(title, _in_words([fragment], focus, batch), width, grid.y + grid.height + 38, body)
 
 
-def mma_map(instruction: Instruction, lane: int | None = None, register: int | None = None, batch: int = 0) -> Picture:
+def mma_map(
+    instruction: Instruction, lane: int | None = None, register: int | None = None, batch: int | None = None
+) -> Picture:
     """A on the left, B on top, D in the corner where a row of A meets a column of B.
 
     `lane` marks what one lane holds of all three; `register` marks one register of each (of one lane, with `lane`).
+    m8n8k4 of f16 is four products side by side; `batch` picks one, else it is that of `lane`.
+    Raises LayoutError for a lane, register or batch that is not there.
     """
     a, b, d = (instruction.fragments[role] for role in "abd")
     focus = Focus(lane, register)
     for fragment in (a, b, d):
         Focus(lane, None).check(fragment)
+    batch = _batch(a, lane, batch)
     if register is not None and register >= max(fragment.registers for fragment in (a, b, d)):
         focus.check(a)
-    (a_wide, a_high), (b_wide, b_high), (d_wide, d_high) = (_element(fragment) for fragment in (a, b, d))
+    (a_wide, a_high), (b_wide, b_high), (d_wide, d_high) = (_element(fragment, _is_wide(a)) for fragment in (a, b, d))
     wide, high = max(b_wide, d_wide), max(a_high, d_high)
-    corner_x = 2 * _AXIS + a.shape[-1] * a_wide + _GAP + _AXIS
+    corner_x = 2 * _AXIS + max(a.shape[-1] * a_wide, _NOTE) + _GAP + _AXIS
     corner_y = 2 * _AXIS + b.shape[-2] * b_high + _GAP + _AXIS
     grids = [
         _Grid(a, 2 * _AXIS, corner_y, a_wide, high, batch),
@@ -144,14 +156,15 @@ def mma_map(instruction: Instruction, lane: int | None = None, register: int | N
     body += _legend(a, 2 * _AXIS, bottom + 24)
     description = _in_words([a, b, d], focus, batch)
     width = corner_x + grids[2].width + 16
-    return picture(f"{_short(instruction)}: who holds what", description, width, bottom + 38, body)
+    which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
+    return picture(f"{_short(instruction)}{which}: who holds what", description, width, bottom + 38, body)
 
 
-def fragment_table(fragment: Fragment, lane: int | None = None, batch: int = 0) -> str:
+def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
     """The map as text, a block as lane.register; the blocks of `lane` stand in brackets."""
     Focus(lane).check(fragment)
     columns: dict[int, dict[int, str]] = {}
-    for block in blocks(fragment, batch):
+    for block in blocks(fragment, _batch(fragment, lane, batch)):
         label = f"{block.lane}.{fragment.role}{block.register}"
         for row in range(block.row, block.row + block.rows):
             columns.setdefault(row, {})[block.column] = f"[{label}]" if block.lane == lane else f" {label} "
@@ -162,10 +175,25 @@ def fragment_table(fragment: Fragment, lane: int | None = None, batch: int = 0) 
     return "\n".join([head, *lines])
 
 
-def _element(fragment: Fragment) -> tuple[float, float]:
-    """Width and height of one element, so that a block's label fits."""
+def _batch(fragment: Fragment, lane: int | None, batch: int | None) -> int:
+    """Which of several products is drawn; there is only number 0 but for m8n8k4 of f16."""
+    products = fragment.shape[0] if len(fragment.shape) == 3 else 1
+    if batch is None:
+        return fragment.layout.position(lane, 0)[0] if lane is not None and products > 1 else 0
+    if not 0 <= batch < products:
+        raise LayoutError(f"batch {batch}: fragment {fragment.role} has {count(products, 'product')}, counted from 0")
+    return batch
+
+
+def _element(fragment: Fragment, narrow: bool | None = None) -> tuple[float, float]:
+    """Width and height of one element, so that a block's label fits; more narrow where many blocks stand in a row."""
     first = blocks(fragment)[0]
-    return max(1.5, 50 / first.columns), max(1.5, 24 / first.rows)
+    block = _BLOCK[_is_wide(fragment) if narrow is None else narrow]
+    return max(block / 32, block / first.columns), max(0.75, 24 / first.rows)
+
+
+def _is_wide(fragment: Fragment) -> bool:
+    return fragment.shape[-1] > 8 * blocks(fragment)[0].columns
 
 
 def _draw(grid: _Grid, focus: Focus) -> list[str]:
@@ -175,12 +203,13 @@ def _draw(grid: _Grid, focus: Focus) -> list[str]:
     marked = [block for block in found if focus.takes(block.lane, block.register)]
     tones = [(style, [b for b in quiet if b.register % 2 == odd]) for odd, style in enumerate(("p", "f"))]
     elements = [svg.path("".join(_outline(grid, block) for block in same), style) for style, same in tones if same]
-    elements += [*_notches(grid, found), svg.group((_label(grid, block) for block in quiet), "n q c")]
+    small = " t" if found[0].columns * grid.cell_width < 40 else ""
+    elements += [*_notches(grid, found), svg.group((_label(grid, block) for block in quiet), f"n q c{small}")]
     elements += [svg.rect(grid.x, grid.y, grid.width, grid.height, "k")]
     for block in marked:
         x, y, width, height = _box(grid, block)
         elements += [svg.rect(x, y, width, height, "x"), svg.hatch(x + 1, y + 1, width - 2, height - 2)]
-    elements.append(svg.group((_label(grid, block) for block in marked), "n b c halo"))
+    elements.append(svg.group((_label(grid, block) for block in marked), f"n b c halo{small}"))
     return elements + _axes(grid, found)
 
 
