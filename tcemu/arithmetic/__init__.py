@@ -1,8 +1,8 @@
 """What each architecture computes: the table of models, their plain-Python meaning, and whole arrays of them."""
 
-from tcemu.arithmetic.compute import Operation, compute
+from tcemu.arithmetic.compute import Operation, compute, compute_scaled
 from tcemu.arithmetic.matmul import matmul
-from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.arithmetic.reference import FusedSum, Term, dot, fused_sum
 from tcemu.arithmetic.table import ROWS, Row, find
 
@@ -17,8 +17,10 @@ __all__ = [
     "Model",
     "Operation",
     "Row",
+    "ScaledSums",
     "Term",
     "compute",
+    "compute_scaled",
     "dot",
     "find",
     "fused_sum",

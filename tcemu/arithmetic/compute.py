@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import reference
-from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.backend import backend
 from tcemu.formats import Format, lookup
 
@@ -36,11 +36,13 @@ class Operation:
     depth: int
     #: Qualifiers of the instruction that change arithmetic, as (name, word): rounding, satfinite, op.
     qualifiers: tuple[tuple[str, str], ...] = ()
+    #: Format of the scales, where there are any.
+    scale: str = ""
 
     @cached_property
     def formats(self) -> dict[str, Format]:
-        """The formats by role."""
-        return {role: lookup(getattr(self, role)) for role in "abcd"}
+        """The formats by role: a, b, c, d, and scale where there are scales."""
+        return {role: lookup(getattr(self, role)) for role in ("a", "b", "c", "d", "scale") if getattr(self, role)}
 
     @property
     def packed(self) -> bool:
@@ -56,6 +58,42 @@ def compute(operation: Operation, a: Array, b: Array, c: Array) -> Array:
     else:
         _by_reference(operation, a, b, c, d)
     return d
+
+
+def compute_scaled(operation: Operation, a: Array, b: Array, c: Array, scale_a: Array, scale_b: Array) -> Array:
+    """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for K / s products."""
+    d = np.empty(c.shape, operation.formats["d"].storage)
+    if backend() == "numba":
+        _scaled_kernel(operation)(a, b, c, d, scale_a, scale_b)
+        return d
+    model = operation.model
+    for w, m, n in np.ndindex(d.shape):
+        scales = scale_a[w, m].tolist(), scale_b[w, :, n].tolist()
+        row, column = a[w, m].tolist(), b[w, :, n].tolist()
+        d[w, m, n] = reference.dot_scaled(_scaled(model), row, column, int(c[w, m, n]), scales, operation.formats)
+    return d
+
+
+def _scaled(model: Model) -> ScaledSums:
+    if not isinstance(model, ScaledSums):
+        raise TypeError(model)
+    return model
+
+
+@cache
+def _scaled_kernel(operation: Operation) -> Callable[..., None]:
+    from tcemu.kernels.scaled import chain_scaled
+
+    model, forms = _scaled(operation.model), operation.formats
+    tables = tuple(numbers(forms[role]) for role in ("a", "b", "d", "scale"))
+    floor = model.floor if model.floor is not None else -(1 << 19)
+    nan, keep = reference.CANONICAL_NAN[operation.d], forms["d"].mantissa
+    block = model.block or operation.depth
+
+    def run(a: Array, b: Array, c: Array, d: Array, scale_a: Array, scale_b: Array) -> None:
+        chain_scaled(a, b, c, d, scale_a, scale_b, *tables, forms["scale"].zero, model.group, block, model.fraction, floor, keep, nan)
+
+    return run
 
 
 def _by_reference(operation: Operation, a: Array, b: Array, c: Array, d: Array) -> None:
@@ -126,7 +164,7 @@ def narrow(patterns: Array) -> Array:
 def _(model: FmaGroups, operation: Operation) -> Kernel:
     from tcemu.kernels.groups import add_groups
 
-    tables = tuple(numbers(form) for form in (*operation.formats.values(), lookup("f32")))
+    tables = tuple(numbers(lookup(name)) for name in (operation.a, operation.b, operation.c, operation.d, "f32"))
     group = np.array([next(g for g, ks in enumerate(model.groups) if k in ks) for k in range(operation.depth)])
     order, nan = np.array(model.order), reference.CANONICAL_NAN[operation.d]
     return lambda a, b, c, d: add_groups(a, b, c, d, *tables, group, order, model.from_zero, nan)

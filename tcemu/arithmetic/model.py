@@ -96,4 +96,19 @@ class BitDot:
     """The number of ones in a xor b, or a and b, added to c; it wraps to 32 bits."""
 
 
-Model: TypeAlias = FusedSums | FmaGroups | FmaChain | IntegerDot | BitDot
+@dataclass(frozen=True)
+class ScaledSums:
+    """Fused sums of products that carry the scales of their block of k: the scales' exponents join the products'.
+
+    `group` products, which share their scales, are added exactly before they become one term; the term's exponent is then
+    that of the two scales alone, whatever the size of the sum. Results are f32, rounded toward zero.
+    """
+
+    fraction: int
+    #: Products of one sum; None: all of the instruction's.
+    block: int | None
+    group: int
+    floor: int | None
+
+
+Model: TypeAlias = FusedSums | FmaGroups | FmaChain | IntegerDot | BitDot | ScaledSums

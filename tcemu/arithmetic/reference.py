@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
-from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.formats import Format, Rounding, Unpacked, lookup, round_exact, unpack
 
 #: How each result type is rounded by a fused sum (Fasi et al. 2021; silicon).
@@ -264,3 +264,57 @@ def _(
 ) -> int:
     both = (x ^ y if qualifiers["op"] == "xor" else x & y for x, y in zip(a, b, strict=True))
     return (sum(pattern.bit_count() for pattern in both) + c) & 0xFFFFFFFF
+
+
+# ---------------------------------------------------------------------------------------------- block scaling
+
+Scales = tuple[Sequence[int], Sequence[int]]
+
+
+def dot_scaled(
+    model: ScaledSums, a: Sequence[int], b: Sequence[int], c: int, scales: Scales, formats: dict[str, Format]
+) -> int:
+    """The pattern of d = (a scale_a) . (b scale_b) + c, for the scales of one row of A and one column of B.
+
+    `formats` has a key scale besides a, b, c, d; each scale covers an equal share of k.
+    """
+    result, cover = formats["d"], len(a) // len(scales[0])
+    left, right = ([unpack(formats[role], pattern) for pattern in patterns] for role, patterns in (("a", a), ("b", b)))
+    first, second = ([_positive(unpack(formats["scale"], pattern)) for pattern in patterns] for patterns in scales)
+    block = model.block or len(a)
+    for start in range(0, len(a), block):
+        ks = range(start, start + block)
+        used = {k // cover for k in ks}
+        if any(scale.kind == "nan" for i in used for scale in (first[i], second[i])):
+            return CANONICAL_NAN[result.name]
+        running = unpack(result, c)
+        special = _special([(k, left[k], right[k]) for k in ks], running, result)
+        if special:
+            c = special[0]
+            continue
+        groups = [range(k, k + model.group) for k in ks[:: model.group]]
+        parts = [_group(model, group, left, right, first[group[0] // cover], second[group[0] // cover]) for group in groups]
+        parts.append((_signed(running), running.exponent, running.fraction))
+        exponents = [exponent for significand, exponent, _ in parts if significand]
+        largest = max([*exponents, model.floor if model.floor is not None else min(exponents, default=0)])
+        total = sum(_aligned(None, *part, largest, model.fraction).kept for part in parts)
+        c = round_exact(result, total, largest - model.fraction, ROUNDING[result.name], overflow="infinity")
+    return c
+
+
+def _positive(scale: Unpacked) -> Unpacked:
+    """A scale has no sign."""
+    return Unpacked(scale.kind, False, scale.significand, scale.exponent, scale.fraction)
+
+
+def _group(
+    model: ScaledSums, ks: Sequence[int], left: Sequence[Unpacked], right: Sequence[Unpacked], x: Unpacked, y: Unpacked
+) -> tuple[int, int, int]:
+    """(significand, exponent, point) of the exact sum of a group of products times its two scales."""
+    powers = [left[k].exponent + right[k].exponent for k in ks]
+    low = powers[0] if model.group == 1 else min(0, *powers)
+    total = sum(_signed(left[k]) * _signed(right[k]) << (power - low) for k, power in zip(ks, powers, strict=True))
+    # the sum is a number behind a point that stands where the scales put it: it is not normalised into the exponent
+    exponent = x.exponent + y.exponent + (low if model.group == 1 else 0)
+    point = left[0].fraction + right[0].fraction + x.fraction + y.fraction - (0 if model.group == 1 else low)
+    return total * x.significand * y.significand, exponent, point

@@ -18,7 +18,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any, Literal, get_args
 
-from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.errors import ArithmeticUnknown, TableError, listing
 
 Known = Literal["silicon", "published silicon", "paper", "inferred"]
@@ -173,7 +173,22 @@ def _sparse(rows: tuple[Row, ...]) -> Iterator[Row]:
             yield _as("mma.sp", row)
 
 
-ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA))
+def _block_scaled() -> Iterator[Row]:
+    """Blackwell's scaled forms, dense and sparse; no recording of them exists."""
+    by_product = ScaledSums(25, 32, 1, -133)
+    by_group = ScaledSums(35, 64, 16, None)
+    dense, sparse, stored = "mma.block_scale", "mma.block_scale.sp", "as the dense form, over the stored products"
+    table: tuple[tuple[str, str, str, ScaledSums, Known, str], ...] = (
+        (dense, "m16n8k32", FP8_TO_FP4, by_product, "paper", "MMA-Sim; e3m2, e2m3 and the floor inferred"),
+        (dense, "m16n8k64", "e2m1", by_group, "paper", "MMA-Sim; an infinite C inferred"),
+        (sparse, "m16n8k64", FP8_TO_FP4, by_product, "inferred", stored),
+        (sparse, "m16n8k128", "e2m1", by_group, "inferred", stored),
+    )
+    for family, shapes, types, model, known, note in table:
+        yield replace(_row(RTX_BLACKWELL, types, "f32", model, known, shapes, note), families=frozenset({family}))
+
+
+ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA), *_block_scaled())
 
 _CLASHES = [(one, two) for one, two in combinations(ROWS, 2) if one.overlaps(two)]
 if _CLASHES:

@@ -17,6 +17,17 @@ from tcemu.layouts import Fragment
 Fragments = Mapping[str, Fragment]
 
 
+class UnknownFragments(dict[str, Fragment]):
+    """No fragments: nobody has told how the chip lays them out. Asking for one raises ArithmeticUnknown that says so."""
+
+    def __init__(self, opcode: str, target: Target) -> None:
+        super().__init__()
+        self._message = f"{opcode} is legal on {target}, but nobody has told how that chip lays out its fragments"
+
+    def __missing__(self, role: str) -> Fragment:
+        raise ArithmeticUnknown(self._message)
+
+
 class Shape(NamedTuple):
     """Rows of A and D, columns of B and D, and the products summed for each output; k is 0 for a mere matrix."""
 
@@ -65,11 +76,10 @@ class Instruction:
                 raise TableError(f"{self.opcode}: {role} is {sizes[role]}, its layout describes {fragment.shape}")
 
     def on(self, target: Target) -> Instruction:
-        """The instruction as it is on `target`'s chip. Raises ArithmeticUnknown where nobody knows its fragments there."""
+        """The instruction as it is on `target`'s chip. Where nobody knows its fragments, asking for one raises."""
         for architectures, changes in self.elsewhere:
             if target.number in architectures:
-                if changes is None:
-                    raise ArithmeticUnknown(f"nobody has told how {target} lays out the fragments of {self.opcode}")
+                changes = {"fragments": UnknownFragments(self.opcode, target)} if changes is None else changes
                 return replace(self, elsewhere=(), **changes)
         return self
 
@@ -81,13 +91,14 @@ class Instruction:
     def arithmetic(self, target: Target) -> Row:
         """The row of the arithmetic table for this instruction on `target`. Raises ArithmeticUnknown."""
         types = {role: form.name for role, form in self.types.items()}
-        return find(target.number, self.family, str(self.shape), types["a"], types["b"], types["c"], types["d"])
+        family = self.facts.get("computes as", self.family)
+        return find(target.number, family, str(self.shape), types["a"], types["b"], types["c"], types["d"])
 
     def operation(self, target: Target) -> Operation:
         """What one tile of it computes on `target`, over the products that take part."""
         names = {role: self.types[role].name for role in "abcd"}
         depth = self.facts.get("stored", self.shape.k)
-        return Operation(self.arithmetic(target).model, **names, depth=depth, qualifiers=self.qualifiers)
+        return Operation(self.arithmetic(target).model, **names, depth=depth, qualifiers=self.qualifiers, scale=self.words.get("stype", ""))
 
     @cached_property
     def lanes(self) -> int:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, shown
-from tcemu.instructions import matrix_move, mma, mma_sp, wmma
+from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, wmma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.targets import target_named
 
+#: Families with one mnemonic stand from the general to the special: the last that claims an opcode has it.
 FAMILIES: tuple[Family, ...] = (
-    mma_sp.FAMILY,
     mma.FAMILY,
+    mma_sp.FAMILY,
+    mma_block_scale.FAMILY,
     wmma.LOAD,
     wmma.STORE,
     wmma.MMA,
@@ -24,7 +26,6 @@ _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 _BY_NAME = {family.name: family for family in FAMILIES}
 #: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
 _NOT_YET = ("wgmma", "tcgen05")
-_NOT_YET_QUALIFIERS = ("block_scale",)
 
 
 def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:
@@ -61,13 +62,13 @@ def _parse(text: str) -> Instruction:
             f"{_shown(opcode)}: give the opcode alone, e.g. {mma.FAMILY.variants[0][1].opcode!r}; operands are separate arguments"
         )
     words = opcode.split(".")
-    family = next((family for family in FAMILIES if family.claims(words)), None)
+    family = next((family for family in reversed(FAMILIES) if family.claims(words)), None)
     if family is None:
         raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(words[0])}")
     try:
         return family.find(family.spelling.read(opcode))
     except IllegalInstruction as error:
-        raise IllegalInstruction(f"{_shown(opcode)}: {error}{_later(opcode)} (PTX ISA {family.section})") from None
+        raise IllegalInstruction(f"{_shown(opcode)}: {error} (PTX ISA {family.section})") from None
 
 
 def _shown(opcode: str) -> str:
@@ -81,11 +82,6 @@ def _unknown(mnemonic: str) -> str:
     if mnemonic in _NOT_YET:
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {listing(_MNEMONICS, 'and')}"
     return f"no instruction is called {shown(mnemonic)}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"
-
-
-def _later(opcode: str) -> str:
-    found = [word for word in opcode.split(".") if word in _NOT_YET_QUALIFIERS]
-    return f" This version does not run .{found[0]} forms." if found else ""
 
 
 def _check_target(instruction: Instruction, target: str) -> None:

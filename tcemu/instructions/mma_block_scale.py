@@ -1,0 +1,175 @@
+"""mma with block scaling (PTX ISA 9.1, 9.7.14.3 and 9.7.14.5.14): D = (A scale_A) (B scale_B) + C, dense and sparse.
+
+    d = tcemu.run(opcode, a, b, c, scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id), target="sm_120a")
+
+A row of A and a column of B have a scale for each block of k: one (.scale_vec::1X), two or four. Scale registers are
+(..., 32) of uint32; the byte-id says from which byte on the scales stand, the thread-id in which lanes. Sparse forms take
+metadata and selector after c. No recording of these instructions exists: their rows of arithmetic say how they are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import Operation, compute_scaled
+from tcemu.errors import OperandError, listing
+from tcemu.formats import Container, lookup
+from tcemu.instructions.family import Family
+from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.mma import FP6_FP4, FP8
+from tcemu.instructions.mma_sp import metadata_registers, selector, sparse_parts, stored_places
+from tcemu.instructions.multiply import container, in_chunks, registers, types_of
+from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
+from tcemu.instructions.spelling import Spelling, Words
+from tcemu.layouts import Fragment
+from tcemu.layouts.mma import ordinary
+from tcemu.layouts.scales import SCALE_A, SCALE_B
+
+Array = npt.NDArray[Any]
+
+SECTION = "9.7.14.5.14"
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+def _rows(kind: str, k: int, types: list[str], scales: str, stype: str, ptx: str, **facts: Any) -> list[Rows]:
+    """The dense form and the sparse one of twice the k; `scales` are the accepted .scale_vec, "default" leaves it out."""
+    vectors = tuple("" if word == "default" else f"scale_vec::{word}" for word in scales.split())
+    options = {"kind": (f"kind::{kind}",), "scale_vec": vectors, "stype": (stype,)}
+    count = int(scales[-2])
+    # the packed 4-bit forms with sparse A are tied to their chip, not to its family
+    sparse_since = "sm_120a sm_121a" if facts["sparsity"] == "4:8" else "sm_120f"
+    sparse = {"sp": ("sp::ordered_metadata",), **options}
+    return [
+        multiply(f"m16n8k{k}", types, ptx, "sm_120f", options, scales=count, **facts),
+        multiply(f"m16n8k{2 * k}", types, ptx, sparse_since, sparse, scales=count, **facts),
+    ]
+
+
+_FP4 = pairs("f32", "e2m1")
+ROWS = [
+    *_rows("mxf8f6f4", 32, pairs("f32", f"{FP8} {FP6_FP4}"), "default 1X", "ue8m0", "8.7", width=8, sparsity="2:4"),
+    *_rows("mxf4", 64, _FP4, "default 2X", "ue8m0", "8.7", sparsity="4:8"),
+    *_rows("mxf4nvf4", 64, _FP4, "2X", "ue8m0", "8.7", sparsity="4:8"),
+    *_rows("mxf4nvf4", 64, _FP4, "4X", "ue4m3", "8.7", sparsity="4:8"),
+    *_rows("mxf4nvf4", 64, _FP4, "4X", "ue8m0", "9.1", sparsity="4:8"),
+]
+
+_BYTES = Container(lookup("u8"), 8)
+_SCALES = {"scale_a": Fragment("scale_a", SCALE_A, _BYTES), "scale_b": Fragment("scale_b", SCALE_B, _BYTES)}
+
+
+def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
+    if "sp" in words:
+        shape, types, fragments, facts = sparse_parts(words, rows)
+        facts["computes as"] = "mma.block_scale.sp"
+    else:
+        shape, types, facts = Shape.read(words["shape"]), types_of(words), dict(rows.facts)
+        holders = {role: container(form, rows.facts.get("width") if role in "ab" else None) for role, form in types.items()}
+        fragments = {role: Fragment(role, ordinary(role, shape, holder.elements), holder) for role, holder in holders.items()}
+    return Instruction(opcode, "mma.block_scale", SECTION, shape, rows.gate, types, fragments | _SCALES, words, facts)
+
+
+# ---------------------------------------------------------------------------------------------------- executing one
+
+
+def execute(
+    instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]  # noqa: ARG001
+) -> Array:
+    """D of A, B, C, [metadata, selector,] scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id)."""
+    sparse = "e" in instruction.fragments
+    if len(operands) != 7 + 2 * sparse:
+        told = "A, B, C, metadata, a selector, " if sparse else "A, B, C, "
+        raise OperandError(
+            f"{instruction} takes {told}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); got {len(operands)} operands"
+        )
+    given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
+    others, chosen = {}, 0
+    if sparse:
+        held = metadata_registers(instruction, operands[3])
+        others["metadata"] = (held, held.shape[:-1])
+        chosen = selector(instruction, operands[4])
+    picks = {}
+    for role, scales, pick in zip(("scale_a", "scale_b"), operands[-4::2], operands[-3::2], strict=True):
+        array = _scale_registers(instruction, role, scales)
+        others[role] = (array, array.shape[:-1])
+        picks[role] = _pick(instruction, role, pick)
+    return in_chunks(instruction, given, others, lambda parts: _execute(instruction, operation, chosen, picks, parts))
+
+
+def _execute(
+    instruction: Instruction, operation: Operation, chosen: int, picks: Mapping[str, tuple[int, int]], parts: Mapping[str, Array]
+) -> Array:
+    """The three paragraphs, on flat registers (warps, 32 * registers)."""
+    fragments, (m, n, k) = instruction.fragments, instruction.shape
+    stored = operation.depth
+
+    # READ: by layout
+    a = fragments["a"].read(parts["a"]).reshape(-1, m, stored)
+    b = fragments["b"].read(parts["b"]).reshape(-1, k, n)
+    c = fragments["c"].read(parts["c"]).reshape(-1, m, n)
+    scale_a, scale_b = (_scales(instruction, role, parts[role], picks[role]) for role in ("scale_a", "scale_b"))
+    if stored != k:  # a sparse row picks the rows of B that its stored elements meet: every row is a tile of its own
+        places = stored_places(instruction, parts["metadata"], chosen)
+        b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, stored, n)
+        a, c, scale_a = a.reshape(-1, 1, stored), c.reshape(-1, 1, n), scale_a.reshape(-1, 1, scale_a.shape[2])
+        scale_b = np.repeat(scale_b, m, axis=0)
+
+    # COMPUTE: by the arithmetic row
+    d = compute_scaled(operation, a, b, c, scale_a, scale_b)
+
+    # WRITE: by layout
+    return fragments["d"].write(d.reshape(-1, m * n))
+
+
+def _scales(instruction: Instruction, role: str, held: Array, pick: tuple[int, int]) -> Array:
+    """Scales (warps, 16, s) of A, or (warps, s, 8) of B, out of flat registers (warps, 32)."""
+    byte, thread = pick
+    fragment = instruction.fragments[role]
+    some = slice(byte, byte + instruction.facts["scales"])
+    matrix = fragment.read(held).reshape(-1, *fragment.shape)[:, thread]
+    return np.ascontiguousarray(matrix[:, :, some] if role == "scale_a" else matrix[:, some])
+
+
+def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
+    """Scales (..., 32) of uint32, checked."""
+    try:
+        return instruction.fragments[role].check(np.asarray(given)[..., None])[..., 0]
+    except (OperandError, TypeError, ValueError, IndexError):
+        got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
+        raise OperandError(f"{instruction}: {role} is one uint32 register a lane, (..., 32); got {got}") from None
+
+
+def _pick(instruction: Instruction, role: str, given: Any) -> tuple[int, int]:
+    """The byte-id and thread-id of one scale operand, checked."""
+    count = instruction.facts["scales"]
+    bytes_, threads = range(0, 4, count), range(instruction.fragments[role].shape[0])
+    try:
+        byte, thread = given
+        if byte in bytes_ and thread in threads and not isinstance(byte, bool) and not isinstance(thread, bool):
+            return int(byte), int(thread)
+    except (TypeError, ValueError):
+        pass
+    raise OperandError(
+        f"{instruction}: {role} is followed by (byte_id, thread_id): with {count} scales the byte-id is {listing(bytes_)} and the "
+        f"thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {given!r}"
+    )
+
+
+FAMILY = Family.of(
+    "mma.block_scale",
+    SECTION,
+    Spelling(
+        "mma[.{sp}].sync.aligned.{shape}.{alayout}.{blayout}.{kind}.block_scale[.{scale_vec}].{dtype}.{atype}.{btype}.{ctype}.{stype}",
+        vocabulary(ROWS),
+    ),
+    ROWS,
+    _instruction,
+    execute,
+    mnemonic="mma",
+    marks=frozenset({"block_scale"}),
+)

@@ -1,0 +1,13 @@
+"""Who holds the scales of block-scaled mma (PTX ISA 9.1, 9.7.14.3): a byte each, of lanes that an operand picks.
+
+The thread-id T picks one of the lanes that could hold a row's (or column's) scales and stands in front as a batch; y is the
+byte of the register, g and h the group of the lane and the upper half of the rows.
+"""
+
+from __future__ import annotations
+
+from tcemu.layouts.layout import Layout
+
+#: (thread-id-a, row, byte) and (thread-id-b, byte, column).
+SCALE_A = Layout("T (h g) y -> (g T h) y", T=2, h=2, g=8, y=4)
+SCALE_B = Layout("T y g -> (g T) y", T=4, g=8, y=4)
