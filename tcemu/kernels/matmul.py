@@ -21,12 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels import matmul_fused, matmul_plain
+from tcemu.kernels.matmul_exact import QUIET, WIDTH
 
 Array = npt.NDArray[Any]
 #: Rows and columns of C from which a thread takes a tile: (m0, m1, n0, n1).
 Tile = tuple[int, int, int, int]
 
-ROWS, COLUMNS = 256, matmul_fused.WIDTH
+ROWS, COLUMNS = 256, WIDTH
 #: Products an output that are packed at a time.
 DEPTH = 512
 #: Products of a whole call below which a second thread costs more than it brings.
@@ -34,7 +35,7 @@ SERIAL = 1 << 21
 #: Columns are padded to whole vectors of bytes.
 LANES = 64
 
-_QUIET, _QUIET16 = matmul_fused.QUIET, 0x7FFF
+_QUIET, _QUIET16 = QUIET, 0x7FFF
 
 
 def fused(

@@ -1,7 +1,7 @@
 """Fused sums over a tile of a matrix product: vectors where the arithmetic allows it, one element at a time where not.
 
-A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. Both ways below give
-the same bits for every input; the fast one needs four vector operations a product instead of some thirty.
+A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. All ways give the same
+bits for every input; the fast one needs four vector operations a product, `exact` some forty scalar ones.
 
 The fast way. The product of two significands of at most 12 bits is exact in float32, and so is its product with a power
 of two while both stay in range. With E known, a term is therefore
@@ -9,9 +9,10 @@ of two while both stay in range. With E known, a term is therefore
     int32(a * b * 2^(F - E))         the conversion truncates toward zero, as the silicon does
 
 and the power of two is an integer addition to the exponent field of a * b. E itself is a maximum over bytes: the
-exponents of the elements of a tile, counted from the start of its *window*, fit in 0..SPAN. What has no place in this
-scheme is called *odd*: NaN, infinities, elements outside the window, which keeps away from where a result could leave
-the normal range of float32. Rows and columns with something odd are left to `_exact`, the plain integer rule.
+exponents of the elements of a tile, counted from the start of its *window*, fit in 0..SPAN. The window keeps away from
+where a result could leave the normal range of float32. Tiles with an element outside it go the way of `matmul_wide`.
+NaN and infinities, and what neither way can take, are *odd*: rows and columns with something odd are left to `exact`,
+the plain integer rule.
 
 Accumulators are float32 patterns throughout; a float16 accumulator is the float32 of the same value.
 """
@@ -21,7 +22,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float32, float64, int8, int32, int64, njit, uint32
+from numba import float32, int8, int32, int64, njit, uint32
+
+from tcemu.kernels.matmul_exact import INFINITY, QUIET, WIDTH, bits32, exact, from_bits32, inlined, larger, smaller
+from tcemu.kernels.matmul_wide import pack_wide, sweep_wide
 
 #: Binades of the window of one operand; sums of two exponents fit in a byte.
 SPAN = 48
@@ -36,147 +40,7 @@ HIGHEST = 5
 #: The lowest: below it a result could be subnormal.
 LOWEST = -100
 
-#: Columns of a tile of B as it is packed; a constant, so that the compiler sees how its rows lie.
-WIDTH = 256
-
-QUIET = 0x7FFFFFFF
-INFINITY = 0x7F800000
-
-FINITE, INFINITE, NAN = 0, 1, 2
-
-#: Small functions inside the loops: a call that is not inlined keeps a loop from becoming vectors.
-_inlined = njit(cache=True, nogil=True, forceinline=True)
-
-
-# ------------------------------------------------------------------------------------------- patterns of host floats
-
-
-@_inlined
-def _bits32(x):  # type: ignore[no-untyped-def]
-    return np.float32(x).view(np.int32)
-
-
-@_inlined
-def _float32(bits):  # type: ignore[no-untyped-def]
-    return np.int32(bits).view(np.float32)
-
-
-@_inlined
-def _bits64(x):  # type: ignore[no-untyped-def]
-    return np.float64(x).view(np.int64)
-
-
-@_inlined
-def _float64(bits):  # type: ignore[no-untyped-def]
-    return np.int64(bits).view(np.float64)
-
-
-@_inlined
-def _larger(x, y):  # type: ignore[no-untyped-def]
-    """max in the type given: numba's widens to 64 bits, which halves the lanes."""
-    return x if x > y else y  # noqa: FURB136
-
-
-@_inlined
-def _smaller(x, y):  # type: ignore[no-untyped-def]
-    """min in the type given."""
-    return x if x < y else y  # noqa: FURB136
-
-
-# ------------------------------------------------------------------------------------------ one element, any operands
-
-
-@_inlined
-def _unpack(pattern, fmt):  # type: ignore[no-untyped-def]
-    """(signed significand as an integer, exponent, class) of an element; see `matmul.fused` for `fmt`."""
-    code = int64(pattern) >> fmt[3]
-    mantissa = code & ((int64(1) << fmt[1]) - 1)
-    ones = (int64(1) << fmt[0]) - 1
-    field = (code >> fmt[1]) & ones
-    negative = (code >> (fmt[0] + fmt[1])) & 1
-    kind = FINITE
-    if fmt[5] == 1 and field == ones:
-        kind = INFINITE if mantissa == 0 else NAN
-    elif fmt[5] == 2 and field == ones and mantissa == (int64(1) << fmt[1]) - 1:
-        kind = NAN
-    if field > 0:
-        mantissa |= int64(1) << fmt[1]
-    return (-mantissa if negative else mantissa), max(field, int64(1)) - fmt[2], kind
-
-
-@_inlined
-def _truncate(number, shift):  # type: ignore[no-untyped-def]
-    """number * 2^shift toward zero; |number| < 2^24 and shift <= 35."""
-    if shift >= 0:
-        return number << shift
-    shift = min(-shift, int64(63))
-    return -((-number) >> shift) if number < 0 else number >> shift
-
-
-@_inlined
-def _power(exponent):  # type: ignore[no-untyped-def]
-    """2.0**exponent for -1022 <= exponent <= 1023."""
-    return _float64((int64(exponent) + 1023) << 52)
-
-
-@njit(cache=True, nogil=True)
-def _exact(a, b, c, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
-    """One fused sum by the integer rule: c + sum of a[i] * b[i], all patterns; returns the pattern of the result."""
-    fraction, floor, keep, nearest = rule[0], rule[1], rule[2], rule[3]
-    emin = int64(-14 if nearest else -126)
-    terms = a.shape[0]
-    # The accumulator: as every operand, a subnormal of its own format is not normalised.
-    field_c = (int64(c) >> 23) & 255
-    significand_c = int64(c) & 0x7FFFFF
-    if field_c > 0:
-        significand_c |= 0x800000
-    power_c = max(field_c, int64(1)) - 127
-    bad = field_c == 255 and significand_c != 0x800000
-    plus, minus = field_c == 255 and int32(c) >= 0, field_c == 255 and int32(c) < 0
-    largest = floor
-    if significand_c != 0:
-        largest = max(largest, max(power_c, emin))
-    if int32(c) < 0:
-        significand_c = -significand_c
-    for i in range(terms):
-        sa, pa, ka = _unpack(a[i], fmt_a)
-        sb, pb, kb = _unpack(b[i], fmt_b)
-        if ka | kb:
-            bad |= ka == NAN or kb == NAN or sa == 0 or sb == 0
-            plus |= (sa > 0) == (sb > 0)
-            minus |= (sa > 0) != (sb > 0)
-        elif sa != 0 and sb != 0:
-            largest = max(largest, pa + pb)
-    if bad or (plus and minus):
-        return uint32(QUIET)
-    if plus or minus:
-        return uint32(INFINITY) if plus else uint32(INFINITY | 0x80000000)
-    total = _truncate(significand_c, fraction - 23 + power_c - largest)
-    point = fmt_a[1] + fmt_b[1]
-    for i in range(terms):
-        sa, pa, ka = _unpack(a[i], fmt_a)
-        sb, pb, kb = _unpack(b[i], fmt_b)
-        total += _truncate(sa * sb, fraction - point + pa + pb - largest)
-    if total == 0:
-        return uint32(0)
-    magnitude, unit = abs(total), largest - fraction
-    top = int64((_bits64(float64(magnitude)) >> 52) - 1023) + unit
-    drop = max(top, emin) - keep - unit
-    if drop > 0:
-        drop = min(drop, int64(62))
-        kept = magnitude >> drop
-        if nearest:
-            rest, half = magnitude - (kept << drop), int64(1) << (drop - 1)
-            if rest > half or (rest == half and kept & 1):
-                kept += 1
-        magnitude, unit = kept, unit + drop
-        if magnitude == 0:
-            return uint32(0)
-    value = float64(magnitude) * _power(unit)
-    if nearest and value > 65504.0:
-        value = np.inf
-    pattern = uint32(_bits32(value))  # at most 24 bits are left: exact, or infinite from 2^128 on
-    return pattern | uint32(0x80000000) if total < 0 else pattern
+SPECIAL, OUTSIDE = 1, 2
 
 
 # ------------------------------------------------------------------------------------------------------ packed operands
@@ -199,7 +63,7 @@ def _highest(patterns, fmt):  # type: ignore[no-untyped-def]
 def _pack(patterns, fmt, start, value, exponent, odd):  # type: ignore[no-untyped-def]
     """Fill value (float32, scaled by 2^-(start + CENTRE)), exponent (bytes from `start`) and odd (bytes, 0 or 1).
 
-    All are flat. Returns whether anything is odd.
+    All are flat. Returns SPECIAL where something is NaN or infinite, plus OUTSIDE where something misses the window.
     """
     shift, mantissa = uint32(fmt[3]), uint32(fmt[1])
     ones = uint32((1 << fmt[0]) - 1)
@@ -214,29 +78,30 @@ def _pack(patterns, fmt, start, value, exponent, odd):  # type: ignore[no-untype
     # An element's bits, put where float32 has them, are its value times 2^(bias - 127); two steps, so that neither
     # factor leaves the range.
     total = 127 - fmt[2] - start - CENTRE
-    first = _float32((total // 2 + 127) << 23)
-    second = _float32((total - total // 2 + 127) << 23)
+    first = from_bits32((total // 2 + 127) << 23)
+    second = from_bits32((total - total // 2 + 127) << 23)
     lowest = int32(start + fmt[2])  # exponent field at the window's start
     found = uint32(0)
     for i in range(patterns.shape[0]):
         code = uint32(patterns[i] >> shift)
         magnitude = uint32(code & magnitudes)
-        field = int32(_larger(int32(magnitude >> mantissa), int32(1)) - lowest)
-        strange = (magnitude >= limit) | (((field < 0) | (field > SPAN)) & (magnitude != 0))
-        out = strange | (magnitude == 0)
+        field = int32(larger(int32(magnitude >> mantissa), int32(1)) - lowest)
+        special = magnitude >= limit
+        outside = ((field < 0) | (field > SPAN)) & (magnitude != 0) & (not special)
+        out = special | outside | (magnitude == 0)
         bits = uint32((magnitude << align) | ((code << sign) & uint32(0x80000000)))
-        x = float32(float32(_float32(bits) * first) * second)
+        x = float32(float32(from_bits32(bits) * first) * second)
         value[i] = float32(0.0) if out else x
         exponent[i] = int8(ABSENT) if out else int8(field)
-        odd[i] = strange
-        found |= uint32(strange)
-    return found != 0
+        odd[i] = special | outside
+        found |= uint32(uint32(SPECIAL if special else 0) | uint32(OUTSIDE if outside else 0))
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------- vector passes
 
 
-@_inlined
+@inlined
 def _round_zero(magnitude, negative, power, mask):  # type: ignore[no-untyped-def]
     """The pattern of +-magnitude * power, toward zero to 24 bits and then to the bits of `mask`; magnitude is uint32.
 
@@ -244,10 +109,10 @@ def _round_zero(magnitude, negative, power, mask):  # type: ignore[no-untyped-de
     leaves a number that the conversion, which rounds to nearest, rounds down.
     """
     x = float32(uint32(magnitude & ~uint32(magnitude >> uint32(24))))
-    return int32((_bits32(x * power) & mask) | int32(negative & int32(-0x80000000)))
+    return int32((bits32(x * power) & mask) | int32(negative & int32(-0x80000000)))
 
 
-@_inlined
+@inlined
 def _round_half(magnitude, negative, power):  # type: ignore[no-untyped-def]
     """The pattern of +-magnitude * power, rounded once to float16, nearest even; magnitude is uint32."""
     # More than 24 bits: the lower eight become one that says whether any of them was set, far below float16's last.
@@ -256,12 +121,12 @@ def _round_half(magnitude, negative, power):  # type: ignore[no-untyped-def]
     )
     x = float32(float32(sticky if magnitude >= uint32(1 << 24) else magnitude) * power)
     # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
-    field = _larger(int32(_bits32(x) >> 23), int32(127 - 14))
-    field = _smaller(field, int32(240))
-    magic = _float32(int32(field + 13) << 23)
+    field = larger(int32(bits32(x) >> 23), int32(127 - 14))
+    field = smaller(field, int32(240))
+    magic = from_bits32(int32(field + 13) << 23)
     x = float32(float32(x + magic) - magic)
     x = float32(np.inf) if x > float32(65504.0) else x
-    bits = _bits32(x)
+    bits = bits32(x)
     return int32(bits | int32(negative & int32(-0x80000000))) if bits != 0 else int32(0)
 
 
@@ -285,7 +150,7 @@ def _sweep_of(depth: int, half: bool) -> Any:
             for j in range(c.shape[1]):
                 largest = int8(-128)
                 for k in range(depth):
-                    largest = _larger(int8(ea[m, k] + eb[WIDTH * k + j]), largest)
+                    largest = larger(int8(ea[m, k] + eb[WIDTH * k + j]), largest)
                 peak[j] = largest
             for j in range(c.shape[1]):
                 bits = c[m, j]
@@ -293,16 +158,16 @@ def _sweep_of(depth: int, half: bool) -> Any:
                 field = int32(uint32(uint32(bits) << uint32(1)) >> uint32(24))
                 e_c, e_p = int32(field - offset), int32(peak[j])
                 if half:
-                    e_c = _larger(e_c, least) if field > 0 else int32(-1000)
+                    e_c = larger(e_c, least) if field > 0 else int32(-1000)
                 through = (e_p < 0) | (e_c >= cap)
-                e = _larger(e_p, e_c)
+                e = larger(e_p, e_c)
                 if half:  # where the result is float32, the window lies above the floor
-                    e = _larger(e, low)
-                addend = int32(int32(top - _smaller(e, cap)) << 23)
-                term = int32(_float32(bits) * _float32(int32(addend + scale)))
+                    e = larger(e, low)
+                addend = int32(int32(top - smaller(e, cap)) << 23)
+                term = int32(from_bits32(bits) * from_bits32(int32(addend + scale)))
                 total = int32(0)
                 for k in range(lower):
-                    total = int32(total + int32(_float32(_bits32(a[m, k] * b[WIDTH * k + j]) + addend)))
+                    total = int32(total + int32(from_bits32(bits32(a[m, k] * b[WIDTH * k + j]) + addend)))
                 if depth < 16:
                     whole = int32(total + term)
                     negative = int32(whole >> 31)
@@ -313,13 +178,13 @@ def _sweep_of(depth: int, half: bool) -> Any:
                 else:
                     rest = int32(0)
                     for k in range(lower, depth):
-                        rest = int32(rest + int32(_float32(_bits32(a[m, k] * b[WIDTH * k + j]) + addend)))
+                        rest = int32(rest + int32(from_bits32(bits32(a[m, k] * b[WIDTH * k + j]) + addend)))
                     whole = int32(int32(total + rest) + term)
                     near = float32(float32(float32(total) + float32(rest)) + float32(term))
                     sure = abs(near) > float32(1 << 30)
-                    negative = int32(_bits32(near) if sure else whole) >> 31
+                    negative = int32(bits32(near) if sure else whole) >> 31
                 magnitude = uint32(uint32(whole ^ negative) - uint32(negative))
-                power = _float32(origin - addend)
+                power = from_bits32(origin - addend)
                 if half:
                     result = _round_half(magnitude, negative, power)
                 else:
@@ -352,17 +217,17 @@ def _numbers(base, fraction, floor, keep, nearest):  # type: ignore[no-untyped-d
 def _join(part, c, half):  # type: ignore[no-untyped-def]
     """c[j] += part[j], the ordinary addition of the format, rounded to nearest even."""
     for j in range(c.shape[0]):
-        x = float32(_float32(c[j]) + _float32(part[j]))
+        x = float32(from_bits32(c[j]) + from_bits32(part[j]))
         if half:
             # float32 has more than twice the bits of float16: rounding twice is rounding once.
             size = abs(x)
-            field = _larger(int32(_bits32(size) >> 23), int32(127 - 14))
-            field = _smaller(field, int32(240))
-            magic = _float32(int32(field + 13) << 23)
+            field = larger(int32(bits32(size) >> 23), int32(127 - 14))
+            field = smaller(field, int32(240))
+            magic = from_bits32(int32(field + 13) << 23)
             size = float32(float32(size + magic) - magic)
             size = float32(np.inf) if size > float32(65504.0) else size
-            x = _float32(_bits32(size) | (_bits32(x) & int32(-0x80000000)))
-        c[j] = int32(QUIET) if x != x else _bits32(x)
+            x = from_bits32(bits32(size) | (bits32(x) & int32(-0x80000000)))
+        c[j] = int32(QUIET) if x != x else bits32(x)
 
 
 # ------------------------------------------------------------------------------------------------------------- the tile
@@ -394,7 +259,7 @@ def _sweep(half, a, ea, b, eb, c, peak, numbers):  # type: ignore[no-untyped-def
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _exceptions(a, b, c, odd_a, odd_b, rows, columns, fixed, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
-    """One fused sum by `_exact` where a row of a or a column of b is odd, into `fixed`; rows and columns say which."""
+    """One fused sum by `exact` where a row of a or a column of b is odd, into `fixed`; rows and columns say which."""
     depth = a.shape[1]
     for m in range(a.shape[0]):
         rows[m] = 0
@@ -408,7 +273,8 @@ def _exceptions(a, b, c, odd_a, odd_b, rows, columns, fixed, fmt_a, fmt_b, rule)
     for m in range(a.shape[0]):
         for j in range(c.shape[1]):
             if rows[m] | columns[j]:
-                fixed[m, j] = _exact(a[m], b[:, j], c[m, j], fmt_a, fmt_b, rule)
+                nan = (c[m, j] & int32(0x7FFFFFFF)) > INFINITY  # and so it stays: no need to look
+                fixed[m, j] = QUIET if nan else exact(a[m], b[:, j], c[m, j], fmt_a, fmt_b, rule)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -426,18 +292,25 @@ def tile(a, b, c, fmt_a, fmt_b, chain, rule, join, fast, scratch):  # type: igno
     flat_a, flat_b = a.reshape(a.size), b.reshape(b.size)
     value_a, exponent_a, odd_a = scratch[0][: a.size], scratch[1][: a.size], scratch[2][: a.size]
     value_b, exponent_b, odd_b = scratch[3][: b.size], scratch[4][: b.size], scratch[5][: b.size]
-    # As low as the largest element allows and the results permit, so that as little as possible is odd.
+    # As low as the largest element allows and the results permit, so that as little as possible lies outside.
     start_a = max(min(_highest(flat_a, fmt_a) - SPAN, HIGHEST // 2), LOWEST // 2)
     start_b = max(min(_highest(flat_b, fmt_b) - SPAN, HIGHEST // 2), LOWEST // 2)
-    odds = _pack(flat_a, fmt_a, start_a, value_a, exponent_a, odd_a)
-    odds |= _pack(flat_b, fmt_b, start_b, value_b, exponent_b, odd_b)
+    found = _pack(flat_a, fmt_a, start_a, value_a, exponent_a, odd_a)
+    found |= _pack(flat_b, fmt_b, start_b, value_b, exponent_b, odd_b)
     numbers = _numbers(start_a + start_b, rule[0], rule[1], rule[2], half)
+    # Toward zero, to all bits of float32, of formats with IEEE's NaN: what `matmul_wide` can do.
+    wide = (found & OUTSIDE) != 0 and fast and not half and rule[2] == 23 and depth <= 16 and fmt_a[5] + fmt_b[5] == 2
+    power_a, power_b = np.empty(a.size if wide else 0, np.int32), np.empty(b.size if wide else 0, np.int32)
+    if wide:
+        found &= SPECIAL
+        pack_wide(flat_a, fmt_a, value_a, power_a, odd_a)
+        pack_wide(flat_b, fmt_b, value_b, power_b, odd_b)
+    odds = found != 0 or not fast
     if not fast:
-        odds = True
         odd_a[:] = 1
     value_a, exponent_a = value_a.reshape(a.shape), exponent_a.reshape(a.shape)
-    odd_a = odd_a.reshape(a.shape)
-    peak = np.empty(c.shape[1], np.int8)
+    odd_a, power_a = odd_a.reshape(a.shape), power_a.reshape(a.shape if wide else (0, 0, 0))
+    peak, peak_wide = np.empty(c.shape[1], np.int8), np.empty(c.shape[1], np.int32)
     partial = np.zeros(c.shape if join else (1, 1), np.int32)
     fixed = np.empty(c.shape if odds else (1, 1), np.int32)
     odd_rows, odd_columns = np.zeros(rows, np.uint8), np.zeros(c.shape[1], np.uint8)
@@ -451,8 +324,11 @@ def tile(a, b, c, fmt_a, fmt_b, chain, rule, join, fast, scratch):  # type: igno
             _exceptions(
                 a[i], b[i], running, odd_a[i], odd_b[first:last], odd_rows, odd_columns, fixed, fmt_a, fmt_b, rule
             )
-        if fast:
-            _sweep(half, value_a[i], exponent_a[i], value_b[first:last], exponent_b[first:last], running, peak, numbers)
+        panel = value_b[first:last]
+        if wide:
+            sweep_wide(value_a[i], power_a[i], panel, power_b[first:last], running, peak_wide, rule[0], rule[1])
+        elif fast:
+            _sweep(half, value_a[i], exponent_a[i], panel, exponent_b[first:last], running, peak, numbers)
         if odds:
             for m in range(rows):
                 for j in range(c.shape[1]):
