@@ -80,11 +80,13 @@ def _(model: FmaChain, operation: Operation, a: Array, b: Array, c: Array) -> Ar
 def _(model: IntegerDot, operation: Operation, a: Array, b: Array, c: Array) -> Array:
     from tcemu.kernels import matmul as kernels
 
-    values = [form.decode(patterns).astype(np.int8 if form.signed else np.uint8) for form, patterns in zip(
-        (operation.formats["a"], operation.formats["b"]), (a, b), strict=True
-    )]  # fmt: skip
+    left, right = (
+        form.decode(patterns).astype(np.int8 if form.signed else np.uint8)
+        for form, patterns in ((operation.formats["a"], a), (operation.formats["b"], b))
+    )
     saturate = "satfinite" in dict(operation.qualifiers)
-    return kernels.integer(*values, c.view(np.int32), step=operation.depth, saturate=saturate).view(np.uint32)
+    sums = kernels.integer(left, right, c.view(np.int32), step=operation.depth, saturate=saturate)
+    return sums.view(np.uint32)
 
 
 @_whole.register

@@ -54,7 +54,9 @@ def fused_sum(
     special = _special(products, addend, result)
     if special:
         return FusedSum((), 0, model.fraction, 0, special[0], special[1])
-    parts = [(k, _signed(a) * _signed(b), a.exponent + b.exponent, a.fraction + b.fraction) for k, a, b in products]
+    parts: list[tuple[int | None, int, int, int]] = [
+        (k, _signed(a) * _signed(b), a.exponent + b.exponent, a.fraction + b.fraction) for k, a, b in products
+    ]
     parts.append((None, _signed(addend), addend.exponent, addend.fraction))
     # A zero takes no part in the search for the largest exponent, whatever its own exponent field says.
     exponents = [exponent for _, significand, exponent, _ in parts if significand]
@@ -112,7 +114,9 @@ def add_nearest(x: int, y: int, form: Format) -> int:
 
 def _sum_nearest(terms: Sequence[Unpacked], form: Format, factor: tuple[Unpacked, Unpacked] | None = None) -> int:
     """The exact sum of terms (and of one product), rounded once to nearest even: an addition or a fused multiply-add."""
-    numbers = [(_signed(term), term.exponent - term.fraction, term.negative, term.kind) for term in terms]
+    numbers: list[tuple[int, int, bool, str]] = [
+        (_signed(term), term.exponent - term.fraction, term.negative, term.kind) for term in terms
+    ]
     if factor:
         a, b = factor
         kind = "nan" if "nan" in (a.kind, b.kind) else "infinity" if "infinity" in (a.kind, b.kind) else "normal"

@@ -69,8 +69,9 @@ FP8_TO_FP4 = "e4m3 e5m2 e3m2 e2m3 e2m1"
 def _row(
     architectures: tuple[int, ...], a: str, d: str, model: Model, known: Known, shapes: str = "", note: str = "", b: str = ""
 ) -> Row:
-    words = [frozenset(text.split()) for text in (a, b or a, d)]
-    return Row(frozenset(architectures), frozenset({"mma"}), *words, model, known, frozenset(shapes.split()), note)
+    left, right, result = (frozenset(text.split()) for text in (a, b or a, d))
+    chips, named = frozenset(architectures), frozenset(shapes.split())
+    return Row(chips, frozenset({"mma"}), left, right, result, model, known, named, note)
 
 
 def _floating(architectures: tuple[int, ...], a: str, fraction: int, block: int | None, known: Known, **more: str) -> list[Row]:
@@ -143,8 +144,9 @@ _MMA: tuple[Row, ...] = (
 
 def _as(family: str, row: Row, **changes: Any) -> Row:
     """The row for another family; what was not recorded there is inferred from mma.sync."""
-    told = {} if row.known == "silicon" else {"known": "inferred", "note": f"as mma.sync: {row.note}" if row.note else "as mma.sync"}
-    return replace(row, families=frozenset({family}), **told, **changes)
+    if row.known != "silicon":
+        row = replace(row, known="inferred", note=f"as mma.sync: {row.note}" if row.note else "as mma.sync")
+    return replace(row, families=frozenset({family}), **changes)
 
 
 def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
@@ -163,7 +165,7 @@ def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
             yield _as("wmma.mma", row, **_F16, model=replace(model, via="f32"))
 
 
-_F16 = {"a": frozenset({"f16"}), "b": frozenset({"f16"}), "d": frozenset({"f16"}), "c": frozenset({"f32"})}
+_F16: dict[str, Any] = {"a": frozenset({"f16"}), "b": frozenset({"f16"}), "d": frozenset({"f16"}), "c": frozenset({"f32"})}
 
 
 def _sparse(rows: tuple[Row, ...]) -> Iterator[Row]:

@@ -52,7 +52,8 @@ def value_dtype(name: str) -> np.dtype[Any]:
         return np.dtype(_NUMPY[name])
     import ml_dtypes
 
-    return np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
+    return dtype
 
 
 def as_pattern(form: Format, pattern: Any) -> int:
@@ -102,7 +103,8 @@ def decode(form: Format, patterns: Array) -> Array:
     if form.infinity_bits is not None:
         values = np.where(magnitude == form.infinity_bits >> form.padding, np.inf, values)
     negative = (code >> np.uint64(form.bits - 1)).astype(bool) if form.signed else np.zeros(code.shape, bool)
-    return np.where(negative, -values, values)
+    signed_values: Array = np.where(negative, -values, values)
+    return signed_values
 
 
 def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) -> Array:
@@ -185,9 +187,9 @@ def _round_magnitude(form: Format, finite: Array, negative: Array, rounding: str
     }[rounding]
     # exponent field and significand overlap in the hidden bit, so a carry out of the significand just adds up
     code = ((exponent - form.emin) << form.mantissa) + kept + up
-    if form.zero:
-        return np.asarray(code)
-    return np.maximum(code - 1, 0)  # no zero: field 0 is the smallest power of two already
+    # without a zero, field 0 is the smallest power of two already
+    magnitude: Array = code if form.zero else np.maximum(code - 1, 0)
+    return magnitude
 
 
 def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:

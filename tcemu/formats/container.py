@@ -65,7 +65,8 @@ class Container:
         dtype = self.register_dtype
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
         spread = (registers[..., None] >> places) & self._mask
-        return spread.reshape(*registers.shape[:-1], registers.shape[-1] * self.elements).astype(self.storage)
+        patterns: Array = spread.reshape(*registers.shape[:-1], registers.shape[-1] * self.elements).astype(self.storage)
+        return patterns
 
     @cached_property
     def _mask(self) -> Any:

@@ -39,7 +39,7 @@ _BLACKWELL = "sm_100f sm_110f sm_120f"
 # ---------------------------------------------------------------------------------------------------- the tables
 
 
-def _rows(slots: Mapping[str, tuple[str, ...]], ptx: str, since: str, **facts: Any) -> list[Rows]:
+def _rows(slots: dict[str, tuple[str, ...]], ptx: str, since: str, **facts: Any) -> list[Rows]:
     """Forms in every state space; .shared::cta came with PTX 7.8."""
     later = ptx if tuple(map(int, ptx.split("."))) >= (7, 8) else "7.8"
     return [Rows(slots | {"ss": ss}, version, since, facts) for ss, version in ((("", "shared"), ptx), (("shared::cta",), later))]

@@ -74,13 +74,13 @@ LOAD_ROWS, STORE_ROWS = [*_OPERAND_ROWS, *_accumulators("c")], _accumulators("d"
 MMA_ROWS = [
     # the f16 forms spell D and C only
     Rows({"shape": _SHAPES.split(), **ANY_LAYOUT, "dtype": ("f16", "f32"), "ctype": ("f16", "f32")}, "6.3", "sm_70"),
-    multiply(_SHAPES, ["s32 s8 s8 s32", "s32 u8 u8 s32"], "6.3", "sm_72", ANY_LAYOUT | SATFINITE),
+    multiply(_SHAPES, ["s32 s8 s8 s32", "s32 u8 u8 s32"], "6.3", "sm_72", {**ANY_LAYOUT, **SATFINITE}),
     multiply("m8n8k32", ["s32 s4 s4 s32", "s32 u4 u4 s32"], "6.3", "sm_75", SATFINITE),
     multiply("m8n8k128", pairs("s32", "b1"), "6.3", "sm_75", {"op": ("xor",)}),
     multiply("m8n8k128", pairs("s32", "b1"), "7.1", "sm_80", {"op": ("and",)}),
     multiply(_SHAPES, pairs("f32", "bf16"), "7.0", "sm_80", ANY_LAYOUT),
     multiply("m16n16k8", pairs("f32", "tf32"), "7.0", "sm_80", ANY_LAYOUT),
-    multiply("m8n8k4", pairs("f64", "f64"), "7.0", "sm_80", ANY_LAYOUT | ROUNDING),
+    multiply("m8n8k4", pairs("f64", "f64"), "7.0", "sm_80", {**ANY_LAYOUT, **ROUNDING}),
 ]
 
 # ---------------------------------------------------------------------------------------------------- fragments
@@ -133,7 +133,7 @@ class _Lines:
     """Where the rows (or columns) of the matrix of a load or store lie: pointers and strides, checked."""
 
     def __init__(self, instruction: Instruction, memory: Memory, pointer: npt.ArrayLike, stride: npt.ArrayLike | None) -> None:
-        (self.role, self.fragment), = instruction.fragments.items()
+        self.fragment = instruction.fragments[instruction.words["matrix"]]
         self.by_rows = instruction.words["layout"] == "row"
         rows, columns = self.fragment.shape
         self.lines, self.length = (rows, columns) if self.by_rows else (columns, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
+LOWEST, HIGHEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)
 
 
 @njit(cache=True, nogil=True)
