@@ -11,6 +11,7 @@ from tcemu.errors import (
     TcemuError,
 )
 from tcemu.instructions import Instruction, matmul, parse, run
+from tcemu.machine import wavefronts
 
 __version__ = "0.1.0"
 
@@ -27,4 +28,5 @@ __all__ = [
     "matmul",
     "parse",
     "run",
+    "wavefronts",
 ]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from wavefront_questions import questions
 
 import tcemu
+from tcemu import wavefronts
 from tcemu.errors import IllegalInstruction, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
-from tcemu.machine import wavefronts
 from tcemu.machine.banks import ACCESSES, MATRICES, access_named, in_pairs
 
 SHARED = Path(__file__).parents[2] / "shared"
