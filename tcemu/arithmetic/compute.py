@@ -51,7 +51,7 @@ class Operation:
 
 
 def compute(operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    """Patterns d (w, m, n) of a (w, m, k) times b (w, k, n) plus c (w, m, n), all patterns; b1 comes in uint32 words."""
+    """Patterns d (w, m, n) of patterns a (w, m, k) times b (w, k, n) plus c (w, m, n); b1 comes in words."""
     d = np.empty(c.shape, operation.formats["d"].storage)
     if backend() == "numba":
         _kernel(operation)(a, b, c, d)
@@ -91,7 +91,22 @@ def _scaled_kernel(operation: Operation) -> Callable[..., None]:
     block = model.block or operation.depth
 
     def run(a: Array, b: Array, c: Array, d: Array, scale_a: Array, scale_b: Array) -> None:
-        chain_scaled(a, b, c, d, scale_a, scale_b, *tables, forms["scale"].zero, model.group, block, model.fraction, floor, keep, nan)
+        chain_scaled(
+            a,
+            b,
+            c,
+            d,
+            scale_a,
+            scale_b,
+            *tables,
+            forms["scale"].zero,
+            model.group,
+            block,
+            model.fraction,
+            floor,
+            keep,
+            nan,
+        )
 
     return run
 

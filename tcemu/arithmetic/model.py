@@ -34,13 +34,16 @@ class FusedSums:
     floor: int | None
     #: Fraction bits of the result; None: all that the format has. Ada's and Hopper's own fp8 units keep 13.
     keep: int | None = None
-    #: The order in which k joins the chain. "pairs": first k mod 4 in {0, 1}, the low halves of the registers, then the rest.
+    #: The order in which k joins the chain. "pairs": first k mod 4 in {0, 1}, the low halves of the registers, then
+    #: the rest.
     order: Literal["ascending", "pairs"] = "ascending"
-    #: "first": c is the addend of the first sum. "last": the chain starts from +0, and c is added to its result to nearest.
+    #: "first": c is the addend of the first sum. "last": the chain starts from +0, and c is added to its result to
+    #: nearest.
     addend: Literal["first", "last"] = "first"
     #: Operands are converted to this format first, exactly; an e4m3 subnormal becomes a normal f16.
     through: str | None = None
-    #: The chain runs in this format, and its end is converted to the type of D, to nearest even. None: in the type of D.
+    #: The chain runs in this format, and its end is converted to the type of D, to nearest even. None: in the type of
+    #: D.
     via: str | None = None
 
     def __post_init__(self) -> None:
@@ -100,7 +103,8 @@ class BitDot:
 class ScaledSums:
     """Fused sums of products that carry the scales of their block of k: the scales' exponents join the products'.
 
-    `group` products, which share their scales, are added exactly before they become one term; the term's exponent is then
+    `group` products, which share their scales, are added exactly before they become one term; the term's exponent is
+    then
     that of the two scales alone, whatever the size of the sum. Results are f32, rounded toward zero.
     """
 

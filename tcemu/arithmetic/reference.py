@@ -35,7 +35,7 @@ class Term:
 
 @dataclass(frozen=True)
 class FusedSum:
-    """A fused sum laid open: its terms, the exponent they were aligned to, the exact sum of what was kept, the result."""
+    """A fused sum laid open: terms, the exponent they were aligned to, the exact sum of what was kept, the result."""
 
     terms: tuple[Term, ...]
     largest: int
@@ -113,7 +113,7 @@ def add_nearest(x: int, y: int, form: Format) -> int:
 
 
 def _sum_nearest(terms: Sequence[Unpacked], form: Format, factor: tuple[Unpacked, Unpacked] | None = None) -> int:
-    """The exact sum of terms (and of one product), rounded once to nearest even: an addition or a fused multiply-add."""
+    """The exact sum of terms (and a product), rounded once to nearest even: an addition, or a fused multiply-add."""
     numbers: list[tuple[int, int, bool, str]] = [
         (_signed(term), term.exponent - term.fraction, term.negative, term.kind) for term in terms
     ]
@@ -229,7 +229,9 @@ def fma64(x: int, y: int, z: int, rounding: Rounding) -> int:
         if number.kind == "nan":
             return pattern | 1 << 51
     negative = a.negative != b.negative
-    infinite = {sign for hit, sign in (("infinity" in (a.kind, b.kind), negative), (c.kind == "infinity", c.negative)) if hit}
+    infinite = {
+        sign for hit, sign in (("infinity" in (a.kind, b.kind), negative), (c.kind == "infinity", c.negative)) if hit
+    }
     if ("infinity" in (a.kind, b.kind) and "zero" in (a.kind, b.kind)) or len(infinite) == 2:
         return 0xFFF8 << 48
     if infinite:
@@ -248,7 +250,12 @@ def fma64(x: int, y: int, z: int, rounding: Rounding) -> int:
 
 @dot.register
 def _(
-    model: IntegerDot, a: Sequence[int], b: Sequence[int], c: int, formats: dict[str, Format], qualifiers: dict[str, str]
+    model: IntegerDot,
+    a: Sequence[int],
+    b: Sequence[int],
+    c: int,
+    formats: dict[str, Format],
+    qualifiers: dict[str, str],
 ) -> int:
     left, right = ([_integer(formats[role], p) for p in patterns] for role, patterns in (("a", a), ("b", b)))
     total = sum(x * y for x, y in zip(left, right, strict=True)) + _integer(formats["c"], c)
@@ -297,7 +304,9 @@ def dot_scaled(
             c = special[0]
             continue
         groups = [range(k, k + model.group) for k in ks[:: model.group]]
-        parts = [_group(model, group, left, right, first[group[0] // cover], second[group[0] // cover]) for group in groups]
+        parts = [
+            _group(model, group, left, right, first[group[0] // cover], second[group[0] // cover]) for group in groups
+        ]
         parts.append((_signed(running), running.exponent, running.fraction))
         exponents = [exponent for significand, exponent, _ in parts if significand]
         largest = max([*exponents, model.floor if model.floor is not None else min(exponents, default=0)])

@@ -2,7 +2,8 @@
 
 `known` is one of
     silicon             read off hardware by this project's recordings, all classes of inputs, 0 differences
-    published silicon   equal to GPU outputs that others published (values near 1: they prove sums and roundings, not edges)
+    published silicon   equal to GPU outputs that others published (values near 1: they prove sums and roundings, not
+    edges)
     paper               what a published model or measurement says; nothing was compared here
     inferred            concluded from a neighbour; nobody has measured it, as far as we know
 
@@ -67,14 +68,23 @@ FP8_TO_FP4 = "e4m3 e5m2 e3m2 e2m3 e2m1"
 
 
 def _row(
-    architectures: tuple[int, ...], a: str, d: str, model: Model, known: Known, shapes: str = "", note: str = "", b: str = ""
+    architectures: tuple[int, ...],
+    a: str,
+    d: str,
+    model: Model,
+    known: Known,
+    shapes: str = "",
+    note: str = "",
+    b: str = "",
 ) -> Row:
     left, right, result = (frozenset(text.split()) for text in (a, b or a, d))
     chips, named = frozenset(architectures), frozenset(shapes.split())
     return Row(chips, frozenset({"mma"}), left, right, result, model, known, named, note)
 
 
-def _floating(architectures: tuple[int, ...], a: str, fraction: int, block: int | None, known: Known, **more: str) -> list[Row]:
+def _floating(
+    architectures: tuple[int, ...], a: str, fraction: int, block: int | None, known: Known, **more: str
+) -> list[Row]:
     """Rows of ordinary fused sums into f32 and, for f16, into f16: their floors keep fraction + floor constant."""
     wide = FusedSums(fraction, block, None if fraction == 23 else -108 - fraction)
     rows = [_row(architectures, a, "f32", wide, known, **more)]
@@ -116,7 +126,9 @@ _MMA: tuple[Row, ...] = (
     *_floating(ADA, "tf32", 24, 4, "published silicon", note="RTX 1000 Ada, L40S. Floor from the paper"),
     *_floating(HOPPER, "f16 bf16", 25, 16, "silicon", note="H200"),
     *_floating(HOPPER, "tf32", 25, 8, "silicon", note="H200"),
-    *_floating(BLACKWELL, "f16 bf16", 25, 16, "published silicon", note="B200. Floors as on sm_90; other chips inferred"),
+    *_floating(
+        BLACKWELL, "f16 bf16", 25, 16, "published silicon", note="B200. Floors as on sm_90; other chips inferred"
+    ),
     *_floating(BLACKWELL, "tf32", 25, 8, "published silicon", note="B200. Floor as on sm_90; other chips inferred"),
     *_floating(RTX_BLACKWELL, "f16 bf16", 25, 16, "paper", note="MMA-Sim; floors as on sm_90"),
     *_floating(RTX_BLACKWELL, "tf32", 25, 8, "paper", note="MMA-Sim; floor as on sm_90"),
@@ -135,11 +147,19 @@ _MMA: tuple[Row, ...] = (
     _row(HOPPER, "f64", "f64", FmaChain(), "silicon", note="H200"),
     _row(AMPERE + ADA + BLACKWELL + RTX_BLACKWELL, "f64", "f64", FmaChain(), "paper", note="NaN as on sm_90, inferred"),
     _row(HOPPER, "s8 u8 s4 u4", "s32", IntegerDot(), "silicon", note="H200"),
-    _row(tuple(x for x in ALL if x != 90), "s8 u8 s4 u4", "s32", IntegerDot(), "inferred", note="exact: the manual leaves no choice"),
+    _row(
+        tuple(x for x in ALL if x != 90),
+        "s8 u8 s4 u4",
+        "s32",
+        IntegerDot(),
+        "inferred",
+        note="exact: the manual leaves no choice",
+    ),
     _row(HOPPER, "b1", "s32", BitDot(), "silicon", note="H200"),
-    _row(tuple(x for x in ALL if x != 90), "b1", "s32", BitDot(), "inferred", note="exact: the manual leaves no choice"),
+    _row(
+        tuple(x for x in ALL if x != 90), "b1", "s32", BitDot(), "inferred", note="exact: the manual leaves no choice"
+    ),
 )
-
 
 
 def _as(family: str, row: Row, **changes: Any) -> Row:
@@ -165,7 +185,12 @@ def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
             yield _as("wmma.mma", row, **_F16, model=replace(model, via="f32"))
 
 
-_F16: dict[str, Any] = {"a": frozenset({"f16"}), "b": frozenset({"f16"}), "d": frozenset({"f16"}), "c": frozenset({"f32"})}
+_F16: dict[str, Any] = {
+    "a": frozenset({"f16"}),
+    "b": frozenset({"f16"}),
+    "d": frozenset({"f16"}),
+    "c": frozenset({"f32"}),
+}
 
 
 def _sparse(rows: tuple[Row, ...]) -> Iterator[Row]:
@@ -199,14 +224,20 @@ if _CLASHES:
 
 @cache
 def find(architecture: int, family: str, shape: str, a: str, b: str, c: str, d: str) -> Row:
-    """The row for an instruction, e.g. (90, "mma", "m16n8k16", "f16", "f16", "f32", "f32"); one that names the shape wins.
+    """The row for an instruction; one that names the shape wins.
 
-    Raises ArithmeticUnknown where no row speaks of it.
+    For example (90, "mma", "m16n8k16", "f16", "f16", "f32", "f32"). Raises ArithmeticUnknown where no row speaks of it.
     """
     found = [row for row in ROWS if row.covers(architecture, family, a, b, c, d)]
     named = [row for row in found if shape in row.shapes] or [row for row in found if not row.shapes]
     if named:
         return named[0]
     elsewhere = sorted({arch for row in ROWS if a in row.a and b in row.b and d in row.d for arch in row.architectures})
-    where = f"it is known for {listing([f'sm_{arch}' for arch in elsewhere], 'and')}" if elsewhere else "nor for another one"
-    raise ArithmeticUnknown(f"nothing is known of how sm_{architecture} computes {family} {shape} {a} x {b} into {d}; {where}")
+    where = (
+        f"it is known for {listing([f'sm_{arch}' for arch in elsewhere], 'and')}"
+        if elsewhere
+        else "nor for another one"
+    )
+    raise ArithmeticUnknown(
+        f"nothing is known of how sm_{architecture} computes {family} {shape} {a} x {b} into {d}; {where}"
+    )

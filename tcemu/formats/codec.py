@@ -63,7 +63,9 @@ def as_pattern(form: Format, pattern: Any) -> int:
     except TypeError:
         number = -1
     if number < 0:
-        raise FormatError(f"a pattern of {form.name} is an unsigned integer of {form.container} bits; got {_briefly(pattern)}")
+        raise FormatError(
+            f"a pattern of {form.name} is an unsigned integer of {form.container} bits; got {_briefly(pattern)}"
+        )
     return number
 
 
@@ -81,7 +83,9 @@ def as_patterns(form: Format, patterns: npt.ArrayLike) -> Array:
             raise ValueError(f"a negative one, {array.min()}")
         return array.astype(np.uint64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"patterns of {form.name} are unsigned integers of {form.container} bits; got {error}") from None
+        raise FormatError(
+            f"patterns of {form.name} are unsigned integers of {form.container} bits; got {error}"
+        ) from None
 
 
 def decode(form: Format, patterns: Array) -> Array:
@@ -110,7 +114,10 @@ def decode(form: Format, patterns: Array) -> Array:
 def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) -> Array:
     """Patterns of `values`, rounded once; see Format.encode."""
     if rounding not in ROUNDINGS:
-        raise FormatError(f"no rounding is called {shown(rounding)}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has {listing(ROUNDINGS)}")
+        raise FormatError(
+            f"no rounding is called {shown(rounding)}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has "
+            f"{listing(ROUNDINGS)}"
+        )
     try:
         numbers = _as_numbers(form, np.asarray(values))
     except (TypeError, ValueError, OverflowError) as error:
@@ -124,10 +131,12 @@ def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) 
 
 
 def _as_numbers(form: Format, array: Array) -> Array:
-    """`array` as float64, where that is exact, so that encoding rounds once; integers for an integer format as they are."""
+    """`array` as float64 where that is exact, so that encoding rounds once; integers of an integer format stay."""
     if form.kind != "float" and array.dtype.kind in "iub":
         return array
-    if array.dtype.kind not in "iubfVO" or (array.dtype.kind == "O" and not all(isinstance(x, Real) for x in array.flat)):
+    if array.dtype.kind not in "iubfVO" or (
+        array.dtype.kind == "O" and not all(isinstance(x, Real) for x in array.flat)
+    ):
         raise TypeError(f"dtype {array.dtype}")
     numbers = array.astype(np.float64)
     if array.dtype.itemsize >= 8 and array.dtype != np.float64:
@@ -144,7 +153,9 @@ def _encode_integers(form: Format, numbers: Array, satfinite: bool) -> Array:
     wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers)))
     if wrong.any():
         offender = numbers[wrong].flat[0]
-        raise FormatError(f"{form.name} holds whole numbers from {low} to {high}, not {offender}; satfinite=True clamps")
+        raise FormatError(
+            f"{form.name} holds whole numbers from {low} to {high}, not {offender}; satfinite=True clamps"
+        )
     mask = np.int64((1 << form.bits) - 1)
     return (numbers.astype(np.int64) & mask).astype(form.storage)
 
@@ -206,7 +217,8 @@ def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
         return array
     raise OperandError(
         f"{what}: an array of dtype {form.dtype} (or its bits as {form.storage}) is needed; got dtype {array.dtype}. "
-        f"Nothing is rounded silently: write .astype(tcemu.formats.lookup({form.name!r}).dtype) where rounding is meant."
+        f"Nothing is rounded silently: write .astype(tcemu.formats.lookup({form.name!r}).dtype) where rounding is "
+        f"meant."
     )
 
 

@@ -55,7 +55,9 @@ class Container:
     def pack(self, patterns: Array) -> Array:
         """Patterns (..., n) to registers (..., n / elements); n must be a multiple of `elements`."""
         dtype = self.register_dtype
-        grouped = patterns.astype(dtype).reshape(*patterns.shape[:-1], patterns.shape[-1] // self.elements, self.elements)
+        grouped = patterns.astype(dtype).reshape(
+            *patterns.shape[:-1], patterns.shape[-1] // self.elements, self.elements
+        )
         grouped &= self._mask
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
         return np.asarray(np.bitwise_or.reduce(grouped << places, axis=-1))
@@ -65,7 +67,9 @@ class Container:
         dtype = self.register_dtype
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
         spread = (registers[..., None] >> places) & self._mask
-        patterns: Array = spread.reshape(*registers.shape[:-1], registers.shape[-1] * self.elements).astype(self.storage)
+        patterns: Array = spread.reshape(*registers.shape[:-1], registers.shape[-1] * self.elements).astype(
+            self.storage
+        )
         return patterns
 
     @cached_property

@@ -149,7 +149,9 @@ class Format:
     @property
     def smallest_subnormal(self) -> float:
         """The smallest positive value; 1 for integers."""
-        return math.ldexp(1.0, self.emin - self.mantissa) if self.kind == "float" and self.zero else self.smallest_normal
+        return (
+            math.ldexp(1.0, self.emin - self.mantissa) if self.kind == "float" and self.zero else self.smallest_normal
+        )
 
     @property
     def storage(self) -> np.dtype[Any]:

@@ -56,5 +56,6 @@ def lookup(name: str) -> Format:
     if isinstance(name, str) and name.removeprefix(".") in FORMATS:
         return FORMATS[name.removeprefix(".")]
     raise FormatError(
-        f"no number format is called {shown(name)}.{did_you_mean(str(name), FORMATS)} The formats are {listing(FORMATS, 'and')}."
+        f"no number format is called {shown(name)}.{did_you_mean(str(name), FORMATS)} The formats are "
+        f"{listing(FORMATS, 'and')}."
     )

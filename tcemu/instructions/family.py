@@ -82,7 +82,7 @@ class Family:
         raise IllegalInstruction(f"{self.clash(words)} Nearest legal form: {self.nearest(words).opcode}")
 
     def nearest(self, words: Words) -> Instruction:
-        """The legal instruction that shares the most words, the earlier slots (the shape, first of all) before others."""
+        """The legal instruction that shares the most words, the shape and other early slots first."""
         return max(self.variants, key=lambda variant: self._shared(variant[0], words))[1]
 
     def _shared(self, one: Words, other: Words) -> tuple[int, list[bool], int]:
@@ -108,5 +108,9 @@ class Family:
 
     def _advice(self, slot: str, words: Words) -> str:
         accepted = [f".{word}" if word else "absent" for word in dict.fromkeys(self._would_do(slot, words))]
-        given = f".{words[slot]} does not go with the other qualifiers" if slot in words else f"The .{slot} qualifier is missing"
+        given = (
+            f".{words[slot]} does not go with the other qualifiers"
+            if slot in words
+            else f"The .{slot} qualifier is missing"
+        )
         return f"{given}: with them, .{slot} is {listing(accepted)}."

@@ -18,7 +18,7 @@ Fragments = Mapping[str, Fragment]
 
 
 class UnknownFragments(dict[str, Fragment]):
-    """No fragments: nobody has told how the chip lays them out. Asking for one raises ArithmeticUnknown that says so."""
+    """No fragments: nobody has told how the chip lays them out. Asking for one raises ArithmeticUnknown."""
 
     def __init__(self, opcode: str, target: Target) -> None:
         super().__init__()
@@ -66,7 +66,9 @@ class Instruction:
     #: What else the family's row says of it.
     facts: Mapping[str, Any] = field(compare=False, repr=False, default_factory=dict)
     #: Fields that differ on some chips; None where nobody knows the fragments there.
-    elsewhere: tuple[tuple[frozenset[int], Mapping[str, Any] | None], ...] = field(compare=False, repr=False, default=())
+    elsewhere: tuple[tuple[frozenset[int], Mapping[str, Any] | None], ...] = field(
+        compare=False, repr=False, default=()
+    )
 
     def __post_init__(self) -> None:
         m, n, k = self.shape
@@ -77,9 +79,9 @@ class Instruction:
 
     def on(self, target: Target) -> Instruction:
         """The instruction as it is on `target`'s chip. Where nobody knows its fragments, asking for one raises."""
-        for architectures, changes in self.elsewhere:
+        for architectures, known in self.elsewhere:
             if target.number in architectures:
-                changes = {"fragments": UnknownFragments(self.opcode, target)} if changes is None else changes
+                changes = {"fragments": UnknownFragments(self.opcode, target)} if known is None else known
                 return replace(self, elsewhere=(), **changes)
         return self
 
@@ -98,7 +100,13 @@ class Instruction:
         """What one tile of it computes on `target`, over the products that take part."""
         names = {role: self.types[role].name for role in "abcd"}
         depth = self.facts.get("stored", self.shape.k)
-        return Operation(self.arithmetic(target).model, **names, depth=depth, qualifiers=self.qualifiers, scale=self.words.get("stype", ""))
+        return Operation(
+            self.arithmetic(target).model,
+            **names,
+            depth=depth,
+            qualifiers=self.qualifiers,
+            scale=self.words.get("stype", ""),
+        )
 
     @cached_property
     def lanes(self) -> int:

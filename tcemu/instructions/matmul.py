@@ -40,7 +40,10 @@ def matmul(
     size = (left.shape[0], right.shape[1])
     addend = np.zeros(size, types["c"].storage) if c is None else types["c"].patterns(c, f"C of {found}")
     if addend.shape != size:
-        raise OperandError(f"C of {found} is {size[0]} x {size[1]}, as A has {size[0]} rows and B {size[1]} columns; got {addend.shape}")
+        raise OperandError(
+            f"C of {found} is {size[0]} x {size[1]}, as A has {size[0]} rows and B {size[1]} columns; got "
+            f"{addend.shape}"
+        )
     if operation.packed:
         left, right = _words(left), np.ascontiguousarray(_words(right.T).T)
     return types["d"].matrix(multiply(operation, left, right, addend))
@@ -53,16 +56,25 @@ def _check(instruction: Instruction, a: Array, b: Array) -> None:
     if a.shape[1] != b.shape[0]:
         raise OperandError(f"A has {a.shape[1]} columns and B {b.shape[0]} rows; both are K, so they must be equal")
     m, n, k = instruction.shape
-    sizes = (("M", a.shape[0], m, "rows of A"), ("N", b.shape[1], n, "columns of B"), ("K", a.shape[1], k, "columns of A"))
+    sizes = (
+        ("M", a.shape[0], m, "rows of A"),
+        ("N", b.shape[1], n, "columns of B"),
+        ("K", a.shape[1], k, "columns of A"),
+    )
     wrong = [(name, have, step, what) for name, have, step, what in sizes if have % step]
     if wrong:
-        said = listing([f"{name} = {have} ({what}) is no multiple of {step}" for name, have, step, what in wrong], "and")
+        said = listing(
+            [f"{name} = {have} ({what}) is no multiple of {step}" for name, have, step, what in wrong], "and"
+        )
         padded = listing([f"{name} to {-(-have // step) * step}" for name, have, step, _ in wrong], "and")
-        raise OperandError(f"{instruction}: {said}. Pad {padded} with zeros: they change no sum (PTX ISA {instruction.section})")
+        raise OperandError(
+            f"{instruction}: {said}. Pad {padded} with zeros: they change no sum (PTX ISA {instruction.section})"
+        )
     same = instruction.types["d"] == instruction.types["c"]
     if not same and a.shape[1] != k:
         raise OperandError(
-            f"{instruction}: D is {instruction.types['d'].name} and C {instruction.types['c'].name}, so its result cannot be "
+            f"{instruction}: D is {instruction.types['d'].name} and C {instruction.types['c'].name}, so its result "
+            f"cannot be "
             f"the addend of the next step; K must be {k}"
         )
 
@@ -71,5 +83,3 @@ def _words(bits: Array) -> Array:
     """Rows of single bits as rows of 32-bit words, the first bit lowest."""
     packed = np.packbits(bits.astype(np.uint8), axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view("<u4").astype(np.uint32)
-
-

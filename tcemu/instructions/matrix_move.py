@@ -5,7 +5,8 @@
     d = tcemu.run("movmatrix.sync.aligned.m8n8.trans.b16", a)                                   9.7.14.5.17
 
 A lane gives the address of a row of 16 bytes, not of what it receives: row r of matrix i is at the address of lane
-8 i + r (16 i + r for m16n16). Addresses are arrays (..., 32); the lanes that are not needed may hold anything from sm_80 on.
+8 i + r (16 i + r for m16n16). Addresses are arrays (..., 32); the lanes that are not needed may hold anything from
+sm_80 on.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ _BLACKWELL = "sm_100f sm_110f sm_120f"
 def _rows(slots: dict[str, tuple[str, ...]], ptx: str, since: str, **facts: Any) -> list[Rows]:
     """Forms in every state space; .shared::cta came with PTX 7.8."""
     later = ptx if tuple(map(int, ptx.split("."))) >= (7, 8) else "7.8"
-    return [Rows(slots | {"ss": ss}, version, since, facts) for ss, version in ((("", "shared"), ptx), (("shared::cta",), later))]
+    return [
+        Rows(slots | {"ss": ss}, version, since, facts)
+        for ss, version in ((("", "shared"), ptx), (("shared::cta",), later))
+    ]
 
 
 _B16 = {"shape": ("m8n8",), "num": ("x1", "x2", "x4"), "trans": ("", "trans"), "type": ("b16",)}
@@ -77,7 +81,9 @@ def _make(name: str, section: str, roles: str) -> Any:
 
 
 def _make_move(words: Words, rows: Rows, opcode: str) -> Instruction:
-    fragments = {role: Fragment(role, matrix("m8n8", trans, 1), _BITS["b16"]) for role, trans in (("d", "trans"), ("a", ""))}
+    fragments = {
+        role: Fragment(role, matrix("m8n8", trans, 1), _BITS["b16"]) for role, trans in (("d", "trans"), ("a", ""))
+    }
     return Instruction(opcode, "movmatrix", MOVE_SECTION, Shape(8, 8), rows.gate, {}, fragments, words, rows.facts)
 
 
@@ -128,7 +134,9 @@ def _elements(instruction: Instruction, lines: Array) -> Array:
 def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> None:
     """Put the matrices into the rows that the lanes address; shared memory changes in place."""
     if len(operands) != 2:
-        raise OperandError(f"{instruction} takes the addresses of rows (..., 32) and registers; got {len(operands)} operands")
+        raise OperandError(
+            f"{instruction} takes the addresses of rows (..., 32) and registers; got {len(operands)} operands"
+        )
     memory = Memory(instruction, memories, generic=("shared",))
     fragment = instruction.fragments["a"]
     registers = fragment.check(operands[1])
@@ -160,10 +168,12 @@ def _check_overlap(instruction: Instruction, addresses: Array, lines: Array) -> 
             )
 
 
-def _move(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:  # noqa: ARG001
+def _move(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:
     """The transposed matrix, across the lanes."""
     if len(operands) != 1:
-        raise OperandError(f"{instruction} takes registers of one matrix and returns it transposed; got {len(operands)} operands")
+        raise OperandError(
+            f"{instruction} takes registers of one matrix and returns it transposed; got {len(operands)} operands"
+        )
     source, target = instruction.fragments["a"], instruction.fragments["d"]
     registers = source.check(operands[0])
     flat = registers.reshape(-1, source.lanes * source.registers)
@@ -176,7 +186,9 @@ _SHARED = frozenset({"shared"})
 LOAD = Family.of(
     "ldmatrix",
     LOAD_SECTION,
-    Spelling("ldmatrix.sync.aligned.{shape}.{num}[.{trans}][.{ss}][.{type}][.{dst_fmt}.{src_fmt}]", vocabulary(LOAD_ROWS)),
+    Spelling(
+        "ldmatrix.sync.aligned.{shape}.{num}[.{trans}][.{ss}][.{type}][.{dst_fmt}.{src_fmt}]", vocabulary(LOAD_ROWS)
+    ),
     LOAD_ROWS,
     _make("ldmatrix", LOAD_SECTION, "d"),
     _load,

@@ -23,13 +23,21 @@ _WORD = 4
 class Memory:
     """An array (..., bytes) of uint8, as the instruction sees it. The axes in front are independent memories."""
 
-    def __init__(self, instruction: Instruction, memories: Mapping[str, Any], generic: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, instruction: Instruction, memories: Mapping[str, Any], generic: tuple[str, ...] | None = None
+    ) -> None:
         names = SPACES[instruction.words.get("ss", "")] if generic is None or instruction.words.get("ss") else generic
         given = [name for name in memories if memories[name] is not None]
         usable = [name for name in given if name in names]
         if len(usable) != 1:
-            told = "both are given, and a generic address could lie in either" if len(usable) > 1 else f"got {listing(given)}"
-            raise OperandError(f"{instruction} needs the bytes it addresses: {listing([f'{name}=' for name in names])}; {told}")
+            told = (
+                "both are given, and a generic address could lie in either"
+                if len(usable) > 1
+                else f"got {listing(given)}"
+            )
+            raise OperandError(
+                f"{instruction} needs the bytes it addresses: {listing([f'{name}=' for name in names])}; {told}"
+            )
         self.instruction, self.name = instruction, usable[0]
         self.bytes = self._check(memories[self.name])
         self.own = self.bytes.shape[:-1]
@@ -37,7 +45,11 @@ class Memory:
 
     def _check(self, given: object) -> Array:
         if not isinstance(given, np.ndarray) or given.dtype != np.uint8 or given.ndim < 1:
-            what = f"{type(given).__name__}" if not isinstance(given, np.ndarray) else f"dtype {given.dtype}, shape {given.shape}"
+            what = (
+                f"{type(given).__name__}"
+                if not isinstance(given, np.ndarray)
+                else f"dtype {given.dtype}, shape {given.shape}"
+            )
             raise OperandError(f"{self.instruction}: {self.name}= is a numpy array of uint8 (..., bytes); got {what}")
         return given
 
@@ -45,17 +57,21 @@ class Memory:
         """Raise OperandError for the first of `addresses` (warps, who) that is not aligned or not inside."""
         for wrong, why in (
             (addresses % align != 0, f"is no multiple of {align}: {rule}"),
-            ((addresses < 0) | (addresses + count > self.size), f"lies outside {self.name}= ({self.size} bytes, {count} needed)"),
+            (
+                (addresses < 0) | (addresses + count > self.size),
+                f"lies outside {self.name}= ({self.size} bytes, {count} needed)",
+            ),
         ):
             if wrong.any():
                 warp, which = (int(x) for x in np.argwhere(wrong)[0])
                 told = f"{who} {which}" + (f" of warp {warp}" if len(addresses) > 1 else "")
                 raise OperandError(
-                    f"{self.instruction}: {told}: address {int(addresses[warp, which])} {why} (PTX ISA {self.instruction.section})"
+                    f"{self.instruction}: {told}: address {int(addresses[warp, which])} {why} (PTX ISA "
+                    f"{self.instruction.section})"
                 )
 
     def load(self, addresses: Array, count: int, which: Array | None) -> Array:
-        """Bytes (warps, n, count) from aligned addresses (warps, n); `which` memory each warp sees, None: all the only one."""
+        """Bytes (warps, n, count) from aligned addresses (warps, n); `which` memory a warp sees (None: the one)."""
         words = self._words()
         index = addresses[..., None] // _WORD + np.arange(count // _WORD)
         found = words[0][index] if which is None else words[which[:, None, None], index]

@@ -33,7 +33,9 @@ BLACKWELL, RTX_BLACKWELL = "sm_100f sm_110f sm_120f", "sm_120f"
 
 ROWS = (
     # ---- f16, bf16, tf32
-    multiply("m8n8k4", ["f16 f16 f16 f16", "f32 f16 f16 f16", "f32 f16 f16 f32"], "6.4", "sm_70", ANY_LAYOUT, quads=True),
+    multiply(
+        "m8n8k4", ["f16 f16 f16 f16", "f32 f16 f16 f16", "f32 f16 f16 f32"], "6.4", "sm_70", ANY_LAYOUT, quads=True
+    ),
     multiply("m16n8k8", pairs("f16 f32", "f16"), "6.5", "sm_75"),
     multiply("m16n8k16", pairs("f16 f32", "f16"), "7.0", "sm_80"),
     multiply("m16n8k8 m16n8k16", pairs("f32", "bf16"), "7.0", "sm_80"),
@@ -63,7 +65,8 @@ ROWS = (
 REFUSALS = (
     Refusal(
         {"shape": ("m8n8k4",), "atype": ("bf16", "tf32"), "btype": ("bf16", "tf32")},
-        "m8n8k4 multiplies f16 and f64 only. The assembler takes it with bf16 and tf32, but emits no instruction for it: "
+        "m8n8k4 multiplies f16 and f64 only. The assembler takes it with bf16 and tf32, but emits no instruction "
+        "for it: "
         "D would keep what it held before.",
     ),
 )

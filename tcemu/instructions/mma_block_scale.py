@@ -3,8 +3,10 @@
     d = tcemu.run(opcode, a, b, c, scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id), target="sm_120a")
 
 A row of A and a column of B have a scale for each block of k: one (.scale_vec::1X), two or four. Scale registers are
-(..., 32) of uint32; the byte-id says from which byte on the scales stand, the thread-id in which lanes. Sparse forms take
-metadata and selector after c. No recording of these instructions exists: their rows of arithmetic say how they are known.
+(..., 32) of uint32; the byte-id says from which byte on the scales stand, the thread-id in which lanes. Sparse forms
+take
+metadata and selector after c. No recording of these instructions exists: their rows of arithmetic say how they are
+known.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ SECTION = "9.7.14.5.14"
 
 
 def _rows(kind: str, k: int, types: list[str], scales: str, stype: str, ptx: str, **facts: Any) -> list[Rows]:
-    """The dense form and the sparse one of twice the k; `scales` are the accepted .scale_vec, "default" leaves it out."""
+    """The dense form and the sparse one of twice the k; `scales` are its .scale_vec ("default": none)."""
     vectors = tuple("" if word == "default" else f"scale_vec::{word}" for word in scales.split())
     options = {"kind": (f"kind::{kind}",), "scale_vec": vectors, "stype": (stype,)}
     count = int(scales[-2])
@@ -69,8 +71,12 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
         facts["computes as"] = "mma.block_scale.sp"
     else:
         shape, types, facts = Shape.read(words["shape"]), types_of(words), dict(rows.facts)
-        holders = {role: container(form, rows.facts.get("width") if role in "ab" else None) for role, form in types.items()}
-        fragments = {role: Fragment(role, ordinary(role, shape, holder.elements), holder) for role, holder in holders.items()}
+        holders = {
+            role: container(form, rows.facts.get("width") if role in "ab" else None) for role, form in types.items()
+        }
+        fragments = {
+            role: Fragment(role, ordinary(role, shape, holder.elements), holder) for role, holder in holders.items()
+        }
     return Instruction(opcode, "mma.block_scale", SECTION, shape, rows.gate, types, fragments | _SCALES, words, facts)
 
 
@@ -78,14 +84,18 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
 
 
 def execute(
-    instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]  # noqa: ARG001
+    instruction: Instruction,
+    operation: Operation,
+    operands: Sequence[npt.ArrayLike],
+    memories: Mapping[str, Any],
 ) -> Array:
     """D of A, B, C, [metadata, selector,] scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id)."""
     sparse = "e" in instruction.fragments
     if len(operands) != 7 + 2 * sparse:
         told = "A, B, C, metadata, a selector, " if sparse else "A, B, C, "
         raise OperandError(
-            f"{instruction} takes {told}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); got {len(operands)} operands"
+            f"{instruction} takes {told}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); got "
+            f"{len(operands)} operands"
         )
     given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
     others, chosen = {}, 0
@@ -102,7 +112,11 @@ def execute(
 
 
 def _execute(
-    instruction: Instruction, operation: Operation, chosen: int, picks: Mapping[str, tuple[int, int]], parts: Mapping[str, Array]
+    instruction: Instruction,
+    operation: Operation,
+    chosen: int,
+    picks: Mapping[str, tuple[int, int]],
+    parts: Mapping[str, Array],
 ) -> Array:
     """The three paragraphs, on flat registers (warps, 32 * registers)."""
     fragments, (m, n, k) = instruction.fragments, instruction.shape
@@ -155,7 +169,8 @@ def _pick(instruction: Instruction, role: str, given: Any) -> tuple[int, int]:
     except (TypeError, ValueError):
         pass
     raise OperandError(
-        f"{instruction}: {role} is followed by (byte_id, thread_id): with {count} scales the byte-id is {listing(bytes_)} and the "
+        f"{instruction}: {role} is followed by (byte_id, thread_id): with {count} scales the byte-id is "
+        f"{listing(bytes_)} and the "
         f"thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {given!r}"
     )
 

@@ -84,7 +84,14 @@ SPARSITY = {
 _PLAIN, _ORDERED = {"sp": ("sp",)}, {"sp": ("sp::ordered_metadata",)}
 
 
-def _both(shapes: str, types: list[str], ptx: str, since: str, sparsity: str, options: Mapping[str, tuple[str, ...]] | None = None) -> list[Rows]:
+def _both(
+    shapes: str,
+    types: list[str],
+    ptx: str,
+    since: str,
+    sparsity: str,
+    options: Mapping[str, tuple[str, ...]] | None = None,
+) -> list[Rows]:
     """Plain forms, and from PTX 8.5 those with ordered metadata."""
     return [
         multiply(shapes, types, version, since, {**order, **(options or {})}, sparsity=sparsity)
@@ -131,11 +138,16 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
 
 
 def execute(
-    instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]  # noqa: ARG001
+    instruction: Instruction,
+    operation: Operation,
+    operands: Sequence[npt.ArrayLike],
+    memories: Mapping[str, Any],
 ) -> Array:
     """D of the stored A, of B, C, metadata (..., 32) and a selector."""
     if len(operands) != 5:
-        raise OperandError(f"{instruction} takes registers of A, B and C, metadata and a selector; got {len(operands)} operands")
+        raise OperandError(
+            f"{instruction} takes registers of A, B and C, metadata and a selector; got {len(operands)} operands"
+        )
     given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
     held = metadata_registers(instruction, operands[3])
     chosen = selector(instruction, operands[4])
@@ -143,7 +155,9 @@ def execute(
     return in_chunks(instruction, given, others, lambda parts: _execute(instruction, operation, chosen, **parts))
 
 
-def _execute(instruction: Instruction, operation: Operation, chosen: int, a: Array, b: Array, c: Array, metadata: Array) -> Array:
+def _execute(
+    instruction: Instruction, operation: Operation, chosen: int, a: Array, b: Array, c: Array, metadata: Array
+) -> Array:
     """The three paragraphs, on flat registers (warps, 32 * registers)."""
     fragments, (m, n, k) = instruction.fragments, instruction.shape
 
@@ -177,7 +191,8 @@ def selector(instruction: Instruction, given: object) -> int:
     if number is None or not 0 <= int(number) <= last:
         lanes = "it says which lanes' metadata counts" if last else "all lanes' metadata counts"
         raise OperandError(
-            f"{instruction}: the selector is an immediate, {listing(range(last + 1))}: {lanes} (PTX ISA {SECTION}); got {given!r}"
+            f"{instruction}: the selector is an immediate, {listing(range(last + 1))}: {lanes} (PTX ISA {SECTION}); "
+            f"got {given!r}"
         )
     return int(number)
 
@@ -200,7 +215,8 @@ def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array
     pattern = instruction.facts["pattern"]
     raise OperandError(
         f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}"
-        f"{f', warp {warp}' if len(codes) > 1 else ''}) is {int(codes[warp, row, chunk]):#06b}; {pattern.name} sparsity takes "
+        f"{f', warp {warp}' if len(codes) > 1 else ''}) is {int(codes[warp, row, chunk]):#06b}; {pattern.name} "
+        f"sparsity takes "
         f"{listing([f'{code:#06b}' for code in sorted(pattern.places)])} (PTX ISA 9.7.14.6.1)"
     )
 

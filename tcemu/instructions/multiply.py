@@ -56,7 +56,7 @@ def broadcast(instruction: Instruction, shapes: Mapping[str, tuple[int, ...]]) -
 
 
 def take(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Take:
-    """A function from a slice of the broadcast warps to their part of `array` (own + rest), flat; it copies one chunk."""
+    """A function from a slice of the broadcast warps to their part of `array` (own + rest), flat."""
     rest = array.shape[len(own) :]
     flat = (prod(rest),) if rest else ()
     if own == warps and array.flags.c_contiguous:
@@ -93,8 +93,10 @@ def in_chunks(
     others: Mapping[str, tuple[Array, tuple[int, ...]]],
     run: Callable[[dict[str, Array]], Array],
 ) -> Array:
-    """D of all warps, a chunk at a time: `run` gets flat registers of `given` and parts of `others` (array, own warps)."""
-    shapes = {role: array.shape[:-2] for role, array in given.items()} | {name: own for name, (_, own) in others.items()}
+    """D of all warps, a chunk at a time: `run` gets flat registers of `given` and parts of `others`."""
+    shapes = {role: array.shape[:-2] for role, array in given.items()} | {
+        name: own for name, (_, own) in others.items()
+    }
     warps = broadcast(instruction, shapes)
     target, d = instruction.fragments["d"], room(instruction, prod(warps))
     takes = {role: take(array, shapes[role], warps) for role, array in given.items()}

@@ -29,10 +29,9 @@ _NOT_YET = ("wgmma", "tcgen05")
 
 
 def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:
-    """The instruction that `instruction` spells: an opcode with all its qualifiers, such as
-    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32".
+    """The instruction that an opcode with all its qualifiers spells.
 
-    With `target` ("sm_90a") and `ptx` ("8.7") it must also exist there. Qualifiers may stand in any order, as for the
+    For example "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32". With `target` ("sm_90a") and `ptx` ("8.7") it must also exist there. Qualifiers may stand in any order, as for the
     assembler; the result prints them in the documented one.
 
     Raises IllegalInstruction where there is no such instruction, or not there, and TargetError for a target or version
@@ -48,7 +47,9 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
 
 def _as_opcode(text: object) -> str:
     if not isinstance(text, str):
-        raise IllegalInstruction(f"an instruction is given as text, e.g. {mma.FAMILY.variants[0][1].opcode!r}; got {type(text).__name__}")
+        raise IllegalInstruction(
+            f"an instruction is given as text, e.g. {mma.FAMILY.variants[0][1].opcode!r}; got {type(text).__name__}"
+        )
     return text
 
 
@@ -59,7 +60,8 @@ def _parse(text: str) -> Instruction:
         raise IllegalInstruction("an empty text is no instruction")
     if any(character.isspace() or character in "{}[](),%" for character in opcode):
         raise IllegalInstruction(
-            f"{_shown(opcode)}: give the opcode alone, e.g. {mma.FAMILY.variants[0][1].opcode!r}; operands are separate arguments"
+            f"{_shown(opcode)}: give the opcode alone, e.g. {mma.FAMILY.variants[0][1].opcode!r}; operands are "
+            f"separate arguments"
         )
     words = opcode.split(".")
     family = next((family for family in reversed(FAMILIES) if family.claims(words)), None)
@@ -80,7 +82,8 @@ def _unknown(mnemonic: str) -> str:
     if marks:
         return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}"
     if mnemonic in _NOT_YET:
-        return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {listing(_MNEMONICS, 'and')}"
+        return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs "
+        f"{listing(_MNEMONICS, 'and')}"
     return f"no instruction is called {shown(mnemonic)}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"
 
 

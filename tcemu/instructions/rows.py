@@ -31,7 +31,11 @@ class Rows:
     def expand(self) -> Iterator[Words]:
         """The words of each form."""
         for chosen in product(*self.slots.values()):
-            pairs = (zip(slots.split(), words.split(), strict=True) for slots, words in zip(self.slots, chosen, strict=True) if words)
+            pairs = (
+                zip(slots.split(), words.split(), strict=True)
+                for slots, words in zip(self.slots, chosen, strict=True)
+                if words
+            )
             yield {slot: word for group in pairs for slot, word in group}
 
 
@@ -46,9 +50,14 @@ def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
 
 
 def multiply(
-    shapes: str, types: Iterable[str], ptx: str, since: str, options: Mapping[str, tuple[str, ...]] | None = None, **facts: Any
+    shapes: str,
+    types: Iterable[str],
+    ptx: str,
+    since: str,
+    options: Mapping[str, tuple[str, ...]] | None = None,
+    **facts: Any,
 ) -> Rows:
-    """Forms of a matrix product: every shape with every "d a b c" of types; A by rows and B by columns if not said otherwise."""
+    """Forms of a matrix product: every shape with every "d a b c" of types; A by rows, B by columns by default."""
     slots: dict[str, Iterable[str]] = {"shape": shapes.split(), "alayout": ("row",), "blayout": ("col",)}
     slots |= {"dtype atype btype ctype": list(types), **(options or {})}
     return Rows(slots, ptx, since, facts)

@@ -40,7 +40,8 @@ def run(
     memories = {"shared": shared, "memory": memory}
     for name, given in memories.items():
         if given is not None and name not in family.memories:
-            raise OperandError(f"{found} has no use for {name}=: it touches {listing(sorted(family.memories)) if family.memories else 'registers only'}")
+            touched = listing(sorted(family.memories)) if family.memories else "registers only"
+            raise OperandError(f"{found} has no use for {name}=: it touches {touched}")
     return family.execute(found, operation, operands, memories)
 
 

@@ -29,7 +29,9 @@ class Spelling:
 
     def __post_init__(self) -> None:
         if set(self._slots) != set(self.vocabulary):
-            raise TableError(f"{self.template}: slots and vocabularies differ: {set(self._slots) ^ set(self.vocabulary)}")
+            raise TableError(
+                f"{self.template}: slots and vocabularies differ: {set(self._slots) ^ set(self.vocabulary)}"
+            )
 
     def __hash__(self) -> int:
         return hash(self.template)
@@ -52,7 +54,10 @@ class Spelling:
         """Fixed words that come and go with an optional slot: popc with op."""
         groups = re.findall(r"\[(.*?)\]", self.template)
         return {
-            word: re.findall(r"{(\w+)}", group)[0] for group in groups for word in re.sub(r"\.?{\w+}", "", group).split(".") if word
+            word: re.findall(r"{(\w+)}", group)[0]
+            for group in groups
+            for word in re.sub(r"\.?{\w+}", "", group).split(".")
+            if word
         }
 
     @cached_property
@@ -76,7 +81,7 @@ class Spelling:
     def read(self, text: str) -> Words:
         """The word in each slot. Raises IllegalInstruction for an unknown, a missing or a surplus word."""
         words: Words = {}
-        needed = [word for word in self.fixed]
+        needed = list(self.fixed)
         attached: list[str] = []
         for word in text.split("."):
             if word in needed:
@@ -114,4 +119,6 @@ class Spelling:
                 raise IllegalInstruction(f"the .{slot} qualifier is missing: {accepted}")
         for word, slot in self._attached.items():
             if (slot in words) != (word in attached) or attached.count(word) > 1:
-                raise IllegalInstruction(f".{word} and {listing([f'.{w}' for w in self.vocabulary[slot]])} go together, each once")
+                raise IllegalInstruction(
+                    f".{word} and {listing([f'.{w}' for w in self.vocabulary[slot]])} go together, each once"
+                )

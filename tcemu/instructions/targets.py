@@ -1,6 +1,7 @@
 """Targets and gates: which GPU, which PTX version, and what an instruction needs of both.
 
-Three kinds of targets (PTX ISA 9.1, 11.1.2): `sm_90` runs on every later GPU; `sm_90a` ("architecture-specific") on that
+Three kinds of targets (PTX ISA 9.1, 11.1.2): `sm_90` runs on every later GPU; `sm_90a` ("architecture-specific") on
+that
 chip only; `sm_100f` ("family-specific", PTX 8.8) on that chip and later ones of its family.
 """
 
@@ -53,12 +54,14 @@ def target_named(name: str) -> Target:
         return TARGETS[name]
     if not isinstance(name, str):
         raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
-    raise TargetError(f"no target is called {shown(name)}.{did_you_mean(name, TARGETS)} Targets are {listing(TARGETS, 'and')}.")
+    raise TargetError(
+        f"no target is called {shown(name)}.{did_you_mean(name, TARGETS)} Targets are {listing(TARGETS, 'and')}."
+    )
 
 
 @cache
 def ptx_version(text: str) -> tuple[int, int]:
-    """"8.7" as (8, 7). Raises TargetError for anything else."""
+    """(8, 7) for "8.7". Raises TargetError for anything else."""
     match = re.fullmatch(r"([0-9]{1,2})\.([0-9])", text)
     if not match:
         raise TargetError(f"{shown(text)} is no PTX version: write it as in .version, e.g. '8.7'")
@@ -69,7 +72,8 @@ def ptx_version(text: str) -> tuple[int, int]:
 class Gate:
     """What an instruction needs: a PTX version, and one of these targets.
 
-    `since` "sm_80" is that chip and every later one; "sm_90a" that target; "sm_100f" its whole family from that chip on,
+    `since` "sm_80" is that chip and every later one; "sm_90a" that target; "sm_100f" its whole family from that chip
+    on,
     the architecture-specific targets of the family included.
     """
 
@@ -102,4 +106,10 @@ def _admits(needed: Target, target: Target) -> bool:
 
 
 def _in_words(target: Target) -> str:
-    return f"{target} or later" if target.suffix == "" else f"{target} (or an a target of its family)" if target.suffix == "f" else str(target)
+    return (
+        f"{target} or later"
+        if target.suffix == ""
+        else f"{target} (or an a target of its family)"
+        if target.suffix == "f"
+        else str(target)
+    )

@@ -41,9 +41,17 @@ _F16_SLOTS = 16
 
 def _memory(matrix: str, shapes: str, types: str, ptx: str, since: str, layouts: tuple[str, ...] = _BOTH) -> list[Rows]:
     """Loads or stores in every state space; .shared::cta came later."""
-    slots: dict[str, Iterable[str]] = {"matrix": matrix.split(), "shape": shapes.split(), "layout": layouts, "type": types.split()}
+    slots: dict[str, Iterable[str]] = {
+        "matrix": matrix.split(),
+        "shape": shapes.split(),
+        "layout": layouts,
+        "type": types.split(),
+    }
     later = ptx if tuple(map(int, ptx.split("."))) >= (7, 8) else "7.8"
-    return [Rows(slots | {"ss": ss}, version, since) for ss, version in ((("", "global", "shared"), ptx), (("shared::cta",), later))]
+    return [
+        Rows(slots | {"ss": ss}, version, since)
+        for ss, version in ((("", "global", "shared"), ptx), (("shared::cta",), later))
+    ]
 
 
 _OPERAND_ROWS = [
@@ -103,7 +111,9 @@ def _fragments(types: Mapping[str, Format], shape: Shape, layouts: Mapping[str, 
     """The fragments from sm_80 on, and those of the architectures that differ."""
 
     def on(architecture: str) -> dict[str, Fragments] | None:
-        found = {role: _fragment(role, form, shape, layouts.get(role, ""), architecture) for role, form in types.items()}
+        found = {
+            role: _fragment(role, form, shape, layouts.get(role, ""), architecture) for role, form in types.items()
+        }
         known = {role: fragment for role, fragment in found.items() if fragment}
         return {"fragments": known} if len(known) == len(found) else None
 
@@ -113,7 +123,9 @@ def _fragments(types: Mapping[str, Format], shape: Shape, layouts: Mapping[str, 
 def _make_mma(words: Words, rows: Rows, opcode: str) -> Instruction:
     shape, types = Shape.read(words["shape"]), types_of(words)
     fragments, elsewhere = _fragments(types, shape, {"a": words["alayout"], "b": words["blayout"]})
-    return Instruction(opcode, "wmma.mma", MMA_SECTION, shape, rows.gate, types, fragments, words, rows.facts, elsewhere)
+    return Instruction(
+        opcode, "wmma.mma", MMA_SECTION, shape, rows.gate, types, fragments, words, rows.facts, elsewhere
+    )
 
 
 def _make_memory(name: str, section: str) -> Any:
@@ -132,7 +144,9 @@ def _make_memory(name: str, section: str) -> Any:
 class _Lines:
     """Where the rows (or columns) of the matrix of a load or store lie: pointers and strides, checked."""
 
-    def __init__(self, instruction: Instruction, memory: Memory, pointer: npt.ArrayLike, stride: npt.ArrayLike | None) -> None:
+    def __init__(
+        self, instruction: Instruction, memory: Memory, pointer: npt.ArrayLike, stride: npt.ArrayLike | None
+    ) -> None:
         self.fragment = instruction.fragments[instruction.words["matrix"]]
         self.by_rows = instruction.words["layout"] == "row"
         rows, columns = self.fragment.shape
@@ -150,7 +164,10 @@ class _Lines:
         rows = "row" if self.by_rows else "column"
         for wrong, why in (
             (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
-            (self.stride * bits % (8 * align) != 0, f"elements are no multiple of {align} bytes, the size of the fragment"),
+            (
+                self.stride * bits % (8 * align) != 0,
+                f"elements are no multiple of {align} bytes, the size of the fragment",
+            ),
         ):
             if wrong.any():
                 at = int(self.stride[wrong].flat[0])
@@ -168,7 +185,9 @@ class _Lines:
         width = self.fragment.container.width
         if width < 8:
             shifts = np.arange(0, 8, width, dtype=np.uint8)
-            patterns = (lines[..., None] >> shifts & np.uint8((1 << width) - 1)).reshape(len(lines), self.lines, self.length)
+            patterns = (lines[..., None] >> shifts & np.uint8((1 << width) - 1)).reshape(
+                len(lines), self.lines, self.length
+            )
         else:
             patterns = np.ascontiguousarray(lines).view(self.fragment.container.storage)
         patterns = patterns if self.by_rows else patterns.swapaxes(1, 2)
@@ -213,7 +232,9 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
 def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> None:
     """Put the fragment's matrix at a pointer; the memory changes in place."""
     if len(operands) not in (2, 3):
-        raise OperandError(f"{instruction} takes a pointer, registers of D and, if need be, a stride; got {len(operands)} operands")
+        raise OperandError(
+            f"{instruction} takes a pointer, registers of D and, if need be, a stride; got {len(operands)} operands"
+        )
     lines = _Lines(instruction, Memory(instruction, memories), operands[0], operands[2] if len(operands) == 3 else None)
     warps, parts = lines.warps(lines.fragment.check(operands[1]))
     for start in range(0, prod(warps), _CHUNK):

@@ -212,7 +212,7 @@ def fma_directed(a, b, c, mode):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _special(a, b, c):  # type: ignore[no-untyped-def]
-    """The pattern of a * b + c where one of them is infinite or NaN; NaN operands come back quiet, b before c before a."""
+    """The pattern of a * b + c where one of them is infinite or NaN; a NaN comes back quiet, b before c before a."""
     magnitude = ~_SIGN
     for x in (b, c, a):
         if x & magnitude > _INFINITY:

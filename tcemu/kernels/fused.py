@@ -112,7 +112,11 @@ def chain(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, order, block, fraction, floor,
     # significands stand shifted up so far that aligning a product only ever shifts down
     lift = fraction - fmt_a[1] - fmt_b[1]
     sa, pa, ka = np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64)
-    sb, pb, kb = np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64)
+    sb, pb, kb = (
+        np.empty((columns, depth), np.int64),
+        np.empty((columns, depth), np.int64),
+        np.empty((columns, depth), np.int64),
+    )
     for w in range(tiles):
         special = np.int64(0)
         for i in range(depth):

@@ -42,7 +42,7 @@ def _bits32(typingctx, x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _convert(pattern, source, target):  # type: ignore[no-untyped-def]
-    """The pattern of a number in another format, to nearest even; an infinity stays one, a NaN has all mantissa bits."""
+    """The pattern of a number in another format, to nearest even; a NaN has all mantissa bits."""
     significand, exponent, kind = _unpack(pattern, source)
     sign = ((np.int64(pattern) >> (source[0] + source[1])) & 1) << (target[0] + target[1])
     infinity = ((np.int64(1) << target[0]) - 1) << target[1]

@@ -10,7 +10,7 @@ LOWEST, HIGHEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)
 
 @njit(cache=True, nogil=True)
 def dot(a, b, c, d, sign_a, sign_b, saturate):  # type: ignore[no-untyped-def]
-    """d[w] = a[w] @ b[w] + c[w] in 32 bits, wrapping or clamped. `sign_a`, `sign_b`: the sign bit, or 0 for unsigned."""
+    """d[w] = a[w] @ b[w] + c[w] in 32 bits, wrapping or clamped. `sign_a`, `sign_b`: the sign bit, or 0."""
     tiles, rows, depth = a.shape
     columns = b.shape[2]
     for w in range(tiles):

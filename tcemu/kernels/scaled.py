@@ -9,18 +9,25 @@ from tcemu.kernels.fused import ABSENT, FINITE, INFINITE, NAN, _answer, _round, 
 
 
 @njit(cache=True, nogil=True)
-def chain_scaled(a, b, c, d, scale_a, scale_b, fmt_a, fmt_b, fmt_d, fmt_s, zero, group, block, fraction, floor, keep, nan):  # type: ignore[no-untyped-def]
+def chain_scaled(
+    a, b, c, d, scale_a, scale_b, fmt_a, fmt_b, fmt_d, fmt_s, zero, group, block, fraction, floor, keep, nan
+):  # type: ignore[no-untyped-def]
     """d[w] = (a[w] * scale_a[w]) @ (b[w] * scale_b[w]) + c[w]: chains of sums of `block` products each.
 
     a (w, m, k), b (w, k, n), c, d (w, m, n), scale_a (w, m, s), scale_b (w, s, n) are patterns; scale i covers k / s
-    products. `group` products are added exactly before they become one term. `zero` 0: the scale format has no zero, its
+    products. `group` products are added exactly before they become one term. `zero` 0: the scale format has no zero,
+    its
     exponent field 0 is one more power of two.
     """
     tiles, rows, depth = a.shape
     columns, scales = b.shape[2], scale_a.shape[2]
     cover = depth // scales
     sa, pa, ka = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.int64)
-    sb, pb, kb = np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64)
+    sb, pb, kb = (
+        np.empty((columns, depth), np.int64),
+        np.empty((columns, depth), np.int64),
+        np.empty((columns, depth), np.int64),
+    )
     terms, powers = np.empty(block, np.int64), np.empty(block, np.int64)
     point = fmt_a[1] + fmt_b[1] + 2 * fmt_s[1]
     # below this exponent no product of the two formats lies: a group is added in units of it

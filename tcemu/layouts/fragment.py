@@ -37,7 +37,9 @@ class Fragment:
 
     def __post_init__(self) -> None:
         if self.layout.slots % self.container.elements:
-            raise TableError(f"{self.role}: {self.layout.slots} elements do not fill registers of {self.container.elements}")
+            raise TableError(
+                f"{self.role}: {self.layout.slots} elements do not fill registers of {self.container.elements}"
+            )
 
     @cached_property
     def format(self) -> Format:
@@ -149,7 +151,7 @@ class Fragment:
         return _Table(first.astype(np.int32), np.zeros(first.size, dtype), dtype.type(-1 % (1 << 32)), dtype)
 
     def check(self, registers: npt.ArrayLike) -> Array:
-        """`registers` as an array (..., lanes, registers) of the right dtype, or OperandError that says what is wrong."""
+        """`registers` as an array (..., lanes, registers) of the right dtype, or OperandError."""
         dtype, expected = self.container.register_dtype, (self.lanes, self.registers)
         try:
             array = np.asarray(registers)
@@ -183,7 +185,8 @@ class Fragment:
 
     def __repr__(self) -> str:
         rows = " x ".join(str(size) for size in self.shape)
-        return f"<fragment {self.role}: {rows} {self.format.name}, {self.registers} registers a lane, {self.layout.pattern}>"
+        held = f"{self.registers} registers a lane"
+        return f"<fragment {self.role}: {rows} {self.format.name}, {held}, {self.layout.pattern}>"
 
 
 def _with_dots(shape: tuple[int, ...]) -> str:

@@ -42,7 +42,9 @@ class Layout:
     def _check(pattern: str, left: list[list[str]], right: list[list[str]], sizes: dict[str, int]) -> None:
         where = f"in layout {pattern!r}"
         if len(left) not in (2, 3) or len(right) != 2:
-            raise LayoutError(f"{where}: the left side is row and column (after a batch, if any), the right lane and slot")
+            raise LayoutError(
+                f"{where}: the left side is row and column (after a batch, if any), the right lane and slot"
+            )
         for side, groups in (("left", left), ("right", right)):
             digits = [digit for group in groups for digit in group]
             twice = sorted({digit for digit in digits if digits.count(digit) > 1})
@@ -50,7 +52,9 @@ class Layout:
                 raise LayoutError(f"{where}: {listing(twice, 'and')} stands twice on the {side}")
         on_left, on_right = ({digit for group in side for digit in group} for side in (left, right))
         if on_left - on_right:
-            raise LayoutError(f"{where}: nobody holds digit {listing(sorted(on_left - on_right), 'and')}; put it on the right")
+            raise LayoutError(
+                f"{where}: nobody holds digit {listing(sorted(on_left - on_right), 'and')}; put it on the right"
+            )
         if set(sizes) != on_left | on_right:
             odd = sorted(set(sizes) ^ (on_left | on_right))
             raise LayoutError(f"{where}: each digit needs one size, and nothing else; look at {listing(odd, 'and')}")
@@ -58,7 +62,9 @@ class Layout:
         if small:
             raise LayoutError(f"{where}: the size of {listing(small, 'and')} must be a whole number of at least 1")
         if prod(sizes.values()) > LARGEST:
-            raise LayoutError(f"{where}: {prod(sizes.values())} places; a layout has at most {LARGEST}, more than any fragment")
+            raise LayoutError(
+                f"{where}: {prod(sizes.values())} places; a layout has at most {LARGEST}, more than any fragment"
+            )
 
     # ------------------------------------------------------------------------------------------ sizes
 
@@ -121,7 +127,9 @@ class Layout:
         """The (row, column), or (batch, row, column), that `lane` holds in `slot`."""
         lane, slot = whole((lane, slot))
         if not (0 <= lane < self.lanes and 0 <= slot < self.slots):
-            raise LayoutError(f"lane {lane}, slot {slot}: {self} has lanes 0..{self.lanes - 1}, slots 0..{self.slots - 1}")
+            raise LayoutError(
+                f"lane {lane}, slot {slot}: {self} has lanes 0..{self.lanes - 1}, slots 0..{self.slots - 1}"
+            )
         return tuple(int(index) for index in np.unravel_index(self.gather[lane, slot], self.shape))
 
     def holders(self, *position: int) -> list[tuple[int, int]]:
@@ -176,7 +184,9 @@ def _groups(pattern: str, side: str) -> list[list[str]]:
         elif word in "()" and (word == "(") == inside:
             raise LayoutError(f"layout {pattern!r}: the parentheses do not match")
         elif word not in "()" and word != "1" and not word.isidentifier():
-            raise LayoutError(f"layout {pattern!r}: {word!r} is no name for a digit; use letters, or 1 for an empty group")
+            raise LayoutError(
+                f"layout {pattern!r}: {word!r} is no name for a digit; use letters, or 1 for an empty group"
+            )
         elif word not in "()":
             digits = [] if word == "1" else [word]
             groups[-1].extend(digits) if inside else groups.append(digits)

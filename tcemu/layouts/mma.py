@@ -18,7 +18,9 @@ def ordinary(role: str, shape: tuple[int, int, int], elements: int) -> Layout:
     """The layout of operand `role` ("a", "b", "c", "d") for registers that hold `elements` elements."""
     m, n, k = shape
     if n != 8 or m % 8 or k % (4 * elements):
-        raise TableError(f"the ordinary layout of mma.sync does not describe m{m}n{n}k{k} with {elements} to a register")
+        raise TableError(
+            f"the ordinary layout of mma.sync does not describe m{m}n{n}k{k} with {elements} to a register"
+        )
     chunks = k // (4 * elements)
     if role == "a":
         return Layout(_A, h=m // 8, g=8, c=chunks, t=4, p=elements)

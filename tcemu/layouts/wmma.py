@@ -3,7 +3,8 @@
 g and t are a lane's group and its place there; u and h count eights of rows (or columns), c eights of k, p the elements
 of a register; r is a broadcast: the element is held r times over.
 
-From sm_75 on: read off the load instructions that the assembler emits, and off an H200's registers. A shape of 8 rows is
+From sm_75 on: read off the load instructions that the assembler emits, and off an H200's registers. A shape of 8 rows
+is
 the mirror image of one of 8 columns: the hardware computes C^T = B^T A^T. sm_70: two lanes hold every element of A and
 B; read off by others (wmma_extension, MIT).
 """
@@ -62,4 +63,11 @@ def volta(role: str, word: str) -> Layout:
     """Operand `role` of m16n16k16 on sm_70; `word` is "row" or "col" for a and b, the type for c and d."""
     pattern = _VOLTA["accumulator" if role in "cd" else role, word]
     sizes = _VOLTA_SIZES | ({"e": 8} if word == "f16" else {"e": 2} if word == "f32" else {})
-    return Layout(pattern, **{digit: sizes[digit] for digit in sizes if digit in set(pattern.replace("->", "").replace("(", " ").replace(")", " ").split())})
+    return Layout(
+        pattern,
+        **{
+            digit: sizes[digit]
+            for digit in sizes
+            if digit in set(pattern.replace("->", "").replace("(", " ").replace(")", " ").split())
+        },
+    )

@@ -18,7 +18,8 @@ from tcemu.layouts import Fragment
 Array = npt.NDArray[Any]
 
 #: near: around 1. wide: every finite exponent. tiny: subnormals and their neighbours. floor: products around the
-#: smallest that the result can show. cancel: neighbours cancel. specials: one in eight is 0, infinite or NaN. bits: any.
+#: smallest that the result can show. cancel: neighbours cancel. specials: one in eight is 0, infinite or NaN. bits:
+#: any.
 CLASSES = ("near", "wide", "tiny", "floor", "cancel", "specials", "bits")
 
 
@@ -62,7 +63,9 @@ def _with_specials(form: Format, patterns: Array, word: Array) -> Array:
     infinity = form.infinity_bits if form.infinity_bits is not None else form.largest_pattern
     payload = word >> np.uint64(40) & np.uint64((1 << form.mantissa) - 1) << np.uint64(form.padding)
     nan = np.uint64(infinity) | payload if form.nan == "ieee" else np.full_like(word, form.nan_bits or 0)
-    chosen = np.choose((word >> np.uint64(4) & np.uint64(3)).astype(int), [np.zeros_like(word), np.full_like(word, infinity), nan, nan])
+    chosen = np.choose(
+        (word >> np.uint64(4) & np.uint64(3)).astype(int), [np.zeros_like(word), np.full_like(word, infinity), nan, nan]
+    )
     return np.where(word & np.uint64(7) == 0, sign | chosen, patterns)
 
 
@@ -70,10 +73,14 @@ def registers(fragment: Fragment, kind: str, key: str, warps: int) -> Array:
     """Registers (warps, lanes, registers) whose elements are of class `kind`."""
     form, slots = fragment.format, fragment.layout.slots
     if form.bits == 1:
-        return (words(key, warps * fragment.lanes * fragment.registers) & np.uint64(0xFFFFFFFF)).astype(np.uint32).reshape(
-            warps, fragment.lanes, fragment.registers
+        return (
+            (words(key, warps * fragment.lanes * fragment.registers) & np.uint64(0xFFFFFFFF))
+            .astype(np.uint32)
+            .reshape(warps, fragment.lanes, fragment.registers)
         )
-    patterns = elements(form, kind, key, warps * fragment.lanes * slots, fragment.role == "c").reshape(warps, fragment.lanes, slots)
+    patterns = elements(form, kind, key, warps * fragment.lanes * slots, fragment.role == "c").reshape(
+        warps, fragment.lanes, slots
+    )
     if kind == "cancel" and slots > 1 and fragment.role in "ab":
         # pairs of k: A repeats, B negates, and now and then the last bit differs
         off = words(key + "#", patterns[..., 1::2].size).reshape(patterns[..., 1::2].shape) % np.uint64(8) == 0
@@ -98,4 +105,6 @@ def classes(instruction: Instruction) -> tuple[str, ...]:
 
 def digest(registers: Array) -> str:
     """SHA-256 of registers as little-endian words in C order."""
-    return hashlib.sha256(np.ascontiguousarray(registers).astype(registers.dtype.newbyteorder("<")).tobytes()).hexdigest()
+    return hashlib.sha256(
+        np.ascontiguousarray(registers).astype(registers.dtype.newbyteorder("<")).tobytes()
+    ).hexdigest()

@@ -37,14 +37,18 @@ def kernel(name: str, instruction: Instruction, ptx_name: str) -> str:
         fragment = instruction.fragments[role]
         size, kind = fragment.container.register_bits // 8, _REGISTER.get(fragment.format.name, "b32")
         declare.append(f".reg .{kind} %{role}<{fragment.registers}>;")
-        load.append(f"ld.param.u64 %p{index}, [p{role}]; mad.wide.u32 %p{index}, %t2, {size * fragment.registers}, %p{index};")
+        load.append(
+            f"ld.param.u64 %p{index}, [p{role}]; mad.wide.u32 %p{index}, %t2, {size * fragment.registers}, %p{index};"
+        )
         for r in range(fragment.registers):
             where = f"[%p{index}+{size * r}]"
             if role == "d":
                 store.append(f"st.global.{kind} {where}, %d{r};")
             else:
                 load.append(f"ld.global.{kind} %{role}{r}, {where};")
-    vectors = ", ".join("{" + ", ".join(f"%{role}{r}" for r in range(instruction.fragments[role].registers)) + "}" for role in "dabc")
+    vectors = ", ".join(
+        "{" + ", ".join(f"%{role}{r}" for r in range(instruction.fragments[role].registers)) + "}" for role in "dabc"
+    )
     return "\n".join(
         [
             f".visible .entry {name}(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd) {{",
@@ -77,7 +81,9 @@ class Gpu:
         """D registers of many warps."""
         fragment = instruction.fragments["d"]
         given = [self.cupy.asarray(np.ascontiguousarray(array)) for array in registers]
-        out = self.cupy.empty((len(registers[0]), fragment.lanes, fragment.registers), fragment.container.register_dtype)
+        out = self.cupy.empty(
+            (len(registers[0]), fragment.lanes, fragment.registers), fragment.container.register_dtype
+        )
         self.module.get_function(self.names[instruction.opcode])((len(registers[0]),), (32,), (*given, out))
         return self.cupy.asnumpy(out)
 
@@ -88,7 +94,10 @@ def differences(instruction: Instruction, kind: str, given: tuple[Array, ...], a
     where = np.argwhere(mine != answer)
     if len(where):
         w, lane, r = (int(x) for x in where[0])
-        print(f"DIFFERS {instruction} {kind}: warp {w} lane {lane} register {r}: GPU {answer[w, lane, r]:#x}, emulator {mine[w, lane, r]:#x}; {len(where)} in all")
+        print(
+            f"DIFFERS {instruction} {kind}: warp {w} lane {lane} register {r}: GPU {answer[w, lane, r]:#x}, "
+            f"emulator {mine[w, lane, r]:#x}; {len(where)} in all"
+        )
     return len(where)
 
 
@@ -102,7 +111,9 @@ def main() -> None:
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     target = f"sm_{properties['major']}{properties['minor']}" + ("a" if properties["major"] >= 9 else "")
     version = "8.7"
-    instructions = [i for f in FAMILIES for _, i in f.variants if i.gate.admits(target_named(target)) and i.gate.admits_ptx(version)]
+    instructions = [
+        i for f in FAMILIES for _, i in f.variants if i.gate.admits(target_named(target)) and i.gate.admits_ptx(version)
+    ]
     gpu = Gpu(instructions, target, version)
     hashes, samples, wrong = {}, {}, 0
     for instruction in instructions:
