@@ -31,8 +31,9 @@ _NOT_YET = ("wgmma", "tcgen05")
 def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:
     """The instruction that an opcode with all its qualifiers spells.
 
-    For example "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32". With `target` ("sm_90a") and `ptx` ("8.7") it must also exist there. Qualifiers may stand in any order, as for the
-    assembler; the result prints them in the documented one.
+    For example "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32". Qualifiers may stand in any
+    order, as for the assembler; the result prints them in the documented one. With `target` ("sm_90a") and `ptx`
+    ("8.7") the instruction must also exist there.
 
     Raises IllegalInstruction where there is no such instruction, or not there, and TargetError for a target or version
     that does not exist.

@@ -9,15 +9,14 @@ from tcemu.kernels.fused import ABSENT, FINITE, INFINITE, NAN, _answer, _round, 
 
 
 @njit(cache=True, nogil=True)
-def chain_scaled(
+def chain_scaled(  # type: ignore[no-untyped-def]
     a, b, c, d, scale_a, scale_b, fmt_a, fmt_b, fmt_d, fmt_s, zero, group, block, fraction, floor, keep, nan
-):  # type: ignore[no-untyped-def]
+):
     """d[w] = (a[w] * scale_a[w]) @ (b[w] * scale_b[w]) + c[w]: chains of sums of `block` products each.
 
     a (w, m, k), b (w, k, n), c, d (w, m, n), scale_a (w, m, s), scale_b (w, s, n) are patterns; scale i covers k / s
     products. `group` products are added exactly before they become one term. `zero` 0: the scale format has no zero,
-    its
-    exponent field 0 is one more power of two.
+    its exponent field 0 is one more power of two.
     """
     tiles, rows, depth = a.shape
     columns, scales = b.shape[2], scale_a.shape[2]
