@@ -2,8 +2,9 @@
 
     .venv/bin/python tools/save_notebooks.py [notebooks/NAME.ipynb ...]
 
-What differs from run to run is left out: ids and states of widgets, times, the version of Python. A saved widget is its
-first picture; the widget itself comes back when the cell runs.
+What differs from run to run is left out: ids and states of widgets, times, the version of Python, and what goes to
+stderr, such as the note that a kernel is being compiled. A saved widget is its first picture; the widget itself comes
+back when the cell runs.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def normal(notebook: Any) -> Any:
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         for output in cell.get("outputs", []):
             output.pop("transient", None)
             for medium in [name for name in output.get("data", {}) if name.startswith(_WIDGETS)]:
