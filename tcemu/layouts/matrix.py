@@ -7,6 +7,8 @@ shared memory. g and t are a lane's group and its place there, p (or j) the elem
 
 from __future__ import annotations
 
+from functools import cache
+
 from tcemu.errors import TableError
 from tcemu.layouts.layout import Layout
 
@@ -23,6 +25,7 @@ _PATTERNS = {
 }
 
 
+@cache
 def matrix(shape: str, trans: str, count: int) -> Layout:
     """The layout of `count` matrices; rows and columns are those of shared memory."""
     if (shape, trans) not in _PATTERNS:

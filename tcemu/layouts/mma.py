@@ -6,6 +6,8 @@ half of the rows, c the chunk of k. One line serves every dense shape; m8n8k4 of
 
 from __future__ import annotations
 
+from functools import cache
+
 from tcemu.errors import TableError
 from tcemu.layouts.layout import Layout
 
@@ -14,6 +16,7 @@ _B = "(c t p) g -> (g t) (c p)"
 _CD = "(h g) (t p) -> (g t) (h p)"
 
 
+@cache
 def ordinary(role: str, shape: tuple[int, int, int], elements: int) -> Layout:
     """The layout of operand `role` ("a", "b", "c", "d") for registers that hold `elements` elements."""
     m, n, k = shape
@@ -41,6 +44,7 @@ _QUAD_PAIRS = {
 }
 
 
+@cache
 def quad_pairs(role: str, word: str) -> Layout:
     """The layout of m8n8k4 of f16; `word` is "row" or "col" for a and b, the type for c and d.
 

@@ -7,6 +7,8 @@ rows, k the chunk inside the lane's register, s the upper half of the chunks. Al
 
 from __future__ import annotations
 
+from functools import cache
+
 from tcemu.layouts.layout import Layout
 
 #: By the bits of an element of A, and the number of chunks in a row.
@@ -18,6 +20,7 @@ _PATTERNS = {
 }
 
 
+@cache
 def metadata(bits: int, chunks: int) -> Layout:
     """The layout of the metadata of 16 rows of `chunks` chunks, for elements of A of `bits` bits.
 

@@ -11,6 +11,8 @@ B; read off by others (wmma_extension, MIT).
 
 from __future__ import annotations
 
+from functools import cache
+
 from tcemu.layouts.layout import Layout
 
 # An operand that spans more than 8 rows (A) or columns (B), and one that does not.
@@ -26,6 +28,7 @@ def _mirror(pattern: str) -> str:
     return f"({columns} {rows}) -> {right}".replace("))", ")").replace("((", "(")
 
 
+@cache
 def modern(role: str, shape: tuple[int, int, int], elements: int, repeat: int) -> Layout:
     """Operand `role` from sm_75 on, with `elements` to a register; A and B hold each element `repeat` times."""
     m, n, k = shape
@@ -59,6 +62,7 @@ _VOLTA = {
 _VOLTA_SIZES = {"x": 2, "j": 2, "i": 2, "p": 4, "k": 16, "e": 4, "f": 4, "v": 2, "b": 2, "w": 2, "y": 2}
 
 
+@cache
 def volta(role: str, word: str) -> Layout:
     """Operand `role` of m16n16k16 on sm_70; `word` is "row" or "col" for a and b, the type for c and d."""
     pattern = _VOLTA["accumulator" if role in "cd" else role, word]
