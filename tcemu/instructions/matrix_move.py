@@ -194,6 +194,8 @@ LOAD = Family.of(
     _load,
     computes=False,
     memories=_SHARED,
+    operands="d = addresses",
+    about="matrices of rows of 16 bytes from shared memory into registers, by one warp",
 )
 STORE = Family.of(
     "stmatrix",
@@ -204,6 +206,8 @@ STORE = Family.of(
     _store,
     computes=False,
     memories=_SHARED,
+    operands="= addresses a",
+    about="matrices from registers into rows of 16 bytes of shared memory, by one warp",
 )
 MOVE = Family.of(
     "movmatrix",
@@ -213,4 +217,6 @@ MOVE = Family.of(
     _make_move,
     _move,
     computes=False,
+    operands="d = a",
+    about="an 8 x 8 matrix transposed across the lanes of a warp",
 )

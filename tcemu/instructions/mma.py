@@ -85,4 +85,13 @@ def _fragment(role: str, form: Format, shape: Shape, words: Words, rows: Rows) -
     return Fragment(role, ordinary(role, shape, holder.elements), holder)
 
 
-FAMILY = Family.of("mma", SECTION, Spelling(TEMPLATE, vocabulary(ROWS)), ROWS, _instruction, execute, REFUSALS)
+FAMILY = Family.of(
+    "mma",
+    SECTION,
+    Spelling(TEMPLATE, vocabulary(ROWS)),
+    ROWS,
+    _instruction,
+    execute,
+    REFUSALS,
+    about="D = A B + C by one warp",
+)

@@ -187,4 +187,6 @@ FAMILY = Family.of(
     execute,
     mnemonic="mma",
     marks=frozenset({"block_scale"}),
+    operands="d = a b c [e f] scale_a pick_a scale_b pick_b",
+    about="D = (A scale_A) (B scale_B) + C by one warp, a scale for each block of k",
 )

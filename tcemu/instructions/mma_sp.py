@@ -233,4 +233,6 @@ FAMILY = Family.of(
     execute,
     mnemonic="mma",
     marks=frozenset({"sp", "sp::ordered_metadata"}),
+    operands="d = a b c e f",
+    about="D = A B + C by one warp, A sparse: half of it is stored",
 )

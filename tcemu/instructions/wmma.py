@@ -256,6 +256,8 @@ LOAD = Family.of(
     _load,
     mnemonic="wmma",
     marks=frozenset({"load"}),
+    operands="{matrix} = pointer stride",
+    about="a matrix from memory into a fragment, by one warp",
     computes=False,
     memories=_BYTES,
 )
@@ -268,6 +270,8 @@ STORE = Family.of(
     _store,
     mnemonic="wmma",
     marks=frozenset({"store"}),
+    operands="= pointer {matrix} stride",
+    about="a matrix from a fragment into memory, by one warp",
     computes=False,
     memories=_BYTES,
 )
@@ -283,4 +287,5 @@ MMA = Family.of(
     execute,
     mnemonic="wmma",
     marks=frozenset({"mma"}),
+    about="D = A B + C by one warp, on fragments of its own layouts",
 )
