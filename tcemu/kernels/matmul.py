@@ -11,6 +11,7 @@ compiled kernel without the interpreter lock. What is packed at a time is bounde
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -80,9 +81,9 @@ def fused(
     if a.shape[1] == 0 or c.size == 0:
         return c.copy()
     floor = -(1 << 19) if floor is None else floor
-    rule = np.array([fraction, floor, keep, half], np.int64)
-    formats = tuple(np.asarray(form, np.int64) for form in (format_a, format_b))
-    fast = fast and _suits(formats, block, fraction, floor, keep, half)
+    rule = matmul_fused.Rule(fraction, floor, keep, half)
+    formats = np.asarray(format_a, np.int64), np.asarray(format_b, np.int64)
+    fast = fast and _suits(formats, block, rule)
     # Where each sum's products stand, -1 for the places that stay empty.
     places = np.full((len(sums), block), -1, np.int64)
     for row, ks in zip(places, sums, strict=True):
@@ -94,8 +95,7 @@ def fused(
         packed = steps * places.size
         rows = min(ROWS, len(a))
         room_a, room_b = np.empty(packed * rows, np.uint32), np.zeros((packed, COLUMNS), np.uint32)
-        types = (np.float32, np.int8, np.uint8)
-        scratch = tuple(np.empty(room.size, dtype) for room in (room_a, room_b) for dtype in types)
+        scratch = matmul_fused.Scratch(room_a.size, room_b.size)
         for m0, m1, n0, n1 in tiles:
             running = np.zeros((m1 - m0, -(-(n1 - n0) // LANES) * LANES), np.int32)
             running[:, : n1 - n0] = _widen(c[m0:m1, n0:n1])
@@ -108,9 +108,8 @@ def fused(
                 part_b = room_b[: ks.size]
                 part_a[...] = _columns(a[m0:m1], ks).reshape(m1 - m0, -1, block).transpose(1, 0, 2)
                 part_b[:, : n1 - n0] = _columns(b[:, n0:n1].T, ks).T
-                matmul_fused.tile(
-                    part_a, part_b.reshape(-1, block, COLUMNS), running, *formats, len(sums), rule, join, fast, scratch
-                )
+                part_b = part_b.reshape(-1, block * COLUMNS)
+                matmul_fused.tile(part_a, part_b, running, formats, rule, len(sums) if join else 0, fast, scratch)
             d[m0:m1, n0:n1] = _narrow(running[:, : n1 - n0], half)
 
     _share(work, a.shape[0], b.shape[1], a.shape[1], threads)
@@ -205,15 +204,16 @@ def _check_shapes(a: Array, b: Array, c: Array) -> None:
         raise ValueError(f"shapes {a.shape} @ {b.shape} + {c.shape}")
 
 
-def _suits(formats: tuple[Array, ...], block: int, fraction: int, floor: int, keep: int, half: bool) -> bool:
+def _suits(formats: tuple[Array, Array], block: int, rule: matmul_fused.Rule) -> bool:
     """Whether the fast way is exact for these numbers; `matmul_fused` says what it rests on."""
     narrow = all(form[0] <= 8 and form[1] <= 10 for form in formats)
     # Of 32 products, the sum with c must fit in 32 bits without its sign.
-    largest = [2.0 - 2.0 ** -int(form[1]) for form in formats]
-    room = block <= 16 or 32 * largest[0] * largest[1] * 2.0**fraction + 2.0 ** (fraction + 1) < 2.0**32
+    largest = math.prod(2.0 - 2.0 ** -int(form[1]) for form in formats)
+    room = block <= 16 or (32 * largest + 2) * 2.0**rule.fraction < 2.0**32
     # An accumulator that passes must pass whole.
-    whole = keep <= fraction <= 25 and floor - fraction <= (-14 if half else -126) - keep
-    return bool(narrow and room and whole and floor <= (0 if half else matmul_fused.LOWEST))
+    emin, floor = (-14, 0) if rule.half else (-126, matmul_fused.LOWEST)
+    whole = rule.keep <= rule.fraction <= 25 and rule.floor - rule.fraction <= emin - rule.keep
+    return narrow and room and whole and rule.floor <= floor
 
 
 def _columns(matrix: Array, ks: Array) -> Array:

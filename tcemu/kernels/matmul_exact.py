@@ -24,37 +24,37 @@ inlined = njit(cache=True, nogil=True, forceinline=True)
 
 
 @inlined
-def bits32(x):  # type: ignore[no-untyped-def]
+def _bits32(x):  # type: ignore[no-untyped-def]
     """The pattern of a float32, as int32."""
     return np.float32(x).view(np.int32)
 
 
 @inlined
-def from_bits32(bits):  # type: ignore[no-untyped-def]
+def _from_bits32(bits):  # type: ignore[no-untyped-def]
     """The float32 of a pattern."""
     return np.int32(bits).view(np.float32)
 
 
 @inlined
-def bits64(x):  # type: ignore[no-untyped-def]
+def _bits64(x):  # type: ignore[no-untyped-def]
     """The pattern of a float64, as int64."""
     return np.float64(x).view(np.int64)
 
 
 @inlined
-def from_bits64(bits):  # type: ignore[no-untyped-def]
+def _from_bits64(bits):  # type: ignore[no-untyped-def]
     """The float64 of a pattern."""
     return np.int64(bits).view(np.float64)
 
 
 @inlined
-def larger(x, y):  # type: ignore[no-untyped-def]
+def _larger(x, y):  # type: ignore[no-untyped-def]
     """max in the type given: numba's widens to 64 bits, which halves the lanes."""
     return x if x > y else y  # noqa: FURB136
 
 
 @inlined
-def smaller(x, y):  # type: ignore[no-untyped-def]
+def _smaller(x, y):  # type: ignore[no-untyped-def]
     """min in the type given."""
     return x if x < y else y  # noqa: FURB136
 
@@ -92,7 +92,7 @@ def _truncate(number, shift):  # type: ignore[no-untyped-def]
 @inlined
 def _power(exponent):  # type: ignore[no-untyped-def]
     """2.0**exponent for -1022 <= exponent <= 1023."""
-    return from_bits64((int64(exponent) + 1023) << 52)
+    return _from_bits64((int64(exponent) + 1023) << 52)
 
 
 @njit(cache=True, nogil=True)
@@ -136,7 +136,7 @@ def exact(a, b, c, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
     if total == 0:
         return uint32(0)
     magnitude, unit = abs(total), largest - fraction
-    top = int64((bits64(float64(magnitude)) >> 52) - 1023) + unit
+    top = int64((_bits64(float64(magnitude)) >> 52) - 1023) + unit
     drop = max(top, emin) - keep - unit
     if drop > 0:
         drop = min(drop, int64(62))
@@ -151,5 +151,5 @@ def exact(a, b, c, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
     value = float64(magnitude) * _power(unit)
     if nearest and value > 65504.0:
         value = np.inf
-    pattern = uint32(bits32(value))  # at most 24 bits are left: exact, or infinite from 2^128 on
+    pattern = uint32(_bits32(value))  # at most 24 bits are left: exact, or infinite from 2^128 on
     return pattern | uint32(0x80000000) if total < 0 else pattern

@@ -19,12 +19,14 @@ Accumulators are float32 patterns throughout; a float16 accumulator is the float
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import float32, int8, int32, int64, njit, uint32
 
-from tcemu.kernels.matmul_exact import INFINITY, QUIET, WIDTH, bits32, exact, from_bits32, inlined, larger, smaller
+from tcemu.kernels.matmul_exact import INFINITY, QUIET, WIDTH, _bits32, _from_bits32, _larger, _smaller, exact, inlined
 from tcemu.kernels.matmul_wide import pack_wide, sweep_wide
 
 #: Binades of the window of one operand; sums of two exponents fit in a byte.
@@ -41,6 +43,8 @@ HIGHEST = 5
 LOWEST = -100
 
 SPECIAL, OUTSIDE = 1, 2
+
+Array = npt.NDArray[Any]
 
 
 # ------------------------------------------------------------------------------------------------------ packed operands
@@ -78,19 +82,19 @@ def _pack(patterns, fmt, start, value, exponent, odd):  # type: ignore[no-untype
     # An element's bits, put where float32 has them, are its value times 2^(bias - 127); two steps, so that neither
     # factor leaves the range.
     total = 127 - fmt[2] - start - CENTRE
-    first = from_bits32((total // 2 + 127) << 23)
-    second = from_bits32((total - total // 2 + 127) << 23)
+    first = _from_bits32((total // 2 + 127) << 23)
+    second = _from_bits32((total - total // 2 + 127) << 23)
     lowest = int32(start + fmt[2])  # exponent field at the window's start
     found = uint32(0)
     for i in range(patterns.shape[0]):
         code = uint32(patterns[i] >> shift)
         magnitude = uint32(code & magnitudes)
-        field = int32(larger(int32(magnitude >> mantissa), int32(1)) - lowest)
+        field = int32(_larger(int32(magnitude >> mantissa), int32(1)) - lowest)
         special = magnitude >= limit
         outside = ((field < 0) | (field > SPAN)) & (magnitude != 0) & (not special)
         out = special | outside | (magnitude == 0)
         bits = uint32((magnitude << align) | ((code << sign) & uint32(0x80000000)))
-        x = float32(float32(from_bits32(bits) * first) * second)
+        x = float32(float32(_from_bits32(bits) * first) * second)
         value[i] = float32(0.0) if out else x
         exponent[i] = int8(ABSENT) if out else int8(field)
         odd[i] = special | outside
@@ -109,7 +113,7 @@ def _round_zero(magnitude, negative, power, mask):  # type: ignore[no-untyped-de
     leaves a number that the conversion, which rounds to nearest, rounds down.
     """
     x = float32(uint32(magnitude & ~uint32(magnitude >> uint32(24))))
-    return int32((bits32(x * power) & mask) | int32(negative & int32(-0x80000000)))
+    return int32((_bits32(x * power) & mask) | int32(negative & int32(-0x80000000)))
 
 
 @inlined
@@ -121,13 +125,31 @@ def _round_half(magnitude, negative, power):  # type: ignore[no-untyped-def]
     )
     x = float32(float32(sticky if magnitude >= uint32(1 << 24) else magnitude) * power)
     # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
-    field = larger(int32(bits32(x) >> 23), int32(127 - 14))
-    field = smaller(field, int32(240))
-    magic = from_bits32(int32(field + 13) << 23)
+    field = _larger(int32(_bits32(x) >> 23), int32(127 - 14))
+    field = _smaller(field, int32(240))
+    magic = _from_bits32(int32(field + 13) << 23)
     x = float32(float32(x + magic) - magic)
     x = float32(np.inf) if x > float32(65504.0) else x
-    bits = bits32(x)
+    bits = _bits32(x)
     return int32(bits | int32(negative & int32(-0x80000000))) if bits != 0 else int32(0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _join(part, c, half):  # type: ignore[no-untyped-def]
+    """c += part, the ordinary addition of the format, rounded to nearest even."""
+    for m in range(c.shape[0]):
+        for j in range(c.shape[1]):
+            x = float32(_from_bits32(c[m, j]) + _from_bits32(part[m, j]))
+            if half:
+                # float32 has more than twice the bits of float16: rounding twice is rounding once.
+                size = abs(x)
+                field = _larger(int32(_bits32(size) >> 23), int32(127 - 14))
+                field = _smaller(field, int32(240))
+                magic = _from_bits32(int32(field + 13) << 23)
+                size = float32(float32(size + magic) - magic)
+                size = float32(np.inf) if size > float32(65504.0) else size
+                x = _from_bits32(_bits32(size) | (_bits32(x) & int32(-0x80000000)))
+            c[m, j] = int32(QUIET) if x != x else _bits32(x)
 
 
 def _sweep_of(depth: int, half: bool) -> Any:
@@ -137,203 +159,198 @@ def _sweep_of(depth: int, half: bool) -> Any:
     """
     lower = min(depth, 16)
 
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def sweep(a, ea, b, eb, c, peak, numbers):  # type: ignore[no-untyped-def]
-        """c[m, j] = the fused sum of c[m, j] and a[m, k] * b[k, j].
+    def sweep(a, ea, b, eb, c, part, peak, numbers, chain):  # type: ignore[no-untyped-def]
+        """c[m, j] = a chain of fused sums from c[m, j], the products of one being a[i, m, k] * b[i, k, j].
 
-        a, ea (rows, depth); b, eb flat, WIDTH to a row; c (rows, columns) float32 patterns; peak (columns,) is scratch;
-        numbers come from `_numbers`.
+        a, ea (sums, rows, depth); b, eb (sums, depth * WIDTH); c (rows, columns) float32 patterns; peak (columns,) is
+        scratch; numbers come from `_numbers`. With `chain`, chains of so many sums start from zero, in part, a matrix
+        like c, and are then added to c.
         """
         offset, least, low, cap = int32(numbers[0]), int32(numbers[1]), int32(numbers[2]), int32(numbers[3])
         top, scale, origin, mask = int32(numbers[4]), int32(numbers[5]), int32(numbers[6]), int32(numbers[7])
-        for m in range(a.shape[0]):
-            for j in range(c.shape[1]):
-                largest = int8(-128)
-                for k in range(depth):
-                    largest = larger(int8(ea[m, k] + eb[WIDTH * k + j]), largest)
-                peak[j] = largest
-            for j in range(c.shape[1]):
-                bits = c[m, j]
-                # E, counted from the window's start, and whether c passes because no product reaches its lowest bit.
-                field = int32(uint32(uint32(bits) << uint32(1)) >> uint32(24))
-                e_c, e_p = int32(field - offset), int32(peak[j])
-                if half:
-                    e_c = larger(e_c, least) if field > 0 else int32(-1000)
-                through = (e_p < 0) | (e_c >= cap)
-                e = larger(e_p, e_c)
-                if half:  # where the result is float32, the window lies above the floor
-                    e = larger(e, low)
-                addend = int32(int32(top - smaller(e, cap)) << 23)
-                term = int32(from_bits32(bits) * from_bits32(int32(addend + scale)))
-                total = int32(0)
-                for k in range(lower):
-                    total = int32(total + int32(from_bits32(bits32(a[m, k] * b[WIDTH * k + j]) + addend)))
-                if depth < 16:
-                    whole = int32(total + term)
-                    negative = int32(whole >> 31)
-                elif depth == 16:
-                    # At most 16 * 2^27: no overflow yet. With c there can be one, but not in sign where both agree.
-                    whole = int32(total + term)
-                    negative = int32(int32((total & term) | ((total | term) & whole)) >> 31)
-                else:
-                    rest = int32(0)
-                    for k in range(lower, depth):
-                        rest = int32(rest + int32(from_bits32(bits32(a[m, k] * b[WIDTH * k + j]) + addend)))
-                    whole = int32(int32(total + rest) + term)
-                    near = float32(float32(float32(total) + float32(rest)) + float32(term))
-                    sure = abs(near) > float32(1 << 30)
-                    negative = int32(bits32(near) if sure else whole) >> 31
-                magnitude = uint32(uint32(whole ^ negative) - uint32(negative))
-                power = from_bits32(origin - addend)
-                if half:
-                    result = _round_half(magnitude, negative, power)
-                else:
-                    result = _round_zero(magnitude, negative, power, mask)
-                c[m, j] = int32(bits & mask) if through else result
+        running = part if chain else c
+        for i in range(a.shape[0]):
+            if chain and i % chain == 0:
+                part[:] = 0
+            for m in range(a.shape[1]):
+                for j in range(c.shape[1]):
+                    largest = int8(-128)
+                    for k in range(depth):
+                        largest = _larger(int8(ea[i, m, k] + eb[i, WIDTH * k + j]), largest)
+                    peak[j] = largest
+                for j in range(c.shape[1]):
+                    bits = running[m, j]
+                    # E from the window's start, and whether c passes because no product reaches its lowest bit.
+                    field = int32(uint32(uint32(bits) << uint32(1)) >> uint32(24))
+                    e_c, e_p = int32(field - offset), int32(peak[j])
+                    if half:
+                        e_c = _larger(e_c, least) if field > 0 else int32(-1000)
+                    through = (e_p < 0) | (e_c >= cap)
+                    e = _larger(e_p, e_c)
+                    if half:  # where the result is float32, the window lies above the floor
+                        e = _larger(e, low)
+                    addend = int32(int32(top - _smaller(e, cap)) << 23)
+                    term = int32(_from_bits32(bits) * _from_bits32(int32(addend + scale)))
+                    total = int32(0)
+                    for k in range(lower):
+                        total = int32(total + int32(_from_bits32(_bits32(a[i, m, k] * b[i, WIDTH * k + j]) + addend)))
+                    if depth < 16:
+                        whole = int32(total + term)
+                        negative = int32(whole >> 31)
+                    elif depth == 16:
+                        # At most 16 * 2^27: no overflow yet. With c there can be one, but not in sign where both agree.
+                        whole = int32(total + term)
+                        negative = int32(int32((total & term) | ((total | term) & whole)) >> 31)
+                    else:
+                        rest = int32(0)
+                        for k in range(lower, depth):
+                            rest = int32(rest + int32(_from_bits32(_bits32(a[i, m, k] * b[i, WIDTH * k + j]) + addend)))
+                        whole = int32(int32(total + rest) + term)
+                        near = float32(float32(float32(total) + float32(rest)) + float32(term))
+                        sure = abs(near) > float32(1 << 30)
+                        negative = int32(_bits32(near) if sure else whole) >> 31
+                    magnitude = uint32(uint32(whole ^ negative) - uint32(negative))
+                    power = _from_bits32(origin - addend)
+                    if half:
+                        result = _round_half(magnitude, negative, power)
+                    else:
+                        result = _round_zero(magnitude, negative, power, mask)
+                    running[m, j] = int32(bits & mask) if through else result
+            if chain and i % chain == chain - 1:
+                _join(part, c, half)
 
-    return sweep
+    sweep.__qualname__ = (
+        f"fused_sums_of_{depth}_to_nearest" if half else f"fused_sums_of_{depth}"
+    )  # what is said while it compiles
+    return njit(cache=True, nogil=True, error_model="numpy")(sweep)
 
 
-_zero4, _zero8, _zero16, _zero32 = _sweep_of(4, False), _sweep_of(8, False), _sweep_of(16, False), _sweep_of(32, False)
-_half4, _half8, _half16, _half32 = _sweep_of(4, True), _sweep_of(8, True), _sweep_of(16, True), _sweep_of(32, True)
+_SWEEPS = {(depth, half): _sweep_of(depth, half) for depth in (4, 8, 16, 32) for half in (False, True)}
 
 
-@njit(cache=True, nogil=True)
-def _numbers(base, fraction, floor, keep, nearest):  # type: ignore[no-untyped-def]
-    """What `fuse` needs of a rule, for windows that start at exponents whose sum is `base`."""
-    return (
-        int32(127 + base),
-        int32((-14 if nearest else -126) - base),  # exponent of a subnormal accumulator
-        int32(max(floor, int64(-10000)) - base),
-        int32(98 + fraction),  # every product is below 2^98 of its window: with this E all vanish
-        int32(fraction + 2 * CENTRE),
-        int32((127 - base - 2 * CENTRE) << 23),
-        int32((127 + base + 2 * CENTRE) << 23),
-        int32(-1) << int32(0 if nearest else 23 - keep),
+def _numbers(base: int, rule: Rule) -> Array:
+    """What a sweep needs of a rule, for windows that start at exponents whose sum is `base`."""
+    half = rule.half
+    return np.array(
+        [
+            127 + base,
+            (-14 if half else -126) - base,  # exponent of a subnormal accumulator
+            max(rule.floor, -10000) - base,
+            98 + rule.fraction,  # every product is below 2^98 of its window: with this E all vanish
+            rule.fraction + 2 * CENTRE,
+            (127 - base - 2 * CENTRE) << 23,
+            (127 + base + 2 * CENTRE) << 23,
+            -1 << (0 if half else 23 - rule.keep),
+        ],
+        np.int64,
     )
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _join(part, c, half):  # type: ignore[no-untyped-def]
-    """c[j] += part[j], the ordinary addition of the format, rounded to nearest even."""
-    for j in range(c.shape[0]):
-        x = float32(from_bits32(c[j]) + from_bits32(part[j]))
-        if half:
-            # float32 has more than twice the bits of float16: rounding twice is rounding once.
-            size = abs(x)
-            field = larger(int32(bits32(size) >> 23), int32(127 - 14))
-            field = smaller(field, int32(240))
-            magic = from_bits32(int32(field + 13) << 23)
-            size = float32(float32(size + magic) - magic)
-            size = float32(np.inf) if size > float32(65504.0) else size
-            x = from_bits32(bits32(size) | (bits32(x) & int32(-0x80000000)))
-        c[j] = int32(QUIET) if x != x else bits32(x)
 
 
 # ------------------------------------------------------------------------------------------------------------- the tile
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sweep(half, a, ea, b, eb, c, peak, numbers):  # type: ignore[no-untyped-def]
-    depth = a.shape[1]
-    if depth == 16:
-        if half:
-            _half16(a, ea, b, eb, c, peak, numbers)
-        else:
-            _zero16(a, ea, b, eb, c, peak, numbers)
-    elif depth == 8:
-        if half:
-            _half8(a, ea, b, eb, c, peak, numbers)
-        else:
-            _zero8(a, ea, b, eb, c, peak, numbers)
-    elif depth == 4:
-        if half:
-            _half4(a, ea, b, eb, c, peak, numbers)
-        else:
-            _zero4(a, ea, b, eb, c, peak, numbers)
-    elif half:
-        _half32(a, ea, b, eb, c, peak, numbers)
-    else:
-        _zero32(a, ea, b, eb, c, peak, numbers)
+def _exceptions(a, b, c, odd_a, odd_b, rows, columns, fixed, fmt_a, fmt_b, numbers):  # type: ignore[no-untyped-def]
+    """One fused sum by `exact` where a row of a or a column of b is odd, into `fixed`; rows and columns say which.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _exceptions(a, b, c, odd_a, odd_b, rows, columns, fixed, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
-    """One fused sum by `exact` where a row of a or a column of b is odd, into `fixed`; rows and columns say which."""
+    Returns whether there is any.
+    """
     depth = a.shape[1]
+    rows[:] = 0
+    columns[:] = 0
     for m in range(a.shape[0]):
-        rows[m] = 0
         for k in range(depth):
             rows[m] |= odd_a[m, k]
-    for j in range(c.shape[1]):
-        columns[j] = 0
     for k in range(depth):
         for j in range(c.shape[1]):
             columns[j] |= odd_b[WIDTH * k + j]
+    found = False
     for m in range(a.shape[0]):
         for j in range(c.shape[1]):
             if rows[m] | columns[j]:
                 nan = (c[m, j] & int32(0x7FFFFFFF)) > INFINITY  # and so it stays: no need to look
-                fixed[m, j] = QUIET if nan else exact(a[m], b[:, j], c[m, j], fmt_a, fmt_b, rule)
+                fixed[m, j] = QUIET if nan else exact(a[m], b[j::WIDTH], c[m, j], fmt_a, fmt_b, numbers)
+                found = True
+    return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def tile(a, b, c, fmt_a, fmt_b, chain, rule, join, fast, scratch):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True)
+def _correct(c, fixed, rows, columns):  # type: ignore[no-untyped-def]
+    """c = fixed where `_exceptions` said so."""
+    for m in range(c.shape[0]):
+        for j in range(c.shape[1]):
+            if rows[m] | columns[j]:
+                c[m, j] = fixed[m, j]
+
+
+class Rule(NamedTuple):
+    """Fraction bits F, the floor of E, fraction bits kept, and whether results are float16 rounded to nearest."""
+
+    fraction: int
+    floor: int
+    keep: int
+    half: bool
+
+
+class Scratch:
+    """Memory of one thread: the packed forms of a tile of A and of one of B, of at most so many elements."""
+
+    def __init__(self, of_a: int, of_b: int) -> None:
+        types = (np.float32, np.int8, np.uint8)
+        self._rooms = tuple(tuple(np.empty(size, dtype) for dtype in types) for size in (of_a, of_b))
+
+    def parts(self, operand: int, shape: tuple[int, ...]) -> list[Array]:
+        """Value, exponent and odd for operand 0 or 1 of a shape."""
+        return [room[: math.prod(shape)].reshape(shape) for room in self._rooms[operand]]
+
+
+def tile(
+    a: Array, b: Array, c: Array, formats: tuple[Array, Array], rule: Rule, chain: int, fast: bool, scratch: Scratch
+) -> None:
     """c = a @ b + c for one tile, in place, k in the order of the sums.
 
-    a (blocks, rows, L) and b (blocks, L, WIDTH): uint32 patterns, C-contiguous, L products (4, 8, 16 or 32) to a fused
-    sum; c (rows, columns): int32, float32 patterns, columns a multiple of 64 and at most WIDTH. An instruction is
-    `chain` sums. rule (int64): fraction bits F, floor of E, fraction bits kept, 1 for float16 results rounded to
-    nearest. With `join` every instruction starts from zero and adds c last. Without `fast` everything is taken as odd.
-    scratch: six flat arrays, float32, int8 and uint8 of at least a.size, then the same for b.
+    a (sums, rows, L) and b (sums, L * WIDTH): uint32 patterns, C-contiguous, L products (4, 8, 16 or 32) to a fused
+    sum; c (rows, columns): int32, float32 patterns, columns a multiple of 64 and at most WIDTH. With `chain`, chains of
+    so many sums start from zero and c is added last. Without `fast` everything is taken as odd.
     """
-    blocks, rows, depth = a.shape
-    half = rule[3] != 0
-    flat_a, flat_b = a.reshape(a.size), b.reshape(b.size)
-    value_a, exponent_a, odd_a = scratch[0][: a.size], scratch[1][: a.size], scratch[2][: a.size]
-    value_b, exponent_b, odd_b = scratch[3][: b.size], scratch[4][: b.size], scratch[5][: b.size]
+    depth, (fmt_a, fmt_b) = a.shape[2], formats
+    value_a, exponent_a, odd_a = scratch.parts(0, a.shape)
+    value_b, exponent_b, odd_b = scratch.parts(1, b.shape)
     # As low as the largest element allows and the results permit, so that as little as possible lies outside.
-    start_a = max(min(_highest(flat_a, fmt_a) - SPAN, HIGHEST // 2), LOWEST // 2)
-    start_b = max(min(_highest(flat_b, fmt_b) - SPAN, HIGHEST // 2), LOWEST // 2)
-    found = _pack(flat_a, fmt_a, start_a, value_a, exponent_a, odd_a)
-    found |= _pack(flat_b, fmt_b, start_b, value_b, exponent_b, odd_b)
-    numbers = _numbers(start_a + start_b, rule[0], rule[1], rule[2], half)
+    start_a = max(min(_highest(a.ravel(), fmt_a) - SPAN, HIGHEST // 2), LOWEST // 2)
+    start_b = max(min(_highest(b.ravel(), fmt_b) - SPAN, HIGHEST // 2), LOWEST // 2)
+    found = _pack(a.ravel(), fmt_a, start_a, value_a.ravel(), exponent_a.ravel(), odd_a.ravel())
+    found |= _pack(b.ravel(), fmt_b, start_b, value_b.ravel(), exponent_b.ravel(), odd_b.ravel())
+    part, peak = (np.empty_like(c) if chain else c), np.empty(c.shape[1], np.int8)
+    numbers, sweep = _numbers(start_a + start_b, rule), _SWEEPS[depth, rule.half]
+    if fast and not found:
+        sweep(value_a, exponent_a, value_b, exponent_b, c, part, peak, numbers, chain)
+        return
+
     # Toward zero, to all bits of float32, of formats with IEEE's NaN: what `matmul_wide` can do.
-    wide = (found & OUTSIDE) != 0 and fast and not half and rule[2] == 23 and depth <= 16 and fmt_a[5] + fmt_b[5] == 2
-    power_a, power_b = np.empty(a.size if wide else 0, np.int32), np.empty(b.size if wide else 0, np.int32)
+    wide = fast and found & OUTSIDE and rule.keep == 23 and depth <= 16 and fmt_a[5] == fmt_b[5] == 1
     if wide:
         found &= SPECIAL
-        pack_wide(flat_a, fmt_a, value_a, power_a, odd_a)
-        pack_wide(flat_b, fmt_b, value_b, power_b, odd_b)
-    odds = found != 0 or not fast
+        exponent_a, exponent_b = np.empty(a.shape, np.int32), np.empty(b.shape, np.int32)
+        pack_wide(a.ravel(), fmt_a, value_a.ravel(), exponent_a.ravel(), odd_a.ravel())
+        pack_wide(b.ravel(), fmt_b, value_b.ravel(), exponent_b.ravel(), odd_b.ravel())
+        peak = np.empty(c.shape[1], np.int32)
     if not fast:
         odd_a[:] = 1
-    value_a, exponent_a = value_a.reshape(a.shape), exponent_a.reshape(a.shape)
-    odd_a, power_a = odd_a.reshape(a.shape), power_a.reshape(a.shape if wide else (0, 0, 0))
-    peak, peak_wide = np.empty(c.shape[1], np.int8), np.empty(c.shape[1], np.int32)
-    partial = np.zeros(c.shape if join else (1, 1), np.int32)
-    fixed = np.empty(c.shape if odds else (1, 1), np.int32)
-    odd_rows, odd_columns = np.zeros(rows, np.uint8), np.zeros(c.shape[1], np.uint8)
-
-    for i in range(blocks):
-        running = partial if join else c
-        if join and i % chain == 0:
-            partial[:] = 0
-        first, last = i * depth * WIDTH, (i + 1) * depth * WIDTH
-        if odds:
-            _exceptions(
-                a[i], b[i], running, odd_a[i], odd_b[first:last], odd_rows, odd_columns, fixed, fmt_a, fmt_b, rule
-            )
-        panel = value_b[first:last]
+    fixed, odd_rows, odd_columns = np.empty_like(c), np.empty(c.shape[0], np.uint8), np.empty(c.shape[1], np.uint8)
+    whole = np.array(rule, np.int64)
+    for i in range(len(a)):
+        if chain and i % chain == 0:
+            part[:] = 0
+        odd = (found or not fast) and _exceptions(
+            a[i], b[i], part, odd_a[i], odd_b[i], odd_rows, odd_columns, fixed, fmt_a, fmt_b, whole
+        )
+        one = slice(i, i + 1)
         if wide:
-            sweep_wide(value_a[i], power_a[i], panel, power_b[first:last], running, peak_wide, rule[0], rule[1])
+            sweep_wide(value_a[i], exponent_a[i], value_b[i], exponent_b[i], part, peak, rule.fraction, rule.floor)
         elif fast:
-            _sweep(half, value_a[i], exponent_a[i], panel, exponent_b[first:last], running, peak, numbers)
-        if odds:
-            for m in range(rows):
-                for j in range(c.shape[1]):
-                    if odd_rows[m] | odd_columns[j]:
-                        running[m, j] = fixed[m, j]
-        if join and i % chain == chain - 1:
-            for m in range(rows):
-                _join(partial[m], c[m], half)
+            sweep(value_a[one], exponent_a[one], value_b[one], exponent_b[one], part, part, peak, numbers, 0)
+        if odd:
+            _correct(part, fixed, odd_rows, odd_columns)
+        if chain and i % chain == chain - 1:
+            _join(part, c, rule.half)

@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import float32, int32, njit, uint32
 
-from tcemu.kernels.matmul_exact import WIDTH, bits32, from_bits32, larger, smaller
+from tcemu.kernels.matmul_exact import WIDTH, _bits32, _from_bits32, _larger, _smaller
 
 #: Exponent of a zero: a sum with it is far below any other.
 ABSENT = -10000
@@ -33,12 +33,12 @@ def pack_wide(patterns, fmt, value, exponent, odd):  # type: ignore[no-untyped-d
         code = uint32(patterns[i] >> shift)
         field = uint32((code >> mantissa) & ones)
         low = uint32(uint32(code << align) & uint32(0x7FFFFF))
-        x = from_bits32(uint32(low | uint32(0x3F800000)))  # 1.f
+        x = _from_bits32(uint32(low | uint32(0x3F800000)))  # 1.f
         x = float32(x - float32(1.0)) if field == 0 else x
         strange = field == ones
         x = float32(0.0) if strange else x
-        value[i] = from_bits32(bits32(x) | int32(uint32(code << sign) & uint32(0x80000000)))
-        power = int32(larger(int32(field), int32(1)) - bias)
+        value[i] = _from_bits32(_bits32(x) | int32(uint32(code << sign) & uint32(0x80000000)))
+        power = int32(_larger(int32(field), int32(1)) - bias)
         exponent[i] = int32(ABSENT) if x == float32(0.0) else power
         odd[i] = strange
 
@@ -46,7 +46,6 @@ def pack_wide(patterns, fmt, value, exponent, odd):  # type: ignore[no-untyped-d
 def _sweep_of(depth: int) -> Any:
     """One fused sum of `depth` products for every element of a tile; the loops over k are unrolled."""
 
-    @njit(cache=True, nogil=True, error_model="numpy")
     def sweep(a, ea, b, eb, c, peak, fraction, floor):  # type: ignore[no-untyped-def]
         """c[m, j] = the fused sum of c[m, j] and a[m, k] * b[k, j].
 
@@ -58,49 +57,50 @@ def _sweep_of(depth: int) -> Any:
             for j in range(c.shape[1]):
                 largest = least
                 for k in range(depth):
-                    largest = larger(int32(ea[m, k] + eb[WIDTH * k + j]), largest)
+                    largest = _larger(int32(ea[m, k] + eb[WIDTH * k + j]), largest)
                 peak[j] = largest
             for j in range(c.shape[1]):
                 bits = c[m, j]
                 field = int32(uint32(uint32(bits) << uint32(1)) >> uint32(24))
-                e_c = int32(larger(field, int32(1)) - 127)
-                e = peak[j] if int32(bits & 0x7FFFFFFF) == 0 else larger(peak[j], e_c)
+                e_c = int32(_larger(field, int32(1)) - 127)
+                e = peak[j] if int32(bits & 0x7FFFFFFF) == 0 else _larger(peak[j], e_c)
                 up = int32(places - e)
                 # Powers beyond float32's range are taken in two halves. Where up is above 151, c is zero.
-                half = int32(smaller(up, int32(151)) >> 1)
-                rest = int32(smaller(up, int32(151)) - half)
+                half = int32(_smaller(up, int32(151)) >> 1)
+                rest = int32(_smaller(up, int32(151)) - half)
                 term = int32(
                     float32(
-                        float32(from_bits32(bits) * from_bits32(int32(half + 127) << 23))
-                        * from_bits32(int32(rest + 127) << 23)
+                        float32(_from_bits32(bits) * _from_bits32(int32(half + 127) << 23))
+                        * _from_bits32(int32(rest + 127) << 23)
                     )
                 )
                 total = int32(0)
                 for k in range(depth):
                     # 2^-100 takes every product below one, and no further than float32's normal range.
-                    power = larger(int32(int32(ea[m, k] + eb[WIDTH * k + j]) + up), int32(-100))
+                    power = _larger(int32(int32(ea[m, k] + eb[WIDTH * k + j]) + up), int32(-100))
                     aligned = float32(
-                        float32(a[m, k] * b[WIDTH * k + j]) * from_bits32(int32(int32(power + 127) << 23))
+                        float32(a[m, k] * b[WIDTH * k + j]) * _from_bits32(int32(int32(power + 127) << 23))
                     )
                     total = int32(total + int32(aligned))
                 whole = int32(total + term)
                 negative = int32(int32((total & term) | ((total | term) & whole)) >> 31)
                 magnitude = uint32(uint32(whole ^ negative) - uint32(negative))
                 # What lies below the last place of a subnormal is cut first, then all but 24 bits (see `matmul_fused`).
-                drop = larger(int32(-149 + up), int32(0))
-                cut = uint32(magnitude >> uint32(smaller(drop, int32(31))))
+                drop = _larger(int32(-149 + up), int32(0))
+                cut = uint32(magnitude >> uint32(_smaller(drop, int32(31))))
                 magnitude = uint32(0) if drop > 31 else cut
                 x = float32(uint32(magnitude & ~uint32(magnitude >> uint32(24))))
                 unit = int32(drop - up)
                 half = int32(unit >> 1)
                 rest = int32(unit - half)
-                x = float32(x * from_bits32(int32(half + 127) << 23))
-                x = float32(x * from_bits32(int32(rest + 127) << 23))
-                result = int32(bits32(x) | int32(negative & int32(-0x80000000)))
+                x = float32(x * _from_bits32(int32(half + 127) << 23))
+                x = float32(x * _from_bits32(int32(rest + 127) << 23))
+                result = int32(_bits32(x) | int32(negative & int32(-0x80000000)))
                 result = int32(0) if magnitude == 0 else result
                 c[m, j] = bits if field == 255 else result
 
-    return sweep
+    sweep.__qualname__ = f"wide_fused_sums_of_{depth}"  # what is said while it compiles
+    return njit(cache=True, nogil=True, error_model="numpy")(sweep)
 
 
 _sweep4, _sweep8, _sweep16 = _sweep_of(4), _sweep_of(8), _sweep_of(16)
