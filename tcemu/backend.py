@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib.util import find_spec
+from importlib import import_module
 
 from tcemu.errors import KernelsUnavailable, did_you_mean, listing
 
@@ -22,12 +22,23 @@ def backend() -> str:
         raise KernelsUnavailable(
             f"TCEMU_KERNELS={asked!r}: it is {listing(BACKENDS)}, or empty.{did_you_mean(asked, BACKENDS)}"
         )
-    installed = find_spec("numba") is not None
-    if asked == "numba" and not installed:
-        raise KernelsUnavailable("TCEMU_KERNELS=numba, but numba is not installed: pip install numba")
-    chosen = asked or ("numba" if installed else "reference")
-    if chosen == "numba":
-        from tcemu.kernels.announce import announce_compilation
+    if asked == "reference":
+        return asked
+    obstacle = _obstacle()
+    if obstacle and asked:
+        raise KernelsUnavailable(f"TCEMU_KERNELS=numba, but {obstacle}. Try pip install numba, or TCEMU_KERNELS=reference")
+    if obstacle:
+        return "reference"
+    from tcemu.kernels.announce import announce_compilation
 
-        announce_compilation()
-    return chosen
+    announce_compilation()
+    return "numba"
+
+
+def _obstacle() -> str:
+    """Why numba cannot be used, or nothing. One that is installed may still refuse, for instance this numpy."""
+    try:
+        import_module("numba")
+    except ImportError as error:
+        return f"numba is not installed, or does not import: {error}"
+    return ""

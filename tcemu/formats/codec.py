@@ -113,7 +113,7 @@ def decode(form: Format, patterns: Array) -> Array:
 
 def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) -> Array:
     """Patterns of `values`, rounded once; see Format.encode."""
-    if rounding not in ROUNDINGS:
+    if not isinstance(rounding, str) or rounding not in ROUNDINGS:
         raise FormatError(
             f"no rounding is called {shown(rounding)}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has "
             f"{listing(ROUNDINGS)}"
