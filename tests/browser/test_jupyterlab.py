@@ -47,6 +47,10 @@ def lab(theme: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings.mkdir(parents=True)
     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": THEMES[theme]}))
     (settings / "notification.jupyterlab-settings").write_text(json.dumps({"fetchNews": "false"}))
+    tracker = home / "settings" / "@jupyterlab" / "notebook-extension"
+    tracker.mkdir()
+    # Otherwise cells outside the window count as invisible, and which these are depends on how fast the page scrolls.
+    (tracker / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
