@@ -26,7 +26,9 @@ def backend() -> str:
         return asked
     obstacle = _obstacle()
     if obstacle and asked:
-        raise KernelsUnavailable(f"TCEMU_KERNELS=numba, but {obstacle}. Try pip install numba, or TCEMU_KERNELS=reference")
+        raise KernelsUnavailable(
+            f"TCEMU_KERNELS=numba, but {obstacle}. Try pip install numba, or TCEMU_KERNELS=reference"
+        )
     if obstacle:
         return "reference"
     from tcemu.kernels.announce import announce_compilation
