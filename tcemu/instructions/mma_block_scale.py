@@ -107,7 +107,7 @@ def execute(
     for role, scales, pick in zip(("scale_a", "scale_b"), operands[-4::2], operands[-3::2], strict=True):
         array = _scale_registers(instruction, role, scales)
         others[role] = (array, array.shape[:-1])
-        picks[role] = _pick(instruction, role, pick)
+        picks[role] = byte_and_thread(instruction, role, pick)
     return in_chunks(instruction, given, others, lambda parts: _execute(instruction, operation, chosen, picks, parts))
 
 
@@ -158,7 +158,7 @@ def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) 
         raise OperandError(f"{instruction}: {role} is one uint32 register a lane, (..., 32); got {got}") from None
 
 
-def _pick(instruction: Instruction, role: str, given: Any) -> tuple[int, int]:
+def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[int, int]:
     """The byte-id and thread-id of one scale operand, checked."""
     count = instruction.facts["scales"]
     bytes_, threads = range(0, 4, count), range(instruction.fragments[role].shape[0])

@@ -1,0 +1,236 @@
+"""Microscaling: matrices in 8, 6 or 4 bits with a scale for each block of k, for block-scaled mma.
+
+    a, scale_a = microscaling.quantise(A, "mxfp8_e4m3")                      # A (16, 32): a (16, 32), scale_a (16, 1)
+    b, scale_b = microscaling.quantise(B, "mxfp8_e4m3", axis=-2)             # B (32, 8):  b (32, 8),  scale_b (1, 8)
+    x, y = (microscaling.scale_registers(s, opcode, role) for s, role in ((scale_a, "a"), (scale_b, "b")))
+    d = tcemu.run(opcode, fragments["a"].pack(a), fragments["b"].pack(b), c, x, (0, 0), y, (0, 0), target="sm_120a")
+
+MXFP8, MXFP6 and MXFP4 follow the OCP Microscaling Formats specification 1.0, 6.3: blocks of 32, the scale is the power
+of two floor(log2(largest magnitude)) - emax of the element format, kept in 2^-127 to 2^127; elements are the quotients
+rounded to nearest even, and a quotient beyond the largest element becomes the largest: that happens, as only the power
+of two of the largest magnitude is in the scale.
+
+NVFP4 has e2m1 in blocks of 16, and its scale is largest magnitude / 6 rounded to nearest even in ue4m3, where 6 is the
+largest e2m1 and 448 the largest scale. As the scales span little, a tensor may have a scale of its own: the block's
+largest magnitude is divided by it first, and `tensor_scale` computes the usual one, which puts the largest element
+of the tensor at 6 * 448.
+
+What the specification leaves open is decided so that nothing turns into a plausible number:
+  - zero and subnormal blocks: a block of zeros has the smallest scale, 2^-127 or 0; the scale of any other NVFP4 block
+    is at least the smallest ue4m3, 2^-9. Elements too small for that become zeros, with their sign.
+  - NaN and infinite elements take no part in the largest magnitude. They stay what they are where the element format
+    can say so (e5m2: both; e4m3: both as NaN); where it cannot (6 and 4 bits), the scale of their block is NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import FormatError, IllegalInstruction, OperandError, did_you_mean, listing, shown
+from tcemu.formats import Format, lookup
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.mma_block_scale import byte_and_thread
+
+Array = npt.NDArray[Any]
+
+__all__ = ["KINDS", "Kind", "dequantise", "quantise", "scale_registers", "tensor_scale"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A microscaling format: elements, scales, and how many elements share a scale."""
+
+    name: str
+    element: str
+    scale: str
+    block: int
+
+    @property
+    def elements(self) -> Format:
+        """The format of the elements."""
+        return lookup(self.element)
+
+    @property
+    def scales(self) -> Format:
+        """The format of the scales: ue8m0 holds powers of two only, ue4m3 does not."""
+        return lookup(self.scale)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("mxfp8_e4m3", "e4m3", "ue8m0", 32),
+        Kind("mxfp8_e5m2", "e5m2", "ue8m0", 32),
+        Kind("mxfp6_e3m2", "e3m2", "ue8m0", 32),
+        Kind("mxfp6_e2m3", "e2m3", "ue8m0", 32),
+        Kind("mxfp4", "e2m1", "ue8m0", 32),
+        Kind("nvfp4", "e2m1", "ue4m3", 16),
+    )
+}
+
+
+def quantise(
+    matrix: npt.ArrayLike, kind: str | Kind, axis: int = -1, *, tensor_scale: float = 1.0, block: int | None = None
+) -> tuple[Array, Array]:
+    """Elements (of the matrix's shape) and scales (`axis` shorter by the block) of real numbers, in their dtypes.
+
+    `kind` is "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4" or "nvfp4". `axis` is k: the last of A,
+    the last but one of B. `block` is another number of elements for each scale (64 for the B of a sparse mxf8f6f4
+    form). `tensor_scale` divides everything first; `dequantise` takes the same. Inputs up to float32 round once.
+
+    Raises FormatError for a kind that does not exist and for what are no real numbers, OperandError for a shape.
+    """
+    form = _kind(kind)
+    values, covered = _blocks(_real(matrix), axis, block or form.block, form), form.elements
+    share = values / _positive(tensor_scale)
+    finite = np.isfinite(share)
+    largest = np.abs(np.where(finite, share, 0)).max(axis=-1, initial=0)
+    scales = (_power_of_two if not form.scales.zero else _sixth)(largest, form)
+    patterns = covered.encode(_quotient(np.where(finite, share, 0), form.scales.decode(scales)), satfinite=True)
+    infinite = np.isinf(share)
+    if covered.has_nan:
+        instead = covered.nan_bits if covered.infinity_bits is None else covered.infinity_bits
+        sign = np.where(np.signbit(share) & (covered.infinity_bits is not None), covered.sign_bit, 0)
+        special = np.where(infinite, (instead or 0) | sign, covered.nan_bits or 0)
+        patterns = np.where(finite, patterns, special).astype(covered.storage)
+    else:
+        broken = ~finite.all(axis=-1)
+        scales = np.where(broken, form.scales.nan_bits or 0, scales).astype(form.scales.storage)
+        patterns = np.where(finite, patterns, 0).astype(covered.storage)
+    flat = patterns.reshape(*patterns.shape[:-2], -1)
+    return tuple(  # type: ignore[return-value]
+        np.ascontiguousarray(np.moveaxis(each.matrix(array), -1, axis))
+        for each, array in ((covered, flat), (form.scales, scales))
+    )
+
+
+def dequantise(
+    elements: npt.ArrayLike, scales: npt.ArrayLike, kind: str | Kind, axis: int = -1, *, tensor_scale: float = 1.0
+) -> Array:
+    """The exact values, float64, of elements and scales in their dtypes or as patterns.
+
+    A NaN scale makes its block NaN. Raises OperandError where the shapes do not go together.
+    """
+    form = _kind(kind)
+    patterns = form.elements.patterns(elements, f"elements of {form.name}")
+    codes = form.scales.patterns(scales, f"scales of {form.name}")
+    try:
+        numbers = np.moveaxis(form.elements.decode(patterns), axis, -1)
+        factors = np.moveaxis(form.scales.decode(codes), axis, -1)
+    except (np.exceptions.AxisError, TypeError):
+        raise _no_axis(axis, patterns.shape) from None
+    shared = numbers.shape[-1] // factors.shape[-1] if factors.shape[-1] else 0
+    if numbers.shape[:-1] != factors.shape[:-1] or shared * factors.shape[-1] != numbers.shape[-1]:
+        raise OperandError(
+            f"{form.name}: scales have the shape of the elements, but for axis {axis}, which they divide; got elements "
+            f"{patterns.shape} and scales {codes.shape}"
+        )
+    with np.errstate(invalid="ignore"):
+        found = numbers * np.repeat(factors, shared, axis=-1) * _positive(tensor_scale)
+    return np.ascontiguousarray(np.moveaxis(found, -1, axis))
+
+
+def tensor_scale(matrix: npt.ArrayLike) -> float:
+    """The usual second scale of NVFP4: largest finite magnitude / (6 * 448), as a float32; 1 for a tensor of zeros."""
+    values = _real(matrix)
+    largest = np.abs(np.where(np.isfinite(values), values, 0)).max(initial=0)
+    scale = np.float32(largest / (lookup("e2m1").largest * lookup("ue4m3").largest))
+    return float(scale) if scale > 0 else 1.0
+
+
+def scale_registers(
+    scales: npt.ArrayLike, instruction: str | Instruction, role: str, byte_id: int = 0, thread_id: int = 0
+) -> Array:
+    """Scale registers (..., 32) of a block-scaled instruction, for scales (..., 16, s) of "a" or (..., s, 8) of "b".
+
+    s is 1, 2 or 4 with .scale_vec::1X, 2X or 4X. The scales, in their dtype or as patterns, stand where `byte_id` and
+    `thread_id` pick them; every other byte is 0, so that registers with different ids can be joined with `|`.
+    """
+    found = parse(instruction)
+    name = f"scale_{role}"
+    if "scale_a" not in found.fragments:
+        raise IllegalInstruction(f"{found} has no scales; mma with .block_scale has (PTX ISA 9.7.14.3)")
+    if role not in ("a", "b"):
+        raise OperandError(f"{found} has scales of 'a' and of 'b'; got {shown(role)}")
+    byte, thread = byte_and_thread(found, name, (byte_id, thread_id))
+    codes = lookup(found.words["stype"]).patterns(scales, f"{name} of {found}")
+    fragment, count = found.fragments[name], found.facts["scales"]
+    rows, columns = (found.shape.m, count) if role == "a" else (count, found.shape.n)
+    if codes.shape[-2:] != (rows, columns):
+        raise OperandError(f"{found}: {name} comes from scales (..., {rows}, {columns}); got shape {codes.shape}")
+    some = slice(byte, byte + count)
+    held = np.zeros((int(np.prod(codes.shape[:-2])), *fragment.shape), np.uint8)
+    held[:, thread, *((slice(None), some) if role == "a" else (some, slice(None)))] = codes.reshape(-1, rows, columns)
+    return fragment.write(held.reshape(len(held), -1)).reshape(*codes.shape[:-2], fragment.lanes)
+
+
+# ---------------------------------------------------------------------------------------------- what they share
+
+
+def _kind(kind: str | Kind) -> Kind:
+    if isinstance(kind, Kind):
+        return kind
+    if isinstance(kind, str) and kind in KINDS:
+        return KINDS[kind]
+    near = did_you_mean(kind.lower(), KINDS) if isinstance(kind, str) else ""
+    raise FormatError(f"no microscaling format is called {shown(kind)}.{near} There are {listing(KINDS, 'and')}.")
+
+
+def _real(matrix: npt.ArrayLike) -> Array:
+    """Any real numbers as float64, or FormatError."""
+    double = lookup("f64")
+    return double.decode(double.encode(matrix))
+
+
+def _positive(scale: float) -> float:
+    try:
+        number = float(scale)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not 0 < number < np.inf:
+        raise OperandError(
+            f"tensor_scale is a positive number; got {shown(scale) if isinstance(scale, str) else scale}"
+        )
+    return number
+
+
+def _no_axis(axis: object, shape: tuple[int, ...]) -> OperandError:
+    return OperandError(f"axis {axis} is none of an array of shape {shape}")
+
+
+def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
+    """Values with k last, cut into blocks: (..., blocks, block)."""
+    try:
+        last = np.moveaxis(values, axis, -1)
+    except (np.exceptions.AxisError, TypeError):
+        raise _no_axis(axis, values.shape) from None
+    if not isinstance(block, int | np.integer) or block < 1 or last.shape[-1] % block:
+        raise OperandError(
+            f"{form.name} has a scale for each {block} elements; axis {axis} of shape {values.shape} is no multiple of "
+            f"it. Pad it with zeros."
+        )
+    return last.reshape(*last.shape[:-1], last.shape[-1] // block, block)
+
+
+def _power_of_two(largest: Array, form: Kind) -> Array:
+    """ue8m0 patterns of floor(log2(largest)) - emax; the smallest one for 0."""
+    power = np.frexp(largest)[1].astype(np.int64) - 1 - form.elements.emax
+    power = np.where(largest > 0, power, form.scales.emin)
+    return (np.clip(power, form.scales.emin, form.scales.emax) + form.scales.bias).astype(form.scales.storage)
+
+
+def _sixth(largest: Array, form: Kind) -> Array:
+    """ue4m3 patterns of largest / 6 (the largest element); 0 for 0 alone."""
+    wanted = largest / form.elements.largest
+    return form.scales.encode(
+        np.where(largest > 0, np.maximum(wanted, form.scales.smallest_subnormal), 0), satfinite=True
+    )
+
+
+def _quotient(values: Array, scales: Array) -> Array:
+    """Values (..., blocks, block) divided by their scales; a scale of 0 has only zeros."""
+    return values / np.where(scales > 0, scales, 1)[..., None]

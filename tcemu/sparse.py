@@ -1,0 +1,217 @@
+"""Sparse matrices for mma.sp (PTX ISA 9.1, 9.7.14.6): pruned, compressed, and put back together.
+
+    opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    dense = sparse.prune(matrix, opcode)                        # two of every four elements stay
+    values, metadata = sparse.compress(dense, opcode)           # (16, 16) and (32,)
+    d = tcemu.run(opcode, fragments["a"].pack(values), b, c, metadata, 0)
+
+A row is cut into chunks: four elements of which two are stored (2:4: f16, bf16, s8, fp8), two of which one is (1:2:
+tf32), or four pairs of which two are (4:8 by pairs: s4, e2m1). Metadata says in four bits a chunk which ones. The
+places it names always rise, so plain and ordered forms both take it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import IllegalInstruction, OperandError, did_you_mean, listing, shown
+from tcemu.formats import Format
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.mma_sp import SPARSITY, Sparsity, metadata_registers, selector, stored_places
+
+Array = npt.NDArray[Any]
+
+__all__ = ["compress", "decompress", "prune", "tiles"]
+
+#: The patterns of sparsity by the names that `prune` takes.
+_NAMED = {kind: sparsity for (kind, order), sparsity in SPARSITY.items() if order == "sp::ordered_metadata"}
+
+
+def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int = 0) -> tuple[Array, Array]:
+    """Stored values (..., 16, K / 2) and metadata registers (..., 32) of matrices (..., 16, K) for `instruction`.
+
+    The matrices have the dtype of the instruction's A, or hold its patterns as unsigned integers; the values come back
+    in the same. `chosen` is the selector that the instruction will get: the metadata stands in the lanes that it picks,
+    and all others are 0, so that the registers of tiles with different selectors can be joined with `|`.
+
+    A zero of either sign may go; it is stored, sign and all, where its chunk has room. A chunk with fewer elements than
+    are stored names places of zeros besides, the lowest first. Raises OperandError, with row and columns, for a chunk
+    of which too many are not zero: `prune` makes room.
+    """
+    found, pattern = _sparse(instruction)
+    chosen = selector(found, chosen)
+    form, (m, _, k) = found.types["a"], found.shape
+    given, patterns = _patterns(form, dense, f"the dense A of {found}")
+    if patterns.shape[-2:] != (m, k):
+        raise OperandError(
+            f"{found}: compress takes matrices (..., {m}, {k}); got shape {patterns.shape}. `tiles` cuts a larger "
+            f"matrix into them."
+        )
+    unit, units = _units(pattern)
+    groups = patterns.reshape(*patterns.shape[:-1], k // pattern.chunk, units, unit)
+    busy = np.asarray(_not_zero(form, groups).any(axis=-1))
+    _check_room(found, pattern, busy)
+
+    # the units that are stored: those that are not zero, then zeros with a sign, then the lowest; in rising order
+    rank = np.where(busy, 0, np.where((groups & form.storage.type(form.code_mask)).any(axis=-1), 1, 2))
+    kept = np.sort(np.argsort(rank, axis=-1, kind="stable")[..., : units // 2], axis=-1)
+    values = np.take_along_axis(groups, kept[..., None], axis=-2).reshape(*patterns.shape[:-1], k // 2)
+
+    fragment = found.fragments["e"]
+    codes = np.zeros((values.size // (m * k // 2), *fragment.shape), np.uint8)
+    codes[:, chosen] = _codes(pattern, kept).reshape(-1, *fragment.shape[1:])
+    registers = fragment.write(codes.reshape(len(codes), -1)).reshape(*patterns.shape[:-2], fragment.lanes)
+    return _as_given(form, given, values), registers
+
+
+def decompress(
+    values: npt.ArrayLike, metadata: npt.ArrayLike, instruction: str | Instruction, chosen: int = 0
+) -> Array:
+    """The dense matrices (..., 16, K) of stored values (..., 16, K / 2) and metadata registers (..., 32).
+
+    What is not stored is +0. The axes in front broadcast. Raises OperandError for metadata that the instruction does
+    not take, named by lane and bits.
+    """
+    found, _ = _sparse(instruction)
+    chosen = selector(found, chosen)
+    form, (m, _, k) = found.types["a"], found.shape
+    given, patterns = _patterns(form, values, f"the stored values of {found}")
+    if patterns.shape[-2:] != (m, k // 2):
+        raise OperandError(f"{found}: decompress takes stored values (..., {m}, {k // 2}); got shape {patterns.shape}")
+    held = metadata_registers(found, metadata)
+    try:
+        lead = np.broadcast_shapes(patterns.shape[:-2], held.shape[:-1])
+    except ValueError:
+        raise OperandError(
+            f"{found}: the axes in front do not broadcast: values {patterns.shape[:-2]}, metadata {held.shape[:-1]}"
+        ) from None
+    places = stored_places(found, held.reshape(-1, held.shape[-1]), chosen).reshape(*held.shape[:-1], m, k // 2)
+    dense = np.zeros((*lead, m, k), form.storage)
+    places, patterns = (np.broadcast_to(array, (*lead, m, k // 2)) for array in (places, patterns))
+    np.put_along_axis(dense, places, patterns, axis=-1)
+    return _as_given(form, given, dense)
+
+
+def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
+    """`dense` (..., K) with the smaller half of each chunk replaced by 0: what `compress` can store.
+
+    `instruction` is a sparse one, or the name of a pattern for an array of numbers: "2:4", "1:2", "4:8" (by pairs).
+    Magnitude decides, of a pair the sum of both; among equals the first stays. A NaN counts as larger than any number.
+    """
+    if isinstance(instruction, str) and instruction in _NAMED:
+        pattern, form = _NAMED[instruction], None
+        result = _numbers(dense)
+        magnitude = np.abs(result.astype(np.float64))
+    else:
+        if isinstance(instruction, str) and "." not in instruction:
+            raise OperandError(
+                f"no pattern of sparsity is called {shown(instruction)}.{did_you_mean(instruction, _NAMED)} "
+                f"There are {listing(_NAMED, 'and')}; an opcode of mma.sp says its own."
+            )
+        found, pattern = _sparse(instruction)
+        form = found.types["a"]
+        given, patterns = _patterns(form, dense, f"the dense A of {found}")
+        result, magnitude = patterns.copy(), np.abs(form.decode(patterns).astype(np.float64))
+    if not result.ndim or result.shape[-1] % pattern.chunk:
+        raise OperandError(
+            f"{pattern.name} sparsity cuts rows into chunks of {pattern.chunk}; got shape {result.shape}, "
+            f"whose last axis is no multiple of it"
+        )
+    unit, units = _units(pattern)
+    shape = (*result.shape[:-1], result.shape[-1] // pattern.chunk, units, unit)
+    weight = np.where(np.isnan(magnitude), np.inf, magnitude).reshape(shape).sum(axis=-1)
+    weight = np.where(np.isnan(magnitude).reshape(shape).any(axis=-1), np.inf, np.minimum(weight, np.finfo(float).max))
+    gone = np.argsort(-weight, axis=-1, kind="stable")[..., units // 2 :]
+    stays = np.ones(shape[:-1], bool)
+    np.put_along_axis(stays, gone, values=False, axis=-1)
+    result.reshape(shape)[~stays] = np.zeros((), result.dtype)
+    return result if form is None else _as_given(form, given, result)
+
+
+def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
+    """A matrix (..., M, K) as the instruction's tiles of A, (..., M / 16, K / k, 16, k)."""
+    found, _ = _sparse(instruction)
+    array, (m, _, k) = np.asarray(matrix), found.shape
+    if array.ndim < 2 or array.shape[-2] % m or array.shape[-1] % k:
+        raise OperandError(f"{found}: rows are a multiple of {m} and columns of {k}; got shape {array.shape}")
+    cut = array.reshape(*array.shape[:-2], array.shape[-2] // m, m, array.shape[-1] // k, k)
+    return np.ascontiguousarray(cut.swapaxes(-3, -2))
+
+
+# ---------------------------------------------------------------------------------------------- what they share
+
+
+def _sparse(instruction: str | Instruction) -> tuple[Instruction, Sparsity]:
+    found = parse(instruction)
+    if "e" not in found.fragments:
+        raise IllegalInstruction(
+            f"{found} has no sparse operand; mma.sp and mma.sp::ordered_metadata have (PTX ISA 9.7.14.6)"
+        )
+    return found, found.facts["pattern"]
+
+
+def _units(pattern: Sparsity) -> tuple[int, int]:
+    """Elements of what is stored or goes as one, and how many of these a chunk has: 1 and 4, 1 and 2, 2 and 4."""
+    unit = 2 if pattern.chunk == 8 else 1
+    return unit, pattern.chunk // unit
+
+
+def _codes(pattern: Sparsity, kept: Array) -> Array:
+    """Four bits for each chunk, from the units (..., stored) that are kept."""
+    unit, units = _units(pattern)
+    table = np.zeros(1 << units, np.uint8)
+    for code, places in pattern.places.items():
+        if list(places) == sorted(places):
+            table[sum(1 << unit_kept for unit_kept in {place // unit for place in places})] = code
+    return np.asarray(table[(1 << kept).sum(axis=-1)])
+
+
+def _patterns(form: Format, matrix: npt.ArrayLike, what: str) -> tuple[Array, Array]:
+    given = np.asarray(matrix)
+    patterns = form.patterns(given, what)
+    if patterns.ndim < 2:
+        raise OperandError(f"{what} has rows and columns, at least two axes; got shape {patterns.shape}")
+    return given, np.ascontiguousarray(patterns)
+
+
+def _as_given(form: Format, given: Array, patterns: Array) -> Array:
+    """Patterns where patterns were given, else in the format's dtype."""
+    return patterns if form.kind == "float" and given.dtype == form.storage else form.matrix(patterns)
+
+
+def _numbers(matrix: npt.ArrayLike) -> Array:
+    try:
+        array = np.array(matrix)
+        array.astype(np.float64)
+        if array.dtype.kind in "iufbV" and array.dtype.names is None:
+            return array
+        what = f"dtype {array.dtype}"
+    except (TypeError, ValueError) as error:
+        what = str(error)
+    raise OperandError(f"a pattern of sparsity prunes arrays of real numbers; got {what}")
+
+
+def _not_zero(form: Format, patterns: Array) -> Array:
+    """Which elements cannot go: all but the zeros, of either sign."""
+    mask = form.code_mask & ~form.sign_bit if form.kind == "float" else form.code_mask
+    return np.asarray((patterns & form.storage.type(mask)) != 0)
+
+
+def _check_room(instruction: Instruction, pattern: Sparsity, busy: Array) -> None:
+    """Name the first chunk of which too much is not zero."""
+    unit, units = _units(pattern)
+    crowded = busy.sum(axis=-1) > units // 2
+    if not crowded.any():
+        return
+    *lead, row, chunk = (int(x) for x in np.argwhere(crowded)[0])
+    count, first = int(busy[(*lead, row, chunk)].sum()), chunk * pattern.chunk
+    where = f" of matrix {tuple(lead) if len(lead) > 1 else lead[0]}" if lead else ""
+    what = "pairs" if unit == 2 else "elements"
+    raise OperandError(
+        f"{instruction}: row {row}{where}, chunk {chunk} (columns {first} to {first + pattern.chunk - 1}): {count} of "
+        f"{units} {what} are not zero, and {pattern.name} sparsity stores {units // 2}. `prune` keeps the largest "
+        f"(PTX ISA 9.7.14.6.1)"
+    )
