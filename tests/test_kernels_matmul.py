@@ -306,6 +306,14 @@ def test_accumulators_far_above_below_and_beside_the_products():
         assert_same(run(a, b, c, one), product(a, b, c, one))
 
 
+def test_a_subnormal_that_loses_its_last_bit_loses_its_sign():
+    one = RULES["sm_89 e4m3 e5m2"]
+    c = np.array([[0x80000001, 0x800003FF, 0x80000400]], np.uint32)
+    zeros = np.zeros((1, 32), np.uint8), np.zeros((32, 3), np.uint8)
+    for fast in (True, False):
+        assert run(*zeros, c, one, fast=fast).tolist() == [[0, 0, 0x80000400]]
+
+
 def test_every_sum_of_large_terms_of_one_sign():
     """Sixteen products near 4 * 2^E and c beside them are more than 31 bits."""
     for name in ("sm_90 f16", "sm_90 f16 into f16", "sm_120 e4m3 e2m1", "f16 32 at once"):

@@ -240,7 +240,9 @@ def _narrow(running: npt.NDArray[np.int32], half: bool) -> Array:
     """Patterns of the accumulator's format from float32 patterns, which hold its values."""
     nan = (running & 0x7FFFFFFF) > 0x7F800000
     if not half:
+        # A subnormal that passed and lost all its bits to `keep` left its sign.
         wide: Array = np.where(nan, np.int32(_QUIET), running).view(np.uint32)
+        wide[wide == 1 << 31] = 0
         return wide
     with np.errstate(all="ignore"):
         narrow = np.ascontiguousarray(running).view(np.float32).astype(np.float16).view(np.uint16)
