@@ -54,7 +54,7 @@ def same(one, other):
 
 
 def magnitudes(form):
-    """Every non-negative finite value of a small format, ascending, with its pattern; then the next one if it had one."""
+    """Every finite value that is not negative, ascending, and one beyond; the patterns of all but that one."""
     values = judged_values(form)
     patterns = np.flatnonzero(np.isfinite(values) & ~np.signbit(values))
     order = np.argsort(values[patterns], kind="stable")
@@ -93,11 +93,21 @@ def expected_patterns(form, values, rounding, satfinite):
     }[rounding] & ~exact
     index = np.where(size > grid[-1], len(grid) - 1, np.where(up, above, below))
     over = index == len(grid) - 1
-    stops = {"rz": ~np.isinf(size), "rm": ~negative & ~np.isinf(size), "rp": negative & ~np.isinf(size)}.get(rounding, over & False)
+    stops = {"rz": ~np.isinf(size), "rm": ~negative & ~np.isinf(size), "rp": negative & ~np.isinf(size)}.get(
+        rounding, over & False
+    )
     judge = judged_values(form)
     infinite, nan = np.flatnonzero(judge == np.inf), np.flatnonzero(np.isnan(judge))
     largest = patterns[-1]
-    beyond = largest if satfinite else infinite[0] if infinite.size else nan[-1] & (form.nan_bits or 0) if nan.size else largest
+    beyond = (
+        largest
+        if satfinite
+        else infinite[0]
+        if infinite.size
+        else nan[-1] & (form.nan_bits or 0)
+        if nan.size
+        else largest
+    )
     magnitude = np.where(over, np.where(stops, largest, beyond), patterns[np.minimum(index, len(patterns) - 1)])
     # "stops" speaks of what lies beyond the largest value as well
     return magnitude + np.where(negative & form.signed, 1 << (form.bits - 1), 0)
@@ -264,7 +274,9 @@ def test_overflow_of_wide_formats(name):
     form = formats.lookup(name)
     assert form.encode([np.inf, -np.inf]).tolist() == [form.infinity_bits, form.infinity_bits | form.sign_bit]
     for rounding in ROUNDINGS:
-        assert same(form.decode(form.encode([np.inf, -np.inf], rounding, satfinite=True)), [form.largest, -form.largest])
+        assert same(
+            form.decode(form.encode([np.inf, -np.inf], rounding, satfinite=True)), [form.largest, -form.largest]
+        )
     if name != "f64":
         assert same(form.decode(form.encode([1e300, -1e300], "rm")), [form.largest, -np.inf])
         assert same(form.decode(form.encode([1e300, -1e300], "rp")), [np.inf, -form.largest])
@@ -324,7 +336,9 @@ def test_round_exact_rounds_numbers_that_no_float_holds(number, exponent, roundi
         assert abs(value) > Fraction(form.largest)
         return
     ulp = Fraction(2) ** (max(math.frexp(got)[1] - 1, -126) - 23)
-    assert abs(Fraction(got) - value) <= (ulp / 2 if rounding in ("rn", "rna") else ulp) or abs(value) > Fraction(form.largest)
+    assert abs(Fraction(got) - value) <= (ulp / 2 if rounding in ("rn", "rna") else ulp) or abs(value) > Fraction(
+        form.largest
+    )
     assert rounding != "rm" or got <= value
     assert rounding != "rp" or got >= value
     assert rounding != "rz" or abs(got) <= abs(value)
@@ -421,7 +435,12 @@ def test_names_lead_to_records_and_records_tell_their_fields(form):
 # Containers -----------------------------------------------------------------------------------------------------------
 
 CONTAINERS = sorted(
-    {(f.container.form.name, f.container.width, f.container.shift) for family in FAMILIES for _, i in family.variants for f in i.fragments.values()}
+    {
+        (fragment.container.form.name, fragment.container.width, fragment.container.shift)
+        for family in FAMILIES
+        for _, instruction in family.variants
+        for fragment in instruction.fragments.values()
+    }
     | {("e2m1", 4, 0), ("e2m1", 8, 2), ("e3m2", 8, 0), ("e2m3", 8, 0), ("s4", 4, 0), ("b1", 1, 0)}
 )  # fmt: skip
 
@@ -489,26 +508,50 @@ def test_nothing_is_rounded_silently():
 BAD_CALLS = {
     "an unknown name": (lambda: formats.lookup("e4m4"), ["'e4m4'", "Did you mean 'e4m3'?", "f64, f32, tf32"]),
     "no name": (lambda: formats.lookup(None), ["NoneType", "The formats are"]),
-    "an unknown rounding": (lambda: formats.lookup("f16").encode(1.0, "rnd"), ["'rnd'", "Did you mean 'rn'?", "rn, rz, rm, rp or rna"]),
-    "a rounding that is no text": (lambda: formats.lookup("f16").encode(1.0, ["rn"]), ["list", "rn, rz, rm, rp or rna"]),
+    "an unknown rounding": (
+        lambda: formats.lookup("f16").encode(1.0, "rnd"),
+        ["'rnd'", "Did you mean 'rn'?", "rn, rz, rm, rp or rna"],
+    ),
+    "a rounding that is no text": (
+        lambda: formats.lookup("f16").encode(1.0, ["rn"]),
+        ["list", "rn, rz, rm, rp or rna"],
+    ),
     "text for a number": (lambda: formats.lookup("f16").encode("1.5"), ["values for f16 must be real numbers", "<U3"]),
-    "a complex number": (lambda: formats.lookup("f16").encode(1 + 2j), ["values for f16 must be real numbers", "complex128"]),
+    "a complex number": (
+        lambda: formats.lookup("f16").encode(1 + 2j),
+        ["values for f16 must be real numbers", "complex128"],
+    ),
     "a date": (lambda: formats.lookup("f16").encode(np.datetime64("2020")), ["values for f16 must be real numbers"]),
     "nothing": (lambda: formats.lookup("f16").encode([None]), ["values for f16 must be real numbers", "object"]),
     "a ragged list": (lambda: formats.lookup("f16").encode([[1], [1, 2]]), ["values for f16 must be real numbers"]),
-    "too long an integer": (lambda: formats.lookup("f32").encode(2**60 + 2**36 + 1), ["f32", str(2**60 + 2**36 + 1), "exactly"]),
+    "too long an integer": (
+        lambda: formats.lookup("f32").encode(2**60 + 2**36 + 1),
+        ["f32", str(2**60 + 2**36 + 1), "exactly"],
+    ),
     "a huge integer": (lambda: formats.lookup("f32").encode(10**400), ["values for f32 must be real numbers"]),
     "a negative scale": (lambda: formats.lookup("ue8m0").encode(-1.0), ["ue8m0 has no pattern for a negative number"]),
     "a NaN without a pattern": (lambda: formats.lookup("e2m1").encode(np.nan), ["e2m1 has no pattern for a NaN"]),
-    "a negative pattern": (lambda: formats.lookup("f16").decode(-1), ["patterns of f16 are unsigned integers of 16 bits", "-1"]),
-    "a pattern with a fraction": (lambda: formats.lookup("f16").decode(1.5), ["unsigned integers of 16 bits", "float64"]),
+    "a negative pattern": (
+        lambda: formats.lookup("f16").decode(-1),
+        ["patterns of f16 are unsigned integers of 16 bits", "-1"],
+    ),
+    "a pattern with a fraction": (
+        lambda: formats.lookup("f16").decode(1.5),
+        ["unsigned integers of 16 bits", "float64"],
+    ),
     "a pattern of words": (lambda: formats.lookup("f16").decode("0x3c00"), ["unsigned integers of 16 bits"]),
-    "a pattern of 100 bits": (lambda: formats.lookup("f16").decode(1 << 99), ["unsigned integers of 16 bits", "object"]),
-    "fields of text": (lambda: formats.lookup("f16").fields("x"), ["a pattern of f16 is an unsigned integer of 16 bits", "'x'"]),
+    "a pattern of 100 bits": (
+        lambda: formats.lookup("f16").decode(1 << 99),
+        ["unsigned integers of 16 bits", "object"],
+    ),
+    "fields of text": (
+        lambda: formats.lookup("f16").fields("x"),
+        ["a pattern of f16 is an unsigned integer of 16 bits", "'x'"],
+    ),
     "fields of a float": (lambda: formats.lookup("f16").fields(1.0), ["unsigned integer of 16 bits", "1.0"]),
     "class of a negative number": (lambda: formats.lookup("f16").classify(-5), ["unsigned integer of 16 bits", "-5"]),
     "a list of all f32": (lambda: formats.lookup("f32").codes(), ["f32 has 2^32 patterns", "2^19"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", BAD_CALLS)
@@ -524,7 +567,17 @@ def test_a_mistake_is_explained(mistake):
 
 def test_values_that_float64_holds_may_come_in_any_dtype():
     f16 = formats.lookup("f16")
-    for one in (1, 1.0, np.int8(1), np.float32(1), ml_dtypes.bfloat16(1), ml_dtypes.int4(1), np.True_, Fraction(1), np.longdouble(1)):
+    for one in (
+        1,
+        1.0,
+        np.int8(1),
+        np.float32(1),
+        ml_dtypes.bfloat16(1),
+        ml_dtypes.int4(1),
+        np.True_,
+        Fraction(1),
+        np.longdouble(1),
+    ):
         assert f16.encode(one) == 0x3C00
         assert f16.encode([one, one]).tolist() == [0x3C00] * 2
     assert f16.encode(np.ones((2, 0, 3))).shape == (2, 0, 3)

@@ -72,7 +72,9 @@ def test_a_layout_is_a_bijection_or_a_broadcast_of_equal_copies(made):
     assert layout.copies == prod(sizes[name] for name in copies)
     assert layout.lanes * layout.slots == prod(layout.shape) * layout.copies
     assert layout.gather.shape == (layout.lanes, layout.slots)
-    assert np.bincount(layout.gather.ravel(), minlength=prod(layout.shape)).tolist() == [layout.copies] * prod(layout.shape)
+    assert np.bincount(layout.gather.ravel(), minlength=prod(layout.shape)).tolist() == [layout.copies] * prod(
+        layout.shape
+    )
     # scatter leads to the first of the holders, and gather back to the element
     assert np.array_equal(layout.gather.ravel()[layout.scatter.ravel()], np.arange(prod(layout.shape)))
     for flat, position in enumerate(np.ndindex(layout.shape)):
@@ -103,7 +105,7 @@ def test_spaces_and_parentheses_around_one_digit_do_not_matter():
 
 
 def test_a_digit_may_have_any_name():
-    layout = Layout("pattern self -> self pattern", **{"pattern": 8, "self": 4})
+    layout = Layout("pattern self -> self pattern", pattern=8, self=4)
     assert layout.shape == (8, 4)
     assert layout.position(3, 5) == (5, 3)
 
@@ -219,8 +221,10 @@ def test_registers_and_matrices_are_two_views_of_the_same(fragment, twin, monkey
     monkeypatch.setattr("tcemu.layouts.fragment.backend", lambda: twin)
     form, rng = fragment.format, np.random.default_rng(7)
     bits = form.bits + form.padding
-    patterns = rng.integers(0, 1 << bits, size=(3, *fragment.shape), dtype=np.uint64, endpoint=False) if bits < 64 else rng.integers(
-        0, 2**64, size=(3, *fragment.shape), dtype=np.uint64
+    patterns = (
+        rng.integers(0, 1 << bits, size=(3, *fragment.shape), dtype=np.uint64, endpoint=False)
+        if bits < 64
+        else rng.integers(0, 2**64, size=(3, *fragment.shape), dtype=np.uint64)
     )
     patterns = patterns.astype(form.storage)
     matrix = form.matrix(patterns)
@@ -233,7 +237,11 @@ def test_registers_and_matrices_are_two_views_of_the_same(fragment, twin, monkey
     assert np.array_equal(form.patterns(back), patterns)
     # each element stands in its own bits of each of its holders
     width, shift = fragment.container.width, fragment.container.shift
-    for position in [(0,) * len(fragment.shape), tuple(rng.integers(fragment.shape)), tuple(size - 1 for size in fragment.shape)]:
+    for position in [
+        (0,) * len(fragment.shape),
+        tuple(rng.integers(fragment.shape)),
+        tuple(size - 1 for size in fragment.shape),
+    ]:
         for lane, register, element in fragment.holders(*position):
             word = int(registers[1, lane, register]) >> (width * element + shift)
             assert word & ((1 << bits) - 1) == patterns[(1, *position)]
@@ -244,7 +252,9 @@ def test_registers_and_matrices_are_two_views_of_the_same(fragment, twin, monkey
     assert np.array_equal(fragment.pack(matrix[0]), registers[0])
     assert fragment.pack(matrix[:0]).shape == (0, fragment.lanes, fragment.registers)
     assert fragment.unpack(registers[:0]).shape == (0, *fragment.shape)
-    assert np.array_equal(fragment.pack(matrix.reshape(1, 3, 1, *fragment.shape)), registers.reshape(1, 3, 1, *registers.shape[1:]))
+    assert np.array_equal(
+        fragment.pack(matrix.reshape(1, 3, 1, *fragment.shape)), registers.reshape(1, 3, 1, *registers.shape[1:])
+    )
     assert fragment.unpack(registers.reshape(3, 1, *registers.shape[1:])).shape == (3, 1, *fragment.shape)
     # a transposed view is packed by value, not by memory
     swapped = np.asarray(np.swapaxes(np.ascontiguousarray(np.swapaxes(matrix, -1, -2)), -1, -2))
@@ -254,7 +264,9 @@ def test_registers_and_matrices_are_two_views_of_the_same(fragment, twin, monkey
 def test_both_twins_write_the_same_registers(monkeypatch):
     rng = np.random.default_rng(3)
     for fragment in FRAGMENTS.values():
-        patterns = rng.integers(0, 1 << fragment.format.bits if fragment.format.bits < 64 else 2**63, size=(4, prod(fragment.shape)))
+        patterns = rng.integers(
+            0, 1 << fragment.format.bits if fragment.format.bits < 64 else 2**63, size=(4, prod(fragment.shape))
+        )
         patterns = patterns.astype(fragment.format.storage)
         written = []
         for twin in ("numba", "reference"):
@@ -267,25 +279,41 @@ def test_both_twins_write_the_same_registers(monkeypatch):
 # Mistakes -------------------------------------------------------------------------------------------------------------
 
 PATTERN_MISTAKES = {
-    "no text": (None, {}, "a layout is written as text, e.g. '(h g) (t p) -> (g t) (h p)'; got an object of type NoneType"),
+    "no text": (
+        None,
+        {},
+        "a layout is written as text, e.g. '(h g) (t p) -> (g t) (h p)'; got an object of type NoneType",
+    ),
     "no arrow": ("h g", {"h": 2, "g": 8}, "layout 'h g': one '->' between the matrix (left) and the registers (right)"),
     "two arrows": ("h -> g -> h", {"h": 2, "g": 8}, "one '->' between the matrix (left) and the registers (right)"),
     "an open parenthesis": ("(h g -> g h", {"h": 2, "g": 8}, "the parentheses do not match"),
     "a closing parenthesis": ("h g) -> g h", {"h": 2, "g": 8}, "the parentheses do not match"),
     "nested parentheses": ("((h) g) c -> g (h c)", {"h": 2, "g": 8, "c": 2}, "the parentheses do not match"),
     "no name": ("h+ g -> g h+", {"g": 8}, "'h+' is no name for a digit; use letters, or 1 for an empty group"),
-    "one group on the left": ("(h g) -> g h", {"h": 2, "g": 8}, "the left side is row and column (after a batch, if any)"),
+    "one group on the left": (
+        "(h g) -> g h",
+        {"h": 2, "g": 8},
+        "the left side is row and column (after a batch, if any)",
+    ),
     "four groups on the left": ("a b c d -> a (b c d)", dict.fromkeys("abcd", 2), "the left side is row and column"),
     "one group on the right": ("h g -> (g h)", {"h": 2, "g": 8}, "the right lane and slot"),
     "twice on the left": ("(h g) (g p) -> g (h p)", {"h": 2, "g": 8, "p": 2}, "g stands twice on the left"),
     "twice on the right": ("(h g) p -> (g h) (h p)", {"h": 2, "g": 8, "p": 2}, "h stands twice on the right"),
     "held by nobody": ("(h g) p -> g p", {"h": 2, "g": 8, "p": 2}, "nobody holds digit h; put it on the right"),
     "no size": ("(h g) p -> g (h p)", {"h": 2, "p": 2}, "each digit needs one size, and nothing else; look at g"),
-    "a size too many": ("h g -> g h", {"h": 2, "g": 8, "q": 2}, "each digit needs one size, and nothing else; look at q"),
+    "a size too many": (
+        "h g -> g h",
+        {"h": 2, "g": 8, "q": 2},
+        "each digit needs one size, and nothing else; look at q",
+    ),
     "a size of zero": ("h g -> g h", {"h": 0, "g": 8}, "the size of h must be a whole number of at least 1"),
     "a size with a fraction": ("h g -> g h", {"h": 2, "g": 1.5}, "the size of g must be a whole number of at least 1"),
     "a size in words": ("h g -> g h", {"h": 2, "g": "8"}, "the size of g must be a whole number of at least 1"),
-    "more than fits anywhere": ("h g -> g h", {"h": 10**9, "g": 10**9}, "1000000000000000000 places; a layout has at most"),
+    "more than fits anywhere": (
+        "h g -> g h",
+        {"h": 10**9, "g": 10**9},
+        "1000000000000000000 places; a layout has at most",
+    ),
 }
 
 
@@ -329,17 +357,23 @@ def test_numpys_integers_are_numbers_too():
 
 
 BAD_MATRICES = {
-    "another shape": (np.zeros((8, 16), np.float16), ["a is a matrix of shape (..., 16, 16)", "got (8, 16)", "independent warps"]),
+    "another shape": (
+        np.zeros((8, 16), np.float16),
+        ["a is a matrix of shape (..., 16, 16)", "got (8, 16)", "independent warps"],
+    ),
     "a vector": (np.zeros(16, np.float16), ["(..., 16, 16)", "got (16,)"]),
     "a number": (np.float16(1), ["(..., 16, 16)", "got ()"]),
-    "another dtype": (np.zeros((16, 16), np.float32), ["float16", "uint16", "got dtype float32", "Nothing is rounded silently"]),
+    "another dtype": (
+        np.zeros((16, 16), np.float32),
+        ["float16", "uint16", "got dtype float32", "Nothing is rounded silently"],
+    ),
     "other bits": (np.zeros((16, 16), np.int16), ["float16", "uint16", "got dtype int16"]),
     "another byte order": (np.zeros((16, 16), ">f2"), ["float16", "got dtype >f2"]),
     "objects": (np.zeros((16, 16), object), ["float16", "got dtype object"]),
     "words": ("matrix", ["float16", "got dtype <U6"]),
     "nothing": (None, ["float16", "got dtype object"]),
     "a ragged list": ([[1.0], [1.0, 2.0]], ["a of f16: not an array"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", BAD_MATRICES)
@@ -352,10 +386,16 @@ def test_a_matrix_that_does_not_fit_is_explained(what):
 
 
 BAD_REGISTERS = {
-    "transposed": (np.zeros((4, 32), np.uint32), ["(..., 32, 4)", "got shape (4, 32)", "Lanes come first, then registers: transpose it"]),
+    "transposed": (
+        np.zeros((4, 32), np.uint32),
+        ["(..., 32, 4)", "got shape (4, 32)", "Lanes come first, then registers: transpose it"],
+    ),
     "too many lanes": (np.zeros((64, 4), np.uint32), ["got shape (64, 4)", "64 lanes", "a warp has 32 lanes"]),
     "half a warp": (np.zeros((7, 16, 4), np.uint32), ["got shape (7, 16, 4)", "16 lanes", "every lane takes part"]),
-    "too few registers": (np.zeros((32, 2), np.uint32), ["got shape (32, 2)", "2 registers a lane where 4 are needed", "8 elements a lane, 2 to a register"]),
+    "too few registers": (
+        np.zeros((32, 2), np.uint32),
+        ["got shape (32, 2)", "2 registers a lane where 4 are needed", "8 elements a lane, 2 to a register"],
+    ),
     "one register": (np.zeros((32, 1), np.uint32), ["1 register a lane where 4 are needed"]),
     "no registers": (np.zeros((32, 0), np.uint32), ["0 registers a lane where 4 are needed"]),
     "a vector": (np.zeros(32, np.uint32), ["The last two axes are lanes and registers"]),
@@ -363,11 +403,14 @@ BAD_REGISTERS = {
     "signed": (np.zeros((32, 4), np.int32), ["uint32", "got dtype int32", ".view(numpy.uint32)"]),
     "wider": (np.zeros((32, 4), np.uint64), ["uint32", "got dtype uint64", ".astype(numpy.uint32)"]),
     "another byte order": (np.zeros((32, 4), ">u4"), ["uint32", "got dtype >u4", ".astype(numpy.uint32)"]),
-    "a matrix": (np.zeros((16, 16), np.float16), ["uint32", "got dtype float16", "Fragment.pack turns a matrix into registers"]),
+    "a matrix": (
+        np.zeros((16, 16), np.float16),
+        ["uint32", "got dtype float16", "Fragment.pack turns a matrix into registers"],
+    ),
     "truths": (np.zeros((32, 4), bool), ["uint32", "got dtype bool"]),
     "nothing": (None, ["operand a (f16)", "got dtype object"]),
     "a ragged list": ([[1], [1, 2]], ["operand a: not an array of registers"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", BAD_REGISTERS)
@@ -381,7 +424,9 @@ def test_registers_that_do_not_fit_are_explained(what):
 
 def test_f64_registers_are_64_bits_wide():
     fragment = parse("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64").fragments["a"]
-    with pytest.raises(OperandError, match=r"operand a \(f64\) is uint64 registers of shape \(\.\.\., 32, 1\); got dtype uint32"):
+    with pytest.raises(
+        OperandError, match=r"operand a \(f64\) is uint64 registers of shape \(\.\.\., 32, 1\); got dtype uint32"
+    ):
         fragment.unpack(np.zeros((32, 1), np.uint32))
 
 

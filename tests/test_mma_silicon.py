@@ -1,4 +1,4 @@
-"""mma.sync against silicon: the golden files of an H200, outputs that others published, and a recording where there is one."""
+"""mma.sync against silicon: golden files of an H200, outputs that others published, a recording where there is one."""
 
 import hashlib
 import importlib.util
@@ -9,9 +9,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from golden.inputs import CLASSES, classes, digest, operands
 
 import tcemu
-from golden.inputs import CLASSES, classes, digest, operands
 from tcemu.instructions import target_named
 from tcemu.instructions.mma import FAMILY
 
@@ -59,7 +59,10 @@ def test_the_golden_files_say_where_they_come_from(samples):
 
 def test_the_inputs_are_what_their_classes_promise():
     """The golden files prove something about NaN, subnormals and cancellation only if such inputs are among them."""
-    for opcode in ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64"):
+    for opcode in (
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64",
+    ):
         instruction = VARIANTS[opcode]
         met = {}
         for kind in CLASSES:
@@ -127,7 +130,12 @@ def test_a_difference_is_told_with_its_values():
     other = got.copy()
     other[1, 5, 1] ^= 0x8000
     text = difference(instruction, got, other)
-    for words in ("warp 1, lane 5, register 1 (element (9, 2))", f"{got[1, 5, 1]:#x}", "the hardware answers", "1 registers differ"):
+    for words in (
+        "warp 1, lane 5, register 1 (element (9, 2))",
+        f"{got[1, 5, 1]:#x}",
+        "the hardware answers",
+        "1 registers differ",
+    ):
         assert words in text
     assert difference(instruction, got, got) is None
 
@@ -136,8 +144,8 @@ def test_a_difference_is_told_with_its_values():
 # 5,000 dot products a format: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004).
 
 GPUS = {
-    "V100": "sm_70", "A100": "sm_80", "A2": "sm_86", "Ada": "sm_89", "L40S": "sm_89", "H100": "sm_90a", "H200": "sm_90a",
-    "B200": "sm_100a",
+    "V100": "sm_70", "A100": "sm_80", "A2": "sm_86", "Ada": "sm_89", "L40S": "sm_89",
+    "H100": "sm_90a", "H200": "sm_90a", "B200": "sm_100a",
 }  # fmt: skip
 TYPES = {"fp16": ("f16", np.float16), "bf16": ("bf16", ml_dtypes.bfloat16), "tf32": ("tf32", np.float32)}
 TYPES |= {"E4M3": ("e4m3", ml_dtypes.float8_e4m3fn), "E5M2": ("e5m2", ml_dtypes.float8_e5m2)}
@@ -159,7 +167,7 @@ def converted(values, dtype):
 
 
 def dot_products(instruction, a, b, c, target, dtypes):
-    """d of many dot products a . b + c, through the eight (or four times eight) diagonal elements of the instruction."""
+    """d of many dot products a . b + c, eight at a time (four times eight) on the diagonal of the instruction."""
     fragments = instruction.fragments
     batch = fragments["d"].shape[:-2]
     tiles = -(-len(a) // (8 * int(np.prod(batch))))
@@ -184,7 +192,11 @@ def dot_products(instruction, a, b, c, target, dtypes):
 VECTORS = [
     (gpu, kind, result)
     for gpu in GPUS
-    for kind in (("fp16",) if gpu == "V100" else ("fp16", "bf16", "tf32") + (("E4M3", "E5M2") if gpu not in ("A100", "A2") else ()))
+    for kind in (
+        ("fp16",)
+        if gpu == "V100"
+        else ("fp16", "bf16", "tf32") + (("E4M3", "E5M2") if gpu not in ("A100", "A2") else ())
+    )
     for result in (("fp32", "fp16") if kind in ("fp16", "E4M3", "E5M2") else ("fp32",))
     # fp8 into f32 was published from wgmma on these two, and into f16 not at all for the L40S
     if not (gpu in ("H100", "H200") and kind.startswith("E") and result == "fp32")
@@ -205,7 +217,7 @@ def test_what_other_gpus_answered(gpu, kind, result):
     expected = converted(vectors[f"{kind}|d|{result}"], c_dtype)
     wrong = np.flatnonzero(got.view(f"u{got.itemsize}") != expected.view(f"u{got.itemsize}"))
     assert not wrong.size, (
-        f"{opcode} on {gpu}: vector {wrong[0]}: {got[wrong[0]]!r}, published {expected[wrong[0]]!r}; {wrong.size} of {len(got)}"
+        f"{opcode} on {gpu}: vector {wrong[0]}: {got[wrong[0]]!r}, published {expected[wrong[0]]!r}; {wrong.size} such"
     )
 
 
@@ -215,7 +227,9 @@ def test_the_published_vectors_tell_architectures_apart():
     a, b = (converted(vectors[f"fp16|{x}"], np.float16) for x in "ab")
     c = vectors["fp16|c"]
     instruction = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
-    answers = {target: dot_products(instruction, a, b, c, target, (np.float16, np.float32)) for target in ("sm_80", "sm_90")}
+    answers = {
+        target: dot_products(instruction, a, b, c, target, (np.float16, np.float32)) for target in ("sm_80", "sm_90")
+    }
     assert (answers["sm_80"] != answers["sm_90"]).sum() > 100
 
 
@@ -238,7 +252,9 @@ def test_the_recording_of_another_h200(monkeypatch):
         assert list(got.shape) == case.shape, case.label
         if case.samples is not None:
             first = case.samples.reshape(-1, *got.shape[1:])
-            assert difference(tcemu.parse(case.instruction), got[: len(first)], first.view(got.dtype)) is None, case.label
+            assert difference(tcemu.parse(case.instruction), got[: len(first)], first.view(got.dtype)) is None, (
+                case.label
+            )
         assert hashlib.sha256(np.ascontiguousarray(got).tobytes()).hexdigest() == case.sha256, case.label
         seen += 1
     assert seen > 400

@@ -1,0 +1,143 @@
+"""Without numba everything answers the same, slower; a backend that does not exist is an error that says so."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tcemu
+
+ROOT = Path(tcemu.__file__).parents[1]
+
+#: Answers of every kind of arithmetic, as hashes; of few warps, because the reference takes its time.
+PROBE = """
+import json, sys
+sys.path.insert(0, TESTS)
+import tcemu
+from golden.inputs import digest, operands
+from tcemu.backend import backend
+answers = {}
+for opcode, target in CASES:
+    instruction = tcemu.parse(opcode, target=target)
+    given = operands(instruction, "specials" if instruction.types["a"].kind == "float" else "bits", 1)
+    d = tcemu.run(opcode, *given, target=target)
+    fragment = instruction.fragments["d"]
+    matrix = fragment.unpack(d)
+    assert (fragment.pack(matrix) == d).all() or instruction.types["d"].kind == "float"
+    answers[opcode + target] = digest(d)
+print(json.dumps({"backend": backend(), "numba": "numba" in sys.modules, "answers": answers}))
+"""
+
+CASES = [
+    ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_90a"),
+    ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
+    ("mma.sync.aligned.m16n8k16.row.col.f16.e4m3.e5m2.f16", "sm_90a"),
+    ("mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e5m2.f32", "sm_89"),
+    ("mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e3m2.f32", "sm_120a"),
+    ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16", "sm_90a"),
+    ("mma.sync.aligned.m8n8k4.col.row.f16.f16.f16.f16", "sm_70"),
+    ("mma.sync.aligned.m8n8k4.row.col.rm.f64.f64.f64.f64", "sm_90a"),
+    ("mma.sync.aligned.m8n8k16.row.col.satfinite.s32.s8.u8.s32", "sm_90a"),
+    ("mma.sync.aligned.m8n8k32.row.col.s32.u4.s4.s32", "sm_90a"),
+    ("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc", "sm_90a"),
+]
+
+#: Makes every import of numba fail, as where it is not installed, and find_spec find nothing.
+BLOCKER = """
+import importlib.abc, sys
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numba", "llvmlite"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocker())
+"""
+#: As the import system says it where nothing of that name is installed: nobody finds it.
+ABSENT = """
+import sys
+class Absent:
+    def __init__(self, finder): self.finder = finder
+    def find_spec(self, name, path=None, target=None):
+        return None if name.split(".")[0] in ("numba", "llvmlite") else self.finder.find_spec(name, path, target)
+    def __getattr__(self, name): return getattr(self.finder, name)
+sys.meta_path[:] = [Absent(finder) for finder in sys.meta_path]
+"""
+
+
+def ask(statements, **environment):
+    setup = f"TESTS, CASES = {str(Path(__file__).parent)!r}, {CASES!r}\n"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TCEMU_QUIET": "1", "TCEMU_KERNELS": "", **environment}
+    return subprocess.run(
+        [sys.executable, "-c", setup + statements], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def answers(statements, **environment):
+    done = ask(statements, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def by_numba():
+    pytest.importorskip("numba")
+    return answers(PROBE, TCEMU_KERNELS="numba")
+
+
+def test_numba_computes_where_it_is_installed(by_numba):
+    assert (by_numba["backend"], by_numba["numba"]) == ("numba", True)
+    assert len(by_numba["answers"]) == len(CASES)
+
+
+def test_the_reference_gives_the_same_answers_and_loads_no_numba(by_numba):
+    told = answers(PROBE, TCEMU_KERNELS="reference")
+    assert (told["backend"], told["numba"]) == ("reference", False)
+    assert told["answers"] == by_numba["answers"]
+
+
+@pytest.mark.parametrize("how", [BLOCKER, ABSENT], ids=["imports fail", "nothing is found"])
+def test_without_numba_everything_answers(by_numba, how):
+    told = answers(how + PROBE)
+    assert (told["backend"], told["numba"]) == ("reference", False)
+    assert told["answers"] == by_numba["answers"]
+
+
+RUN = """
+import numpy as np, tcemu
+i = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+z = lambda n: np.zeros((32, n), np.uint32)
+try:
+    tcemu.run(i, z(4), z(2), z(4))
+except tcemu.TcemuError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_kernels_that_do_not_exist_are_an_error():
+    for wrong, words in [
+        ("nonsense", ["KernelsUnavailable", "TCEMU_KERNELS='nonsense'", "numba or reference, or empty"]),
+        ("referenzz", ["Did you mean 'reference'?"]),
+        ("Numba", ["KernelsUnavailable", "Did you mean 'numba'?"]),
+    ]:
+        done = ask(RUN, TCEMU_KERNELS=wrong)
+        assert done.returncode == 0, done.stderr
+        for word in words:
+            assert word in done.stdout
+
+
+@pytest.mark.parametrize("how", [BLOCKER, ABSENT], ids=["imports fail", "nothing is found"])
+def test_numba_that_is_asked_for_and_missing_is_an_error(how):
+    done = ask(how + RUN, TCEMU_KERNELS="numba")
+    assert done.returncode == 0, done.stderr
+    for word in ("KernelsUnavailable", "TCEMU_KERNELS=numba", "numba is not installed", "pip install numba"):
+        assert word in done.stdout
+
+
+def test_an_error_comes_before_a_kernel_is_chosen():
+    done = ask(
+        'import tcemu\ntry: tcemu.parse("mma")\nexcept tcemu.IllegalInstruction: print("explained")',
+        TCEMU_KERNELS="nonsense",
+    )
+    assert done.stdout == "explained\n", done.stderr
