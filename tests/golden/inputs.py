@@ -100,7 +100,7 @@ def operands(instruction: Instruction, kind: str, warps: int, series: str = "gol
 
 def classes(instruction: Instruction) -> tuple[str, ...]:
     """The classes that differ for this instruction: integers and bits have but one."""
-    return CLASSES if instruction.types["a"].kind == "float" else ("bits",)
+    return CLASSES if "a" in instruction.types and instruction.types["a"].kind == "float" else ("bits",)
 
 
 def digest(registers: Array) -> str:
@@ -108,3 +108,46 @@ def digest(registers: Array) -> str:
     return hashlib.sha256(
         np.ascontiguousarray(registers).astype(registers.dtype.newbyteorder("<")).tobytes()
     ).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------ other families
+
+
+def selectors(instruction: Instruction) -> range:
+    """The sparsity selectors to record: those of mma.sp, else one that stands for none."""
+    return range(instruction.fragments["e"].shape[0]) if "e" in instruction.fragments else range(1)
+
+
+def metadata(instruction: Instruction, key: str, warps: int) -> Array:
+    """Metadata (warps, 32) in which every group of four bits is legal."""
+    legal = np.array(sorted(instruction.facts["pattern"].places), dtype=np.uint64)
+    chosen = legal[(words(key, warps * 32 * 8) % np.uint64(len(legal))).astype(int)].reshape(warps, 32, 8)
+    places = np.arange(0, 32, 4, dtype=np.uint64)
+    return np.bitwise_or.reduce(chosen << places, axis=-1).astype(np.uint32)
+
+
+#: Bytes of memory that a warp of a load or a store sees.
+BYTES = 8192
+
+
+def memory_case(instruction: Instruction, warps: int, series: str = "golden") -> tuple[tuple[Array, ...], Array]:
+    """Operands of a load, a store or movmatrix in the order of tcemu.run, and memory (warps, BYTES)."""
+    key = f"{series}|{instruction.opcode}"
+    memory = (words(f"{key}|memory", warps * BYTES // 8)).view(np.uint8).reshape(warps, BYTES)
+    (role, fragment), *_ = reversed(instruction.fragments.items())
+    held = words(f"{key}|registers", warps * fragment.lanes * fragment.registers)
+    held = held.astype(fragment.container.register_dtype).reshape(warps, fragment.lanes, fragment.registers)
+    if instruction.family == "movmatrix":
+        return (held,), memory
+    if instruction.family in ("ldmatrix", "stmatrix"):
+        # a permutation of all rows: no two lanes store at one place
+        order = np.argsort(words(f"{key}|rows", warps * BYTES // 16).reshape(warps, -1), axis=1, kind="stable")
+        addresses = order[:, :32].astype(np.uint32) * 16
+        return ((addresses,) if instruction.family == "ldmatrix" else (addresses, held)), memory
+    rows, columns = fragment.shape
+    length = columns if instruction.words["layout"] == "row" else rows
+    size = fragment.container.width
+    step = max(fragment.registers * fragment.container.register_bits // size, 1)  # keeps every line aligned
+    stride = (-(-length // step) + (words(f"{key}|stride", warps) % np.uint64(3)).astype(np.int64)) * step
+    pointer = (words(f"{key}|pointer", warps) % np.uint64(16)).astype(np.int64) * (fragment.registers * 8)
+    return ((pointer, stride) if role != "d" else (pointer, held, stride)), memory
