@@ -15,9 +15,9 @@ with 16. It is not enough that two phases read the same words, and ldmatrix has 
 
 How this is known. Phases and busiest banks: clock cycles of an H200 (sm_90a), seven forms of ld and ldmatrix with 256
 sets of addresses each, 0 differences. Pairs: an NVIDIA engineer's statement about compute capability 7.x (developer
-forum, topic 77228, "Unexpected shared memory bank conflict"); the H200 agrees where all lanes have one address, and
-shows that phases which read the same words without equal pairs gain nothing; other pairs were not put to it. Stores,
-elements below 4 bytes and 8-bit matrices are inferred from their neighbours.
+forum, topic 77228, "Unexpected shared memory bank conflict"), and 22 sets of addresses that tell it from its rivals,
+put to the same H200: all cycles agree (tests/golden/sm_90a-wavefronts.json). Stores gain nothing from pairs there, but
+their cycles do not settle their count; it, elements below 4 bytes and 8-bit matrices are inferred from neighbours.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -91,11 +91,8 @@ class Wavefronts:
     @property
     def known(self) -> Known:
         """How the count of one warp is known; see tcemu.machine.banks."""
-        addresses = self._one("known")
-        uniform = bool((addresses == addresses[0, 0]).all())
-        plain = int(per_phase(replace(self.access, pairs=False), addresses).sum())
-        measured = uniform or self.count == plain
-        return "paper" if self.access.known == "silicon" and not measured else self.access.known
+        self._one("known")
+        return self.access.known
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
