@@ -30,7 +30,7 @@ Tile = tuple[int, int, int, int]
 
 ROWS, COLUMNS = 256, WIDTH
 #: Products an output that are packed at a time.
-DEPTH = 512
+DEPTH = 256
 #: Products of a whole call below which a second thread costs more than it brings.
 SERIAL = 1 << 21
 #: Columns are padded to whole vectors of bytes.
