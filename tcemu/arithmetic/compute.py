@@ -16,8 +16,8 @@ from tcemu.backend import backend
 from tcemu.formats import Format, lookup
 
 Array = npt.NDArray[Any]
-#: Fills d (w, m, n) from a (w, m, k), b (w, k, n) and c (w, m, n).
-Kernel = Callable[[Array, Array, Array, Array], None]
+#: Fills d (w, m, n) from a (w, m, k), b (w, k, n), c (w, m, n) and, for a sparse A, the places of its elements, or None.
+Kernel = Callable[[Array, Array, Array, Array, Array | None], None]
 
 #: Rounding words to the kernels' numbers.
 MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3}
@@ -50,26 +50,38 @@ class Operation:
         return isinstance(self.model, BitDot)
 
 
-def compute(operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    """Patterns d (w, m, n) of patterns a (w, m, k) times b (w, k, n) plus c (w, m, n); b1 comes in words."""
+def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | None = None) -> Array:
+    """Patterns d (w, m, n) of patterns a (w, m, k) times b (w, k, n) plus c (w, m, n); b1 comes in words.
+
+    `places` (w, m, k) makes A sparse: its elements meet those rows of a B that has more than k.
+    """
     d = np.empty(c.shape, operation.formats["d"].storage)
     if backend() == "numba":
-        _kernel(operation)(a, b, c, d)
+        _kernel(operation)(a, b, c, d, places)
     else:
-        _by_reference(operation, a, b, c, d)
+        _by_reference(operation, a, b, c, d, places)
     return d
 
 
-def compute_scaled(operation: Operation, a: Array, b: Array, c: Array, scale_a: Array, scale_b: Array) -> Array:
-    """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for K / s products."""
+def _met(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
+    """The elements of a column of B that a row of A meets."""
+    column = b[w, :, n] if places is None else b[w, places[w, m], n]
+    found: list[int] = column.tolist()
+    return found
+
+
+def compute_scaled(
+    operation: Operation, a: Array, b: Array, c: Array, scale_a: Array, scale_b: Array, places: Array | None = None
+) -> Array:
+    """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for an equal share of A's elements."""
     d = np.empty(c.shape, operation.formats["d"].storage)
     if backend() == "numba":
-        _scaled_kernel(operation)(a, b, c, d, scale_a, scale_b)
+        _scaled_kernel(operation)(a, b, c, d, scale_a, scale_b, places)
         return d
     model = operation.model
     for w, m, n in np.ndindex(d.shape):
         scales = scale_a[w, m].tolist(), scale_b[w, :, n].tolist()
-        row, column = a[w, m].tolist(), b[w, :, n].tolist()
+        row, column = a[w, m].tolist(), _met(b, places, w, m, n)
         d[w, m, n] = reference.dot_scaled(_scaled(model), row, column, int(c[w, m, n]), scales, operation.formats)
     return d
 
@@ -90,31 +102,18 @@ def _scaled_kernel(operation: Operation) -> Callable[..., None]:
     nan, keep = reference.CANONICAL_NAN[operation.d], forms["d"].mantissa
     block = model.block or operation.depth
 
-    def run(a: Array, b: Array, c: Array, d: Array, scale_a: Array, scale_b: Array) -> None:
-        chain_scaled(
-            a,
-            b,
-            c,
-            d,
-            scale_a,
-            scale_b,
-            *tables,
-            forms["scale"].zero,
-            model.group,
-            block,
-            model.fraction,
-            floor,
-            keep,
-            nan,
-        )
+    zero, numbers_ = forms["scale"].zero, (model.group, block, model.fraction, floor, keep, nan)
+
+    def run(a: Array, b: Array, c: Array, d: Array, scale_a: Array, scale_b: Array, places: Array | None) -> None:
+        chain_scaled(a, b, c, d, scale_a, scale_b, *tables, zero, *numbers_, places)
 
     return run
 
 
-def _by_reference(operation: Operation, a: Array, b: Array, c: Array, d: Array) -> None:
+def _by_reference(operation: Operation, a: Array, b: Array, c: Array, d: Array, places: Array | None) -> None:
     qualifiers = dict(operation.qualifiers)
     for w, m, n in np.ndindex(d.shape):
-        row, column = a[w, m].tolist(), b[w, :, n].tolist()
+        row, column = a[w, m].tolist(), _met(b, places, w, m, n)
         d[w, m, n] = reference.dot(operation.model, row, column, int(c[w, m, n]), operation.formats, qualifiers)
 
 
@@ -154,13 +153,13 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
     nearest, first = reference.ROUNDING[result.name] == "rn", model.addend == "first"
     block, nan = len(model.sums(operation.depth)[0]), reference.CANONICAL_NAN[result.name]
 
-    def run(a: Array, b: Array, c: Array, d: Array) -> None:
+    def run(a: Array, b: Array, c: Array, d: Array, places: Array | None) -> None:
         if model.through is not None:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
         if operation.c != result.name:
             c = conversion(operation.c, result.name)[c]
         sums = d if model.via is None else np.empty(d.shape, result.storage)
-        chain(a, b, c, sums, *tables, order, block, model.fraction, floor, keep, nearest, first, nan)
+        chain(a, b, c, sums, *tables, order, block, model.fraction, floor, keep, nearest, first, nan, places)
         if model.via is not None:
             d[...] = narrow(sums)
 
@@ -182,7 +181,7 @@ def _(model: FmaGroups, operation: Operation) -> Kernel:
     tables = tuple(numbers(lookup(name)) for name in (operation.a, operation.b, operation.c, operation.d, "f32"))
     group = np.array([next(g for g, ks in enumerate(model.groups) if k in ks) for k in range(operation.depth)])
     order, nan = np.array(model.order), reference.CANONICAL_NAN[operation.d]
-    return lambda a, b, c, d: add_groups(a, b, c, d, *tables, group, order, model.from_zero, nan)
+    return lambda a, b, c, d, _: add_groups(a, b, c, d, *tables, group, order, model.from_zero, nan)
 
 
 @_build.register
@@ -190,16 +189,23 @@ def _(model: FmaChain, operation: Operation) -> Kernel:
     from tcemu.kernels.binary64 import chain64
 
     mode = MODES[dict(operation.qualifiers).get("rounding") or "rn"]
-    return lambda a, b, c, d: chain64(a, b, c, d, mode)
+    return lambda a, b, c, d, _: chain64(a, b, c, d, mode)
 
 
 @_build.register
 def _(model: IntegerDot, operation: Operation) -> Kernel:
-    from tcemu.kernels.integer import dot
+    from tcemu.kernels.integer import dot, dot_sparse
 
     signs = operation.formats["a"].sign_bit, operation.formats["b"].sign_bit
     saturate = "satfinite" in dict(operation.qualifiers)
-    return lambda a, b, c, d: dot(a, b, c, d, *signs, saturate)
+
+    def run(a: Array, b: Array, c: Array, d: Array, places: Array | None) -> None:
+        if places is None:
+            dot(a, b, c, d, *signs, saturate)
+        else:
+            dot_sparse(a, b, c, d, *signs, saturate, places)
+
+    return run
 
 
 @_build.register
@@ -207,4 +213,4 @@ def _(model: BitDot, operation: Operation) -> Kernel:
     from tcemu.kernels.integer import popc
 
     exclusive = dict(operation.qualifiers)["op"] == "xor"
-    return lambda a, b, c, d: popc(a, b, c, d, exclusive)
+    return lambda a, b, c, d, _: popc(a, b, c, d, exclusive)

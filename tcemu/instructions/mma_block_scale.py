@@ -108,17 +108,22 @@ def execute(
         array = _scale_registers(instruction, role, scales)
         others[role] = (array, array.shape[:-1])
         picks[role] = byte_and_thread(instruction, role, pick)
-    return in_chunks(instruction, given, others, lambda parts: _execute(instruction, operation, chosen, picks, parts))
+
+    def run(parts: Mapping[str, Array], first: int) -> Array:
+        places = stored_places(instruction, parts["metadata"], chosen, first) if sparse else None
+        return _execute(instruction, operation, picks, parts, places)
+
+    return in_chunks(instruction, given, others, run)
 
 
 def _execute(
     instruction: Instruction,
     operation: Operation,
-    chosen: int,
     picks: Mapping[str, tuple[int, int]],
     parts: Mapping[str, Array],
+    places: Array | None,
 ) -> Array:
-    """The three paragraphs, on flat registers (warps, 32 * registers)."""
+    """The three paragraphs, on flat registers (warps, 32 * registers); `places` is what a sparse A meets of B."""
     fragments, (m, n, k) = instruction.fragments, instruction.shape
     stored = operation.depth
 
@@ -127,14 +132,9 @@ def _execute(
     b = fragments["b"].read(parts["b"]).reshape(-1, k, n)
     c = fragments["c"].read(parts["c"]).reshape(-1, m, n)
     scale_a, scale_b = (_scales(instruction, role, parts[role], picks[role]) for role in ("scale_a", "scale_b"))
-    if stored != k:  # a sparse row picks the rows of B that its stored elements meet: every row is a tile of its own
-        places = stored_places(instruction, parts["metadata"], chosen)
-        b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, stored, n)
-        a, c, scale_a = a.reshape(-1, 1, stored), c.reshape(-1, 1, n), scale_a.reshape(-1, 1, scale_a.shape[2])
-        scale_b = np.repeat(scale_b, m, axis=0)
 
     # COMPUTE: by the arithmetic row
-    d = compute_scaled(operation, a, b, c, scale_a, scale_b)
+    d = compute_scaled(operation, a, b, c, scale_a, scale_b, places)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, m * n))

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute
-from tcemu.errors import OperandError, listing
+from tcemu.errors import OperandError, listing, shown
 from tcemu.formats import Container, Format, lookup
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
@@ -51,9 +52,10 @@ class Sparsity:
         """Stored elements of a chunk."""
         return self.chunk // 2
 
+    @cached_property
     def table(self) -> Array:
         """(16, stored): the places for every value of the four bits; -1 where the value is not legal."""
-        table = np.full((16, self.stored), -1, np.int64)
+        table = np.full((16, self.stored), -1, np.int16)
         for code, places in self.places.items():
             table[code] = places
         return table
@@ -91,16 +93,20 @@ def _both(
     since: str,
     sparsity: str,
     options: Mapping[str, tuple[str, ...]] | None = None,
+    **facts: Any,
 ) -> list[Rows]:
     """Plain forms, and from PTX 8.5 those with ordered metadata."""
     return [
-        multiply(shapes, types, version, since, {**order, **(options or {})}, sparsity=sparsity)
+        multiply(shapes, types, version, since, {**order, **(options or {})}, sparsity=sparsity, **facts)
         for order, version in ((_PLAIN, ptx), (_ORDERED, "8.5"))
     ]
 
 
+_HALVES = [*pairs("f16 f32", "f16"), *pairs("f32", "bf16")]
 ROWS = [
-    *_both("m16n8k16 m16n8k32", [*pairs("f16 f32", "f16"), *pairs("f32", "bf16")], "7.1", "sm_80", "2:4"),
+    *_both("m16n8k16", _HALVES, "7.1", "sm_80", "2:4"),
+    # ptxas takes selectors that the manual does not give to this shape
+    *_both("m16n8k32", _HALVES, "7.1", "sm_80", "2:4", assembled=4),
     *_both("m16n8k8 m16n8k16", pairs("f32", "tf32"), "7.1", "sm_80", "1:2"),
     *_both("m16n8k32 m16n8k64", pairs("s32", "s8 u8"), "7.1", "sm_80", "2:4", SATFINITE),
     *_both("m16n8k64 m16n8k128", pairs("s32", "s4 u4"), "7.1", "sm_80", "4:8", SATFINITE),
@@ -152,24 +158,32 @@ def execute(
     held = metadata_registers(instruction, operands[3])
     chosen = selector(instruction, operands[4])
     others = {"metadata": (held, held.shape[:-1])}
-    return in_chunks(instruction, given, others, lambda parts: _execute(instruction, operation, chosen, **parts))
+    return in_chunks(
+        instruction, given, others, lambda parts, first: _execute(instruction, operation, chosen, first, **parts)
+    )
 
 
 def _execute(
-    instruction: Instruction, operation: Operation, chosen: int, a: Array, b: Array, c: Array, metadata: Array
+    instruction: Instruction,
+    operation: Operation,
+    chosen: int,
+    first: int,
+    a: Array,
+    b: Array,
+    c: Array,
+    metadata: Array,
 ) -> Array:
     """The three paragraphs, on flat registers (warps, 32 * registers)."""
     fragments, (m, n, k) = instruction.fragments, instruction.shape
 
-    # READ: by layout; then each row of A picks the rows of B that its stored elements meet
-    a = fragments["a"].read(a).reshape(-1, 1, k // 2)
+    # READ: by layout; the metadata tells which rows of B the stored elements of a row of A meet
+    a = fragments["a"].read(a).reshape(-1, m, k // 2)
     b = fragments["b"].read(b).reshape(-1, k, n)
-    c = fragments["c"].read(c).reshape(-1, 1, n)
-    places = stored_places(instruction, metadata, chosen)
-    b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, k // 2, n)
+    c = fragments["c"].read(c).reshape(-1, m, n)
+    places = stored_places(instruction, metadata, chosen, first)
 
-    # COMPUTE: by the arithmetic row, every row of A a tile of its own
-    d = compute(operation, a, b, c)
+    # COMPUTE: by the arithmetic row
+    d = compute(operation, a, b, c, places)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, m * n))
@@ -190,33 +204,39 @@ def selector(instruction: Instruction, given: object) -> int:
     number = given if isinstance(given, int | np.integer) and not isinstance(given, bool | np.bool_) else None
     if number is None or not 0 <= int(number) <= last:
         lanes = "it says which lanes' metadata counts" if last else "all lanes' metadata counts"
+        taken = instruction.facts.get("assembled", 0)
+        more = (
+            f". The assembler accepts {listing(range(last + 1, taken), 'and')} too, but no lanes are given to them"
+            if number is not None and last < int(number) < taken
+            else ""
+        )
         raise OperandError(
             f"{instruction}: the selector is an immediate, {listing(range(last + 1))}: {lanes} (PTX ISA {SECTION}); "
-            f"got {given!r}"
+            f"got {shown(given) if isinstance(given, str) else repr(given)[:80]}{more}"
         )
     return int(number)
 
 
-def stored_places(instruction: Instruction, held: Array, chosen: int) -> Array:
-    """For flat metadata (warps, 32): the k of each stored element, (warps, 16, K / 2)."""
+def stored_places(instruction: Instruction, held: Array, chosen: int, first: int = 0) -> Array:
+    """For flat metadata (warps, 32), counted from `first`: the k of each stored element, (warps, 16, K / 2)."""
     fragment, pattern = instruction.fragments["e"], instruction.facts["pattern"]
     codes = fragment.read(held).reshape(-1, *fragment.shape)[:, chosen]
-    places = pattern.table()[codes]
-    if (places < 0).any():
-        _complain(instruction, codes, chosen, places)
-    chunks = np.arange(codes.shape[2])[:, None] * pattern.chunk
-    return np.asarray((places + chunks).reshape(*codes.shape[:2], -1))
+    places = np.take(pattern.table, codes, axis=0)
+    if places.min(initial=0) < 0:
+        _complain(instruction, codes, chosen, places, first)
+    places += np.arange(0, instruction.shape.k, pattern.chunk, dtype=places.dtype)[:, None]
+    return np.asarray(places.reshape(*codes.shape[:2], -1))
 
 
-def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array) -> None:
+def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array, first: int) -> None:
     """Name the first illegal four bits by lane and bit."""
     warp, row, chunk, _ = (int(x) for x in np.argwhere(places < 0)[0])
     lane, place = instruction.fragments["e"].layout.holders(chosen, row, chunk)[0]
     pattern = instruction.facts["pattern"]
+    told = f", warp {first + warp}" if first + len(codes) > 1 else ""
     raise OperandError(
-        f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}"
-        f"{f', warp {warp}' if len(codes) > 1 else ''}) is {int(codes[warp, row, chunk]):#06b}; {pattern.name} "
-        f"sparsity takes "
+        f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}{told}) is "
+        f"{int(codes[warp, row, chunk]):#06b}; {pattern.name} sparsity takes "
         f"{listing([f'{code:#06b}' for code in sorted(pattern.places)])} (PTX ISA 9.7.14.6.1)"
     )
 

@@ -84,16 +84,18 @@ def execute(
     if len(operands) != 3:
         raise OperandError(f"{instruction} takes registers of A, B and C, and returns D; got {len(operands)} operands")
     given = registers(instruction, dict(zip("abc", operands, strict=True)))
-    return in_chunks(instruction, given, {}, lambda parts: _execute(instruction, operation, **parts))
+    return in_chunks(instruction, given, {}, lambda parts, _: _execute(instruction, operation, **parts))
 
 
 def in_chunks(
     instruction: Instruction,
     given: Mapping[str, Array],
     others: Mapping[str, tuple[Array, tuple[int, ...]]],
-    run: Callable[[dict[str, Array]], Array],
+    run: Callable[[dict[str, Array], int], Array],
 ) -> Array:
-    """D of all warps, a chunk at a time: `run` gets flat registers of `given` and parts of `others`."""
+    """D of all warps, a chunk at a time: `run` gets flat registers of `given`, parts of `others` (array, own warps) and
+    the number of its first warp.
+    """
     shapes = {role: array.shape[:-2] for role, array in given.items()} | {
         name: own for name, (_, own) in others.items()
     }
@@ -103,7 +105,7 @@ def in_chunks(
     takes |= {name: take(array, own, warps) for name, (array, own) in others.items()}
     for start in range(0, len(d), CHUNK):
         some = slice(start, start + CHUNK)
-        d[some] = run({role: part(some) for role, part in takes.items()})
+        d[some] = run({role: part(some) for role, part in takes.items()}, start)
     return d.reshape(*warps, target.lanes, target.registers)
 
 

@@ -27,6 +27,29 @@ def dot(a, b, c, d, sign_a, sign_b, saturate):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def dot_sparse(a, b, c, d, sign_a, sign_b, saturate, places):  # type: ignore[no-untyped-def]
+    """Like dot, for a sparse A: its elements meet the rows `places` (w, m, k) of a longer B."""
+    tiles, rows, depth = a.shape
+    length, columns = b.shape[1], b.shape[2]
+    signed, sums = np.empty((length, columns), np.int32), np.empty(columns, np.int32)
+    for w in range(tiles):
+        for k in range(length):
+            for n in range(columns):
+                signed[k, n] = (np.int64(b[w, k, n]) ^ sign_b) - sign_b
+        for m in range(rows):
+            sums[:] = 0
+            for k in range(depth):
+                x, met = np.int32((np.int64(a[w, m, k]) ^ sign_a) - sign_a), places[w, m, k]
+                for n in range(columns):
+                    sums[n] += x * signed[met, n]
+            for n in range(columns):
+                total = np.int64(np.int32(c[w, m, n])) + sums[n]
+                if saturate:
+                    total = min(max(total, LOWEST), HIGHEST)
+                d[w, m, n] = np.uint32(total & 0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True)
 def _ones(x):  # type: ignore[no-untyped-def]
     """Ones of a 32-bit word, by adding neighbours."""
     x = x - ((x >> 1) & 0x55555555)

@@ -10,35 +10,41 @@ from tcemu.kernels.fused import ABSENT, FINITE, INFINITE, NAN, _answer, _round, 
 
 @njit(cache=True, nogil=True)
 def chain_scaled(  # type: ignore[no-untyped-def]
-    a, b, c, d, scale_a, scale_b, fmt_a, fmt_b, fmt_d, fmt_s, zero, group, block, fraction, floor, keep, nan
+    a, b, c, d, scale_a, scale_b, fmt_a, fmt_b, fmt_d, fmt_s, zero, group, block, fraction, floor, keep, nan, places
 ):
     """d[w] = (a[w] * scale_a[w]) @ (b[w] * scale_b[w]) + c[w]: chains of sums of `block` products each.
 
     a (w, m, k), b (w, k, n), c, d (w, m, n), scale_a (w, m, s), scale_b (w, s, n) are patterns; scale i covers k / s
     products. `group` products are added exactly before they become one term. `zero` 0: the scale format has no zero,
-    its exponent field 0 is one more power of two.
+    its exponent field 0 is one more power of two. `places` is None, or for a sparse A (w, m, k) of the rows of a longer
+    B that its elements meet.
     """
     tiles, rows, depth = a.shape
-    columns, scales = b.shape[2], scale_a.shape[2]
+    length, columns, scales = b.shape[1], b.shape[2], scale_a.shape[2]
     cover = depth // scales
     sa, pa, ka = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.int64)
-    sb, pb, kb = (
-        np.empty((columns, depth), np.int64),
-        np.empty((columns, depth), np.int64),
-        np.empty((columns, depth), np.int64),
-    )
+    # one more column has what a row of a sparse A meets
+    sb = np.empty((columns + 1, length), np.int64)
+    pb = np.empty((columns + 1, length), np.int64)
+    kb = np.empty((columns + 1, length), np.int64)
     terms, powers = np.empty(block, np.int64), np.empty(block, np.int64)
     point = fmt_a[1] + fmt_b[1] + 2 * fmt_s[1]
     # below this exponent no product of the two formats lies: a group is added in units of it
     low = 2 - fmt_a[2] - fmt_b[2]
     for w in range(tiles):
         for n in range(columns):
-            for k in range(depth):
+            for k in range(length):
                 sb[n, k], pb[n, k], kb[n, k] = _unpack(b[w, k, n], fmt_b)
         for m in range(rows):
             for k in range(depth):
                 sa[k], pa[k], ka[k] = _unpack(a[w, m, k], fmt_a)
             for n in range(columns):
+                column = n
+                if places is not None:
+                    column = columns
+                    for k in range(depth):
+                        met = places[w, m, k]
+                        sb[column, k], pb[column, k], kb[column, k] = sb[n, met], pb[n, met], kb[n, met]
                 running = np.int64(c[w, m, n])
                 for start in range(0, depth, block):
                     sc, pc, kc = _unpack(running, fmt_d)
@@ -51,15 +57,15 @@ def chain_scaled(  # type: ignore[no-untyped-def]
                         bad |= kx == NAN or ky == NAN
                         total, power = np.int64(0), np.int64(0)
                         for k in range(first, first + group):
-                            if ka[k] | kb[n, k]:
-                                bad |= ka[k] == NAN or kb[n, k] == NAN or sa[k] == 0 or sb[n, k] == 0
-                                plus |= (sa[k] > 0) == (sb[n, k] > 0)
-                                minus |= (sa[k] > 0) != (sb[n, k] > 0)
-                            number = sa[k] * sb[n, k]
+                            if ka[k] | kb[column, k]:
+                                bad |= ka[k] == NAN or kb[column, k] == NAN or sa[k] == 0 or sb[column, k] == 0
+                                plus |= (sa[k] > 0) == (sb[column, k] > 0)
+                                minus |= (sa[k] > 0) != (sb[column, k] > 0)
+                            number = sa[k] * sb[column, k]
                             if group == 1:
-                                total, power = number, pa[k] + pb[n, k]
+                                total, power = number, pa[k] + pb[column, k]
                             elif number != 0:
-                                total += number << (pa[k] + pb[n, k] - low)
+                                total += number << (pa[k] + pb[column, k] - low)
                         terms[count] = total * x * y
                         powers[count] = (power if group == 1 else low) + ex + ey
                         if terms[count] != 0:
