@@ -197,7 +197,8 @@ BF16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 F16F16 = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"
 TF32 = "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32"
 QMMA = "mma.sync.aligned.m16n8k32.row.col.{0}.{1}.{1}.{0}"
-INF, NAN = math.inf, math.nan
+HMMA884 = "mma.sync.aligned.m8n8k4.row.col.{0}.f16.f16.{0}"
+INF = math.inf
 
 #: name: opcode, row of A, column of B, C, the pattern that an H200 answers. Integers are patterns.
 SETTLED = {
@@ -207,9 +208,13 @@ SETTLED = {
     "one product below": (BF16, [2.0**-75], [2.0**-75], 0.0, 0x00000000),
     "cut at 2^-158": (BF16, [2.0**-79] * 16, [2.0**-79] * 16, 0.0, 0x00000000),
     "kept at 2^-152, cut at 2^-158": (BF16, [2.0**-76, 2.0**-79] * 8, [2.0**-76, 2.0**-79] * 8, 0.0, 0x00000001),
+    # exactly -133: 2^-158 is kept, so that these two make 2^-149; 2^-159 is not
+    "511 * 2^-158 + 2^-158": (BF16, [7 * 2.0**-79, 2.0**-79], [73 * 2.0**-79, 2.0**-79], 0.0, 1),
+    "1023 * 2^-159 + 2^-159": (BF16, [33 * 2.0**-80, 2.0**-80], [31 * 2.0**-79, 2.0**-79], 0.0, 0),
     # c: the floor of f16 results is -21
     "2^-25 + 2^-48": (F16F16, [2.0**-12, 2.0**-24], [2.0**-13, 2.0**-24], 0.0, 0x0000),
     "2^-25 + 2^-46": (F16F16, [2.0**-12, 2.0**-23], [2.0**-13, 2.0**-23], 0.0, 0x0001),
+    "2^-25 + 2^-47": (F16F16, [2.0**-12, 2.0**-23], [2.0**-13, 2.0**-24], 0.0, 0x0000),
     # d: a product with a zero factor is left out, however large the other factor
     "a zero beside a large factor": (BF16, [0.0, 2.0**-70], [2.0**127, 2.0**-70], 0.0, 0x00000200),
     "a negative zero likewise": (BF16, [-0.0, 2.0**-70], [2.0**127, 2.0**-70], 0.0, 0x00000200),
@@ -219,6 +224,9 @@ SETTLED = {
     "c = -0 alone": (HMMA, [0.0], [0.0], -0.0, 0x00000000),
     "nothing but negative zeros": (HMMA, [-0.0] * 16, [0.0] * 16, -0.0, 0x00000000),
     "a difference of zero": (HMMA, [1.0, -1.0], [1.0, 1.0], -0.0, 0x00000000),
+    # m8n8k4 is f32 arithmetic: its chain starts from +0 where D is f32, from the first product where D is f16
+    "m8n8k4: negative zeros into f32": (HMMA884.format("f32"), [-0.0] * 4, [0.0] * 4, -0.0, 0x00000000),
+    "m8n8k4: negative zeros into f16": (HMMA884.format("f16"), [-0.0] * 4, [0.0] * 4, -0.0, 0x8000),
     # the fraction bits
     "25 bits below": (HMMA, [2.0**12, 1.0, -(2.0**12)], [2.0**13, 1.0, 2.0**13], 0.0, 0x3F800000),
     "26 bits below": (HMMA, [2.0**13, 1.0, -(2.0**13)], [2.0**13, 1.0, 2.0**13], 0.0, 0x00000000),

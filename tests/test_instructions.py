@@ -271,6 +271,9 @@ def test_three_kinds_of_targets():
         "sm_121a",
         "sm_121f",
     ]
+    hundred = Gate("8.8", ("sm_100f",))
+    assert hundred.admits(target_named("sm_103f"))
+    assert not any(hundred.admits(target_named(name)) for name in ("sm_103", "sm_90a", "sm_110a", "sm_120a", "sm_120f"))
     later = Gate("8.8", ("sm_103f",))
     assert not later.admits(target_named("sm_100a"))
     assert not later.admits(target_named("sm_100f"))

@@ -261,6 +261,17 @@ def test_registers_and_matrices_are_two_views_of_the_same(fragment, twin, monkey
     assert np.array_equal(fragment.pack(swapped), registers)
 
 
+@pytest.mark.parametrize(("name", "place"), [("e2m1", 2), ("e3m2", 0), ("e2m3", 0), ("e4m3", 0)])
+def test_small_floats_stand_in_bytes(name, place):
+    """e2m1 in bits 5:2 of its byte, 6-bit floats in bits 5:0 (PTX ISA 9.7.14.5.14)."""
+    opcode = f"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.{name}.{name}.f32"
+    for role in "ab":
+        fragment = parse(opcode).fragments[role]
+        ones = (1 << fragment.format.bits) - 1
+        patterns = np.full(fragment.shape, ones, np.uint8)
+        assert (fragment.pack(patterns) == int.from_bytes(4 * bytes([ones << place]), "little")).all()
+
+
 def test_both_twins_write_the_same_registers(monkeypatch):
     rng = np.random.default_rng(3)
     for fragment in FRAGMENTS.values():
