@@ -307,8 +307,8 @@ BAD_OPCODES = {
     "no .sync": (HMMA.replace(".sync", ""), [".sync is missing", "mandatory"]),
     "two .sync": (HMMA.replace(".sync", ".sync.sync"), [".sync stands there once too often", "has it once"]),
     "a misspelt qualifier": (
-        HMMA.replace("aligned", "alignd"),
-        ["'.alignd' is no qualifier of mma", "Did you mean 'aligned'?"],
+        HMMA.replace("aligned", "aligneed"),
+        ["'.aligneed' is no qualifier of mma", "Did you mean 'aligned'?"],
     ),
     "a misspelt shape": (
         HMMA.replace("m16n8k16", "m16n8k17"),
