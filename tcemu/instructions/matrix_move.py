@@ -115,7 +115,7 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
     for start in range(0, len(out), CHUNK):
         some = slice(start, start + CHUNK)
         here = at(some)
-        memory.check(here, ROW, ROW, "lane", _RULE)
+        memory.check(here, ROW, ROW, "lane", _RULE, start)
         lines = memory.load(here[:, :rows], ROW, which(some) if memory.own else None)
         out[some] = fragment.write(_elements(instruction, lines).reshape(len(lines), -1))
     return out.reshape(*warps, fragment.lanes, fragment.registers)
@@ -148,24 +148,24 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
     for start in range(0, prod(warps), CHUNK):
         some = slice(start, start + CHUNK)
         here, patterns = at(some), fragment.read(held(some))
-        memory.check(here, ROW, ROW, "lane", _RULE)
-        lines = patterns.reshape(len(patterns), rows, -1).view(np.uint8)
-        _check_overlap(instruction, here, lines)
+        memory.check(here, ROW, ROW, "lane", _RULE, start)
+        lines = np.ascontiguousarray(patterns).reshape(len(patterns), rows, -1).view(np.uint8)
+        _check_overlap(instruction, memory, here, lines, start)
         memory.store(here, lines, which(some) if memory.own else None)
 
 
-def _check_overlap(instruction: Instruction, addresses: Array, lines: Array) -> None:
+def _check_overlap(instruction: Instruction, memory: Memory, addresses: Array, lines: Array, first: int) -> None:
     """Two lanes of a warp must not store different rows at one address: which one stays is undefined."""
-    order = np.argsort(addresses, axis=1, kind="stable")
-    sorted_addresses = np.take_along_axis(addresses, order, axis=1)
-    same = sorted_addresses[:, 1:] == sorted_addresses[:, :-1]
-    for warp, place in np.argwhere(same):
-        one, two = int(order[warp, place]), int(order[warp, place + 1])
-        if (lines[warp, one] != lines[warp, two]).any():
-            raise OperandError(
-                f"{instruction}: lanes {one} and {two} store different rows at address {int(addresses[warp, one])}; "
-                f"which one stays is undefined (PTX ISA {instruction.section})"
-            )
+    for warp in np.flatnonzero(memory.repeated(addresses, ROW)):
+        rows: dict[int, int] = {}
+        for lane, address in enumerate(addresses[warp].tolist()):
+            other = rows.setdefault(address, lane)
+            if (lines[warp, other] != lines[warp, lane]).any():
+                told = f" of warp {first + warp}" if first + len(addresses) > 1 else ""
+                raise OperandError(
+                    f"{instruction}: lanes {other} and {lane}{told} store different rows at address {address}; which "
+                    f"one stays is undefined (PTX ISA {instruction.section})"
+                )
 
 
 def _move(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.backend import backend
 from tcemu.errors import OperandError, listing
 from tcemu.instructions.instruction import Instruction
 
@@ -16,8 +18,6 @@ Array = npt.NDArray[Any]
 
 #: State spaces (the .ss qualifier) and the arguments of tcemu.run that hold their bytes; "" is generic addressing.
 SPACES = {"global": ("memory",), "shared": ("shared",), "shared::cta": ("shared",), "": ("shared", "memory")}
-#: Bytes that are moved at a time; every rule of alignment is a multiple of it.
-_WORD = 4
 
 
 class Memory:
@@ -53,49 +53,75 @@ class Memory:
             raise OperandError(f"{self.instruction}: {self.name}= is a numpy array of uint8 (..., bytes); got {what}")
         return given
 
-    def check(self, addresses: Array, count: int, align: int, who: str, rule: str) -> None:
-        """Raise OperandError for the first of `addresses` (warps, who) that is not aligned or not inside."""
+    def check(self, addresses: Array, count: int, align: int, who: str, rule: str, first: int = 0) -> None:
+        """Raise OperandError for an address of `addresses` (warps from `first` on, who) not aligned or not inside."""
+        if backend() == "numba":
+            from tcemu.kernels.memory import misplaced
+
+            if not misplaced(addresses, count, align, self.size):
+                return
         for wrong, why in (
             (addresses % align != 0, f"is no multiple of {align}: {rule}"),
             (
-                (addresses < 0) | (addresses + count > self.size),
+                (addresses < 0) | (addresses > self.size - count),
                 f"lies outside {self.name}= ({self.size} bytes, {count} needed)",
             ),
         ):
             if wrong.any():
                 warp, which = (int(x) for x in np.argwhere(wrong)[0])
-                told = f"{who} {which}" + (f" of warp {warp}" if len(addresses) > 1 else "")
+                told = f"{who} {which}" + (f" of warp {first + warp}" if first + len(addresses) > 1 else "")
                 raise OperandError(
                     f"{self.instruction}: {told}: address {int(addresses[warp, which])} {why} (PTX ISA "
                     f"{self.instruction.section})"
                 )
 
     def load(self, addresses: Array, count: int, which: Array | None) -> Array:
-        """Bytes (warps, n, count) from aligned addresses (warps, n); `which` memory a warp sees (None: the one)."""
-        words = self._words()
-        index = addresses[..., None] // _WORD + np.arange(count // _WORD)
-        found = words[0][index] if which is None else words[which[:, None, None], index]
-        return found.view(np.uint8).reshape(*addresses.shape, count)
+        """Bytes (warps, n, count) from checked addresses (warps, n); `which` memory a warp sees (None: the one)."""
+        if backend() == "numba":
+            from tcemu.kernels.memory import load
+
+            lines = np.empty((*addresses.shape, count), np.uint8)
+            load(self._flat, addresses, which, lines)
+            return lines
+        index = addresses[..., None] + np.arange(count)
+        return np.asarray(self._flat[0][index] if which is None else self._flat[which[:, None, None], index])
+
+    @cached_property
+    def _flat(self) -> Array:
+        """(memories, bytes): a view of the bytes where they are contiguous, else a copy."""
+        return np.ascontiguousarray(self.bytes).reshape(prod(self.own), self.size)
+
+    def elements(self, addresses: Array, size: int, which: Array | None) -> Array:
+        """Elements (warps, n) of `size` bytes at aligned addresses (warps, n), as unsigned integers."""
+        whole = self.size // size * size
+        flat = np.ascontiguousarray(self.bytes[..., :whole]).reshape(prod(self.own), whole).view(f"u{size}")
+        index = addresses // size
+        return np.asarray(flat[0][index] if which is None else flat[which[:, None], index])
 
     def store(self, addresses: Array, lines: Array, which: Array | None) -> None:
-        """Put bytes (warps, n, count) at aligned addresses (warps, n)."""
+        """Put bytes (warps, n, count) at checked addresses (warps, n)."""
         if not self.bytes.flags.writeable:
             raise OperandError(f"{self.instruction} stores to {self.name}=, but that array is read-only")
-        count = lines.shape[-1]
-        flat = self.bytes.reshape(prod(self.own), self.size) if self.bytes.flags.c_contiguous else None
-        index = addresses[..., None] + np.arange(count)
-        row = np.zeros((1, 1, 1), np.intp) if which is None else which[:, None, None]
-        if flat is not None:
-            flat[row, index] = lines
-        else:
-            copy = np.ascontiguousarray(self.bytes).reshape(prod(self.own), self.size)
-            copy[row, index] = lines
-            self.bytes[...] = copy.reshape(self.bytes.shape)
+        if backend() == "numba":
+            from tcemu.kernels.memory import store
 
-    def _words(self) -> Array:
-        whole = self.size // _WORD * _WORD
-        flat = np.ascontiguousarray(self.bytes[..., :whole]).reshape(prod(self.own), whole)
-        return flat.view(np.dtype(f"uint{8 * _WORD}"))
+            store(self._flat, addresses, which, np.ascontiguousarray(lines))
+        else:
+            index = addresses[..., None] + np.arange(lines.shape[-1])
+            self._flat[np.zeros((1, 1, 1), np.intp) if which is None else which[:, None, None], index] = lines
+        if not self.bytes.flags.c_contiguous:
+            self.bytes[...] = self._flat.reshape(self.bytes.shape)
+
+    def repeated(self, addresses: Array, unit: int) -> Array:
+        """(warps,): whether two of a warp's checked addresses (warps, n), all multiples of `unit`, are the same."""
+        if backend() == "numba":
+            from tcemu.kernels.memory import repeated
+
+            found = np.empty(len(addresses), np.bool_)
+            repeated(addresses, self.size, unit, found)
+            return found
+        ordered = np.sort(addresses, axis=1)
+        return np.asarray((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
 
 
 def integers(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array:
@@ -104,6 +130,11 @@ def integers(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array
         array = np.asarray(given)
         if array.dtype.kind not in "iu":
             raise TypeError(f"dtype {array.dtype}")
-        return array.astype(np.int64)
+        # no memory is so large; what is beyond stays beyond
+        return (
+            np.minimum(array, np.iinfo(np.int64).max).astype(np.int64)
+            if array.dtype == np.uint64
+            else array.astype(np.int64)
+        )
     except (TypeError, ValueError, OverflowError) as error:
         raise OperandError(f"{instruction}: {what} must be integers; got {error}") from None

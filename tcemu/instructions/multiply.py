@@ -93,8 +93,9 @@ def in_chunks(
     others: Mapping[str, tuple[Array, tuple[int, ...]]],
     run: Callable[[dict[str, Array], int], Array],
 ) -> Array:
-    """D of all warps, a chunk at a time: `run` gets flat registers of `given`, parts of `others` (array, own warps) and
-    the number of its first warp.
+    """D of all warps, a chunk at a time.
+
+    `run` gets flat registers of `given`, parts of `others` (array, own warps) and the number of its first warp.
     """
     shapes = {role: array.shape[:-2] for role, array in given.items()} | {
         name: own for name, (_, own) in others.items()

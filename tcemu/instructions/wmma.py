@@ -141,6 +141,10 @@ def _make_memory(name: str, section: str) -> Any:
 # ---------------------------------------------------------------------------------------------------- memory
 
 
+#: Farther than any memory reaches, and near enough that addresses beyond it can be computed.
+_FAR = 1 << 48
+
+
 class _Lines:
     """Where the rows (or columns) of the matrix of a load or store lie: pointers and strides, checked."""
 
@@ -153,14 +157,14 @@ class _Lines:
         self.lines, self.length = (rows, columns) if self.by_rows else (columns, rows)
         bits = self.fragment.container.width
         self.bytes = self.length * bits // 8
-        self.pointer = integers(instruction, pointer, "the pointer")
+        self.pointer = np.clip(integers(instruction, pointer, "the pointer"), -_FAR, _FAR)
         self.stride = integers(instruction, self.length if stride is None else stride, "the stride")
         self._check_stride(instruction, bits)
         self.memory, self.instruction = memory, instruction
 
     def _check_stride(self, instruction: Instruction, bits: int) -> None:
         align = self.fragment.registers * self.fragment.container.register_bits // 8
-        self.align, self.step = align, self.stride * bits // 8
+        self.align, self.step = align, np.minimum(self.stride, _FAR) * bits // 8
         rows = "row" if self.by_rows else "column"
         for wrong, why in (
             (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
@@ -173,11 +177,11 @@ class _Lines:
                 at = int(self.stride[wrong].flat[0])
                 raise OperandError(f"{instruction}: stride {at} {why} (PTX ISA 9.7.14.4.2)")
 
-    def addresses(self, pointer: Array, step: Array) -> Array:
-        """Byte addresses (warps, lines)."""
+    def addresses(self, pointer: Array, step: Array, first: int) -> Array:
+        """Byte addresses (warps, lines), the warps counted from `first`."""
         found = pointer[:, None] + step[:, None] * np.arange(self.lines)
         rule = f"each {'row' if self.by_rows else 'column'} starts at a multiple of the fragment's size in bytes"
-        self.memory.check(found, self.bytes, self.align, "line", rule)
+        self.memory.check(found, self.bytes, self.align, "line", rule, first)
         return np.asarray(found)
 
     def elements(self, lines: Array) -> Array:
@@ -223,7 +227,7 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
     out = np.empty((prod(warps), fragment.lanes * fragment.registers), fragment.container.register_dtype)
     for start in range(0, len(out), _CHUNK):
         some = slice(start, start + _CHUNK)
-        at = lines.addresses(parts["pointer"](some), parts["step"](some))
+        at = lines.addresses(parts["pointer"](some), parts["step"](some), start)
         found = lines.memory.load(at, lines.bytes, parts["which"](some) if lines.memory.own else None)
         out[some] = fragment.write(lines.elements(found))
     return out.reshape(*warps, fragment.lanes, fragment.registers)
@@ -239,7 +243,7 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
     warps, parts = lines.warps(lines.fragment.check(operands[1]))
     for start in range(0, prod(warps), _CHUNK):
         some = slice(start, start + _CHUNK)
-        at = lines.addresses(parts["pointer"](some), parts["step"](some))
+        at = lines.addresses(parts["pointer"](some), parts["step"](some), start)
         patterns = lines.fragment.read(parts["registers"](some))
         lines.memory.store(at, lines.bytes_of(patterns), parts["which"](some) if lines.memory.own else None)
 

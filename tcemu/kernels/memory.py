@@ -1,0 +1,54 @@
+"""Rows of bytes out of memories and into them, and the questions about their addresses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def misplaced(addresses, count, align, size):  # type: ignore[no-untyped-def]
+    """Whether any address is no multiple of `align`, or has not `count` bytes of `size` behind it."""
+    wrong = False
+    for w in range(addresses.shape[0]):
+        for i in range(addresses.shape[1]):
+            at = addresses[w, i]
+            wrong |= at % align != 0 or at < 0 or at > size - count
+    return wrong
+
+
+@njit(cache=True, nogil=True)
+def repeated(addresses, size, unit, found):  # type: ignore[no-untyped-def]
+    """found[w]: whether two addresses of a warp are equal; all are multiples of `unit` inside `size`."""
+    last = np.full(size // unit + 1, -1, np.int64)
+    for w in range(addresses.shape[0]):
+        found[w] = False
+        for i in range(addresses.shape[1]):
+            place = addresses[w, i] // unit
+            found[w] |= last[place] == w
+            last[place] = w
+
+
+@njit(cache=True, nogil=True)
+def load(memory, addresses, which, lines):  # type: ignore[no-untyped-def]
+    """lines[w, i] = the bytes at addresses[w, i] of memory[which[w]]; `which` None: of memory[0]."""
+    count = np.uint64(lines.shape[2])
+    for w in range(addresses.shape[0]):
+        own = memory[0] if which is None else memory[which[w]]
+        for i in range(addresses.shape[1]):
+            # unsigned, as a negative index would count from the end, and asking for one costs more than the byte
+            at, line = np.uint64(addresses[w, i]), lines[w, i]
+            for j in range(count):
+                line[j] = own[at + j]
+
+
+@njit(cache=True, nogil=True)
+def store(memory, addresses, which, lines):  # type: ignore[no-untyped-def]
+    """Put lines[w, i] at addresses[w, i] of memory[which[w]]; `which` None: of memory[0]."""
+    count = np.uint64(lines.shape[2])
+    for w in range(addresses.shape[0]):
+        own = memory[0] if which is None else memory[which[w]]
+        for i in range(addresses.shape[1]):
+            at, line = np.uint64(addresses[w, i]), lines[w, i]
+            for j in range(count):
+                own[at + j] = line[j]
