@@ -215,7 +215,20 @@ def _block_scaled() -> Iterator[Row]:
         yield replace(_row(RTX_BLACKWELL, types, "f32", model, known, shapes, note), families=frozenset({family}))
 
 
-ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA), *_block_scaled())
+def _wgmma() -> Iterator[Row]:
+    """wgmma on Hopper, dense and sparse; its fp8 is native and keeps 13 bits."""
+    for row in (
+        *_floating(HOPPER, "f16 bf16", 25, 16, "silicon", note="H200"),
+        *_floating(HOPPER, "tf32", 25, 8, "silicon", note="H200"),
+        _row(HOPPER, FP8, "f32", FusedSums(13, 32, None, keep=13), "silicon", note="H200; 13 bits"),
+        _row(HOPPER, FP8, "f16", FusedSums(13, 32, None), "silicon", note="H200; 13 bits"),
+        _row(HOPPER, "s8 u8", "s32", IntegerDot(), "silicon", note="H200"),
+        _row(HOPPER, "b1", "s32", BitDot(), "silicon", note="H200"),
+    ):
+        yield replace(row, families=frozenset({"wgmma"}))
+
+
+ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA), *_block_scaled(), *_wgmma())
 
 _CLASHES = [(one, two) for one, two in combinations(ROWS, 2) if one.overlaps(two)]
 if _CLASHES:

@@ -48,7 +48,8 @@ class Family:
     computes: bool = True
     #: Keyword arguments of tcemu.run that it has a use for: "shared", "memory".
     memories: frozenset[str] = frozenset()
-    #: The operands in PTX's order, "destination = sources"; in braces a slot's word, in brackets what some forms lack.
+    #: The operands in PTX's order, "destination = sources"; in braces a slot's word; in brackets what some forms
+    #: lack, after a "?" those whose row says so.
     operands: str = "d = a b c"
     #: What one of it does, in a line.
     about: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, shown
-from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, wmma
+from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, wgmma, wmma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.targets import target_named
@@ -21,11 +21,12 @@ FAMILIES: tuple[Family, ...] = (
     matrix_move.LOAD,
     matrix_move.STORE,
     matrix_move.MOVE,
+    wgmma.FAMILY,
 )
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 _BY_NAME = {family.name: family for family in FAMILIES}
 #: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
-_NOT_YET = ("wgmma", "tcgen05")
+_NOT_YET = ("tcgen05",)
 
 
 def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:

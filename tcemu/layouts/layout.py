@@ -36,7 +36,8 @@ class Layout:
         self._check(pattern, left, right, sizes)
         self.pattern = " ".join(_write(group) for group in left) + " -> " + " ".join(_write(group) for group in right)
         self.sizes = {digit: sizes[digit] for group in left + right for digit in group}
-        self._left, self._right = left, right
+        #: The digits of each group of both sides, most significant first.
+        self.left, self.right = left, right
 
     @staticmethod
     def _check(pattern: str, left: list[list[str]], right: list[list[str]], sizes: dict[str, int]) -> None:
@@ -77,33 +78,33 @@ class Layout:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """(rows, columns), or (batch, rows, columns)."""
-        return tuple(self._size(group) for group in self._left)
+        return tuple(self._size(group) for group in self.left)
 
     @cached_property
     def lanes(self) -> int:
         """Lanes that hold the matrix."""
-        return self._size(self._right[0])
+        return self._size(self.right[0])
 
     @cached_property
     def slots(self) -> int:
         """Elements that each lane holds."""
-        return self._size(self._right[1])
+        return self._size(self.right[1])
 
     @cached_property
     def copies(self) -> int:
         """How often each element is held: 1 for a bijection, more for a broadcast."""
-        on_left = {digit for group in self._left for digit in group}
-        return self._size([digit for group in self._right for digit in group if digit not in on_left])
+        on_left = {digit for group in self.left for digit in group}
+        return self._size([digit for group in self.right for digit in group if digit not in on_left])
 
     # ------------------------------------------------------------------------------------------ both directions
 
     @cached_property
     def gather(self) -> npt.NDArray[np.intp]:
         """(lanes, slots): the flat index, in C order, of the element that each lane holds in each slot."""
-        order = [digit for group in self._right for digit in group]
+        order = [digit for group in self.right for digit in group]
         grid = dict(zip(order, np.indices([self.sizes[digit] for digit in order]), strict=True))
         flat: Any = 0
-        for group, extent in zip(self._left, self.shape, strict=True):
+        for group, extent in zip(self.left, self.shape, strict=True):
             number: Any = 0
             for digit in group:
                 number = number * self.sizes[digit] + grid[digit]
