@@ -11,6 +11,7 @@ from urllib.parse import quote
 import click
 
 from tcemu import __version__
+from tcemu.commands.isa import isa
 from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
 
@@ -61,6 +62,9 @@ def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, 
     if not lay_out_only:
         options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])
         open_lab(clone or folder, files(clone or source())[0], [*options, *passed_on])
+
+
+commands.add_command(isa)
 
 
 def report(folder: Path, done: list[Laid]) -> str:

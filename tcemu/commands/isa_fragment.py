@@ -1,0 +1,221 @@
+"""What ``tcemu isa INSTRUCTION --operand ROLE`` answers: who holds an element, what a lane holds, the whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from tcemu.commands.report import PLAIN_WIDTH, Block, Report
+from tcemu.errors import LayoutError, listing
+from tcemu.instructions import Instruction
+from tcemu.instructions.explain import default_target
+from tcemu.instructions.operands import kind
+from tcemu.instructions.parse import parse
+from tcemu.layouts import Fragment
+from tcemu.layouts.formulas import axes, digits, formulas
+from tcemu.layouts.questions import Holding, held_by, who_holds
+from tcemu.show import Picture, fragment_map
+
+_ROOM = PLAIN_WIDTH - 4
+
+
+def fragment(
+    opcode: str,
+    target: str | None,
+    ptx: str | None,
+    role: str,
+    position: tuple[int, ...] | None,
+    lane: int | None,
+    register: int | None,
+) -> Report:
+    """Who holds `position`; or what `lane` holds in `register`; or, with neither, the whole table."""
+    found = parse(opcode, ptx=ptx)
+    name = default_target(found.gate) if target is None else target
+    found = parse(found, name)
+    if found.fragments and role not in found.fragments:
+        raise LayoutError(f"{found} has no fragment {role!r}; it has {listing(found.fragments, 'and')}")
+    asked = found.fragments[role]
+    head = _head(found, asked, name)
+    if position is not None:
+        held = who_holds(asked, position)
+        blocks = (head, *_at(asked, held))
+    else:
+        held = held_by(asked, lane, register)
+        whole = lane is None and register is None
+        blocks = (head, *(_whole(asked, held) if whole else _lane(asked, held)))
+    names = axes(asked)
+    columns = ("operand", *names, "lane", "register", "element", "high bit", "low bit")
+    rows = tuple((role, *each.position, each.lane, each.register, each.element, each.high, each.low) for each in held)
+    data = {
+        "opcode": found.opcode,
+        "target": name,
+        "operand": role,
+        "shape": asked.shape,
+        "layout": str(asked.layout),
+        "holdings": [dict(zip(columns[1:], row[1:], strict=True)) for row in rows],
+    }
+    return Report(found.opcode, blocks, columns, rows, data, lambda: _draw(asked, held, position, lane, register))
+
+
+def label(role: str, position: Sequence[object]) -> str:
+    """A[3][5], e[0][3][1]: an element of an operand."""
+    return (role.upper() if len(role) == 1 and role in "abcd" else role) + "".join(f"[{index}]" for index in position)
+
+
+def where(places: Sequence[tuple[int, int, int]]) -> str:
+    """Every holder: "lane 0 registers 0 and 4 element 1"."""
+    registers: dict[tuple[int, int], list[int]] = {}
+    for lane, register, element in places:
+        registers.setdefault((lane, element), []).append(register)
+    told = []
+    for (lane, element), numbers in registers.items():
+        told.append(f"lane {lane} register{'s' * (len(numbers) > 1)} {listing(numbers, 'and')} element {element}")
+    return "; ".join(told)
+
+
+def _head(instruction: Instruction, asked: Fragment, target: str) -> Block:
+    size = " x ".join(str(length) for length in asked.shape)
+    shared = f", {asked.elements_per_register} elements in each" if asked.elements_per_register > 1 else ""
+    sums = formulas(asked)
+    registers = f"{asked.registers} register{'' if asked.registers == 1 else 's'} a lane{shared}"
+    what = f"{size} {kind(instruction, asked.role)} ({', '.join(axes(asked))})"
+    lines = (
+        f"Operand {asked.role} on {target}: {what}, {registers}.",
+        f"{asked.layout.pattern}   {digits(asked)}",
+        ", ".join(f"{name} = {text}" for name, text in sums.items()),
+    )
+    return Block("", lines)
+
+
+# ---------------------------------------------------------------------------------------------------- questions
+
+
+def _at(asked: Fragment, held: list[Holding]) -> list[Block]:
+    """Every holder of one element."""
+    rows = tuple((label(asked.role, each.position), *_place(each)) for each in held)
+    return [Block("Who holds it", (), ("element", "lane", "register", "bits"), rows)]
+
+
+def _place(held: Holding) -> tuple[str, str, str]:
+    bits = f"{held.high}:{held.low}" if held.high > held.low else f"{held.low}"
+    return str(held.lane), str(held.register), bits
+
+
+def _lane(asked: Fragment, held: list[Holding]) -> list[Block]:
+    """What lanes hold: a line for each run of neighbours in a register."""
+    rows = []
+    for (lane, register), inside in groupby(held, key=lambda each: (each.lane, each.register)):
+        runs = _runs(list(inside))
+        told = ((f"{run[-1].high}:{run[0].low}", label(asked.role, _span(run))) for run in runs)
+        rows += [(str(lane), str(register), *each) for each in told]
+    return [Block("What it holds", (), ("lane", "register", "bits", "elements"), tuple(rows))]
+
+
+def _runs(inside: list[Holding]) -> list[list[Holding]]:
+    """The elements of a register in runs along one axis of the matrix."""
+    runs: list[list[Holding]] = []
+    for each in inside:
+        if runs and _axis([*runs[-1], each]) is not None:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return runs
+
+
+def _axis(run: list[Holding]) -> int | None:
+    """The axis along which the elements are neighbours, or None."""
+    first, second = run[0].position, run[1].position
+    steps = [axis for axis, (one, two) in enumerate(zip(first, second, strict=True)) if one != two]
+    if len(steps) != 1:
+        return None
+    axis = steps[0]
+    expected = [(*first[:axis], first[axis] + number, *first[axis + 1 :]) for number in range(len(run))]
+    return axis if [each.position for each in run] == expected else None
+
+
+def _span(run: list[Holding]) -> list[str]:
+    """The indices of a run: ["3", "4-5"]."""
+    ends = zip(run[0].position, run[-1].position, strict=True)
+    return [str(first) if first == last else f"{first}-{last}" for first, last in ends]
+
+
+# ---------------------------------------------------------------------------------------------------- whole tables
+
+
+def _whole(asked: Fragment, held: list[Holding]) -> list[Block]:
+    """The matrix with lane.register in every cell, then the registers of every lane."""
+    return [*_matrices(asked, held), *_registers(asked, held)]
+
+
+def _matrices(asked: Fragment, held: list[Holding]) -> list[Block]:
+    names, front = axes(asked), asked.shape[:-2]
+    owners: dict[tuple[int, ...], str] = {}
+    for each in held:
+        owners.setdefault(each.position, f"{each.lane}.{each.register}")
+    copies = f"; it is held {asked.layout.copies} times, this is the lowest lane" if asked.layout.copies > 1 else ""
+    blocks = []
+    for batch in sorted({position[:-2] for position in owners}):
+        told = "".join(f", {name} {number}" for name, number in zip(names, batch, strict=False) if max(front) > 1)
+        title = f"Who holds each element{told}: lane.register{copies}"
+        blocks += _panels(title, f"{names[-2]} \\ {names[-1]}", *_grid(asked, owners, batch))
+    return blocks
+
+
+def _grid(
+    asked: Fragment, owners: dict[tuple[int, ...], str], batch: tuple[int, ...]
+) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of cells; neighbours that are the same all along are one row or column."""
+    rows, columns = asked.shape[-2:]
+    cells = [[owners[(*batch, row, column)] for column in range(columns)] for row in range(rows)]
+    across = _merged([[line[column] for line in cells] for column in range(columns)])
+    down = _merged(cells)
+    header = [_from_to(column) for column in across]
+    return header, [[_from_to(row), *(cells[row[0]][column[0]] for column in across)] for row in down]
+
+
+def _merged(lines: list[list[str]]) -> list[tuple[int, int]]:
+    """Half-open ranges of neighbouring lines that are equal."""
+    ranges: list[tuple[int, int]] = []
+    for number, line in enumerate(lines):
+        if ranges and lines[ranges[-1][0]] == line:
+            ranges[-1] = (ranges[-1][0], number + 1)
+        else:
+            ranges.append((number, number + 1))
+    return ranges
+
+
+def _from_to(span: tuple[int, int]) -> str:
+    return str(span[0]) if span[1] - span[0] == 1 else f"{span[0]}-{span[1] - 1}"
+
+
+def _registers(asked: Fragment, held: list[Holding]) -> list[Block]:
+    lines: dict[int, list[str]] = {}
+    for (lane, _), inside in groupby(held, key=lambda each: (each.lane, each.register)):
+        told = ";".join(",".join(_span(run)) for run in _runs(list(inside)))
+        lines.setdefault(lane, [str(lane)]).append(told)
+    title = f"What each lane holds: {','.join(axes(asked))} in register"
+    return _panels(title, "lane", [str(number) for number in range(asked.registers)], list(lines.values()))
+
+
+def _panels(title: str, corner: str, header: list[str], rows: list[list[str]]) -> list[Block]:
+    """A table cut into as many as it takes to fit the width."""
+    first = max(len(corner), *(len(row[0]) for row in rows)) + 2
+    widest = max(len(cell) for line in [header, *(row[1:] for row in rows)] for cell in line) + 2
+    fit = max(1, (_ROOM - first) // widest)
+    panels = -(-len(header) // fit)
+    each, blocks = -(-len(header) // panels), []
+    for start in range(0, len(header), each):
+        part = slice(start, start + each)
+        cut = tuple((row[0], *row[1:][part]) for row in rows)
+        blocks.append(Block(title if not start else "", (), (corner, *header[part]), cut))
+    return blocks
+
+
+def _draw(
+    asked: Fragment, held: list[Holding], position: tuple[int, ...] | None, lane: int | None, register: int | None
+) -> Picture:
+    """The fragment's map with what was asked for marked."""
+    if position is None:
+        return fragment_map(asked, lane, register)
+    first = held[0]
+    return fragment_map(asked, first.lane, first.register, first.position[0] if len(asked.shape) == 3 else None)

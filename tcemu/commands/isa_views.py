@@ -1,0 +1,287 @@
+"""What ``tcemu isa`` answers about instructions: lists of them, one explained, and two compared."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from tcemu.commands.isa_fragment import label, where
+from tcemu.commands.report import Block, Report
+from tcemu.errors import IllegalInstruction, listing
+from tcemu.instructions import FAMILIES, Instruction, parse
+from tcemu.instructions.catalogue import Group, groups, types
+from tcemu.instructions.catalogue import catalogue as find
+from tcemu.instructions.compare import Differences, Fact, compare
+from tcemu.instructions.explain import Arithmetic, Explanation, LayoutLine, explain
+from tcemu.instructions.family import Family
+from tcemu.show import Picture, fragment_map, mma_map
+
+#: More shapes than these are told as a series.
+_SERIES = 6
+#: Room for a layout and its digits in one line.
+_LAYOUT = 68
+#: Elements of a comparison that text shows where no operand is asked for.
+_SHOWN = 4
+
+# ---------------------------------------------------------------------------------------------------- lists
+
+
+def catalogue(target: str | None, ptx: str | None, family: str | None, type_: str | None, shape: str | None) -> Report:
+    """The families, or with anything given the instructions that fit it."""
+    asked = {"target": target, "PTX": ptx, "family": family, "type": type_, "shape": shape}
+    told = ", ".join(f"{what} {word}" for what, word in asked.items() if word is not None)
+    found = find(target, ptx, family, type_, shape)
+    if not found:
+        raise IllegalInstruction(f"no instruction fits: {told}")
+    counts = Counter(instruction.family for instruction in found)
+    total = f"{len(found)} form{'' if len(found) == 1 else 's'}"
+    heading = f"Tensor-core instructions: {total} ({told})" if told else f"Tensor-core instructions: {total}"
+    blocks = _lists(groups(found), counts) if told else (_families(counts),)
+    columns = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
+    return Report(heading, blocks, columns, tuple(_line(each) for each in found), _as_data(found, counts))
+
+
+def _families(counts: Counter[str]) -> Block:
+    rows = tuple((each.name, each.about, str(counts[each.name]), each.section) for each in FAMILIES)
+    hint = (
+        "Next: tcemu isa --target sm_90a lists what a target has, tcemu isa INSTRUCTION explains one, "
+        "tcemu isa --help has the rest."
+    )
+    return Block("", (hint,), ("family", "what it does", "forms", "PTX section"), rows)
+
+
+def _lists(found: list[Group], counts: Counter[str]) -> tuple[Block, ...]:
+    there = [family for family in FAMILIES if counts[family.name]]
+    lines = {family.name: [group for group in found if group.family == family.name] for family in there}
+    return tuple(_list(family, lines[family.name], counts[family.name]) for family in there)
+
+
+def _list(family: Family, found: list[Group], count: int) -> Block:
+    moved = not family.computes
+    columns = ("moves" if moved else "A and B", "which" if moved else "D", "shapes", "PTX", "forms")
+    rows = tuple(
+        (
+            f"{group.types} ({group.kind})" if group.kind else group.types,
+            group.into,
+            _shapes(group.shapes),
+            group.ptx,
+            str(group.forms),
+        )
+        for group in found
+    )
+    title = f"{family.name}: {count} form{'' if count == 1 else 's'} (PTX ISA {family.section})"
+    return Block(title, (_sentence(family.about),) if family.about else (), columns, rows)
+
+
+def _shapes(shapes: tuple[str, ...]) -> str:
+    """The shapes; a long series in n as its ends."""
+    if len(shapes) <= _SERIES:
+        return " ".join(shapes)
+    series: dict[tuple[str, str], list[str]] = {}
+    for shape in shapes:
+        m, n, k = re.split("[nk]", shape)
+        series.setdefault((m, k), []).append(n)
+    return " ".join(f"{m}nNk{k}, {len(ns)} N from {ns[0]} to {ns[-1]}" for (m, k), ns in series.items())
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _line(instruction: Instruction) -> tuple[object, ...]:
+    roles = [instruction.types[role].name if role in instruction.types else "" for role in "dabc"]
+    first = instruction.opcode, instruction.family, str(instruction.shape)
+    gate = instruction.gate
+    return (*first, *roles, " ".join(types(instruction)), gate.ptx, gate.targets, instruction.section)
+
+
+def _as_data(found: list[Instruction], counts: Counter[str]) -> list[dict[str, object]]:
+    return [
+        {
+            "family": each.name,
+            "about": each.about,
+            "section": each.section,
+            "forms": counts[each.name],
+            "instructions": [_entry(instruction) for instruction in found if instruction.family == each.name],
+        }
+        for each in FAMILIES
+        if counts[each.name]
+    ]
+
+
+def _entry(instruction: Instruction) -> dict[str, object]:
+    return {
+        "opcode": instruction.opcode,
+        "shape": str(instruction.shape),
+        "types": {role: form.name for role, form in instruction.types.items()} or list(types(instruction)),
+        "ptx": instruction.gate.ptx,
+        "targets": instruction.gate.targets,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- one explained
+
+
+def explanation(opcode: str, target: str | None, ptx: str | None) -> Report:
+    """One instruction: operands, layouts, needs, arithmetic, rules and an example."""
+    told = explain(opcode, target, ptx)
+    blocks = [_head(told, target), _operands(told)]
+    blocks += [Block("Rules", told.rules)] if told.rules else []
+    blocks.append(_layouts(told))
+    blocks += _arithmetic(told, told.arithmetic) if told.arithmetic else []
+    blocks += [Block("Example", lines=told.example)] if told.example else []
+    columns = ("operand", "direction", "what", "registers", "elements in each", "array", "layout", "known")
+    return Report(told.opcode, tuple(blocks), columns, tuple(_csv(told)), asdict(told), lambda: _draw(told))
+
+
+def _head(told: Explanation, target: str | None) -> Block:
+    m, n, *k = told.shape
+    size = f"Shape: m = {m}, n = {n}, k = {k[0]}" if k else f"Shape: {m} x {n}"
+    default = "" if target else " (--target chooses another)"
+    return Block(
+        "",
+        (
+            f"{_sentence(told.about)} {size}.".strip(),
+            f"Needs PTX {told.ptx} and {told.targets}. Manual: PTX ISA {told.section}.",
+            f"What follows is for {told.target}{default}.",
+        ),
+    )
+
+
+def _operands(told: Explanation) -> Block:
+    rows = tuple(
+        (
+            each.name,
+            each.direction,
+            each.what,
+            "" if each.registers is None else str(each.registers),
+            "" if each.sharing is None else str(each.sharing),
+            each.array,
+        )
+        for each in told.operands
+    )
+    columns = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
+    hint = "In PTX's order; registers are those of one lane."
+    return Block("Operands", (told.unknown or hint,), columns if rows else (), rows)
+
+
+def _layouts(told: Explanation) -> Block:
+    if not told.layouts:
+        return Block("Who holds what", ("Nobody has told it for this chip.",))
+    same: dict[str, list[str]] = {}
+    evidence: dict[str, list[str]] = {}
+    for line in told.layouts:
+        same.setdefault(f"{_pattern(line)}\n{_sums(line)}", []).append(line.role)
+        evidence.setdefault(f"{line.known}: {line.note}.", []).append(line.role)
+    rows = [(", ".join(roles), f"{text}\n") for text, roles in same.items()]
+    rows[-1] = (rows[-1][0], rows[-1][1].rstrip())
+    reading = (
+        "Row and column stand on the left of the arrow, lane and slot (register and element in it) on the right, each "
+        "written in digits, the most significant first."
+    )
+    which = {text: f" {listing(roles, 'and')}" if len(evidence) > 1 else "" for text, roles in evidence.items()}
+    known = [f"How we know{roles}: {text}" for text, roles in which.items()]
+    return Block("Who holds what", (reading, *known), ("", ""), tuple(rows))
+
+
+def _pattern(line: LayoutLine) -> str:
+    gap = "   " if len(line.pattern) + len(line.digits) + 3 <= _LAYOUT else "\n"
+    return f"{line.pattern}{gap}{line.digits}"
+
+
+def _sums(line: LayoutLine) -> str:
+    names = list(line.formulas)
+    split = names.index("lane")
+    matrix, held = ([f"{name} = {line.formulas[name]}" for name in part] for part in (names[:split], names[split:]))
+    copies = f"\nevery element is held {line.copies} times" if line.copies > 1 else ""
+    return f"{', '.join(matrix)}\n{', '.join(held)}{copies}"
+
+
+def _arithmetic(told: Explanation, found: Arithmetic) -> list[Block]:
+    if not found.known:
+        here = Block(f"Arithmetic on {told.target}", (f"{found.sentences}.",))
+    else:
+        note = f" ({found.note})" if found.note else ""
+        evidence = f"How we know: {found.known}{note}: {found.evidence}."
+        here = Block(f"Arithmetic on {told.target}", (found.sentences, evidence))
+    rows = tuple((", ".join(each.targets), each.line, each.known) for each in told.elsewhere)
+    others = Block("Arithmetic on other chips", (), ("chips", "computes", "how we know"), rows)
+    return [here, others] if rows else [here]
+
+
+def _csv(told: Explanation) -> Iterable[tuple[object, ...]]:
+    lines = {line.role: line for line in told.layouts}
+    for each in told.operands:
+        line = lines.get(each.name)
+        layout, known = (f"{line.pattern}  {line.digits}", line.known) if line else ("", "")
+        yield each.name, each.direction, each.what, each.registers, each.sharing, each.array, layout, known
+
+
+def _draw(told: Explanation) -> Picture:
+    """The three matrices of a product, or the one that is moved."""
+    found = parse(told.opcode, told.target)
+    if {"a", "b", "d"} <= set(found.fragments):
+        return mma_map(found)
+    role = next((line.role for line in told.layouts), "a")
+    return fragment_map(found.fragments[role])
+
+
+# ---------------------------------------------------------------------------------------------------- two compared
+
+
+def differences(one: str, other: str, target: str | None, operand: str | None) -> Report:
+    """What tells two instructions apart; with `operand`, every element of it that stands elsewhere."""
+    found = compare(one, other, target)
+    if operand is not None and operand not in found.common:
+        both = listing(found.common, "and") if found.common else "none"
+        raise IllegalInstruction(f"operand {operand!r} is not in both instructions; these are: {both}")
+    first, second = found.opcodes
+    heading = f"1  {first}\n2  {second}"
+    blocks = [*_facts(found), _moved(found, operand)]
+    rows = [("fact", fact.what, fact.first, fact.second, "yes" if fact.differs else "no") for fact in found.facts]
+    moved = [each for each in found.moved if operand in (None, each.role)]
+    places = ((label(each.role, each.position), where(each.first), where(each.second)) for each in moved)
+    rows += [("element", *place, "yes") for place in places]
+    columns = ("kind", "what", "first", "second", "differs")
+    data = asdict(found) | {"moved": [asdict(each) for each in moved]}
+    return Report(heading, tuple(blocks), columns, tuple(rows), data)
+
+
+def _facts(found: Differences) -> list[Block]:
+    first, second = found.targets
+    on = f"Both on {first}." if first == second else f"1 on {first}, 2 on {second}."
+    facts = _joined(found.facts)
+    apart = tuple((fact.what, fact.first or "none", fact.second or "none") for fact in facts if fact.differs)
+    if not apart:
+        return [Block("", (f"{on} They are the same.",))]
+    same = "; ".join(fact.what for fact in facts if not fact.differs)
+    return [Block("Not the same", (on,), ("", "1", "2"), apart), *([Block("The same", (f"{same}.",))] if same else [])]
+
+
+def _joined(facts: Iterable[Fact]) -> list[Fact]:
+    """Facts of two operands that say the same are one: "d, c: layout"."""
+    roles: dict[tuple[str, str, str], list[str]] = {}
+    for fact in facts:
+        role, colon, what = fact.what.rpartition(": ")
+        roles.setdefault((f"{colon}{what}", fact.first, fact.second), []).append(role)
+    return [Fact(f"{', '.join(names)}{what}", first, second) for (what, first, second), names in roles.items()]
+
+
+def _moved(found: Differences, operand: str | None) -> Block:
+    paragraphs, rows = [], []
+    for role, common in found.common.items():
+        if operand not in (None, role):
+            continue
+        places = [each for each in found.moved if each.role == role]
+        if not common:
+            paragraphs.append(f"{role}: the matrices have no elements in common.")
+            continue
+        told = "all stand in the same place" if not places else f"{len(places)} stand elsewhere"
+        paragraphs.append(f"{role}: of {common} elements that both have, {told}.")
+        shown = places if operand else places[:_SHOWN]
+        rows += [(label(role, each.position), where(each.first), where(each.second)) for each in shown]
+    more = not operand and any(Counter(each.role for each in found.moved)[role] > _SHOWN for role in found.common)
+    paragraphs += ["The first of them; --operand ROLE lists all of one operand."] if more else []
+    return Block("Element by element", tuple(paragraphs), ("element", "1", "2"), tuple(rows))

@@ -1,0 +1,146 @@
+"""What a command answers, once as data; written as text for a terminal, as CSV, as JSON or as an SVG picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tcemu.errors import TcemuError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tcemu.show import Picture
+
+#: Width of text that goes to a file or another program.
+PLAIN_WIDTH = 80
+FORMATS = ("text", "csv", "json", "svg")
+_SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a text: a title, paragraphs, then a table, then lines that keep their breaks; each may be missing."""
+
+    title: str = ""
+    paragraphs: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """One answer in all its forms."""
+
+    heading: str
+    blocks: tuple[Block, ...]
+    #: Header and rows of the CSV.
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    #: What JSON has.
+    data: Any
+    #: Draws the picture; None where there is nothing to draw.
+    draw: Callable[[], Picture] | None = None
+
+
+def form_of(chosen: str | None, output: Path | None) -> str:
+    """The format that was asked for, or that the file's name asks for."""
+    return chosen or (_SUFFIXES.get(output.suffix.lower(), "text") if output else "text")
+
+
+def write(report: Report, form: str, output: Path | None) -> None:
+    """Write the report to the file, or to standard output. Raises TcemuError where that cannot be done."""
+    if form == "text" and output is None:
+        _print(report, sys.stdout)
+        return
+    text = render(report, form)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TcemuError(f"cannot write {output}: {error.strerror}") from None
+
+
+def render(report: Report, form: str) -> str:
+    """The report as a text in one of FORMATS."""
+    return _RENDER[form](report)
+
+
+def _csv(report: Report) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(report.columns)
+    writer.writerows(report.rows)
+    return out.getvalue()
+
+
+def _json(report: Report) -> str:
+    return json.dumps(report.data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _svg(report: Report) -> str:
+    if report.draw is None:
+        raise TcemuError("there is no picture of this; --format svg draws one instruction, or one --operand of it")
+    return report.draw().svg + "\n"
+
+
+def _text(report: Report) -> str:
+    out = io.StringIO()
+    _print(report, out)
+    return out.getvalue()
+
+
+_RENDER: dict[str, Callable[[Report], str]] = {"csv": _csv, "json": _json, "svg": _svg, "text": _text}
+
+# ---------------------------------------------------------------------------------------------------- text
+
+
+def _print(report: Report, out: IO[str]) -> None:
+    """Text with rich: bold and colour where a terminal has them, and nothing that only they say."""
+    from rich.console import Console
+
+    width = None if out.isatty() else PLAIN_WIDTH
+    console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        console.print(report.heading, style="bold", soft_wrap=True)
+        for block in report.blocks:
+            _print_block(console, block)
+    out.write("\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n")
+
+
+def _print_block(console: Console, block: Block) -> None:
+    from rich.padding import Padding
+
+    console.print()
+    if block.title:
+        console.print(block.title, style="bold cyan")
+    for paragraph in block.paragraphs:
+        console.print(Padding(paragraph, (0, 0, 0, 2)))
+    if block.rows:
+        if block.paragraphs:
+            console.print()
+        console.print(Padding(_table(block), (0, 0, 0, 2)))
+    for line in block.lines:
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def _table(block: Block) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(block.columns))
+    for position, name in enumerate(block.columns):
+        numbers = all(row[position].isdigit() or not row[position] for row in block.rows)
+        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for row in block.rows:
+        table.add_row(*row)
+    return table

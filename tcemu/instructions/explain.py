@@ -1,0 +1,222 @@
+"""An instruction told to a learner, as plain data: operands, layouts, gates, arithmetic, and how each is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from tcemu.arithmetic.words import KNOWN, in_sentences, in_words
+from tcemu.errors import ArithmeticUnknown
+from tcemu.instructions.family import Family
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.operands import Operand, bytes_needed, memory, operands
+from tcemu.instructions.parse import FAMILIES, parse
+from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
+from tcemu.layouts.evidence import evidence
+from tcemu.layouts.formulas import digits, formulas
+
+#: Where a learner's question goes that names no target, if the instruction exists there: what tcemu.run does.
+DEFAULT_TARGET = "sm_90a"
+
+
+@dataclass(frozen=True)
+class LayoutLine:
+    """Who holds what of one operand."""
+
+    role: str
+    shape: tuple[int, ...]
+    #: "(h g) (t p) -> (g t) (h p)", and the digits' sizes.
+    pattern: str
+    sizes: dict[str, int]
+    #: The same as sums: {"row": "8 h + g", "lane": "4 g + t", ...}, and the digits' ranges.
+    formulas: dict[str, str]
+    digits: str
+    #: How often every element is held.
+    copies: int
+    known: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What the target computes; `known` is empty where nobody knows."""
+
+    line: str
+    sentences: str
+    known: str
+    #: What that word of evidence stands for, and what was compared.
+    evidence: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What other chips compute, those with one answer together."""
+
+    targets: tuple[str, ...]
+    line: str
+    known: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything the tables know of one instruction on one target."""
+
+    opcode: str
+    family: str
+    about: str
+    target: str
+    shape: tuple[int, ...]
+    section: str
+    ptx: str
+    targets: str
+    operands: tuple[Operand, ...]
+    layouts: tuple[LayoutLine, ...]
+    #: Why there are no layouts, where nobody has told them.
+    unknown: str
+    #: None for an instruction that only moves bits.
+    arithmetic: Arithmetic | None
+    elsewhere: tuple[Elsewhere, ...]
+    #: Lines of Python that run it on zeros; empty where it cannot run.
+    example: tuple[str, ...]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """What addresses, metadata and scales must keep."""
+        return tuple(rule for operand in self.operands for rule in operand.rules)
+
+
+def default_target(gate: Gate) -> str:
+    """sm_90a, or the first target after it that the gate admits, or the first of all."""
+    names = list(TARGETS)
+    later = names[names.index(DEFAULT_TARGET) :]
+    return next(name for name in [*later, *names] if gate.admits(target_named(name)))
+
+
+def family_of(instruction: Instruction) -> Family:
+    """The family that an instruction belongs to."""
+    return next(family for family in FAMILIES if family.name == instruction.family)
+
+
+def explain(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Explanation:
+    """What there is to know of `instruction` on `target` (where it is not given: sm_90a, or the first that has it).
+
+    Raises what tcemu.parse raises: IllegalInstruction and TargetError.
+    """
+    found = parse(instruction, ptx=ptx)
+    name = default_target(found.gate) if target is None else target
+    found, chip = parse(found, name), target_named(name)
+    family = family_of(found)
+    unknown, layouts, told = "", tuple[LayoutLine, ...](), tuple[Operand, ...]()
+    try:
+        told = operands(found, family)
+        layouts = tuple(_layout(found, role, chip) for role in found.fragments)
+    except ArithmeticUnknown as error:
+        unknown = str(error)
+    return Explanation(
+        found.opcode,
+        found.family,
+        family.about,
+        name,
+        tuple(size for size in found.shape if size),
+        found.section,
+        found.gate.ptx,
+        found.gate.targets,
+        told,
+        layouts,
+        unknown,
+        _arithmetic(found, chip) if family.computes else None,
+        _elsewhere(found, chip) if family.computes else (),
+        _example(found, family, name, told),
+    )
+
+
+def _layout(instruction: Instruction, role: str, target: Target) -> LayoutLine:
+    fragment = instruction.fragments[role]
+    known = evidence(instruction.family, role, target.number, str(instruction.shape))
+    layout = fragment.layout
+    return LayoutLine(
+        role,
+        fragment.shape,
+        layout.pattern,
+        dict(layout.sizes),
+        formulas(fragment),
+        digits(fragment),
+        layout.copies,
+        known.known,
+        known.note,
+    )
+
+
+def depth(instruction: Instruction) -> int:
+    """The products of one element of D that take part: those of a sparse A are the stored ones."""
+    return int(instruction.facts.get("stored", instruction.shape.k))
+
+
+def _arithmetic(instruction: Instruction, target: Target) -> Arithmetic:
+    try:
+        row = instruction.arithmetic(target)
+    except ArithmeticUnknown as error:
+        return Arithmetic("unknown", str(error), "", "", "")
+    products = depth(instruction)
+    sentences = in_sentences(row.model, products, instruction.types["d"].name)
+    return Arithmetic(in_words(row.model, products), sentences, row.known, KNOWN[row.known], row.note)
+
+
+def _elsewhere(instruction: Instruction, target: Target) -> tuple[Elsewhere, ...]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for chip in _chips():
+        admitted = [name for name in chip if instruction.gate.admits(target_named(name))]
+        if admitted and target.number != target_named(chip[0]).number:
+            found = _arithmetic(instruction, target_named(admitted[0]))
+            groups.setdefault((found.line, found.known), []).append(chip[0])
+    return tuple(Elsewhere(tuple(names), line, known) for (line, known), names in groups.items())
+
+
+@cache
+def _chips() -> tuple[tuple[str, ...], ...]:
+    """The names of each chip's targets."""
+    numbers = dict.fromkeys(target.number for target in TARGETS.values())
+    return tuple(tuple(name for name, target in TARGETS.items() if target.number == number) for number in numbers)
+
+
+def _example(instruction: Instruction, family: Family, target: str, told: tuple[Operand, ...]) -> tuple[str, ...]:
+    """Lines of Python: the operands as zeros, and the call."""
+    if not told or any(operand.direction == "in" and not operand.example for operand in told):
+        return ()
+    lines, arguments = ["import numpy as np, tcemu", *_opcode(instruction.opcode)], []
+    for operand in told:
+        if operand.registers is not None and operand.example:
+            lines.append(f"{operand.name} = {operand.example}")
+            arguments.append(operand.name)
+        elif operand.example:
+            arguments.append(operand.example)
+    space = memory(instruction, family)
+    if space:
+        lines.append(f"{space} = np.zeros({bytes_needed(instruction)}, np.uint8)")
+        arguments.append(f"{space}={space}")
+    out = next((f"{operand.name} = " for operand in told if operand.direction == "out"), "")
+    return (*lines, *_call(out, [*arguments, f'target="{target}"']))
+
+
+def _opcode(opcode: str, width: int = 76) -> list[str]:
+    """The opcode as a Python string, in two pieces if it does not fit `width`."""
+    whole = f'opcode = "{opcode}"'
+    if len(whole) <= width:
+        return [whole]
+    cut = opcode.rindex(".", 0, width - 16)
+    return ["opcode = (", f'    "{opcode[:cut]}"', f'    "{opcode[cut:]}"', ")"]
+
+
+def _call(out: str, arguments: list[str], width: int = 76) -> list[str]:
+    """The call of tcemu.run, one line if it fits `width`, else broken between arguments."""
+    whole = f"{out}tcemu.run(opcode, {', '.join(arguments)})"
+    if len(whole) <= width:
+        return [whole]
+    lines = [f"{out}tcemu.run(", "    opcode,"]
+    for argument in arguments:
+        if len(lines[-1]) + len(argument) + 2 <= width:
+            lines[-1] += f" {argument},"
+        else:
+            lines.append(f"    {argument},")
+    return [*lines, ")"]

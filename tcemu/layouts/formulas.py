@@ -1,0 +1,50 @@
+"""A fragment's layout as sums that a reader can work out by hand: row = 8 h + g, lane = 4 g + t, ..."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tcemu.layouts.fragment import Fragment
+
+#: What rows and columns are called where they are none, by role.
+_AXES = {"e": ("row", "chunk"), "scale_a": ("row", "byte"), "scale_b": ("byte", "column")}
+#: What stands in front of rows and columns, by its digit.
+_FRONTS = {"q": "product", "x": "matrix", "f": "selector", "T": "thread-id"}
+
+
+def axes(fragment: Fragment) -> tuple[str, ...]:
+    """What each number of a position is called: ("row", "column"), or ("selector", "row", "chunk")."""
+    front = [_FRONTS.get(group[0] if group else "", "batch") for group in fragment.layout.left[:-2]]
+    return (*front, *_AXES.get(fragment.role, ("row", "column")))
+
+
+def formulas(fragment: Fragment) -> dict[str, str]:
+    """The sum of digits for each axis, for the lane, the register and, if there are several, the element inside it.
+
+    Where elements and registers do not part between two digits, "slot" stands for both: registers count slots in
+    groups of `fragment.elements_per_register`.
+    """
+    layout, sizes = fragment.layout, fragment.layout.sizes
+    sums = {axis: _sum(group, sizes) for axis, group in zip(axes(fragment), layout.left, strict=True)}
+    lanes, slots = layout.right
+    sums["lane"] = _sum(lanes, sizes)
+    for cut in range(len(slots), -1, -1):
+        if prod(sizes[digit] for digit in slots[cut:]) == fragment.elements_per_register:
+            sums["register"] = _sum(slots[:cut], sizes)
+            return sums | ({"element": _sum(slots[cut:], sizes)} if fragment.elements_per_register > 1 else {})
+    return sums | {"slot": _sum(slots, sizes)}
+
+
+def digits(fragment: Fragment) -> str:
+    """The digits with their ranges: "h 0-1, g 0-7"; those that are always 0 are left out."""
+    return ", ".join(f"{digit} 0-{size - 1}" for digit, size in fragment.layout.sizes.items() if size > 1)
+
+
+def _sum(group: list[str], sizes: dict[str, int]) -> str:
+    """8 h + g; digits that are always 0 are left out."""
+    weight, terms = 1, []
+    for digit in reversed(group):
+        if sizes[digit] > 1:
+            terms.append(digit if weight == 1 else f"{weight} {digit}")
+        weight *= sizes[digit]
+    return " + ".join(reversed(terms)) or "0"
