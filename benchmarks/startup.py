@@ -1,8 +1,8 @@
 """How long one waits: for the import, the first instruction, and one warp: python benchmarks/startup.py.
 
-Processes of their own, in turn; medians count. Beside each stands what it is measured against in the same run:
-numpy's own import, and a small numpy product. The aims: tcemu imports in 0.3 s and without numba, the first run takes 1.5 s with
-warm caches and 15 s with empty ones, one warp 60 microseconds.
+Processes of their own, in turn; medians count. Beside each stands what it is measured against in the same run: numpy's
+own import, and a small numpy product. The aims: tcemu imports in 0.3 s and without numba, the first run takes 1.5 s
+with warm caches and 15 s with empty ones, one warp 60 microseconds.
 """
 
 from __future__ import annotations

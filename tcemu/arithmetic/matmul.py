@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tcemu.arithmetic.compute import MODES, Operation, compute, conversion, narrow, numbers
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
 from tcemu.backend import backend
-from tcemu.formats import lookup
+from tcemu.formats import Format, lookup
 
 Array = npt.NDArray[Any]
 
@@ -80,13 +80,19 @@ def _(model: FmaChain, operation: Operation, a: Array, b: Array, c: Array) -> Ar
 def _(model: IntegerDot, operation: Operation, a: Array, b: Array, c: Array) -> Array:
     from tcemu.kernels import matmul as kernels
 
-    left, right = (
-        form.decode(patterns).astype(np.int8 if form.signed else np.uint8)
-        for form, patterns in ((operation.formats["a"], a), (operation.formats["b"], b))
-    )
+    left, right = _values(operation.formats["a"], a), _values(operation.formats["b"], b)
     saturate = "satfinite" in dict(operation.qualifiers)
     sums = kernels.integer(left, right, c.view(np.int32), step=operation.depth, saturate=saturate)
     return sums.view(np.uint32)
+
+
+def _values(form: Format, patterns: Array) -> Array:
+    """Patterns of at most 8 bits as int8 or uint8: the sign bit is moved up and comes down again many times."""
+    if not form.signed:
+        return patterns
+    up = np.uint8(8 - form.bits)
+    values: Array = (patterns << up).view(np.int8) >> up.astype(np.int8)
+    return values
 
 
 @_whole.register
