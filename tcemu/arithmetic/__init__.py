@@ -3,7 +3,7 @@
 from tcemu.arithmetic.compute import Operation, compute, compute_scaled
 from tcemu.arithmetic.matmul import matmul
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
-from tcemu.arithmetic.reference import FusedSum, Term, dot, fused_sum
+from tcemu.arithmetic.reference import FusedSum, Term, dot, fused_sum, fused_sums
 from tcemu.arithmetic.table import ROWS, Row, find
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "dot",
     "find",
     "fused_sum",
+    "fused_sums",
     "matmul",
 ]

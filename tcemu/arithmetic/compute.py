@@ -16,7 +16,7 @@ from tcemu.backend import backend
 from tcemu.formats import Format, lookup
 
 Array = npt.NDArray[Any]
-#: Fills d (w, m, n) from a (w, m, k), b (w, k, n), c (w, m, n) and, for a sparse A, the places of its elements, or None.
+#: Fills d (w, m, n) from a (w, m, k), b (w, k, n), c (w, m, n) and the places of a sparse A's elements, or None.
 Kernel = Callable[[Array, Array, Array, Array, Array | None], None]
 
 #: Rounding words to the kernels' numbers.

@@ -155,19 +155,36 @@ def dot(
 def _(
     model: FusedSums, a: Sequence[int], b: Sequence[int], c: int, formats: dict[str, Format], qualifiers: dict[str, str]
 ) -> int:
+    result = _sum_format(model, formats)
+    pattern = fused_sums(model, a, b, c, formats)[-1].result
+    if model.addend == "last":
+        pattern = add_nearest(pattern, _addend(c, formats, result), result)
+    return _sum_nearest([unpack(result, pattern)], formats["d"]) if model.via else pattern
+
+
+def fused_sums(
+    model: FusedSums, a: Sequence[int], b: Sequence[int], c: int, formats: dict[str, Format]
+) -> tuple[FusedSum, ...]:
+    """Every fused sum of the chain behind one output, laid open; where c is added last, the first starts from +0."""
     left, right = (
         [_through(model, formats[role], pattern) for pattern in patterns] for role, patterns in (("a", a), ("b", b))
     )
-    result = lookup(model.via) if model.via else formats["d"]
-    if formats["c"] != result:  # an f16 addend of an f32 sum is widened first, so that its subnormals become normal
-        c = _widen(unpack(formats["c"], c), result)
-    running = unpack(result, c if model.addend == "first" else 0)
-    pattern = 0
+    result, sums = _sum_format(model, formats), []
+    running = _addend(c, formats, result) if model.addend == "first" else 0
     for ks in model.sums(len(a)):
-        pattern = fused_sum(model, [(k, left[k], right[k]) for k in ks], running, result).result
-        running = unpack(result, pattern)
-    pattern = pattern if model.addend == "first" else add_nearest(pattern, c, result)
-    return _sum_nearest([running], formats["d"]) if model.via else pattern
+        sums.append(fused_sum(model, [(k, left[k], right[k]) for k in ks], unpack(result, running), result))
+        running = sums[-1].result
+    return tuple(sums)
+
+
+def _sum_format(model: FusedSums, formats: dict[str, Format]) -> Format:
+    """The format in which the chain runs."""
+    return lookup(model.via) if model.via else formats["d"]
+
+
+def _addend(c: int, formats: dict[str, Format], result: Format) -> int:
+    """The addend in the format of the sums: an f16 one is widened, so that its subnormals become normal."""
+    return c if formats["c"] == result else _widen(unpack(formats["c"], c), result)
 
 
 def _through(model: FusedSums, form: Format, pattern: int) -> Unpacked:

@@ -53,9 +53,10 @@ def _(model: FusedSums, depth: int, d: str) -> str:
         chain = f"An element of D is one fused sum of {products} and c."
     else:
         order = " (first those with k mod 4 = 0 and 1, then the others)" if model.order == "pairs" else ""
-        start = "It starts from +0, and c is added at its end, to nearest even" if last else "c joins the first"
-        chain = f"An element of D is a chain of {_count(len(sums), 'fused sum')} of {products}{order}. {start}; the "
-        chain += "result of each is an addend of the next."
+        start = "The chain starts from +0" if last else "c joins the first sum"
+        end = ", and c is added at the end, to nearest even." if last else "."
+        chain = f"An element of D is a chain of {_count(len(sums), 'fused sum')} of {products}{order}. {start}, the "
+        chain += f"result of each sum is an addend of the next{end}"
     through = f"The operands are first converted to {model.through}, exactly. " if model.through else ""
     return f"{through}{chain} {_fused(model, model.via or d)}{_via(model, d)}"
 

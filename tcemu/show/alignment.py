@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tcemu.arithmetic import FusedSum, FusedSums, Term
-from tcemu.arithmetic import fused_sum as unfold
+from tcemu.arithmetic import FusedSum, FusedSums, Term, fused_sums
 from tcemu.errors import OperandError
-from tcemu.formats import Format, lookup, unpack
+from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
@@ -190,13 +189,8 @@ def fused_sum_of(
             f"{asked}: the rows are 0 to {m - 1}, the columns 0 to {n - 1}, the parts 0 to {len(sums) - 1}"
         )
     a, b, c = (_operand(instruction, role, matrix) for role, matrix in zip("abc", matrices, strict=True))
-    addend, result = unpack(instruction.types["c"], int(c[row, column])), instruction.types["d"]
-    left = [unpack(instruction.types["a"], int(pattern)) for pattern in a[row]]
-    right = [unpack(instruction.types["b"], int(pattern)) for pattern in b[:, column]]
-    for ks in sums[: part + 1]:
-        steps = unfold(model, [(i, left[i], right[i]) for i in ks], addend, result)
-        addend = unpack(result, steps.result)
-    return fused_sum(steps, result)
+    steps = fused_sums(model, a[row].tolist(), b[:, column].tolist(), int(c[row, column]), dict(instruction.types))
+    return fused_sum(steps[part], instruction.types["d"])
 
 
 def _operand(instruction: Instruction, role: str, matrix: npt.ArrayLike) -> npt.NDArray[Any]:
