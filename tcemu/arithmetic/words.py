@@ -62,7 +62,7 @@ def _(model: FusedSums, depth: int, d: str) -> str:
 
 
 def _via(model: FusedSums, d: str) -> str:
-    return f" The end of the chain is rounded to {d}, to nearest even." if model.via and model.via != d else ""
+    return f" The result is then rounded to {d}, to nearest even." if model.via and model.via != d else ""
 
 
 def _fused(model: FusedSums, form: str) -> str:
@@ -108,11 +108,11 @@ def _(model: FmaGroups, depth: int) -> str:
 def _(model: FmaGroups, depth: int, d: str) -> str:
     chains = [f"chain {number} multiplies k = {listing(ks, 'and')}" for number, ks in enumerate(model.groups, 1)]
     added = listing(["c" if part == ADDEND else f"chain {part + 1}" for part in model.order], "and")
-    start = "+0" if model.from_zero else "its first product"
+    start = f"{'each ' * (len(chains) > 1)}starting from {'+0' if model.from_zero else 'its first product'}"
     told = f" ({'; '.join(chains)})" if len(chains) > 1 else ""
     return (
         f"The tensor cores do not do it: {_count(len(chains), 'chain')} of f32 fused multiply-adds on the ordinary "
-        f"cores{told}, starting from {start}. Then {added} are added in this order. Every step is rounded to nearest "
+        f"cores{told}, {start}. Then {added} are added in this order. Every step is rounded to nearest "
         f"even, the last result to {d}."
     )
 
