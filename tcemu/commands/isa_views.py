@@ -174,7 +174,7 @@ def _layouts(told: Explanation) -> Block:
     evidence: dict[str, list[str]] = {}
     for line in told.layouts:
         same.setdefault(f"{_pattern(line)}\n{_sums(line)}", []).append(line.role)
-        evidence.setdefault(f"{line.known}: {line.note}.", []).append(line.role)
+        evidence.setdefault(f"({line.known}): {line.note}.", []).append(line.role)
     rows = [(", ".join(roles), f"{text}\n") for text, roles in same.items()]
     rows[-1] = (rows[-1][0], rows[-1][1].rstrip())
     reading = (
@@ -182,7 +182,7 @@ def _layouts(told: Explanation) -> Block:
         "written in digits, the most significant first."
     )
     which = {text: f" {listing(roles, 'and')}" if len(evidence) > 1 else "" for text, roles in evidence.items()}
-    known = [f"How we know{roles}: {text}" for text, roles in which.items()]
+    known = [f"How we know{roles} {text}" for text, roles in which.items()]
     return Block("Who holds what", (reading, *known), ("", ""), tuple(rows))
 
 
@@ -203,8 +203,8 @@ def _arithmetic(told: Explanation, found: Arithmetic) -> list[Block]:
     if not found.known:
         here = Block(f"Arithmetic on {told.target}", (f"{found.sentences}.",))
     else:
-        note = f" ({found.note})" if found.note else ""
-        evidence = f"How we know: {found.known}{note}: {found.evidence}."
+        note = f", {found.note}" if found.note else ""
+        evidence = f"How we know ({found.known}{note}): {found.evidence}."
         here = Block(f"Arithmetic on {told.target}", (found.sentences, evidence))
     rows = tuple((", ".join(each.targets), each.line, each.known) for each in told.elsewhere)
     others = Block("Arithmetic on other chips", (), ("chips", "computes", "how we know"), rows)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Width of text that goes to a file or another program.
 PLAIN_WIDTH = 80
+#: Text in a wider terminal is no wider than this: long lines are hard to read.
+_WIDEST = 100
 FORMATS = ("text", "csv", "json", "svg")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
 
@@ -109,8 +111,8 @@ def _print(report: Report, out: IO[str]) -> None:
     """Text with rich: bold and colour where a terminal has them, and nothing that only they say."""
     from rich.console import Console
 
-    width = None if out.isatty() else PLAIN_WIDTH
-    console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+    console = Console(file=out, highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, _WIDEST) if out.isatty() else PLAIN_WIDTH
     with console.capture() as captured:
         console.print(report.heading, style="bold", soft_wrap=True)
         for block in report.blocks:

@@ -59,7 +59,7 @@ ROWS: tuple[Evidence, ...] = (
     _row("manual", "one figure for all architectures; on sm_90 compared with an H200", _MMA, "e"),
     _row("manual", "no recording of scaled instructions exists", _MMA, "scale_a scale_b"),
     # ---- wgmma
-    _row("manual", "the manual's figure", "wgmma"),
+    _row("silicon", "the manual's figure; every recording of an H200 agrees", "wgmma"),
     # ---- wmma: the manual leaves its fragments unspecified
     _row("published", "read off a V100 by others (wmma_extension); the manual hides it", _WMMA, "", _VOLTA),
     _row("silicon", "read off an H200's registers; the manual hides it, other chips may differ", _WMMA, "", _HOPPER),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from tcemu.layouts.fragment import Fragment
 
 #: What rows and columns are called where they are none, by role.
@@ -21,18 +19,22 @@ def axes(fragment: Fragment) -> tuple[str, ...]:
 def formulas(fragment: Fragment) -> dict[str, str]:
     """The sum of digits for each axis, for the lane, the register and, if there are several, the element inside it.
 
-    Where elements and registers do not part between two digits, "slot" stands for both: registers count slots in
-    groups of `fragment.elements_per_register`.
+    Where a digit counts elements and registers, its quotient ("i div 2") is part of one and its rest of the other.
     """
     layout, sizes = fragment.layout, fragment.layout.sizes
     sums = {axis: _sum(group, sizes) for axis, group in zip(axes(fragment), layout.left, strict=True)}
     lanes, slots = layout.right
     sums["lane"] = _sum(lanes, sizes)
-    for cut in range(len(slots), -1, -1):
-        if prod(sizes[digit] for digit in slots[cut:]) == fragment.elements_per_register:
-            sums["register"] = _sum(slots[:cut], sizes)
-            return sums | ({"element": _sum(slots[cut:], sizes)} if fragment.elements_per_register > 1 else {})
-    return sums | {"slot": _sum(slots, sizes)}
+    shared, inside = fragment.elements_per_register, list[str]()
+    while slots and shared % sizes[slots[-1]] == 0 and shared > 1:
+        shared //= sizes[slots[-1]]
+        slots, inside = slots[:-1], [slots[-1], *inside]
+    register, element = _sum(slots, sizes), _sum(inside, sizes)
+    if shared > 1:
+        last, size = slots[-1], sizes[slots[-1]]
+        register = _sum([*slots[:-1], f"{last} div {shared}"], sizes | {f"{last} div {shared}": size // shared})
+        element = _sum([f"{last} mod {shared}", *inside], sizes | {f"{last} mod {shared}": shared})
+    return sums | {"register": register} | ({"element": element} if fragment.elements_per_register > 1 else {})
 
 
 def digits(fragment: Fragment) -> str:
