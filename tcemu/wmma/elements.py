@@ -1,0 +1,172 @@
+"""x: the elements that each lane holds of a fragment, and what may be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from tcemu.errors import OperandError, listing
+from tcemu.wmma.kind import GUIDE, Kind
+
+Array = npt.NDArray[Any]
+_BY_HAND = "numpy.asarray(x) gives the numbers without this check."
+
+
+class Elements(NDArrayOperatorsMixin):
+    """x of a fragment: (..., 32, num_storage_elements), lane by lane, in the lane's own order.
+
+    It computes like a numpy array and remembers whose elements it has: what is computed from it fits fragments of the
+    same
+    type, and no others. `x[lane, i]` is element i of a lane, `x[:, i]` C++'s `x[i]` in all of them.
+    """
+
+    def __init__(self, kind: Kind, values: Array, written: Array) -> None:
+        self.kind = kind
+        self._values = values
+        self._written = written
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(..., 32, num_storage_elements)."""
+        return self._values.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """dtype of an element of the storage."""
+        return self._values.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes: 2 for one warp."""
+        return self._values.ndim
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(np.asarray(self))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        self._check_written(...)
+        return np.array(self._values, dtype=dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            found = self._values[index]
+        except (IndexError, TypeError, ValueError) as error:
+            raise OperandError(f"x of {self.kind} has shape {self.shape}, lanes and then elements: {error}") from None
+        self._check_written(index)
+        return found.copy() if isinstance(found, np.ndarray) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, Elements):
+            fits(self.kind, value.kind)
+        if isinstance(value, Elements | np.ndarray | list | tuple):
+            array = of_dtype(self.kind, value)
+        else:
+            array = self.kind.type.number(value, f"x of {self.kind}")
+        try:
+            self._values[index] = array
+            self._written[index] = True
+        except (IndexError, TypeError, ValueError) as error:
+            raise OperandError(f"x of {self.kind} has shape {self.shape}, lanes and then elements: {error}") from None
+
+    def astype(self, dtype: npt.DTypeLike) -> Elements:
+        """The same elements in another dtype; they are still those of this type of fragment."""
+        found = np.asarray(self).astype(dtype)
+        return Elements(self.kind, found, np.ones(found.shape, bool))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = (), **more: Any) -> Any:
+        for other in (*inputs, *out):
+            if isinstance(other, Elements):
+                fits(self.kind, other.kind)
+        plain = [np.asarray(each) if isinstance(each, Elements) else each for each in inputs]
+        found = getattr(ufunc, method)(*plain, **more)
+        if out:
+            out[0][...] = found
+            return out[0]
+        several = isinstance(found, tuple)
+        wrapped = tuple(self._like(each) for each in (found if several else (found,)))
+        return wrapped if several else wrapped[0]
+
+    def _like(self, found: Any) -> Any:
+        """Elements, if `found` has one number for each of them; else as it is."""
+        return Elements(self.kind, found, np.ones(found.shape, bool)) if np.shape(found) == self.shape else found
+
+    def _check_written(self, index: Any) -> None:
+        written = self._written[index]
+        if not np.all(written):
+            raise unwritten(self.kind, self._written)
+
+    def __repr__(self) -> str:
+        if not self._written.all():
+            return f"<x of {self.kind}: {self._written.sum()} of {self._written.size} elements written>"
+        return f"<x of {self.kind}:\n{self._values!r}>"
+
+
+def of_dtype(kind: Kind, value: Any) -> Array:
+    """`value` as an array in the dtype of x, or OperandError: nothing is rounded silently."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise OperandError(f"x of {kind}: not an array: {error}") from None
+    if array.dtype != kind.type.dtype:
+        raise OperandError(
+            f"x of {kind} holds {kind.type.dtype}; got {array.dtype}. Nothing is rounded silently: write .astype "
+            "where rounding is meant."
+        )
+    return array
+
+
+def unwritten(kind: Kind, written: Array) -> OperandError:
+    """What reading an element says that nothing was written to."""
+    place = [int(each) for each in np.argwhere(~written)[0]] if written.size else [0, 0]
+    which = "" if not written.any() else f" Element {place[-1]} of lane {place[-2]} is the first of them."
+    return OperandError(
+        f"{'some elements of ' if which else ''}{kind}{'' if which else ' is read and'} never got a value: a fragment "
+        "starts with "
+        f"whatever its registers held before.{which} fill_fragment (with 0 for a sum), load_matrix_sync, mma_sync or "
+        "writing to x "
+        f"gives it one ({GUIDE})"
+    )
+
+
+def fits(kind: Kind, other: Kind) -> None:
+    """Raise OperandError where x of a fragment `other` goes into x of `kind`."""
+    if kind == other:
+        return
+    if kind.target != other.target:
+        raise OperandError(
+            f"x of a fragment for {other.target} is no x of one for {kind.target}: which lane holds which element "
+            "differs "
+            f"between architectures. Store the one and load the other through memory ({GUIDE})"
+        )
+    said = f"x of {other} meets x of {kind}: "
+    if kind.use == other.use and kind.shape == other.shape and {kind.type.format, other.type.format} == {"f16", "f32"}:
+        why = (
+            "conversion between f16 and f32 accumulators is not supported in either direction, "
+            "also where the order stays (PTX ISA 9.7.14.4.1)"
+        )
+    else:
+        why = (
+            "only fragments of the same type hold the same elements in the same places; "
+            f"which ones is unspecified ({GUIDE})"
+        )
+    raise OperandError(f"{said}{why}. {_in_fact(kind, other)} Store it, convert it in memory and load it. {_BY_HAND}")
+
+
+def _in_fact(kind: Kind, other: Kind) -> str:
+    """What is known of the two layouts."""
+    same, different = kind.lies_as(other) if kind.shape == other.shape else ([], [])
+    if different:
+        also = f", though not on {listing(same, 'and')}" if same else ""
+        return f"On {listing(different, 'and')} the two lie differently{also}."
+    return (
+        "They happen to lie alike wherever that is known, which no manual promises."
+        if same
+        else "They hold different elements."
+    )

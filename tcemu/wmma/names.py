@@ -1,0 +1,183 @@
+"""The names of nvcuda::wmma: uses, layouts and element types, as they are spelt in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tcemu.errors import FormatError, IllegalInstruction, OperandError, did_you_mean, listing, shown
+from tcemu.formats import Format, lookup
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A use, a layout or an operation; `word` is PTX's for it."""
+
+    name: str
+    word: str
+
+    def __repr__(self) -> str:
+        return f"wmma::{self.name}"
+
+
+matrix_a, matrix_b, accumulator = Tag("matrix_a", "a"), Tag("matrix_b", "b"), Tag("accumulator", "c")
+#: The layout of A or B, a part of the fragment's type.
+row_major, col_major = Tag("row_major", "row"), Tag("col_major", "col")
+#: layout_t: how an accumulator lies in memory, told at each load and store.
+mem_row_major, mem_col_major = Tag("mem_row_major", "row"), Tag("mem_col_major", "col")
+
+USES, LAYOUTS, MEMORY_LAYOUTS = (
+    (matrix_a, matrix_b, accumulator),
+    (row_major, col_major),
+    (mem_row_major, mem_col_major),
+)
+BIT_OPERATIONS = (Tag("experimental::bmmaBitOpXOR", "xor"), Tag("experimental::bmmaBitOpAND", "and"))
+ACCUMULATE_OPERATIONS = (Tag("experimental::bmmaAccumulateOpPOPC", "popc"),)
+
+
+def tag(given: object, accepted: Iterable[Tag], what: str) -> Tag:
+    """The tag that `given` is, or names. Raises OperandError with the accepted ones."""
+    accepted = tuple(accepted)
+    found = named(given, accepted)
+    if found is not None:
+        return found
+    got = repr(given) if isinstance(given, Tag) else shown(given)
+    near = did_you_mean(given, [each.name for each in accepted]) if isinstance(given, str) else ""
+    raise OperandError(f"{what} is {listing(map(repr, accepted))}; got {got}.{near}")
+
+
+def named(given: object, accepted: Iterable[Tag]) -> Tag | None:
+    """The tag that `given` is, or names; or None."""
+    word = given.split("::")[-1] if isinstance(given, str) else None
+    wanted = given if isinstance(given, Tag) else None
+    return next((each for each in accepted if each == wanted or word == each.name.split("::")[-1]), None)
+
+
+@dataclass(frozen=True)
+class Type:
+    """An element type: C++'s name, the number format behind it, and what x holds.
+
+    `values` is the format of one element of x where that is another (tf32 elements lie in x as floats); `packed` is the
+    dtype of x where several elements share one (u4, s4 and b1).
+    """
+
+    name: str
+    format: str
+    values: str = ""
+    packed: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> Format:
+        """The number format that is multiplied or summed."""
+        return lookup(self.format)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """dtype of x."""
+        return np.dtype(self.packed) if self.packed else self.form.dtype
+
+    @property
+    def pointee(self) -> str:
+        """What a pointer to matrices of it points to, in C++: "half", or "void" for packed elements."""
+        return "void" if self.packed else "float" if self.values else self.name
+
+    def number(self, value: Any, what: str) -> Any:
+        """A number as one element of x, rounded to nearest as C++ converts it. Raises OperandError."""
+        try:
+            if np.ndim(value) != 0:
+                raise FormatError(f"one number, not an array of shape {np.shape(value)}")
+            if self.packed:
+                return self._word(value)
+            form = lookup(self.values or self.format)
+            return form.matrix(np.asarray(form.encode(value))).reshape(())[()]
+        except (FormatError, TypeError, ValueError) as error:
+            why = str(error).removesuffix("; satfinite=True clamps")  # what the codec can, and C++ cannot
+            raise OperandError(f"{what}: a number of type {self.name} is needed: {why}") from None
+
+    def _word(self, value: Any) -> Any:
+        """A 32-bit word of packed elements."""
+        limits = np.iinfo(self.packed)
+        number = np.asarray(value)
+        if number.dtype.kind not in "iub" or not limits.min <= int(number) <= limits.max:
+            raise FormatError(f"elements are packed in {self.packed}, a whole number from {limits.min} to {limits.max}")
+        return self.dtype.type(int(number))
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+half = Type("half", "f16", also=("__half", "float16"))
+bfloat16 = Type("__nv_bfloat16", "bf16", also=("bfloat16",))
+FLOAT = Type("float", "f32", also=("float32",))
+double = Type("double", "f64", also=("float64",))
+INT = Type("int", "s32", also=("int32", "int32_t"))
+signed_char = Type("signed char", "s8", also=("int8", "int8_t", "signed_char"))
+unsigned_char = Type("unsigned char", "u8", also=("uint8", "uint8_t", "unsigned_char"))
+tf32 = Type("wmma::precision::tf32", "tf32", values="f32", also=("precision::tf32",))
+u4 = Type("wmma::experimental::precision::u4", "u4", packed="uint32", also=("experimental::precision::u4", "uint4"))
+s4 = Type("wmma::experimental::precision::s4", "s4", packed="int32", also=("experimental::precision::s4", "int4"))
+b1 = Type("wmma::experimental::precision::b1", "b1", packed="uint32", also=("experimental::precision::b1",))
+
+TYPES = (half, bfloat16, FLOAT, double, INT, signed_char, unsigned_char, tf32, u4, s4, b1)
+BY_FORMAT = {each.format: each for each in TYPES}
+_BY_NAME = {name: each for each in TYPES for name in (each.name.removeprefix("wmma::"), each.format, *each.also)}
+
+
+def type_of(given: object) -> Type:
+    """The element type that `given` is or names: one of these, C++'s name, a numpy dtype. Raises IllegalInstruction.
+
+    Python's float and int stand for C++'s, of 32 bits.
+    """
+    if isinstance(given, Type):
+        return given
+    name = {float: "float", int: "int"}.get(given) if isinstance(given, type) else None
+    if isinstance(given, str):
+        name = " ".join(given.split()).removeprefix("nvcuda::").removeprefix("wmma::")
+    elif name is None and isinstance(given, type | np.dtype):
+        name = _dtype_name(given)
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if name == "char":
+        raise IllegalInstruction(
+            "char is a third type in C++ beside signed char and unsigned char; wmma knows those two"
+        )
+    names = [each.name for each in TYPES]
+    got = shown(given) if name is None or isinstance(given, str) else name
+    near = did_you_mean(name or "", names) if isinstance(given, str) else ""
+    raise IllegalInstruction(f"no fragment has elements of type {got}.{near} Types are {listing(names, 'and')}")
+
+
+def _dtype_name(given: Any) -> str:
+    try:
+        return str(np.dtype(given).name)
+    except (TypeError, ValueError):
+        return ""
+
+
+class Namespace:
+    """A C++ namespace: attributes, and for what it has not, a word about where that is."""
+
+    def __init__(self, name: str, hint: str, **members: Any) -> None:
+        self._name, self._hint = name, hint
+        self.__dict__.update(members)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        members = [each for each in self.__dict__ if not each.startswith("_")]
+        raise AttributeError(f"{self._name} has no {name}: it has {listing(members, 'and')}. {self._hint}")
+
+    def __repr__(self) -> str:
+        return f"<namespace {self._name}>"
+
+
+precision = Namespace("wmma::precision", "u4, s4 and b1 are in wmma::experimental::precision.", tf32=tf32)
+experimental = Namespace(
+    "wmma::experimental", "tf32 is in wmma::precision.",
+    precision=Namespace("wmma::experimental::precision", "tf32 is in wmma::precision.", u4=u4, s4=s4, b1=b1),
+    **{each.name.split("::")[-1]: each for each in (*BIT_OPERATIONS, *ACCUMULATE_OPERATIONS)},
+)  # fmt: skip

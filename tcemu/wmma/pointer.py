@@ -1,0 +1,140 @@
+"""A pointer into an array, as kernels pass it to load_matrix_sync and store_matrix_sync."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError, shown
+from tcemu.wmma.names import TYPES, Type, type_of
+
+Array = npt.NDArray[Any]
+#: Elements that a pointer may lie away from its array; far enough for any, and for no overflow.
+_FAR = 1 << 40
+
+
+class pointer:  # noqa: N801 - a type of the language here
+    """half* and its like: element `index` of an array and those after it; `pointer + n` is n elements further.
+
+    The array is an allocation of its own, contiguous, and its first element is aligned as cudaMalloc aligns it; stores
+    change it.
+    With `type` the array's bytes are taken for elements of that type, as reinterpret_cast does. `index` may be an array
+    (...):
+    one place for each of many warps.
+
+    Raises OperandError.
+    """
+
+    def __init__(self, array: npt.NDArray[Any], index: int | npt.ArrayLike = 0, type: Type | Any = None) -> None:  # noqa: A002
+        if isinstance(array, pointer):
+            raise OperandError("a pointer is made from an array; this is a pointer already: add to it")
+        if not isinstance(array, np.ndarray):
+            raise OperandError(
+                f"a pointer is made from a numpy array, so that stores can change it; got {_named(array)}"
+            )
+        if not array.flags.c_contiguous or array.ndim == 0:
+            raise OperandError(
+                "a pointer needs an array whose elements follow each other in memory: this one is "
+                + ("a single number" if array.ndim == 0 else "a part or transpose; numpy.ascontiguousarray copies it")
+            )
+        if array.dtype.kind == "O":
+            raise OperandError("a pointer needs an array of numbers; got dtype object")
+        self.array = array
+        self.type = _element(array.dtype) if type is None else type_of(type)
+        self.dtype = self.type.dtype if self.type and type is not None else array.dtype
+        self.index = _index(index)
+
+    @property
+    def pointee(self) -> str:
+        """What it points to, in C++."""
+        return self.type.pointee if self.type else str(self.dtype)
+
+    @property
+    def bytes(self) -> Array:
+        """The array's bytes (bytes,)."""
+        return self.array.reshape(-1).view(np.uint8)
+
+    @property
+    def address(self) -> Array:
+        """Where it points: bytes from the start of the array, int64 (...)."""
+        return np.asarray(self.index * self.dtype.itemsize)
+
+    def __add__(self, elements: int | npt.ArrayLike) -> pointer:
+        moved = object.__new__(pointer)
+        moved.array, moved.type, moved.dtype = self.array, self.type, self.dtype
+        try:
+            moved.index = _index(self.index + _index(elements))
+        except ValueError as error:
+            raise OperandError(
+                f"pointers of several warps and numbers of elements do not fit together: {error}"
+            ) from None
+        return moved
+
+    __radd__ = __add__
+
+    def __sub__(self, elements: int | npt.ArrayLike) -> pointer:
+        return self + -_index(elements)
+
+    def __repr__(self) -> str:
+        where = self.index.tolist()
+        return f"<{self.pointee}* to element {where} of {self.array.nbytes // self.dtype.itemsize}>"
+
+
+def expect_pointer(given: object, what: str) -> pointer:
+    """`given`, if it is a pointer. Raises OperandError."""
+    if isinstance(given, pointer):
+        return given
+    if isinstance(given, np.ndarray):
+        raise OperandError(
+            f"{what} is a pointer, and an array is none: array + 8 would add 8 to its numbers. Write "
+            "wmma.pointer(array), and "
+            "wmma.pointer(array) + 8 for its element 8"
+        )
+    raise OperandError(f"{what} is a pointer into an array, wmma.pointer(array); got {_named(given)}")
+
+
+def _named(given: object) -> str:
+    return shown(given) if isinstance(given, str) else f"an object of type {type(given).__name__}"
+
+
+def _element(dtype: np.dtype[Any]) -> Type | None:
+    """The type of an array's elements; None where fragments know none such, and only void* will do."""
+    if dtype.name in ("int4", "uint4", "bool"):
+        raise OperandError(
+            f"an array of {dtype.name} holds one element a byte, and memory holds them packed, the first in the "
+            "lowest bits: "
+            + (
+                "numpy.packbits(array, axis=-1, bitorder='little')"
+                if dtype.name == "bool"
+                else "(a[..., ::2] & 15 | a[..., 1::2] << 4) of an array of uint8"
+            )
+        )
+    return next(
+        (each for each in TYPES if not each.packed and not each.values and each.also and _same(each, dtype)), None
+    )
+
+
+def _same(element: Type, dtype: np.dtype[Any]) -> bool:
+    # by name, so that ml_dtypes is not imported to ask for bfloat16
+    return dtype.name in element.also and dtype.isnative
+
+
+def _index(given: Any) -> Array:
+    array = np.asarray(_whole(given))
+    if array.size and (array.max() > _FAR or array.min() < -_FAR):
+        raise OperandError(f"a pointer is at most {_FAR} elements away from its array")
+    return array.astype(np.int64)
+
+
+def _whole(given: Any) -> Any:
+    try:
+        if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
+            return given
+        if isinstance(given, list | tuple):
+            return np.asarray(given, dtype=object).astype(np.int64) if given else given
+        return operator.index(given)
+    except (TypeError, ValueError, OverflowError):
+        raise OperandError(f"a pointer moves by whole numbers of elements; got {_named(given)}") from None
