@@ -149,6 +149,8 @@ def _instruction(call: str, given: Fragments, options: Mapping[str, str]) -> Ins
 def float_to_tf32(values: npt.ArrayLike | Elements) -> Any:
     """__float_to_tf32: float32 numbers rounded to tf32, to nearest and ties away from zero (cvt.rna.tf32.f32).
 
+    NaN stays NaN; which pattern the conversion gives it is not told here, and no product shows it.
+
     A number, an array of float32, or x of a fragment, which stays x of that fragment: ``frag.x =
     float_to_tf32(frag.x)``.
     Raises OperandError for anything but floats.
