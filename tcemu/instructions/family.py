@@ -46,6 +46,8 @@ class Family:
     marks: frozenset[str] = frozenset()
     #: Whether it computes, and so needs a row of arithmetic.
     computes: bool = True
+    #: Whether tcemu.matmul can send whole matrices through it: a dense product without further operands.
+    matrices: bool = False
     #: Keyword arguments of tcemu.run that it has a use for: "shared", "memory".
     memories: frozenset[str] = frozenset()
     #: The operands in PTX's order, "destination = sources"; in braces a slot's word; in brackets what some forms

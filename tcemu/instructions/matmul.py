@@ -10,10 +10,12 @@ import numpy.typing as npt
 from tcemu.arithmetic import matmul as multiply
 from tcemu.errors import OperandError, listing
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.parse import parse
+from tcemu.instructions.parse import FAMILIES, parse
 from tcemu.instructions.targets import target_named
 
 Array = npt.NDArray[Any]
+
+_FAMILIES = [family.name for family in FAMILIES if family.matrices]
 
 
 def matmul(
@@ -33,6 +35,11 @@ def matmul(
     Raises IllegalInstruction, OperandError and ArithmeticUnknown, as tcemu.run does.
     """
     found = parse(instruction, target)
+    if found.family not in _FAMILIES or "stored" in found.facts:
+        raise OperandError(
+            f"{found} multiplies no whole matrices by itself; tcemu.matmul takes the dense forms of "
+            f"{listing(_FAMILIES, 'and')}"
+        )
     operation = found.operation(target_named(target))
     types = found.types
     left, right = types["a"].patterns(a, f"A of {found}"), types["b"].patterns(b, f"B of {found}")

@@ -93,5 +93,6 @@ FAMILY = Family.of(
     _instruction,
     execute,
     REFUSALS,
+    matrices=True,
     about="D = A B + C by one warp",
 )

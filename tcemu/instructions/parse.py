@@ -84,8 +84,8 @@ def _unknown(mnemonic: str) -> str:
     if marks:
         return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}"
     if mnemonic in _NOT_YET:
-        return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs "
-        f"{listing(_MNEMONICS, 'and')}"
+        runs = listing(_MNEMONICS, "and")
+        return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
     return f"no instruction is called {shown(mnemonic)}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"
 
 

@@ -264,6 +264,7 @@ FAMILY = Family.of(
     _instruction,
     execute,
     marks=frozenset({"mma_async"}),
+    matrices=True,
     memories=frozenset({"shared"}),
     operands="d = d a b_descriptor [e f] scale_d [scales? imm_scale_a imm_scale_b] [trans? imm_trans_b]",
     about="D = A B + D by a warpgroup of 128 lanes, B (and A) in shared memory",

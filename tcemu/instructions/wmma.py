@@ -291,5 +291,6 @@ MMA = Family.of(
     execute,
     mnemonic="wmma",
     marks=frozenset({"mma"}),
+    matrices=True,
     about="D = A B + C by one warp, on fragments of its own layouts",
 )
