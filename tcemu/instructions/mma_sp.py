@@ -225,7 +225,7 @@ def stored_places(instruction: Instruction, held: Array, chosen: int, first: int
     if places.min(initial=0) < 0:
         _complain(instruction, codes, chosen, places, first)
     places += np.arange(0, instruction.shape.k, pattern.chunk, dtype=places.dtype)[:, None]
-    return np.asarray(places.reshape(*codes.shape[:2], -1))
+    return np.asarray(places.reshape(*codes.shape[:2], codes.shape[2] * pattern.stored))
 
 
 def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array, first: int) -> None:

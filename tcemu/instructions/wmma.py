@@ -163,14 +163,18 @@ class _Lines:
         self.memory, self.instruction = memory, instruction
 
     def _check_stride(self, instruction: Instruction, bits: int) -> None:
-        align = self.fragment.registers * self.fragment.container.register_bits // 8
+        # The manual wants every line aligned to the fragment's size, but where a line is shorter than that, its own
+        # default strides would break the rule; there the line's size is what can be meant.
+        self.size = self.fragment.registers * self.fragment.container.register_bits // 8
+        align = min(self.size, self.bytes)
         self.align, self.step = align, np.minimum(self.stride, _FAR) * bits // 8
         rows = "row" if self.by_rows else "column"
+        what = "the fragment" if align == self.size else f"a {rows}"
         for wrong, why in (
             (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
             (
                 self.stride * bits % (8 * align) != 0,
-                f"elements are no multiple of {align} bytes, the size of the fragment",
+                f"elements are no multiple of {align} bytes, the size of {what}",
             ),
         ):
             if wrong.any():
@@ -180,7 +184,9 @@ class _Lines:
     def addresses(self, pointer: Array, step: Array, first: int) -> Array:
         """Byte addresses (warps, lines), the warps counted from `first`."""
         found = pointer[:, None] + step[:, None] * np.arange(self.lines)
-        rule = f"each {'row' if self.by_rows else 'column'} starts at a multiple of the fragment's size in bytes"
+        rule = "it starts at a multiple of the fragment's size in bytes"
+        self.memory.check(pointer[:, None], self.bytes, self.size, "pointer", rule, first)
+        rule = f"each {'row' if self.by_rows else 'column'} does, the first being at the pointer"
         self.memory.check(found, self.bytes, self.align, "line", rule, first)
         return np.asarray(found)
 
