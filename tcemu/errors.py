@@ -47,6 +47,18 @@ class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
     """The environment asks for kernels that are not installed, or for kernels that do not exist."""
 
 
+class GpuUnavailable(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
+    """There is no GPU to ask: a package, the driver or the device is missing, or it is too old, or lacks the instruction."""
+
+
+class GpuError(TcemuError):
+    """A kernel did not come to its end on the GPU: a wrong address, an illegal instruction, no end in time."""
+
+
+class CompilationError(TcemuError):
+    """CUDA C++ does not compile; the message has the compiler's words and the source lines."""
+
+
 class CourseError(TcemuError):
     """The course cannot be found, or cannot be laid out where it was asked for."""
 

@@ -1,0 +1,106 @@
+"""tcemu.live.cuda: compile CUDA C++ with NVRTC and run a kernel of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tcemu.errors import CompilationError, OperandError
+from tcemu.live import process
+from tcemu.live.device import device
+from tcemu.live.job import TIME_LIMIT, Argument, Job
+
+Size = int | tuple[int, ...]
+
+
+def cuda(
+    source: str,
+    kernel: str,
+    grid: Size,
+    block: Size,
+    *arguments: Any,
+    shared: int = 0,
+    seconds: float = TIME_LIMIT,
+    options: Iterable[str] = (),
+) -> None:
+    """Compile CUDA C++ and run `kernel`, a __global__ function, with `grid` blocks of `block` threads.
+
+    `arguments` are the kernel's own, in order. A numpy array becomes a pointer to a copy on the GPU, which is copied
+    back into the array afterwards; a read-only array is not copied back. A number says its C type as a numpy scalar:
+    np.int32(n) for int, np.float32(x) for float. `shared` is bytes of dynamic shared memory; `options` are -I and -D
+    of the compiler. What the kernel prints goes to standard output.
+
+        x = np.arange(64, dtype=np.float32)
+        tcemu.live.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice", 1, 64, x)
+
+    Raises CompilationError with the source lines, OperandError for arguments, GpuUnavailable, and GpuError for a kernel
+    that breaks off or does not end within `seconds`; the next call works again.
+    """
+    chip = device()
+    shape = {"grid": _size("grid", grid), "block": _size("block", block)}
+    given = tuple(_argument(index, value) for index, value in enumerate(arguments))
+    if not isinstance(source, str) or not isinstance(kernel, str):
+        raise OperandError("source and the kernel's name are text")
+    if not isinstance(shared, int) or not 0 <= shared <= chip.shared:
+        raise OperandError(f"shared= is 0 to {chip.shared} bytes on {chip.name}; got {shared!r}")
+    if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:
+        raise OperandError(f"seconds= is more than 0 and at most 3600; got {seconds!r}")
+    job = Job("c++", source, kernel, shape["grid"], shape["block"], given, shared, _options(options), float(seconds))
+    try:
+        answer = process.ask(job)
+    except CompilationError as error:
+        raise CompilationError(told(source, kernel, str(error))) from None
+    for argument, value in zip(given, arguments, strict=True):
+        if argument.direction == "inout":
+            value[...] = answer.arrays[argument.name]
+
+
+def _size(what: str, given: Any) -> tuple[int, ...]:
+    sizes = given if isinstance(given, tuple) else (given,)
+    good = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1 for size in sizes)
+    if not good or not 1 <= len(sizes) <= 3:
+        raise OperandError(f"{what} is a positive int or a tuple of up to three; got {given!r}")
+    return tuple(int(size) for size in sizes)
+
+
+def _argument(index: int, value: Any) -> Argument:
+    name = f"argument {index}"
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject or not value.dtype.isnative:
+            raise OperandError(f"{name}: an array of {value.dtype} has no C type")
+        return Argument(name, "inout" if value.flags.writeable else "in", np.ascontiguousarray(value).reshape(value.shape))
+    if isinstance(value, np.generic) and value.dtype.kind in "iufb":
+        return Argument(name, "scalar", value)
+    if isinstance(value, bool | int | float):
+        told_as = "np.float32(...) for float, np.float64(...) for double" if isinstance(value, float) else (
+            "np.int32(...) for int, np.uint64(...) for unsigned long long"
+        )
+        raise OperandError(f"{name}: {value!r} does not say its C type; write {told_as}")
+    raise OperandError(f"{name}: a numpy array or a numpy scalar is needed; got {type(value).__name__}")
+
+
+def _options(options: Iterable[str]) -> tuple[str, ...]:
+    words = (options,) if isinstance(options, str) else tuple(options)
+    for word in words:
+        if not isinstance(word, str) or not re.match(r"-[ID].", word):
+            raise OperandError(f"options are -IFOLDER and -DNAME or -DNAME=VALUE; got {word!r}")
+    return words
+
+
+def told(source: str, kernel: str, log: str) -> str:
+    """The compiler's complaints, each with its line of the source; its own text where it names no line."""
+    lines = source.splitlines()
+    found = re.findall(r"kernel\.cu\((\d+)\): (?:catastrophic )?(error[^:]*: .*)", log)
+    if not found:
+        return f"the kernel {kernel!r} does not compile:\n{log.strip()}"
+    parts = []
+    for number, message in found:
+        at = int(number)
+        text = lines[at - 1] if 0 < at <= len(lines) else ""
+        parts.append(f"line {at}: {message.strip()}\n    {text.strip()}")
+    missing = [message for _, message in found if "cannot open source file" in message]
+    hint = "\nCUDA's headers come with pip install nvidia-cuda-runtime, or give their folder: options=['-I...']" if missing else ""
+    return f"the source does not compile, {len(found)} error{'s' * (len(found) > 1)}:\n" + "\n".join(parts) + hint

@@ -1,0 +1,250 @@
+"""The GPU itself, through NVIDIA's Python packages. Only the process of worker.py imports this."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tcemu.live.device import Device
+from tcemu.live.job import Argument, Array, Failure, Job
+from tcemu.live.words import FATAL, in_words, too_old, unknown_chip
+from tcemu.live.worker import Failed
+
+#: Compiled kernels that are kept, and bytes of GPU memory that stay reserved for the next launch.
+_KERNELS, _KEPT = 8192, 1 << 30
+
+
+def _core() -> Any:
+    """cuda-core under either of its names."""
+    for name in ("cuda.core", "cuda.core.experimental"):
+        try:
+            module = import_module(name)
+        except ImportError:
+            continue
+        if hasattr(module, "Program"):
+            return module
+    raise Failed(Failure("unavailable", 'cuda-core is too old: pip install --upgrade "tcemu[gpu]"', fatal=True))
+
+
+class Gpu:
+    """Device 0 and its context."""
+
+    def __init__(self) -> None:
+        try:
+            self.driver = import_module("cuda.bindings.driver")
+            self.core = _core()
+            (status,) = self.driver.cuInit(0)
+        except Failed:
+            raise
+        except Exception as error:  # noqa: BLE001 - each version says in its own way that there is no driver
+            raise _no_driver(error) from None
+        if status != self.driver.CUresult.CUDA_SUCCESS:
+            name = status.name
+            raise Failed(Failure("unavailable", in_words(name), fatal=True))
+        number = self._ask(self.driver.cuDeviceGetCount())
+        if not number:
+            raise Failed(Failure("unavailable", in_words("CUDA_ERROR_NO_DEVICE"), fatal=True))
+        self.device = self._describe()
+        self.chip = self.core.Device(0)
+        self.chip.set_current()
+        self.stream = self.chip.create_stream()
+        self.raw_stream = self.driver.CUstream(int(self.stream.handle))
+        self.kernels: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self.buffers: dict[int, tuple[int, int]] = {}
+        self.flush = _c_flush()
+
+    def _describe(self) -> Device:
+        driver, ask = self.driver, self._ask
+        chip = ask(driver.cuDeviceGet(0))
+        named = driver.CUdevice_attribute
+
+        def attribute(name: str) -> int:
+            return int(ask(driver.cuDeviceGetAttribute(getattr(named, f"CU_DEVICE_ATTRIBUTE_{name}"), chip)))
+
+        name = ask(driver.cuDeviceGetName(128, chip)).decode().rstrip("\0")
+        capability = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
+        shared = attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        device = Device(name, capability, int(ask(driver.cuDriverGetVersion())), _driver_name(), shared)
+        for obstacle in (too_old(name, capability), unknown_chip(name, capability)):
+            if obstacle:
+                raise Failed(Failure("unavailable", obstacle, fatal=True))
+        return device
+
+    # ------------------------------------------------------------------------------------------ one job
+
+    def run(self, job: Job) -> dict[str, Array]:
+        """Launch, wait, and bring back what the kernel wrote."""
+        driver = self.driver
+        kernel = self._kernel(job)
+        places = [
+            argument.value if argument.direction == "scalar" else self._place(index, argument)
+            for index, argument in enumerate(job.arguments)
+        ]
+        options: dict[str, Any] = {"shmem_size": job.shared} if job.shared else {}
+        config = self.core.LaunchConfig(grid=job.grid, block=job.block, **options)
+        try:
+            self.core.launch(self.stream, config, kernel, *places)
+        except Exception as error:
+            raise _failed(error, "gpu") from None
+        self._wait(job.seconds)
+        arrays = {}
+        for argument, place in zip(job.arguments, places, strict=True):
+            if argument.direction in ("out", "inout"):
+                out = np.empty_like(argument.value) if argument.value is not None else _empty(argument)
+                if out.nbytes:
+                    self._ask(driver.cuMemcpyDtoH(out.ctypes.data, place, out.nbytes))
+                arrays[argument.name] = out
+        self._release()
+        return arrays
+
+    def _place(self, index: int, argument: Argument) -> int:
+        """Memory on the GPU for an array argument, filled; what the kernel should write is filled with junk."""
+        size = argument.value.nbytes if argument.value is not None else _empty(argument).nbytes
+        place, room = self.buffers.get(index, (0, 0))
+        if size > room or not place:
+            if place:
+                self._ask(self.driver.cuMemFree(self.driver.CUdeviceptr(place)))
+                del self.buffers[index]
+            room = max(size, 256)
+            place = int(self._ask(self.driver.cuMemAlloc(room)))
+            self.buffers[index] = place, room
+        if argument.value is not None and size:
+            self._ask(self.driver.cuMemcpyHtoD(place, argument.value.ctypes.data, size))
+        elif size:
+            self._ask(self.driver.cuMemsetD8(self.driver.CUdeviceptr(place), 0xA5, size))
+        return place
+
+    def _release(self) -> None:
+        """Give large memory back, so that others on this GPU have it."""
+        for index, (place, room) in list(self.buffers.items()):
+            if room > _KEPT:
+                self._ask(self.driver.cuMemFree(self.driver.CUdeviceptr(place)))
+                del self.buffers[index]
+
+    def _wait(self, seconds: float) -> None:
+        driver, start = self.driver, time.monotonic()
+        while True:
+            (status,) = driver.cuStreamQuery(self.raw_stream)
+            if status == driver.CUresult.CUDA_SUCCESS:
+                self._ask(driver.cuStreamSynchronize(self.raw_stream))  # now the kernel's printf is out, in C's buffer
+                self.flush()
+                return
+            if status != driver.CUresult.CUDA_ERROR_NOT_READY:
+                raise Failed(Failure("gpu", in_words(status.name), fatal=True))
+            past = time.monotonic() - start
+            if past > seconds:
+                raise Failed(Failure("gpu", in_words("time limit", seconds), fatal=True))
+            if past > 0.002:
+                time.sleep(0.001)
+
+    # ------------------------------------------------------------------------------------------ code
+
+    def _kernel(self, job: Job) -> Any:
+        key = job.language, job.code, job.kernel, job.options
+        if key not in self.kernels:
+            if len(self.kernels) >= _KERNELS:
+                self.kernels.clear()
+            self.kernels[key] = self._compile(job)
+        module, kernel = self.kernels[key]
+        if job.shared > 48 * 1024:
+            self._allow_shared(kernel, job.shared)
+        return kernel
+
+    def _compile(self, job: Job) -> tuple[Any, Any]:
+        core = self.core
+        try:
+            if job.language == "ptx":
+                module = core.ObjectCode.from_ptx(job.code.encode())
+                return module, module.get_kernel(job.kernel)
+            module = self._compile_source(job)
+            return module, module.get_kernel(job.kernel)
+        except Failed:
+            raise
+        except Exception as error:
+            raise _failed(error, "compilation") from None
+
+    def _compile_source(self, job: Job) -> Any:
+        """The cubin that NVRTC makes for this chip, which every driver of its CUDA version loads."""
+        core = self.core
+        options = core.ProgramOptions(name="kernel.cu", arch=self.device.target, std="c++17", **_options(job.options))
+        program = core.Program(job.code, "c++", options)
+        return program.compile("cubin", name_expressions=(job.kernel,))
+
+    def _allow_shared(self, kernel: Any, size: int) -> None:
+        handle = getattr(kernel, "handle", None) or kernel._handle  # noqa: SLF001 - older versions have no other name
+        what = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._ask(self.driver.cuKernelSetAttribute(what, size, self.driver.CUkernel(int(handle)), self.driver.CUdevice(0)))
+
+    def _ask(self, answer: Sequence[Any]) -> Any:
+        """The value of a driver call that went well."""
+        status, *values = answer
+        if status != self.driver.CUresult.CUDA_SUCCESS:
+            raise Failed(Failure("gpu", in_words(status.name), fatal=status.name in FATAL))
+        return values[0] if values else None
+
+    def close(self) -> None:
+        """Nothing to do: the context goes with the process."""
+
+
+def _options(words: tuple[str, ...]) -> dict[str, Any]:
+    """NVRTC's -I and -D, as cuda-core names them."""
+    include = [word[2:] for word in words if word.startswith("-I")]
+    macros = [word[2:] for word in words if word.startswith("-D")]
+    pairs = [tuple(word.split("=", 1)) if "=" in word else word for word in macros]
+    found = {"include_path": include + _headers(), "define_macro": pairs}
+    return {name: value for name, value in found.items() if value}
+
+
+def _headers() -> list[str]:
+    """Where CUDA's own headers lie, if they are installed: NVRTC's wheel does not bring them."""
+    try:
+        pathfinder = import_module("cuda.pathfinder")
+        find = getattr(pathfinder, "find_nvidia_header_directory", None)
+        found = [find(name) for name in ("cudart", "cccl")] if find else []
+    except Exception:  # noqa: BLE001 - whatever its version raises, kernels without includes need none of it
+        return []
+    return [str(path) for path in found if path]
+
+
+def _empty(argument: Argument) -> Array:
+    return np.empty(argument.shape, np.dtype(argument.dtype))
+
+
+def _failed(error: Exception, kind: Any) -> Failed:
+    """What cuda-core raised, in our words."""
+    text = str(error)
+    code = re.search(r"CUDA_ERROR_[A-Z_]+", text)
+    if code:
+        return Failed(Failure("gpu", in_words(code[0]), fatal=code[0] in FATAL))
+    return Failed(Failure(kind, text))
+
+
+def _c_flush() -> Callable[[], object]:
+    """What empties C's buffer of standard output."""
+    try:
+        flush = ctypes.CDLL(None).fflush
+    except (OSError, TypeError, AttributeError):  # Windows has no such library
+        return lambda: None
+    return lambda: flush(None)
+
+
+def _no_driver(error: Exception) -> Failed:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return Failed(Failure("unavailable", in_words("no driver", text), fatal=True))
+
+
+def _driver_name() -> str:
+    """The driver's own version, where the system tells it."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
+    return found[1] if found else ""

@@ -1,0 +1,95 @@
+"""The process that holds the GPU: it takes jobs from its standard input and answers on its standard output.
+
+A kernel that ends badly leaves a CUDA context that answers nothing any more. So after a fatal failure this process says
+what happened and ends; the next job finds a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from tcemu.live.job import Answer, Failure, Job, receive, send
+
+
+class Failed(Exception):  # noqa: N818 - it carries a Failure
+    """A job, or the start, came to nothing."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def main(make: Callable[[], Any] | None = None) -> None:
+    """Serve until the other side closes the pipe. `make` gives the GPU; without it, the one that CUDA has."""
+    jobs, answers, printed = _pipes()
+    if make is None:
+        from tcemu.live.gpu import Gpu as make  # noqa: N813
+    try:
+        gpu = make()
+    except Failed as problem:
+        send(answers, problem.failure)
+        return
+    send(answers, gpu.device)
+    while True:
+        try:
+            job = receive(jobs)
+        except EOFError:
+            break
+        if not _serve(gpu, job, answers, printed):
+            os._exit(1)  # the context is broken, or a kernel still runs: nothing here can be put in order
+    gpu.close()
+
+
+def _serve(gpu: Any, job: Job, answers: BinaryIO, printed: BinaryIO) -> bool:
+    """Answer one job. Whether another one can follow."""
+    try:
+        arrays = gpu.run(job)
+    except Failed as problem:
+        send(answers, problem.failure)
+        return not problem.failure.fatal
+    send(answers, Answer(arrays, _text(printed)))
+    return True
+
+
+def _text(printed: BinaryIO) -> str:
+    """What kernels have printed since the last time."""
+    text = printed.read()
+    return text.decode(errors="replace")
+
+
+def _pipes() -> tuple[BinaryIO, BinaryIO, BinaryIO]:
+    """Jobs, answers, and what the kernel prints: CUDA's printf goes to file 1, which becomes a file of its own."""
+    jobs, answers = os.dup(0), os.dup(1)
+    path = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this process lives
+    os.dup2(path.fileno(), 1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    sys.stdout = sys.stderr
+    return os.fdopen(jobs, "rb", buffering=0), os.fdopen(answers, "wb"), _Tail(path.fileno())  # type: ignore[return-value]
+
+
+class _Tail:
+    """Reads what was added to a file, whatever its other writers' place in it."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.at = number, 0
+
+    def read(self) -> bytes:
+        """Bytes since the last call."""
+        size = os.fstat(self.number).st_size
+        if size == self.at:
+            return b""
+        here = os.lseek(self.number, 0, os.SEEK_CUR)
+        os.lseek(self.number, self.at, os.SEEK_SET)
+        data = os.read(self.number, size - self.at)
+        os.lseek(self.number, here, os.SEEK_SET)
+        self.at = size
+        return data
+
+
+if __name__ == "__main__":
+    main()
