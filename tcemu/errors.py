@@ -70,6 +70,12 @@ def shown(text: object, limit: int = 80) -> str:
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
 
 
+def briefly(value: object, limit: int = 80) -> str:
+    """Any value for a message: as Python writes it, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
 def listing(words: Iterable[object], last: str = "or") -> str:
     """``a, b or c``: the way a list of accepted words stands in a message."""
     texts = [str(word) for word in words]

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import FormatError, IllegalInstruction, OperandError, did_you_mean, listing, shown
+from tcemu.errors import FormatError, IllegalInstruction, OperandError, briefly, did_you_mean, listing, shown
 from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.mma_block_scale import byte_and_thread
@@ -85,7 +85,7 @@ def quantise(
     Raises FormatError for a kind that does not exist and for what are no real numbers, OperandError for a shape.
     """
     form = _kind(kind)
-    values, covered = _blocks(_real(matrix), axis, block or form.block, form), form.elements
+    values, covered = _blocks(_real(matrix), axis, form.block if block is None else block, form), form.elements
     share = values / _positive(tensor_scale)
     finite = np.isfinite(share)
     largest = np.abs(np.where(finite, share, 0)).max(axis=-1, initial=0)
@@ -121,7 +121,7 @@ def dequantise(
     try:
         numbers = np.moveaxis(form.elements.decode(patterns), axis, -1)
         factors = np.moveaxis(form.scales.decode(codes), axis, -1)
-    except (np.exceptions.AxisError, TypeError):
+    except (TypeError, ValueError):
         raise _no_axis(axis, patterns.shape) from None
     shared = numbers.shape[-1] // factors.shape[-1] if factors.shape[-1] else 0
     if numbers.shape[:-1] != factors.shape[:-1] or shared * factors.shape[-1] != numbers.shape[-1]:
@@ -154,7 +154,7 @@ def scale_registers(
     name = f"scale_{role}"
     if "scale_a" not in found.fragments:
         raise IllegalInstruction(f"{found} has no scales; mma with .block_scale has (PTX ISA 9.7.14.3)")
-    if role not in ("a", "b"):
+    if not isinstance(role, str) or role not in ("a", "b"):
         raise OperandError(f"{found} has scales of 'a' and of 'b'; got {shown(role)}")
     byte, thread = byte_and_thread(found, name, (byte_id, thread_id))
     codes = lookup(found.words["stype"]).patterns(scales, f"{name} of {found}")
@@ -199,16 +199,18 @@ def _positive(scale: float) -> float:
 
 
 def _no_axis(axis: object, shape: tuple[int, ...]) -> OperandError:
-    return OperandError(f"axis {axis} is none of an array of shape {shape}")
+    return OperandError(f"axis {briefly(axis)} is none of an array of shape {shape}")
 
 
 def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
     """Values with k last, cut into blocks: (..., blocks, block)."""
     try:
         last = np.moveaxis(values, axis, -1)
-    except (np.exceptions.AxisError, TypeError):
+    except (TypeError, ValueError):
         raise _no_axis(axis, values.shape) from None
-    if not isinstance(block, int | np.integer) or block < 1 or last.shape[-1] % block:
+    if not isinstance(block, int | np.integer) or block < 1:
+        raise OperandError(f"a block is a number of elements that share a scale; got {briefly(block)}")
+    if last.shape[-1] % block:
         raise OperandError(
             f"{form.name} has a scale for each {block} elements; axis {axis} of shape {values.shape} is no multiple of "
             f"it. Pad it with zeros."

@@ -12,6 +12,7 @@ places it names always rise, so plain and ordered forms both take it.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,8 @@ def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int =
     fragment = found.fragments["e"]
     codes = np.zeros((values.size // (m * k // 2), *fragment.shape), np.uint8)
     codes[:, chosen] = _codes(pattern, kept).reshape(-1, *fragment.shape[1:])
-    registers = fragment.write(codes.reshape(len(codes), -1)).reshape(*patterns.shape[:-2], fragment.lanes)
-    return _as_given(form, given, values), registers
+    registers = fragment.write(codes.reshape(len(codes), prod(fragment.shape)))
+    return _as_given(form, given, values), registers.reshape(*patterns.shape[:-2], fragment.lanes)
 
 
 def decompress(
@@ -122,9 +123,10 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
         )
     unit, units = _units(pattern)
     shape = (*result.shape[:-1], result.shape[-1] // pattern.chunk, units, unit)
-    weight = np.where(np.isnan(magnitude), np.inf, magnitude).reshape(shape).sum(axis=-1)
-    weight = np.where(np.isnan(magnitude).reshape(shape).any(axis=-1), np.inf, np.minimum(weight, np.finfo(float).max))
-    gone = np.argsort(-weight, axis=-1, kind="stable")[..., units // 2 :]
+    with np.errstate(over="ignore"):
+        weight = magnitude.reshape(shape).sum(axis=-1)
+    # sorting puts NaN behind everything; backwards, so that the first of equals stays
+    gone = units - 1 - np.argsort(weight[..., ::-1], axis=-1, kind="stable")[..., : units // 2]
     stays = np.ones(shape[:-1], bool)
     np.put_along_axis(stays, gone, values=False, axis=-1)
     result.reshape(shape)[~stays] = np.zeros((), result.dtype)
@@ -134,7 +136,7 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
 def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
     """A matrix (..., M, K) as the instruction's tiles of A, (..., M / 16, K / k, 16, k)."""
     found, _ = _sparse(instruction)
-    array, (m, _, k) = np.asarray(matrix), found.shape
+    array, (m, _, k) = _array(matrix), found.shape
     if array.ndim < 2 or array.shape[-2] % m or array.shape[-1] % k:
         raise OperandError(f"{found}: rows are a multiple of {m} and columns of {k}; got shape {array.shape}")
     cut = array.reshape(*array.shape[:-2], array.shape[-2] // m, m, array.shape[-1] // k, k)
@@ -170,11 +172,10 @@ def _codes(pattern: Sparsity, kept: Array) -> Array:
 
 
 def _patterns(form: Format, matrix: npt.ArrayLike, what: str) -> tuple[Array, Array]:
-    given = np.asarray(matrix)
-    patterns = form.patterns(given, what)
+    patterns = form.patterns(matrix, what)
     if patterns.ndim < 2:
         raise OperandError(f"{what} has rows and columns, at least two axes; got shape {patterns.shape}")
-    return given, np.ascontiguousarray(patterns)
+    return np.asarray(matrix), np.ascontiguousarray(patterns)
 
 
 def _as_given(form: Format, given: Array, patterns: Array) -> Array:
@@ -183,15 +184,22 @@ def _as_given(form: Format, given: Array, patterns: Array) -> Array:
 
 
 def _numbers(matrix: npt.ArrayLike) -> Array:
+    """A copy of an array of real numbers, of whatever dtype."""
+    array = _array(matrix)
     try:
-        array = np.array(matrix)
+        if array.dtype.kind not in "iufbV" or array.dtype.names is not None:
+            raise TypeError(f"dtype {array.dtype}")
         array.astype(np.float64)
-        if array.dtype.kind in "iufbV" and array.dtype.names is None:
-            return array
-        what = f"dtype {array.dtype}"
     except (TypeError, ValueError) as error:
-        what = str(error)
-    raise OperandError(f"a pattern of sparsity prunes arrays of real numbers; got {what}")
+        raise OperandError(f"a pattern of sparsity prunes arrays of real numbers; got {error}") from None
+    return array.copy()
+
+
+def _array(matrix: npt.ArrayLike) -> Array:
+    try:
+        return np.asarray(matrix)
+    except (TypeError, ValueError) as error:
+        raise OperandError(f"not an array: {error}") from None
 
 
 def _not_zero(form: Format, patterns: Array) -> Array:

@@ -477,6 +477,7 @@ BAD_OPERANDS = {
     "a negative thread-id": (MXF8, (A, B, C, S, (0, 0), S, (0, -1)), ["scale_b is followed by", "got (0, -1)"]),
     "one id": (MXF8, (A, B, C, S, 0, S, (0, 0)), ["scale_a is followed by (byte_id, thread_id)", "got 0"]),
     "three ids": (MXF8, (A, B, C, S, (0, 0, 0), S, (0, 0)), ["scale_a is followed by", "got (0, 0, 0)"]),
+    "ids that are no integers": (MXF8, (A, B, C, S, (0.0, 0), S, (0, 0)), ["scale_a is followed by", "got (0.0, 0)"]),
     "truths": (MXF8, (A, B, C, S, (False, True), S, (0, 0)), ["scale_a is followed by", "got (False, True)"]),
     "a selector": (SPARSE, (A, A, C, E, 1, S, (0, 0), S, (0, 0)), ["the selector is an immediate, 0", "got 1"]),
     "bad metadata": (SPARSE, (A, A, C, S, 0, S, (0, 0), S, (0, 0)), ["metadata of lane 0, bits 3:0", "0b0000"]),

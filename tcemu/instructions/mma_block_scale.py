@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_scaled
-from tcemu.errors import OperandError, listing
+from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, lookup
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
@@ -164,14 +164,15 @@ def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[in
     bytes_, threads = range(0, 4, count), range(instruction.fragments[role].shape[0])
     try:
         byte, thread = given
-        if byte in bytes_ and thread in threads and not isinstance(byte, bool) and not isinstance(thread, bool):
+        whole = all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in (byte, thread))
+        if whole and byte in bytes_ and thread in threads:
             return int(byte), int(thread)
     except (TypeError, ValueError):
         pass
     raise OperandError(
         f"{instruction}: {role} is followed by (byte_id, thread_id): with {count} scales the byte-id is "
         f"{listing(bytes_)} and the "
-        f"thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {given!r}"
+        f"thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {briefly(given)}"
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute
-from tcemu.errors import OperandError, listing, shown
+from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
@@ -212,7 +212,7 @@ def selector(instruction: Instruction, given: object) -> int:
         )
         raise OperandError(
             f"{instruction}: the selector is an immediate, {listing(range(last + 1))}: {lanes} (PTX ISA {SECTION}); "
-            f"got {shown(given) if isinstance(given, str) else repr(given)[:80]}{more}"
+            f"got {briefly(given)}{more}"
         )
     return int(number)
 
