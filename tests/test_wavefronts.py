@@ -158,7 +158,7 @@ def test_questions_for_a_gpu_tell_two_rules_apart(question):
 MEASURED = json.loads((Path(__file__).parent / "golden" / "sm_90a-wavefronts.json").read_text())["cycles"]
 
 
-@pytest.mark.parametrize(("question", "answer"), list(zip(questions(), MEASURED, strict=True)), ids=lambda x: str(x)[:60])
+@pytest.mark.parametrize(("question", "answer"), list(zip(questions(), MEASURED, strict=True)))
 def test_the_questions_were_answered_by_an_h200(question, answer):
     assert (question.access, question.name) == (answer["access"], answer["question"])
     wavefronts_seen = (answer["cycles"] / 128 - 0.3) / 2

@@ -43,7 +43,7 @@ def test_the_recording_of_an_h200(replay, family):
 def tile(matrix, start, shared, *, mn_major=False):
     """Lay a matrix (mn, k) of f16 out without a swizzle, as cores of 8 rows by 16 bytes; return its descriptor."""
     mn, k = matrix.shape
-    # K-major: a core is 8 mn by 8 k, neighbours along k are LBO apart; MN-major: 8 k by 8 mn, along k SBO's part is LBO's
+    # a core is 8 mn by 8 k; SBO steps along mn and LBO along k, in both majors where nothing is swizzled
     lbo, sbo = (128, 16 * k) if not mn_major else (16 * mn, 128)
     for i, j in np.ndindex(mn, k):
         outer, inner = (j, i) if mn_major else (i, j)
