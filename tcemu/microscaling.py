@@ -121,7 +121,7 @@ def dequantise(
     try:
         numbers = np.moveaxis(form.elements.decode(patterns), axis, -1)
         factors = np.moveaxis(form.scales.decode(codes), axis, -1)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _no_axis(axis, patterns.shape) from None
     shared = numbers.shape[-1] // factors.shape[-1] if factors.shape[-1] else 0
     if numbers.shape[:-1] != factors.shape[:-1] or shared * factors.shape[-1] != numbers.shape[-1]:
@@ -189,7 +189,7 @@ def _real(matrix: npt.ArrayLike) -> Array:
 def _positive(scale: float) -> float:
     try:
         number = float(scale)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not 0 < number < np.inf:
         raise OperandError(
@@ -206,7 +206,7 @@ def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
     """Values with k last, cut into blocks: (..., blocks, block)."""
     try:
         last = np.moveaxis(values, axis, -1)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _no_axis(axis, values.shape) from None
     if not isinstance(block, int | np.integer) or block < 1:
         raise OperandError(f"a block is a number of elements that share a scale; got {briefly(block)}")

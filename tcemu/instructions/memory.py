@@ -69,7 +69,9 @@ class Memory:
         ):
             if wrong.any():
                 warp, which = (int(x) for x in np.argwhere(wrong)[0])
-                told = f"{who} {which}" + (f" of warp {first + warp}" if first + len(addresses) > 1 else "")
+                told = (f"{who} {which}" if addresses.shape[1] > 1 else who) + (
+                    f" of warp {first + warp}" if first + len(addresses) > 1 else ""
+                )
                 raise OperandError(
                     f"{self.instruction}: {told}: address {int(addresses[warp, which])} {why} (PTX ISA "
                     f"{self.instruction.section})"
