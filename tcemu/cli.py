@@ -12,6 +12,7 @@ import click
 
 from tcemu import __version__
 from tcemu.commands.isa import isa
+from tcemu.commands.live import record, verify
 from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
 
@@ -65,6 +66,8 @@ def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, 
 
 
 commands.add_command(isa)
+commands.add_command(record)
+commands.add_command(verify)
 
 
 def report(folder: Path, done: list[Laid]) -> str:

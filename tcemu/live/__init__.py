@@ -1,12 +1,12 @@
 """The same instructions on a GPU of yours: run them there, compare the answers with the emulator's, run CUDA C++.
 
-    tcemu.live.available()                              is there a GPU to ask?  tcemu.live.why_not() says what is missing
+    tcemu.live.available()                              is there a GPU to ask? tcemu.live.why_not() says what is missing
     tcemu.live.run(instruction, *operands)              as tcemu.run, answered by the GPU
     tcemu.live.compare(instruction, *operands)          both, and the first bit that differs
     tcemu.live.cuda(source, kernel, grid, block, ...)   compile CUDA C++ and run it
 
-Needs the extra `gpu` (pip install "tcemu[gpu]") and NVIDIA's driver. Nothing of CUDA is loaded into this process: a
-second one holds the GPU, so that a kernel that crashes or hangs takes that one down and not yours.
+Needs the extra `gpu` (pip install "tcemu[gpu]") and NVIDIA's driver. Nothing of CUDA is loaded into this process:
+another one holds the GPU, so that a kernel that crashes or hangs takes that one down and not yours.
 """
 
 from tcemu.live.compare import Comparison, Difference, compare

@@ -135,7 +135,7 @@ _CHOICES: dict[str, Callable[[Instruction], list[Any]]] = {
 }
 #: Registers that are no matrix of numbers.
 _REGISTERS: dict[str, Callable[[Instruction, str, str, int], Array]] = {
-    "e": lambda instruction, kind, key, warps: inputs.metadata(instruction, key, warps),
+    "e": lambda instruction, _kind, key, warps: inputs.metadata(instruction, key, warps),
     "scale_a": lambda instruction, kind, key, warps: inputs.scales(instruction, kind, f"{key}|scale_a", warps),
     "scale_b": lambda instruction, kind, key, warps: inputs.scales(instruction, kind, f"{key}|scale_b", warps),
 }
@@ -144,23 +144,30 @@ _REGISTERS: dict[str, Callable[[Instruction, str, str, int], Array]] = {
 def _moving(instruction: Instruction, family: Family, kind: str, warps: int, series: str) -> Iterator[Case]:
     _, sources = words(instruction, family)
     key = f"{series}|{instruction.opcode}"
-    operands = tuple(_MOVED[word](instruction, key, warps) if word in _MOVED else
-                     inputs.held(instruction.fragments[word], key, warps) for word in sources)  # fmt: skip
     spaces = [name for name in SPACES[instruction.words.get("ss", "")] if name in family.memories]
     for space in spaces or [""]:
+        operands = tuple(_moved(instruction, word, key, warps, space) for word in sources)
         told = f"|{space}" if len(spaces) > 1 else ""  # a generic address can lie in either
         bytes_ = inputs.memory(key, warps) if space else None
         yield Case(f"{instruction}|{kind}{told}", instruction, operands, space, bytes_)
 
 
-#: Operands of loads and stores that are no registers of a matrix.
-_MOVED: dict[str, Callable[[Instruction, str, int], Array]] = {
-    "addresses": lambda instruction, key, warps: inputs.addresses(key, warps),
-    "pointer": lambda instruction, key, warps: inputs.pointer(_only(instruction), key, warps),
-    "stride": lambda instruction, key, warps: inputs.stride(
-        _only(instruction), instruction.words["layout"], key, warps
-    ),
-}
+#: An H200 wants more of a wmma.load from shared memory than the manual does: it moves rows of 8-bit elements as
+#: ldmatrix does, and faults (misaligned address) where one does not start at a multiple of 16 bytes.
+_ALIGNED = {"shared": 16}
+
+
+def _moved(instruction: Instruction, word: str, key: str, warps: int, space: str) -> Array:
+    """An operand of a load or store."""
+    if word in instruction.fragments:
+        return inputs.held(instruction.fragments[word], key, warps)
+    if word == "addresses":
+        return inputs.addresses(key, warps)
+    fragment = _only(instruction)
+    align = _ALIGNED.get(space, 1)
+    if word == "pointer":
+        return inputs.pointer(fragment, key, warps, align)
+    return inputs.stride(fragment, instruction.words["layout"], key, warps, align)
 
 
 def _only(instruction: Instruction) -> Any:

@@ -15,8 +15,8 @@ from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.run import run as emulate
 from tcemu.instructions.targets import target_named
 from tcemu.layouts import Fragment
-from tcemu.live import run as live
 from tcemu.live.device import device
+from tcemu.live.run import prepared, run
 
 Array = npt.NDArray[Any]
 
@@ -48,7 +48,8 @@ class Difference:
         warp = f"warp {', '.join(map(str, self.warp))}, " if self.warp else ""
         if self.byte is not None:
             memory = f"memory {', '.join(map(str, self.warp))}, " if self.warp else ""
-            return f"{memory}byte {self.byte:#x}, bit {self.bit}: the GPU has {self.gpu:#04x}, the emulator {self.emulator:#04x}"
+            both = f"the GPU has {self.gpu:#04x}, the emulator {self.emulator:#04x}"
+            return f"{memory}byte {self.byte:#x}, bit {self.bit}: {both}"
         matrix = f"matrix {self.matrix}, " if self.matrix else ""
         return (
             f"{warp}lane {self.lane}, register {self.register}, bit {self.bit} "
@@ -110,9 +111,9 @@ def compare(
     chip = device()
     memories = {name: given for name, given in (("shared", shared), ("memory", memory)) if given is not None}
     there, here = ({name: _copy(given) for name, given in memories.items()} for _ in range(2))
-    answer = live.run(instruction, *operands, target=target, **there)
+    answer = run(instruction, *operands, target=target, **there)
     expected = emulate(instruction, *operands, target=target or chip.target, **here)
-    _, found = live.prepared(instruction, target or chip.target)
+    _, found = prepared(instruction, target or chip.target)
     if answer is None:
         ((name, answer),) = there.items()
         expected = here[name]

@@ -71,14 +71,14 @@ def _argument(index: int, value: Any) -> Argument:
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or not value.dtype.isnative:
             raise OperandError(f"{name}: an array of {value.dtype} has no C type")
-        return Argument(name, "inout" if value.flags.writeable else "in", np.ascontiguousarray(value).reshape(value.shape))
+        held = np.ascontiguousarray(value).reshape(value.shape)
+        return Argument(name, "inout" if value.flags.writeable else "in", held)
     if isinstance(value, np.generic) and value.dtype.kind in "iufb":
         return Argument(name, "scalar", value)
     if isinstance(value, bool | int | float):
-        told_as = "np.float32(...) for float, np.float64(...) for double" if isinstance(value, float) else (
-            "np.int32(...) for int, np.uint64(...) for unsigned long long"
-        )
-        raise OperandError(f"{name}: {value!r} does not say its C type; write {told_as}")
+        floats, integers = "np.float32(...) for float, np.float64(...) for double", "np.int32(...) for int, and so on"
+        types = floats if isinstance(value, float) else integers
+        raise OperandError(f"{name}: {value!r} does not say its C type; write {types}")
     raise OperandError(f"{name}: a numpy array or a numpy scalar is needed; got {type(value).__name__}")
 
 
@@ -93,6 +93,8 @@ def _options(options: Iterable[str]) -> tuple[str, ...]:
 def told(source: str, kernel: str, log: str) -> str:
     """The compiler's complaints, each with its line of the source; its own text where it names no line."""
     lines = source.splitlines()
+    if "__nv_name_map" in log:
+        return f"the source compiles, but has no kernel {kernel!r}; a template is named with its arguments: 'f<float>'"
     found = re.findall(r"kernel\.cu\((\d+)\): (?:catastrophic )?(error[^:]*: .*)", log)
     if not found:
         return f"the kernel {kernel!r} does not compile:\n{log.strip()}"
@@ -102,5 +104,6 @@ def told(source: str, kernel: str, log: str) -> str:
         text = lines[at - 1] if 0 < at <= len(lines) else ""
         parts.append(f"line {at}: {message.strip()}\n    {text.strip()}")
     missing = [message for _, message in found if "cannot open source file" in message]
-    hint = "\nCUDA's headers come with pip install nvidia-cuda-runtime, or give their folder: options=['-I...']" if missing else ""
-    return f"the source does not compile, {len(found)} error{'s' * (len(found) > 1)}:\n" + "\n".join(parts) + hint
+    if missing:
+        parts.append("CUDA's headers come with pip install nvidia-cuda-runtime; others: options=['-IFOLDER']")
+    return f"the source does not compile, {len(found)} error{'s' * (len(found) > 1)}:\n" + "\n".join(parts)

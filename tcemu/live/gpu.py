@@ -68,7 +68,7 @@ class Gpu:
         def attribute(name: str) -> int:
             return int(ask(driver.cuDeviceGetAttribute(getattr(named, f"CU_DEVICE_ATTRIBUTE_{name}"), chip)))
 
-        name = ask(driver.cuDeviceGetName(128, chip)).decode().rstrip("\0")
+        name = ask(driver.cuDeviceGetName(128, chip)).split(b"\0")[0].decode().strip()
         capability = attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")
         shared = attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         device = Device(name, capability, int(ask(driver.cuDriverGetVersion())), _driver_name(), shared)
@@ -91,7 +91,7 @@ class Gpu:
         config = self.core.LaunchConfig(grid=job.grid, block=job.block, **options)
         try:
             self.core.launch(self.stream, config, kernel, *places)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - each version of cuda-core has errors of its own
             raise _failed(error, "gpu") from None
         self._wait(job.seconds)
         arrays = {}
@@ -152,7 +152,7 @@ class Gpu:
             if len(self.kernels) >= _KERNELS:
                 self.kernels.clear()
             self.kernels[key] = self._compile(job)
-        module, kernel = self.kernels[key]
+        _, kernel = self.kernels[key]  # the module stays, or the kernel would go with it
         if job.shared > 48 * 1024:
             self._allow_shared(kernel, job.shared)
         return kernel
@@ -167,7 +167,7 @@ class Gpu:
             return module, module.get_kernel(job.kernel)
         except Failed:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - likewise
             raise _failed(error, "compilation") from None
 
     def _compile_source(self, job: Job) -> Any:
@@ -180,7 +180,8 @@ class Gpu:
     def _allow_shared(self, kernel: Any, size: int) -> None:
         handle = getattr(kernel, "handle", None) or kernel._handle  # noqa: SLF001 - older versions have no other name
         what = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self._ask(self.driver.cuKernelSetAttribute(what, size, self.driver.CUkernel(int(handle)), self.driver.CUdevice(0)))
+        kernel, chip = self.driver.CUkernel(int(handle)), self.driver.CUdevice(0)
+        self._ask(self.driver.cuKernelSetAttribute(what, size, kernel, chip))
 
     def _ask(self, answer: Sequence[Any]) -> Any:
         """The value of a driver call that went well."""
@@ -219,7 +220,7 @@ def _empty(argument: Argument) -> Array:
 
 def _failed(error: Exception, kind: Any) -> Failed:
     """What cuda-core raised, in our words."""
-    text = str(error)
+    text = str(error).replace("\0", "").strip()
     code = re.search(r"CUDA_ERROR_[A-Z_]+", text)
     if code:
         return Failed(Failure("gpu", in_words(code[0]), fatal=code[0] in FATAL))

@@ -155,14 +155,14 @@ def addresses(key: str, warps: int) -> Array:
     return order[:, :32].astype(np.uint32) * 16
 
 
-def pointer(fragment: Fragment, key: str, warps: int) -> Array:
-    """Pointers (warps) as aligned as the fragment needs."""
-    return (words(f"{key}|pointer", warps) % np.uint64(16)).astype(np.int64) * (fragment.registers * 8)
+def pointer(fragment: Fragment, key: str, warps: int, align: int = 1) -> Array:
+    """Pointers (warps) as aligned as the fragment needs, also to `align` bytes."""
+    return (words(f"{key}|pointer", warps) % np.uint64(16)).astype(np.int64) * max(fragment.registers * 8, align)
 
 
-def stride(fragment: Fragment, layout: str, key: str, warps: int) -> Array:
-    """Strides (warps) in elements, at least a line, that keep every line aligned."""
+def stride(fragment: Fragment, layout: str, key: str, warps: int, align: int = 1) -> Array:
+    """Strides (warps) in elements, at least a line, that keep every line aligned, also to `align` bytes."""
     rows, columns = fragment.shape
     length, size = columns if layout == "row" else rows, fragment.container.width
-    step = max(fragment.registers * fragment.container.register_bits // size, 1)
+    step = max(fragment.registers * fragment.container.register_bits // size, 8 * align // size, 1)
     return (-(-length // step) + (words(f"{key}|stride", warps) % np.uint64(3)).astype(np.int64)) * step

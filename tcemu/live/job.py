@@ -84,8 +84,7 @@ def send(stream: BinaryIO, message: object) -> None:
     views = [buffer.raw() for buffer in buffers]
     stream.write(_HEAD.pack(len(views), len(body)) + b"".join(struct.pack("<Q", view.nbytes) for view in views))
     stream.write(body)
-    for view in views:
-        stream.write(view)
+    stream.writelines(views)
     stream.flush()
 
 

@@ -7,6 +7,7 @@ finds something odd, the emulator is asked to do the whole call, and raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -18,7 +19,7 @@ from tcemu.errors import ArithmeticUnknown, OperandError, TcemuError
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.mma_block_scale import byte_and_thread
-from tcemu.instructions.mma_sp import metadata_registers, selector, stored_places
+from tcemu.instructions.mma_sp import selector, stored_places
 from tcemu.instructions.multiply import broadcast
 from tcemu.instructions.run import run as emulate
 from tcemu.live import ptx
@@ -67,10 +68,8 @@ def _products(call: Call, ask: Ask) -> Any:
     try:
         arrays, immediates = _read(call, sources)
     except (TcemuError, TypeError, ValueError, IndexError) as wrong:
-        try:
+        with suppress(ArithmeticUnknown):
             call.emulate()
-        except ArithmeticUnknown:
-            pass
         raise wrong if isinstance(wrong, TcemuError) else OperandError(f"{instruction}: {wrong}") from None
     warps = broadcast(instruction, {name: own for name, (_, own) in arrays.items()})
     form = Form(instruction, destination, sources, tuple(immediates.items()))
@@ -94,13 +93,13 @@ def _read(call: Call, sources: tuple[str, ...]) -> tuple[dict[str, tuple[Array, 
         if word in _IMMEDIATES:
             immediates[word] = _IMMEDIATES[word](instruction, operand)
         elif word in ptx.SCALARS:
-            array = instruction.fragments[word].check(np.asarray(operand)[..., None])
-            arrays[word] = array, array.shape[:-2]
+            array = instruction.fragments[word].check(np.asarray(operand)[..., None])[..., 0]
+            arrays[word] = array, array.shape[:-1]
         else:
             array = instruction.fragments[word].check(operand)
             arrays[word] = array, array.shape[:-2]
     if "e" in arrays:  # metadata that is not legal has no defined result
-        held = metadata_registers(instruction, arrays["e"][0][..., 0])
+        held = arrays["e"][0]
         stored_places(instruction, held.reshape(-1, held.shape[-1]), int(immediates["f"]))
     return arrays, immediates
 
@@ -149,9 +148,8 @@ def _moves(call: Call, ask: Ask) -> Any:
     blocks, first = _blocks(which[order], form.stores)
     padded = _padded(bytes_.reshape(prod(own), bytes_.shape[-1]))
     if space == "shared" and padded.shape[-1] > call.device.shared:
-        raise OperandError(
-            f"{instruction}: shared= has {bytes_.shape[-1]} bytes; a block on {call.device.name} has at most {call.device.shared}"
-        )
+        most = f"a block on {call.device.name} has at most {call.device.shared}"
+        raise OperandError(f"{instruction}: shared= has {bytes_.shape[-1]} bytes; {most}")
     arguments = {name: given(name, _spread(array, shape, warps)[order]) for name, (array, shape) in parts.items()}
     arguments["start"] = given("start", first.astype(np.uint32))
     arguments["which"] = given("which", which[order][first[:-1]].astype(np.uint32))

@@ -13,10 +13,13 @@ from typing import Any
 
 from tcemu.errors import CompilationError, GpuError, GpuUnavailable, OperandError, TcemuError
 from tcemu.live.job import Answer, Failure, Job, receive, send
-from tcemu.live.words import AFTERWARDS, in_words
+from tcemu.live.words import after, in_words
 
 #: Seconds for the start of Python, the driver and the context, and on top of a kernel's own for compiling and copying.
 START, AROUND = 120.0, 120.0
+
+#: What the process runs.
+START_CODE = "from tcemu.live.worker import main; main()"
 
 _ERRORS: dict[str, type[TcemuError]] = {
     "unavailable": GpuUnavailable,
@@ -29,9 +32,9 @@ _ERRORS: dict[str, type[TcemuError]] = {
 class Worker:
     """A process that holds the GPU. Raises GpuUnavailable where it finds none."""
 
-    def __init__(self, start: str = "from tcemu.live.worker import main; main()") -> None:
+    def __init__(self, start: str = "") -> None:
         # The same modules as here, and none of the user's: multiprocessing would run their script again.
-        code = f"import sys; sys.path[:] = {sys.path!r}; {start}"
+        code = f"import sys; sys.path[:] = {sys.path!r}; {start or START_CODE}"
         # A session of its own: an interrupt is meant for the notebook, which then decides what becomes of the kernel.
         self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             [sys.executable, "-c", code],
@@ -39,6 +42,7 @@ class Worker:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
+        _widen(self.process.stdin, self.process.stdout)
         self.messages: queue.Queue[Any] = queue.Queue()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -63,14 +67,14 @@ class Worker:
             answer = self._next(job.seconds + AROUND)
         except (BrokenPipeError, ConnectionError):
             self.stop()
-            raise GpuError(f"{in_words('worker died', self._ending())}. {AFTERWARDS}") from None
+            raise GpuError(after(in_words("worker died", self._ending()))) from None
         except BaseException:  # an interrupt too: what the GPU does now is no longer wanted
             self.stop()
             raise
         if isinstance(answer, Failure):
             if answer.fatal:
                 self.stop()
-            raise _ERRORS[answer.kind](f"{answer.message}. {AFTERWARDS}" if answer.fatal else answer.message)
+            raise _ERRORS[answer.kind](after(answer.message) if answer.fatal else answer.message)
         assert isinstance(answer, Answer)  # noqa: S101 - the other side is ours
         return answer
 
@@ -89,11 +93,11 @@ class Worker:
         try:
             message = self.messages.get(timeout=seconds)
         except queue.Empty:
-            raise GpuError(f"{in_words('no answer', seconds)}. {AFTERWARDS}") from None
+            raise GpuError(after(in_words("no answer", seconds))) from None
         if message is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(10)
-            raise GpuError(f"{in_words('worker died', self._ending())}. {AFTERWARDS}")
+            raise GpuError(after(in_words("worker died", self._ending())))
         return message
 
     def _ending(self) -> str:
@@ -105,6 +109,15 @@ class Worker:
             while True:
                 self.messages.put(receive(self.process.stdout))  # type: ignore[arg-type]
         self.messages.put(None)
+
+
+def _widen(*pipes: Any) -> None:
+    """Pipes of a megabyte: large arrays go through in fewer steps. Where the system has no such wish, they stay."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        for pipe in pipes:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
 
 
 _lock = threading.RLock()

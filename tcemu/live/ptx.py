@@ -141,7 +141,8 @@ def _move(verb: str, role: str, fragment: Fragment) -> list[str]:
     lines = _parameter(role, f"mad.wide.u32 %p, %place, {size * fragment.registers}, %p;")
     for r in range(fragment.registers):
         where, register = f"[%p+{size * r}]", f"%{role}{r}"
-        lines.append(f"ld.global.{kind} {register}, {where};" if verb == "ld" else f"st.global.{kind} {where}, {register};")
+        order = f"{register}, {where}" if verb == "ld" else f"{where}, {register}"
+        lines.append(f"{verb}.global.{kind} {order};")
     return lines
 
 

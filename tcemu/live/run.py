@@ -69,16 +69,15 @@ def prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instr
         raise IllegalInstruction(f"an instruction is given as text; got {type(instruction).__name__}") from None
 
 
-def recordable(chip: Device, family: str | None = None, shape: str | None = None) -> list[Instruction]:
+def recordable(chip: Device) -> list[Instruction]:
     """Every instruction that this GPU and its driver have and that tcemu.live runs, in the order of the tables."""
     return [
         instruction
         for each in FAMILIES
-        if each.name in MAKERS and family in (None, each.name)
+        if each.name in MAKERS
         for _, instruction in each.variants
         if instruction.gate.admits(chip.chip)
         and instruction.gate.admits_ptx(chip.ptx)
-        and shape in (None, str(instruction.shape))
         and _known(instruction.on(chip.chip))
     ]
 

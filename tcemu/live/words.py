@@ -10,28 +10,38 @@ _DEBUG = "compute-sanitizer finds the line"
 
 #: By the driver's own name of the error, or ours; {} is what there is to say besides.
 _WORDS = {
-    "no driver": f"NVIDIA's driver is not installed, or this process does not find it ({{}}). {INSTALL} brings the "
-    "Python packages only; the driver comes with the system, and a container is started with --gpus all",
-    "CUDA_ERROR_NO_DEVICE": "the driver is there, but no GPU: is CUDA_VISIBLE_DEVICES set, or the container started without --gpus?",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the driver's kernel module and its library are of different versions; a restart helps",
+    "no driver": "NVIDIA's driver is not installed, or this process does not find it ({}). "
+    f"{INSTALL} brings the Python packages only; the driver comes with the system, and a container is started with "
+    "--gpus all",
+    "CUDA_ERROR_NO_DEVICE": "the driver is there, but no GPU: is CUDA_VISIBLE_DEVICES set, or the container started "
+    "without --gpus?",
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the driver's kernel module and its library are of different versions; a "
+    "restart helps",
     "CUDA_ERROR_INSUFFICIENT_DRIVER": "the driver is older than the Python packages need; update it",
     "CUDA_ERROR_OUT_OF_MEMORY": "the GPU has not enough free memory for these operands; give fewer warps at a time",
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the driver is too old for this PTX version; update the driver",
     "CUDA_ERROR_INVALID_PTX": "the driver does not take this PTX",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the code was compiled for another GPU than this one",
-    "CUDA_ERROR_NOT_FOUND": 'no kernel of this name is in the code; a kernel is found by its C++ name, or declare it extern "C"',
-    "CUDA_ERROR_INVALID_VALUE": "the launch does not fit this GPU: look at grid, block, shared memory and the arguments",
-    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "a block needs more registers or shared memory than the GPU has; make it smaller",
+    "CUDA_ERROR_NOT_FOUND": "the code has no kernel of this name",
+    "CUDA_ERROR_INVALID_VALUE": "the launch does not fit this GPU: look at grid, block, shared memory and the "
+    "arguments",
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "a block needs more registers or shared memory than the GPU has; make it "
+    "smaller",
     "CUDA_ERROR_ILLEGAL_ADDRESS": f"a thread read or wrote an address that no array has; {_DEBUG}",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": f"a thread used an address that is not aligned to the size of its access; {_DEBUG}",
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE": f"a thread used an address of another state space than the instruction takes; {_DEBUG}",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a thread met an instruction that this GPU does not have, or whose operands it refuses",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": f"a thread used an address that is not aligned as its access needs; {_DEBUG}",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a thread used an address of another state space than the instruction takes; "
+    f"{_DEBUG}",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a thread met an instruction that this GPU does not have, or whose operands it "
+    "refuses",
     "CUDA_ERROR_INVALID_PC": "a thread jumped to an address where no code is",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "a thread's stack broke: too deep a recursion",
     "CUDA_ERROR_ASSERT": "an assert in the kernel failed; what it said stands on standard error",
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "the driver stopped the kernel: a GPU with a screen attached stops kernels after some seconds",
-    "CUDA_ERROR_LAUNCH_FAILED": f"the kernel broke off, as after a wrong address in shared memory; {_DEBUG}",
-    "time limit": "the kernel did not end within {} s, so it was stopped: an endless loop, or a barrier that some threads never reach?",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "the driver stopped the kernel: a GPU with a screen attached stops kernels after some "
+    "seconds",
+    "CUDA_ERROR_LAUNCH_FAILED": "the kernel broke off, as after a trap or a wrong address in shared memory; "
+    f"{_DEBUG}",
+    "time limit": "the kernel did not end within {} s, so it was stopped: an endless loop, or a barrier that some "
+    "threads never reach?",
     "worker died": "the process that holds the GPU ended unexpectedly ({})",
     "no answer": "the process that holds the GPU gave no answer within {} s and was stopped",
 }
@@ -60,6 +70,11 @@ def in_words(name: str, detail: object = "") -> str:
     return f"{told} ({name})" if name.startswith("CUDA_") else told
 
 
+def after(message: str) -> str:
+    """The message, and that the user's session goes on."""
+    return f"{message}{'' if message.endswith(('.', '?')) else '.'} {AFTERWARDS}"
+
+
 def missing(names: list[str]) -> str:
     """Which Python packages are not there, and how they come."""
     verb = "is" if len(names) == 1 else "are"
@@ -79,7 +94,8 @@ def unknown_chip(name: str, capability: tuple[int, int]) -> str:
     """Why a GPU is not in the tables; empty for one that is."""
     if f"sm_{capability[0]}{capability[1]}" in TARGETS:
         return ""
-    return f"{name} has compute capability {_dotted(capability)}, which this version of tcemu does not know; update tcemu"
+    told = f"{name} has compute capability {_dotted(capability)}"
+    return f"{told}, which this version of tcemu does not know; update tcemu"
 
 
 def _dotted(capability: tuple[int, int]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
@@ -26,10 +27,8 @@ class Failed(Exception):  # noqa: N818 - it carries a Failure
 def main(make: Callable[[], Any] | None = None) -> None:
     """Serve until the other side closes the pipe. `make` gives the GPU; without it, the one that CUDA has."""
     jobs, answers, printed = _pipes()
-    if make is None:
-        from tcemu.live.gpu import Gpu as make  # noqa: N813
     try:
-        gpu = make()
+        gpu = (make or _real)()
     except Failed as problem:
         send(answers, problem.failure)
         return
@@ -44,35 +43,38 @@ def main(make: Callable[[], Any] | None = None) -> None:
     gpu.close()
 
 
-def _serve(gpu: Any, job: Job, answers: BinaryIO, printed: BinaryIO) -> bool:
+def _real() -> Any:
+    from tcemu.live.gpu import Gpu
+
+    return Gpu()
+
+
+def _serve(gpu: Any, job: Job, answers: BinaryIO, printed: Tail) -> bool:
     """Answer one job. Whether another one can follow."""
     try:
         arrays = gpu.run(job)
     except Failed as problem:
         send(answers, problem.failure)
         return not problem.failure.fatal
-    send(answers, Answer(arrays, _text(printed)))
+    except Exception as error:  # noqa: BLE001 - told there, where somebody reads it
+        told = "".join(traceback.format_exception(error))
+        send(answers, Failure("gpu", f"the process that holds the GPU has an error of its own:\n{told}", fatal=True))
+        return False
+    send(answers, Answer(arrays, printed.read().decode(errors="replace")))
     return True
 
 
-def _text(printed: BinaryIO) -> str:
-    """What kernels have printed since the last time."""
-    text = printed.read()
-    return text.decode(errors="replace")
-
-
-def _pipes() -> tuple[BinaryIO, BinaryIO, BinaryIO]:
+def _pipes() -> tuple[BinaryIO, BinaryIO, Tail]:
     """Jobs, answers, and what the kernel prints: CUDA's printf goes to file 1, which becomes a file of its own."""
     jobs, answers = os.dup(0), os.dup(1)
-    path = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this process lives
-    os.dup2(path.fileno(), 1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout = sys.stderr
-    return os.fdopen(jobs, "rb", buffering=0), os.fdopen(answers, "wb"), _Tail(path.fileno())  # type: ignore[return-value]
+    return os.fdopen(jobs, "rb", buffering=0), os.fdopen(answers, "wb"), Tail(1)
 
 
-class _Tail:
+class Tail:
     """Reads what was added to a file, whatever its other writers' place in it."""
 
     def __init__(self, number: int) -> None:

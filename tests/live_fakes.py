@@ -1,0 +1,123 @@
+"""GPUs that are none, for tests: one that the emulator answers for, and others that go wrong in every known way."""
+
+import os
+import re
+import time
+
+import numpy as np
+
+import tcemu
+from tcemu.live.device import Device
+from tcemu.live.job import Failure
+from tcemu.live.words import in_words, too_old, unknown_chip
+from tcemu.live.worker import Failed
+
+CARD = Device("Emulated GPU", (9, 0), 13000, "580.0", 232448)
+OPCODE = re.compile(r"^ +((?:wmma|w?g?mma|ldmatrix|stmatrix|movmatrix)\.\S+) (.*);$", re.MULTILINE)
+
+
+class EmulatedGpu:
+    """Reads the instruction out of the kernel and lets the emulator answer, warp by warp, block by block."""
+
+    device = CARD
+    junk = 0
+
+    def run(self, job):
+        opcode, text = OPCODE.search(job.code).groups()
+        held = {argument.name: argument.value for argument in job.arguments}
+        out = {a.name: np.full(a.shape, 0xA5, np.dtype(a.dtype)) for a in job.arguments if a.direction == "out"}
+        inout = {a.name: np.array(a.value) for a in job.arguments if a.direction == "inout"}
+        order = [a.name for a in job.arguments if a.name not in ("start", "which", "bytes", "size", *out)]
+        braces = [tuple(map(int, pair)) for pair in re.findall(r"\{(\d+), (\d+)\}", text)]
+        number = re.search(r", (\d+)(?:,|$)", text)
+        space = "memory" if ".shared" not in job.code else "shared"
+        assert list(job.grid) == [len(held["start"]) - 1]
+        assert job.block == (32,)
+        for block in range(job.grid[0]):
+            for warp in range(held["start"][block], held["start"][block + 1]):
+                operands = [held[name][warp] for name in order]
+                if number:
+                    operands.insert(4, int(number[1]))
+                for place, pair in zip((-1, len(operands) + 1), braces, strict=False):
+                    operands.insert(place if place > 0 else len(operands) - 1, pair)
+                memories = {}
+                if "bytes" in held:
+                    memories[space] = inout.get("bytes", held["bytes"])[held["which"][block]]
+                answer = tcemu.run(opcode, *operands, target=self.device.target, **memories)
+                for array in out.values():
+                    array[warp] = answer
+        return out | inout
+
+    def close(self):
+        pass
+
+
+class Wrong(EmulatedGpu):
+    """Its tensor core flips a bit now and then: of D[0][0], where A[0][0] has a certain bit."""
+
+    def run(self, job):
+        arrays = super().run(job)
+        held = {argument.name: argument.value for argument in job.arguments}
+        if "a" in held and "d" in arrays:
+            arrays["d"][..., 0, 0] ^= (held["a"][..., 0, 0] >> 3 & 1).astype(arrays["d"].dtype)
+        return arrays
+
+
+class _Kernels(EmulatedGpu):
+    """Obeys the kernel's name."""
+
+    def run(self, job):
+        return getattr(self, job.kernel, super().run)(job)
+
+
+class Troubled(_Kernels):
+    """Kernels that end badly."""
+
+    def hang(self, job):
+        time.sleep(job.seconds)
+        raise Failed(Failure("gpu", in_words("time limit", job.seconds), fatal=True))
+
+    def deaf(self, job):
+        time.sleep(3600)
+
+    def illegal_address(self, job):
+        raise Failed(Failure("gpu", in_words("CUDA_ERROR_ILLEGAL_ADDRESS"), fatal=True))
+
+    def illegal_instruction(self, job):
+        raise Failed(Failure("gpu", in_words("CUDA_ERROR_ILLEGAL_INSTRUCTION"), fatal=True))
+
+    def crash(self, job):
+        os._exit(7)
+
+    def syntax(self, job):
+        log = 'kernel.cu(2): error: identifier "y" is undefined\n    x[0] = y;\n           ^\n\n1 error detected'
+        raise Failed(Failure("compilation", log))
+
+    def twice(self, job):
+        return {a.name: a.value * 2 for a in job.arguments if a.direction == "inout"}
+
+    def says(self, job):
+        os.write(1, b"hello from a thread\n")
+        return {}
+
+
+def no_driver():
+    raise Failed(Failure("unavailable", in_words("no driver", "libcuda.so.1 not found"), fatal=True))
+
+
+def no_device():
+    raise Failed(Failure("unavailable", in_words("CUDA_ERROR_NO_DEVICE"), fatal=True))
+
+
+def too_old_a_device():
+    raise Failed(Failure("unavailable", too_old("Tesla P100", (6, 0)), fatal=True))
+
+
+def too_new_a_device():
+    raise Failed(Failure("unavailable", unknown_chip("NVIDIA X1", (99, 0)), fatal=True))
+
+
+def ends_at_once():
+    os._exit(3)
+
+
