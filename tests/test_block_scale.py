@@ -10,7 +10,6 @@ from fractions import Fraction
 import assembler
 import numpy as np
 import pytest
-from golden.inputs import metadata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from tcemu import ArithmeticUnknown, OperandError, formats, parse, run
 from tcemu.arithmetic import compute_scaled
 from tcemu.instructions import target_named
 from tcemu.instructions.mma_block_scale import FAMILY
+from tcemu.live.inputs import metadata
 
 VARIANTS = [instruction for _, instruction in FAMILY.variants]
 RTX = "sm_120a"
@@ -270,7 +270,7 @@ def test_the_reference_is_what_fractions_say(case):
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000)
+@settings(max_examples=3000)
 @given(outputs())
 def test_much_of_the_kernels_is_what_fractions_say(case):
     names, grouped, *rest = case
@@ -329,6 +329,18 @@ def test_a_warp_is_its_sixteen_times_eight_outputs(instruction):
             y[:, column].tolist(),
         )
         assert int(matrix[row, column]) == one
+
+
+@pytest.mark.parametrize("opcode", [SPARSE, NVF4])
+def test_a_whole_warp_by_the_reference(opcode, monkeypatch):
+    instruction = parse(opcode)
+    given_ = assembler.elements(instruction, "specials", "reference", 1)
+    x, y = scales_for(instruction, np.random.default_rng(4))
+    more = [metadata(instruction, "reference", 1), 0] if opcode == SPARSE else []
+    x, y = (tcemu.microscaling.scale_registers(s, opcode, role) for s, role in ((x, "a"), (y, "b")))
+    fast = run(opcode, *given_, *more, x, (0, 0), y, (0, 0), target=RTX)
+    assembler.by_reference(monkeypatch)
+    assert np.array_equal(run(opcode, *given_, *more, x, (0, 0), y, (0, 0), target=RTX), fast)
 
 
 def test_scaled_with_ones_it_is_the_unscaled_form():

@@ -102,10 +102,10 @@ def _scaled_kernel(operation: Operation) -> Callable[..., None]:
     nan, keep = reference.CANONICAL_NAN[operation.d], forms["d"].mantissa
     block = model.block or operation.depth
 
-    zero, numbers_ = forms["scale"].zero, (model.group, block, model.fraction, floor, keep, nan)
+    zero, rules = forms["scale"].zero, (model.group, block, model.fraction, floor, keep, nan)
 
     def run(a: Array, b: Array, c: Array, d: Array, scale_a: Array, scale_b: Array, places: Array | None) -> None:
-        chain_scaled(a, b, c, d, scale_a, scale_b, *tables, zero, *numbers_, places)
+        chain_scaled(a, b, c, d, scale_a, scale_b, *tables, zero, *rules, places)
 
     return run
 
