@@ -14,3 +14,8 @@ settings.load_profile("tcemu")
 os.environ.setdefault("TCEMU_QUIET", "1")
 _IPYTHON = tempfile.TemporaryDirectory(prefix="tcemu-ipython-", ignore_cleanup_errors=True)
 os.environ["IPYTHONDIR"] = _IPYTHON.name
+
+
+def pytest_addoption(parser):
+    """Add what pyproject.toml cannot."""
+    parser.addoption("--live", action="store_true", help="ask the GPU of this machine too: tests/test_live.py")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden.inputs import CLASSES, registers
 
 import tcemu
 from tcemu import IllegalInstruction, TcemuError, parse
+from tcemu.live.inputs import CLASSES, registers
 
 SHARED = Path(__file__).parents[2] / "shared"
 #: Targets for which the assembler was asked, and PTX versions.

@@ -121,3 +121,25 @@ def ends_at_once():
     os._exit(3)
 
 
+
+
+def emulated(instruction, *operands, **memories):
+    """Answers as tcemu.live.run would, without a GPU."""
+    return tcemu.run(instruction, *operands, target=CARD.target, **memories)
+
+
+def flawed(instruction, *operands, **memories):
+    """A bit of D[0][0] is wrong wherever C[0][0] and A's first element have their lowest bits set."""
+    answer = emulated(instruction, *operands, **memories)
+    if "a" in instruction.types and "c" in instruction.types:
+        a, c = operands[0], operands[2]
+        answer[..., 0, 0] ^= (a[..., 0, 0] & c[..., 0, 0] & 1).astype(answer.dtype) << 4
+    return answer
+
+
+def flickering(instruction, *operands, **memories):
+    """Wrong only among many."""
+    answer = emulated(instruction, *operands, **memories)
+    if len(answer) > 1:
+        answer[1, 3, 0] ^= 1
+    return answer

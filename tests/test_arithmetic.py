@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from golden.inputs import CLASSES, classes, operands, registers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from tcemu.errors import TableError
 from tcemu.formats import lookup, unpack
 from tcemu.instructions import TARGETS, target_named
 from tcemu.instructions.mma import FAMILY
+from tcemu.live.inputs import CLASSES, classes, operands, registers
 
 VARIANTS = {instruction.opcode: instruction for _, instruction in FAMILY.variants}
 HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"

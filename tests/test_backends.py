@@ -17,7 +17,7 @@ PROBE = """
 import json, sys
 sys.path.insert(0, TESTS)
 import tcemu
-from golden.inputs import digest, operands
+from tcemu.live.inputs import digest, operands
 from tcemu.backend import backend
 answers = {}
 for opcode, target in CASES:

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from golden.inputs import elements
 
 import tcemu
 from tcemu.errors import OperandError, TcemuError
 from tcemu.instructions import FAMILIES, TARGETS
+from tcemu.live.inputs import elements
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #: The dense products of the first family, once for each combination of types and shape (layouts do not matter here).

@@ -9,11 +9,11 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from golden.inputs import CLASSES, classes, digest, operands
 
 import tcemu
 from tcemu.instructions import target_named
 from tcemu.instructions.mma import FAMILY
+from tcemu.live.inputs import CLASSES, classes, digest, operands
 
 GOLDEN = Path(__file__).parent / "golden"
 SHARED = Path(__file__).parents[2] / "shared" / "silicon"

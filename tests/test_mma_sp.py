@@ -5,7 +5,6 @@ from fractions import Fraction
 import assembler
 import numpy as np
 import pytest
-from golden.inputs import metadata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from tcemu import OperandError, parse, run
 from tcemu.arithmetic import FusedSums, IntegerDot, compute
 from tcemu.instructions import target_named
 from tcemu.instructions.mma_sp import FAMILY, SPARSITY
+from tcemu.live.inputs import metadata
 
 VARIANTS = [instruction for _, instruction in FAMILY.variants]
 SHAPES = {

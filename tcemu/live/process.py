@@ -84,10 +84,10 @@ class Worker:
             self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
+        self.reader.join(10)  # it ends with the process, and then nobody reads the pipe any more
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError, ValueError):
-                if pipe is not self.process.stdout or not self.reader.is_alive():
-                    pipe.close()  # type: ignore[union-attr]
+                pipe.close()  # type: ignore[union-attr]
 
     def _next(self, seconds: float) -> Any:
         try:

@@ -1,0 +1,62 @@
+"""Golden files: what a GPU answered, replayed by the emulator; of dense mma.sync by test_mma_silicon.py."""
+
+import json
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+import tcemu
+from tcemu.instructions import target_named
+from tcemu.live.cases import cases, emulator, kinds
+from tcemu.live.device import Device
+from tcemu.live.inputs import digest
+from tcemu.live.run import recordable
+
+GOLDEN = Path(__file__).parent / "golden"
+FILES = {path.stem: json.loads(path.read_text()) for path in sorted(GOLDEN.glob("sm_*.json"))}
+FILES = {name: file for name, file in FILES.items() if "sha256" in file}
+ELSEWHERE = {"sm_90a-mma"}
+H200 = Device("NVIDIA H200", (9, 0), 13000, "", 232448)
+
+
+def opcodes(name):
+    """The instructions of a file, each with its keys."""
+    return [(opcode, list(keys)) for opcode, keys in groupby(FILES[name]["sha256"], lambda key: key.split("|")[0])]
+
+
+REPLAYS = [(name, *each) for name in FILES if name not in ELSEWHERE for each in opcodes(name)]
+
+
+@pytest.mark.parametrize(("name", "opcode", "keys"), REPLAYS, ids=[f"{name}-{opcode}" for name, opcode, _ in REPLAYS])
+def test_what_the_gpu_answered(name, opcode, keys):
+    provenance = FILES[name]["provenance"]
+    instruction, answer = tcemu.parse(opcode), emulator(provenance["target"])
+    made = {case.key: case for kind in kinds(instruction) for case in cases(instruction, kind, provenance["warps"])}
+    assert set(keys) <= set(made)
+    wrong = [key for key in keys if digest(made[key].answer(answer)) != FILES[name]["sha256"][key]]
+    assert not wrong, f"{provenance['gpu']} answered otherwise"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_golden_file_says_where_it_comes_from(name):
+    provenance = FILES[name]["provenance"]
+    assert {"gpu", "target", "driver", "ptx", "date", "warps", "command", "inputs"} <= set(provenance)
+    assert name.startswith(target_named(provenance["target"]).__str__() + "-")
+    assert provenance["command"].startswith("tcemu record")
+    assert (GOLDEN.parents[1] / provenance["inputs"]).is_file()
+
+
+def test_every_instruction_of_the_gpu_is_recorded():
+    recorded = {opcode for name in FILES for opcode, _ in opcodes(name)}
+    assert {instruction.opcode for instruction in recordable(H200)} <= recorded
+
+
+def test_a_flipped_bit_is_seen():
+    """One bit of one register of one warp changes the hash."""
+    opcode = "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    case = next(cases(tcemu.parse(opcode), "near", 256))
+    answer = case.answer(emulator("sm_90a"))
+    assert digest(answer) == FILES["sm_90a-mma.sp"]["sha256"][case.key]
+    answer[200, 31, 3] ^= 1
+    assert digest(answer) != FILES["sm_90a-mma.sp"]["sha256"][case.key]
