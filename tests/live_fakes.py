@@ -7,11 +7,15 @@ import time
 import numpy as np
 
 import tcemu
+from tcemu.live.cases import cases
 from tcemu.live.device import Device
 from tcemu.live.job import Failure
 from tcemu.live.words import in_words, too_old, unknown_chip
 from tcemu.live.worker import Failed
 
+MMA = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
+#: Name of the GPU whose process runs.
+RUNNING = []
 CARD = Device("Emulated GPU", (9, 0), 13000, "580.0", 232448)
 OPCODE = re.compile(r"^ +((?:wmma|w?g?mma|ldmatrix|stmatrix|movmatrix)\.\S+) (.*);$", re.MULTILINE)
 
@@ -143,3 +147,8 @@ def flickering(instruction, *operands, **memories):
     if len(answer) > 1:
         answer[1, 3, 0] ^= 1
     return answer
+
+
+def sample(opcode=MMA, warps=2, kind="near"):
+    """The first case of an instruction."""
+    return next(cases(tcemu.parse(opcode), kind, warps))

@@ -1,59 +1,25 @@
-"""tcemu.live without a GPU: what is missing, what goes wrong on one, what is compared, recorded and made small."""
+"""tcemu.live without a GPU: what is missing, what travels, what is refused, and what goes wrong on a GPU."""
 
-import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import live_fakes
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from live_fakes import sample
 
 import tcemu
-import tcemu.cli
 from tcemu import live
 from tcemu.errors import CompilationError, GpuError, GpuUnavailable, OperandError, TargetError, TcemuError
 from tcemu.instructions.parse import FAMILIES
 from tcemu.live import process, words
-from tcemu.live.cases import Case, cases, emulator, gpu, kinds
-from tcemu.live.compare import judge
+from tcemu.live.cases import cases, emulator, gpu, kinds
 from tcemu.live.makers import MAKERS
-from tcemu.live.minimise import minimise
-from tcemu.live.record import record
 from tcemu.live.run import recordable
-from tcemu.live.verify import verify
 
-TESTS = Path(__file__).parent
 OPCODE = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
 STORE = "stmatrix.sync.aligned.m8n8.x1.shared.b16"
-
-
-RUNNING = []
-
-
-@pytest.fixture
-def card(monkeypatch, request):
-    """The GPU that the test's parameter names in live_fakes; by default the emulator plays it."""
-    name = getattr(request, "param", "EmulatedGpu")
-    start = f"import sys; sys.path.insert(0, {str(TESTS)!r}); import live_fakes; "
-    monkeypatch.setattr(process, "START_CODE", f"{start}from tcemu.live.worker import main; main(live_fakes.{name})")
-    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda module: True)
-    if [name] != RUNNING or name != "EmulatedGpu":  # starting one takes a while
-        process.close()
-    RUNNING[:] = [name]
-    return name
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_stays():
-    yield
-    process.close()
-
-
-def sample(opcode=OPCODE, warps=2, kind="near"):
-    return next(cases(tcemu.parse(opcode), kind, warps))
 
 
 # ------------------------------------------------------------------------------------------------ what is missing
@@ -91,13 +57,13 @@ MISSING = {
 def test_what_is_missing_is_told(card, message):
     assert live.why_not().startswith(message)
     assert live.available() is False
-    RUNNING.clear()
+    live_fakes.RUNNING.clear()
 
 
 def test_the_real_worker_without_a_driver(monkeypatch):
     """Where NVIDIA's packages are missing, or the driver, the process says so and ends."""
-    RUNNING.clear()
-    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda module: True)
+    live_fakes.RUNNING.clear()
+    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda _module: True)
     process.close()
     if not live.available():
         assert "driver" in live.why_not()
@@ -173,29 +139,30 @@ def test_stores_change_memory_in_place_in_the_order_of_the_warps(card, leading):
     assert np.array_equal(*memory)
 
 
+ADDRESSES, ONE = np.arange(32) * 16, np.zeros((32, 1), np.uint32)
+A, B, C = sample(warps=4).operands
 WRONG = [
-    (lambda a, b, c: (OPCODE, a, b), {}),
-    (lambda a, b, c: (OPCODE, a[..., :1], b, c), {}),
-    (lambda a, b, c: (OPCODE, a.astype(float), b, c), {}),
-    (lambda a, b, c: (OPCODE, a[:2], b[:3], c), {}),
-    (lambda a, b, c: (OPCODE, a, b, c), {"shared": np.zeros(16, np.uint8)}),
-    (lambda a, b, c: ("mma.sync.aligned.m16n8k9", a, b, c), {}),
-    (lambda a, b, c: (7, a, b, c), {}),
-    (lambda a, b, c: ([], a, b, c), {}),
-    (lambda a, b, c: ("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b, c), {}),
-    (lambda a, b, c: (STORE, np.arange(32) * 8, np.zeros((32, 1), np.uint32)), {"shared": np.zeros(512, np.uint8)}),
-    (lambda a, b, c: (STORE, np.arange(32) * 16, np.zeros((32, 1), np.uint32)), {"shared": np.zeros(64, np.uint8)}),
-    (lambda a, b, c: (STORE, np.arange(32) * 16, np.zeros((32, 1), np.uint32)), {"memory": np.zeros(512, np.uint8)}),
-    (lambda a, b, c: (STORE, np.arange(32) * 16, np.zeros((32, 1), np.uint32)), {}),
-    (lambda a, b, c: (STORE, np.arange(32) * 16, np.zeros((32, 1), np.uint32)), {"shared": [0] * 512}),
-    (lambda a, b, c: (STORE, np.arange(32) * 16, np.zeros((32, 1), np.uint32)), {"shared": np.frombuffer(bytes(512), np.uint8)}),
-]  # fmt: skip
+    ((OPCODE, A, B), {}),
+    ((OPCODE, A[..., :1], B, C), {}),
+    ((OPCODE, A.astype(float), B, C), {}),
+    ((OPCODE, A[:2], B[:3], C), {}),
+    ((OPCODE, A, B, C), {"shared": np.zeros(16, np.uint8)}),
+    (("mma.sync.aligned.m16n8k9", A, B, C), {}),
+    ((7, A, B, C), {}),
+    (([], A, B, C), {}),
+    (("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", A, B, C), {}),
+    ((STORE, np.arange(32) * 8, ONE), {"shared": np.zeros(512, np.uint8)}),
+    ((STORE, ADDRESSES, ONE), {"shared": np.zeros(64, np.uint8)}),
+    ((STORE, ADDRESSES, ONE), {"memory": np.zeros(512, np.uint8)}),
+    ((STORE, ADDRESSES, ONE), {}),
+    ((STORE, ADDRESSES, ONE), {"shared": [0] * 512}),
+    ((STORE, ADDRESSES, ONE), {"shared": np.frombuffer(bytes(512), np.uint8)}),
+]
 
 
 @pytest.mark.parametrize("number", range(len(WRONG)))
 def test_wrong_operands_are_refused_in_the_emulators_words(card, number):
-    make, memories = WRONG[number]
-    given = make(*sample(warps=4).operands)
+    given, memories = WRONG[number]
     with pytest.raises(TcemuError) as here:
         tcemu.run(*given, **memories)
     with pytest.raises(type(here.value)) as there:
@@ -307,204 +274,3 @@ def test_a_kernel_that_is_not_there_and_a_header_that_is_not():
     assert sys.modules["tcemu.live.cuda"].told("", "g", log).startswith("the source compiles, but has no kernel 'g'")
     log = 'kernel.cu(1): catastrophic error: cannot open source file "mma.h"'
     assert "pip install nvidia-cuda-runtime" in sys.modules["tcemu.live.cuda"].told("#include <mma.h>", "g", log)
-
-
-# ------------------------------------------------------------------------------------------------ comparing
-
-
-def test_equal_answers(card):
-    found = live.compare(OPCODE, *sample().operands)
-    assert found
-    assert str(found) == "equal, 256 registers"
-
-
-@pytest.mark.parametrize("card", ["Wrong"], indirect=True)
-def test_a_difference_is_told_to_the_bit(card):
-    a, b, c = sample().operands
-    a[0, 0, 0], a[1, 0, 0] = 0, 8
-    found = live.compare(OPCODE, a, b, c)
-    assert not found
-    first = found.first
-    assert (first.warp, first.lane, first.register, first.bit, first.row, first.column) == ((1,), 0, 0, 0, 0, 0)
-    assert first.gpu ^ first.emulator == 1
-    text = str(found)
-    for part in ("1 of 256 registers differ", "warp 1, lane 0, register 0, bit 0 (row 0, column 0)", "the GPU has 0x"):
-        assert part in text
-    assert "arithmetic row: 1 fused sum of 8 products, 25 bits kept; silicon" in text
-
-
-def test_the_element_of_a_shared_register_is_found():
-    """Bit 20 of a register with two f16 is in its second element: one column further."""
-    instruction = tcemu.parse("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16")
-    one = np.zeros((32, 2), np.uint32)
-    other = one.copy()
-    other[5, 1] = 1 << 30
-    first = judge(instruction, other, one, "GPU", "sm_90a").first
-    assert (first.warp, first.lane, first.register, first.bit) == ((), 5, 1, 30)
-    assert (first.row, first.column) == instruction.fragments["d"].position(5, 1, 1)
-    assert (first.gpu_value, first.emulator_value) == (2.0, 0.0)
-
-
-def test_a_difference_in_memory_is_told_by_byte():
-    one = np.zeros((2, 64), np.uint8)
-    other = one.copy()
-    other[1, 17] = 6
-    found = judge(tcemu.parse(STORE), other, one, "GPU", "sm_90a")
-    assert "memory 1, byte 0x11, bit 1: the GPU has 0x06, the emulator 0x00" in str(found)
-    assert "128 bytes differ" in str(found)
-
-
-def test_comparing_a_store_leaves_the_memory_alone(card):
-    memory = np.zeros(512, np.uint8)
-    assert str(live.compare(STORE, np.arange(32) * 16, np.ones((32, 1), np.uint32), shared=memory)) == "equal, 512 bytes"
-    assert not memory.any()
-
-
-# ------------------------------------------------------------------------------------------------ making small
-
-
-def test_the_smallest_failing_input():
-    """Wrong only where bit 0 of A[0][0] and of C[0][0] is set: all else becomes zero, and three numbers stay."""
-    case = sample(warps=64, kind="bits")
-    failing = minimise(case, lambda some: some.answer(live_fakes.flawed), lambda some: some.answer(emulator("sm_90a")), "G", "sm_90a")
-    assert failing.alone
-    assert failing.case.warps == 1
-    assert [int(np.count_nonzero(operand)) for operand in failing.case.operands] == [1, 0, 1]
-    assert failing.comparison.differing == 1
-    text = str(failing)
-    assert "a[0, 0] = " in text
-    assert "b: zeros" in text
-    assert "c[0, 0] = " in text
-    assert minimise(case, lambda some: some.answer(emulator("sm_90a")), lambda some: some.answer(emulator("sm_90a")), "G", "sm_90a") is None
-
-
-def test_a_difference_that_needs_its_neighbours_stays_as_it_is():
-    case = sample(warps=8)
-    failing = minimise(case, lambda some: some.answer(live_fakes.flickering), lambda some: some.answer(emulator("sm_90a")), "G", "sm_90a")
-    assert not failing.alone
-    assert failing.case is case
-
-
-def test_a_load_is_made_small_too():
-    case = sample("ldmatrix.sync.aligned.m8n8.x1.shared.b16", warps=4, kind="bits")
-
-    def flawed(some: Case):
-        answer = some.answer(emulator("sm_90a"))
-        answer[:, 7, 0] ^= answer[:, 7, 0] & 1
-        return answer
-
-    failing = minimise(case, flawed, lambda some: some.answer(emulator("sm_90a")), "G", "sm_90a")
-    assert np.count_nonzero(failing.case.bytes) == 1
-
-
-# ------------------------------------------------------------------------------------------------ recording
-
-
-def few(family):
-    return [each for each in recordable(live_fakes.CARD) if each.family == family][:2]
-
-
-def test_a_recording_says_where_it_comes_from_and_goes_on_where_it_stopped(tmp_path):
-    asked = []
-
-    def stopping(instruction, *operands, **memories):
-        asked.append(instruction)
-        if len(asked) == 5:
-            raise KeyboardInterrupt
-        return live_fakes.emulated(instruction, *operands, **memories)
-
-    chosen = [*few("mma"), *few("ldmatrix")]
-    with pytest.raises(KeyboardInterrupt):
-        record(tmp_path, live_fakes.CARD, chosen, "tcemu record FOLDER", stopping)
-    kept = json.loads((tmp_path / "sm_90a-mma.json").read_text())
-    assert len(kept["sha256"]) == 4
-    assert kept["provenance"]["gpu"] == "Emulated GPU"
-    assert kept["provenance"]["driver"] == "580.0, CUDA 13.0"
-    files = record(tmp_path, live_fakes.CARD, chosen, "tcemu record FOLDER", stopping)
-    total = [sum(1 for each in few(name) for kind in kinds(each) for _ in cases(each, kind, 1)) for name in ("mma", "ldmatrix")]
-    assert [len(file.sha256) for file in files] == total
-    assert [file.new for file in files] == [total[0] - 4, total[1]]
-    assert [file.differing for file in files] == [0, 0]
-    with np.load(tmp_path / "sm_90a-mma.npz") as samples:
-        assert set(samples) == set(files[0].sha256)
-    assert not (tmp_path / "sm_90a-ldmatrix.npz").exists()
-    assert not list(tmp_path.glob(".*"))
-    assert [file.new for file in record(tmp_path, live_fakes.CARD, chosen, "tcemu record FOLDER", stopping)] == [0, 0]
-
-
-def test_a_recording_is_the_golden_file_where_the_answers_are(tmp_path):
-    chosen = few("mma.sp")
-    (file,) = record(tmp_path, live_fakes.CARD, chosen, "", live_fakes.emulated)
-    golden = json.loads((TESTS / "golden" / "sm_90a-mma.sp.json").read_text())["sha256"]
-    assert file.sha256.items() <= golden.items()
-
-
-def test_a_wrong_answer_is_recorded_as_it_is_and_counted(tmp_path):
-    (file,) = record(tmp_path, live_fakes.CARD, few("mma"), "", live_fakes.flawed)
-    assert file.differing > 0
-
-
-@pytest.mark.parametrize("content", ["{}", "no json", '{"provenance": {}, "sha256": 3}'])
-def test_a_folder_with_other_files_is_refused(tmp_path, content):
-    (tmp_path / "sm_90a-mma.json").write_text(content)
-    with pytest.raises(TcemuError, match=r"sm_90a-mma\.json (is no golden file|was recorded elsewhere)"):
-        record(tmp_path, live_fakes.CARD, few("mma"), "", live_fakes.emulated)
-
-
-def test_another_gpus_recording_is_refused(tmp_path):
-    record(tmp_path, live_fakes.CARD, few("movmatrix"), "", live_fakes.emulated)
-    other = live.Device("NVIDIA H100", (9, 0), 13000, "580.0", 232448)
-    with pytest.raises(TcemuError, match="was recorded elsewhere, with gpu 'Emulated GPU': give another folder"):
-        record(tmp_path, other, few("movmatrix"), "", live_fakes.emulated)
-
-
-# ------------------------------------------------------------------------------------------------ the commands
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("answer", "verdict"), [(live_fakes.emulated, "0 differences"), (live_fakes.flawed, "a difference")])
-def test_processes_share_the_instructions(answer, verdict):
-    chosen = [*few("mma"), *few("ldmatrix")]
-    heard = []
-    outcome = verify(live_fakes.CARD, chosen, 2.0, 2, "seed", lambda out: heard.append(out.total), answer, 64)
-    assert verdict in str(outcome)
-    assert heard
-    if verdict == "0 differences":
-        assert outcome.total > 0
-        assert outcome.failing is None
-        assert outcome.instructions == {instruction.opcode for instruction in chosen}
-    else:
-        assert "a[" in str(outcome.failing)
-        assert outcome.where.case().key == outcome.where.key
-
-
-@pytest.mark.slow
-def test_a_process_that_breaks_is_told(monkeypatch):
-    with pytest.raises(TcemuError, match="not installed|driver|no GPU"):
-        verify(live_fakes.CARD, few("mma"), 5.0, 1, "seed")
-
-
-@pytest.mark.parametrize("command", [["record", "somewhere"], ["verify"]])
-def test_the_commands_say_what_is_missing(monkeypatch, command, tmp_path):
-    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda module: False)
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(tcemu.cli.commands, command)
-    assert isinstance(done.exception, GpuUnavailable)
-    assert "are not installed" in str(done.exception)
-    assert not list(tmp_path.iterdir())
-
-
-def test_record_on_the_command_line(card, tmp_path):
-    done = CliRunner().invoke(tcemu.cli.commands, ["record", "--family", "movmatrix", str(tmp_path / "new")])
-    assert done.exit_code == 0, done.output
-    assert "1 cases, 1 of them new, 0 words differ from the emulator" in done.output
-    kept = json.loads((tmp_path / "new" / "sm_90a-movmatrix.json").read_text())
-    assert kept["provenance"]["command"] == "tcemu record --family movmatrix FOLDER"
-    assert done.exit_code == 0
-
-
-@pytest.mark.parametrize("option", [["--family", "mna"], ["--shape", "m1n1k1"]])
-def test_a_family_or_shape_that_does_not_exist(card, option):
-    done = CliRunner().invoke(tcemu.cli.commands, ["verify", *option])
-    assert isinstance(done.exception, tcemu.IllegalInstruction)
-    assert "There are" in str(done.exception)
