@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from difflib import SequenceMatcher
 from functools import lru_cache
 
 from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, shown
@@ -65,14 +67,32 @@ def _parse(text: str) -> Instruction:
             f"{_shown(opcode)}: give the opcode alone, e.g. {mma.FAMILY.variants[0][1].opcode!r}; operands are "
             f"separate arguments"
         )
-    words = opcode.split(".")
-    family = next((family for family in reversed(FAMILIES) if family.claims(words)), None)
+    parts = opcode.split(".")
+    family = next((family for family in reversed(FAMILIES) if family.claims(parts)), None)
     if family is None:
-        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(words[0])}")
+        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(parts[0])}")
     try:
-        return family.find(family.spelling.read(opcode))
+        words = family.spelling.read(opcode)
+    except IllegalInstruction as error:
+        near = _nearest(opcode, family.mnemonic)
+        told = f"{error} Nearest legal form: {near} (PTX ISA {near.section})"
+        raise IllegalInstruction(f"{_shown(opcode)}: {told}") from None
+    try:
+        return family.find(words)
     except IllegalInstruction as error:
         raise IllegalInstruction(f"{_shown(opcode)}: {error} (PTX ISA {family.section})") from None
+
+
+def _nearest(opcode: str, mnemonic: str) -> Instruction:
+    """For an opcode that cannot be read: the instruction with the fewest words changed, of several the most alike."""
+    text = opcode[:200]
+    asked = Counter(text.split("."))
+    forms = [form for family in FAMILIES if family.mnemonic == mnemonic for _, form in family.variants]
+    spelt = [Counter(form.opcode.split(".")) for form in forms]
+    alike = [2 * (asked & words).total() - words.total() for words in spelt]
+    most = max(alike)
+    among = [form for form, count in zip(forms, alike, strict=True) if count == most]
+    return max(among, key=lambda form: SequenceMatcher(None, text, form.opcode).ratio())
 
 
 def _shown(opcode: str) -> str:
@@ -82,11 +102,12 @@ def _shown(opcode: str) -> str:
 def _unknown(mnemonic: str) -> str:
     marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in family.marks})
     if marks:
-        return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}"
+        return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}; no other form of it is run here"
+    runs = listing(_MNEMONICS, "and")
     if mnemonic in _NOT_YET:
-        runs = listing(_MNEMONICS, "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
-    return f"no instruction is called {shown(mnemonic)}.{did_you_mean(mnemonic, [*_MNEMONICS, *_NOT_YET])}"
+    hint = did_you_mean(mnemonic.lower(), [*_MNEMONICS, *_NOT_YET])
+    return f"no instruction is called {shown(mnemonic)}.{hint} This version runs {runs} (PTX ISA 9.7.14 and 9.7.15)"
 
 
 def _check_target(instruction: Instruction, target: str) -> None:

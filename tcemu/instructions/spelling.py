@@ -15,9 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tcemu.errors import IllegalInstruction, TableError, did_you_mean, listing, shown
+from tcemu.errors import IllegalInstruction, TableError, did_you_mean, listing, nearest, shown
 
 Words = dict[str, str]
+
+#: So many words of a slot are told in full.
+_FEW = 24
 
 
 @dataclass(frozen=True)
@@ -100,25 +103,33 @@ class Spelling:
             words[slot] = word
         elif homes or word in self.fixed:
             places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
-            raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}")
+            raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}.")
         else:
-            raise IllegalInstruction(self._unknown(word))
+            raise IllegalInstruction(self._unknown(word, words))
 
-    def _unknown(self, word: str) -> str:
+    def _unknown(self, word: str, words: Words) -> str:
+        """What is wrong with a word that no slot has, and what its slot has: the one that a similar word would fill."""
         if not word:
-            return "a dot stands where a qualifier should: two side by side, or one at an end"
+            return "a dot stands where a qualifier should: two side by side, or one at an end."
         accepted = [*self._homes, *self.fixed, *self._attached]
-        return f"{shown(f'.{word}')} is no qualifier of {self.fixed[0]}.{did_you_mean(word, accepted)}"
+        said = f"{shown(f'.{word}')} is no qualifier of {self.fixed[0]}.{did_you_mean(word, accepted)}"
+        similar = nearest(word[:80], accepted)
+        slot = next((home for alike in similar for home in self._homes.get(alike, []) if home not in words), None)
+        if slot is None:
+            return said
+        choices = self.vocabulary[slot]
+        few, such = (choices, "") if len(choices) <= _FEW else (nearest(word[:80], choices, 5), "for example ")
+        return f"{said} .{slot} is {such}{listing([f'.{choice}' for choice in few])}."
 
     def _complain_of_missing(self, needed: list[str], attached: list[str], words: Words) -> None:
         if needed:
-            raise IllegalInstruction(f".{needed[0]} is missing; it is mandatory")
+            raise IllegalInstruction(f".{needed[0]} is missing; it is mandatory.")
         for slot in self._slots:
             if slot not in words and slot not in self._optional:
                 accepted = listing([f".{word}" for word in self.vocabulary[slot]])
-                raise IllegalInstruction(f"the .{slot} qualifier is missing: {accepted}")
+                raise IllegalInstruction(f"the .{slot} qualifier is missing: {accepted}.")
         for word, slot in self._attached.items():
             if (slot in words) != (word in attached) or attached.count(word) > 1:
                 raise IllegalInstruction(
-                    f".{word} and {listing([f'.{w}' for w in self.vocabulary[slot]])} go together, each once"
+                    f".{word} and {listing([f'.{w}' for w in self.vocabulary[slot]])} go together, each once."
                 )
