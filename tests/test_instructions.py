@@ -402,7 +402,38 @@ def test_an_opcode_that_is_none_is_explained(mistake):
             assert word in message
         if isinstance(text, str) and text.startswith("mma.") and " " not in text:
             assert message.startswith(f"{text}: ")  # what was asked
+            assert "Nearest legal form: mma.sync.aligned." in message
             assert message.endswith("(PTX ISA 9.7.14.5.14)")
+
+
+@pytest.mark.parametrize(
+    ("text", "slot", "nearest"),
+    [
+        (HMMA.replace("k16", "k12"), ".shape is .m8n8k4, .m16n8k8", HMMA),
+        (HMMA.replace("f16.f16", "f61.f16"), ".atype is .f16, .bf16", HMMA),
+        (HMMA.replace("f16.f16", "bf16.bf61"), ".btype is .f16, .bf16", HMMA.replace("f16.f16", "bf16.bf16")),
+        (
+            "mma.sp::ordered.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
+            "'.sp::ordered' is no qualifier of mma.",
+            "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
+        ),
+        (
+            "ldmatrix.sync.aligned.m8n8.x3.shared.b16",
+            ".num is .x1, .x2 or .x4",
+            "ldmatrix.sync.aligned.m8n8.x1.shared.b16",
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16",
+            ".shape is for example .m64n192k16",
+            "wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16",
+        ),
+    ],
+)
+def test_a_misspelt_word_is_told_its_slot_and_the_nearest_form(text, slot, nearest):
+    with pytest.raises(IllegalInstruction) as error:
+        parse(text)
+    assert slot in str(error.value)
+    assert f"Nearest legal form: {nearest} (PTX ISA 9.7.1" in str(error.value)
 
 
 def test_numpys_text_is_text():
@@ -602,7 +633,7 @@ def test_operands_that_do_not_fit_are_explained(mistake):
     operands, words = BAD_OPERANDS[mistake]
     with pytest.raises(OperandError) as error:
         run(HMMA, *operands)
-    for word in words:
+    for word in (HMMA, "PTX ISA 9.7.14.5.14", *words):
         assert word in str(error.value)
 
 

@@ -9,12 +9,19 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcemu.arithmetic import Operation, Row, find
-from tcemu.errors import ArithmeticUnknown, TableError
+from tcemu.errors import ArithmeticUnknown, OperandError, TableError
 from tcemu.formats import Format
 from tcemu.instructions.targets import Gate, Target
 from tcemu.layouts import Fragment
 
 Fragments = Mapping[str, Fragment]
+
+
+def placed(error: OperandError, instruction: Instruction) -> OperandError:
+    """The error of an operand with what was asked and the manual's section, where it does not name them itself."""
+    told, opcode = str(error), instruction.opcode
+    said = told if opcode in told else f"{opcode}: {told}"
+    return OperandError(said if "PTX ISA" in told else f"{said} (PTX ISA {instruction.section})")
 
 
 class UnknownFragments(dict[str, Fragment]):

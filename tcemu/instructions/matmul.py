@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tcemu.arithmetic import matmul as multiply
 from tcemu.errors import OperandError, listing
-from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.instruction import Instruction, placed
 from tcemu.instructions.parse import FAMILIES, parse
 from tcemu.instructions.targets import target_named
 
@@ -41,19 +41,30 @@ def matmul(
             f"{listing(_FAMILIES, 'and')}"
         )
     operation = found.operation(target_named(target))
-    types = found.types
-    left, right = types["a"].patterns(a, f"A of {found}"), types["b"].patterns(b, f"B of {found}")
-    _check(found, left, right)
-    size = (left.shape[0], right.shape[1])
-    addend = np.zeros(size, types["c"].storage) if c is None else types["c"].patterns(c, f"C of {found}")
-    if addend.shape != size:
-        raise OperandError(
-            f"C of {found} is {size[0]} x {size[1]}, as A has {size[0]} rows and B {size[1]} columns; got "
-            f"{addend.shape}"
-        )
+    try:
+        left, right, addend = _operands(found, a, b, c)
+    except OperandError as error:
+        raise placed(error, found) from None
     if operation.packed:
         left, right = _words(left), np.ascontiguousarray(_words(right.T).T)
-    return types["d"].matrix(multiply(operation, left, right, addend))
+    return found.types["d"].matrix(multiply(operation, left, right, addend))
+
+
+def _operands(
+    instruction: Instruction, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike | None
+) -> tuple[Array, Array, Array]:
+    """The patterns of A, B and C. Raises OperandError."""
+    types = instruction.types
+    left, right = types["a"].patterns(a, f"A of {instruction}"), types["b"].patterns(b, f"B of {instruction}")
+    _check(instruction, left, right)
+    size = (left.shape[0], right.shape[1])
+    addend = np.zeros(size, types["c"].storage) if c is None else types["c"].patterns(c, f"C of {instruction}")
+    if addend.shape != size:
+        raise OperandError(
+            f"C of {instruction} is {size[0]} x {size[1]}, as A has {size[0]} rows and B {size[1]} columns; got "
+            f"{addend.shape}"
+        )
+    return left, right, addend
 
 
 def _check(instruction: Instruction, a: Array, b: Array) -> None:
@@ -74,15 +85,12 @@ def _check(instruction: Instruction, a: Array, b: Array) -> None:
             [f"{name} = {have} ({what}) is no multiple of {step}" for name, have, step, what in wrong], "and"
         )
         padded = listing([f"{name} to {-(-have // step) * step}" for name, have, step, _ in wrong], "and")
-        raise OperandError(
-            f"{instruction}: {said}. Pad {padded} with zeros: they change no sum (PTX ISA {instruction.section})"
-        )
+        raise OperandError(f"{instruction}: {said}. Pad {padded} with zeros: they change no sum")
     same = instruction.types["d"] == instruction.types["c"]
     if not same and a.shape[1] != k:
         raise OperandError(
             f"{instruction}: D is {instruction.types['d'].name} and C {instruction.types['c'].name}, so its result "
-            f"cannot be "
-            f"the addend of the next step; K must be {k}"
+            f"cannot be the addend of the next step; K must be {k}"
         )
 
 

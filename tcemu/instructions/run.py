@@ -1,4 +1,4 @@
-"""Run an instruction on registers, and multiply whole matrices with it."""
+"""tcemu.run: one instruction on registers and memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tcemu.arithmetic import Operation
 from tcemu.errors import IllegalInstruction, OperandError, listing
 from tcemu.instructions.family import Family
-from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.instruction import Instruction, placed
 from tcemu.instructions.parse import FAMILIES, parse
 from tcemu.instructions.targets import target_named
 
@@ -42,7 +42,10 @@ def run(
         if given is not None and name not in family.memories:
             touched = listing(sorted(family.memories)) if family.memories else "registers only"
             raise OperandError(f"{found} has no use for {name}=: it touches {touched}")
-    return family.execute(found, operation, operands, memories)
+    try:
+        return family.execute(found, operation, operands, memories)
+    except OperandError as error:
+        raise placed(error, found) from None
 
 
 @lru_cache(maxsize=1024)
