@@ -101,7 +101,7 @@ def quantise(
         broken = ~finite.all(axis=-1)
         scales = np.where(broken, form.scales.nan_bits or 0, scales).astype(form.scales.storage)
         patterns = np.where(finite, patterns, 0).astype(covered.storage)
-    flat = patterns.reshape(*patterns.shape[:-2], -1)
+    flat = patterns.reshape(*patterns.shape[:-2], patterns.shape[-2] * patterns.shape[-1])
     return tuple(  # type: ignore[return-value]
         np.ascontiguousarray(np.moveaxis(each.matrix(array), -1, axis))
         for each, array in ((covered, flat), (form.scales, scales))
@@ -135,10 +135,16 @@ def dequantise(
 
 
 def tensor_scale(matrix: npt.ArrayLike) -> float:
-    """The usual second scale of NVFP4: largest finite magnitude / (6 * 448), as a float32; 1 for a tensor of zeros."""
+    """The usual second scale of NVFP4: largest finite magnitude / (6 * 448), as a float32; 1 for a tensor of zeros.
+
+    Raises FormatError for what are no real numbers, OperandError where float32 has no room for the scale.
+    """
     values = _real(matrix)
     largest = np.abs(np.where(np.isfinite(values), values, 0)).max(initial=0)
-    scale = np.float32(largest / (lookup("e2m1").largest * lookup("ue4m3").largest))
+    share = largest / (lookup("e2m1").largest * lookup("ue4m3").largest)
+    if share > np.finfo(np.float32).max:
+        raise OperandError(f"the tensor scale is a float32, and the largest magnitude / (6 * 448) is {share:g}")
+    scale = np.float32(share)
     return float(scale) if scale > 0 else 1.0
 
 
@@ -192,9 +198,7 @@ def _positive(scale: float) -> float:
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not 0 < number < np.inf:
-        raise OperandError(
-            f"tensor_scale is a positive number; got {shown(scale) if isinstance(scale, str) else scale}"
-        )
+        raise OperandError(f"tensor_scale is a positive number; got {briefly(scale)}")
     return number
 
 
@@ -208,7 +212,7 @@ def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
         last = np.moveaxis(values, axis, -1)
     except (TypeError, ValueError, OverflowError):
         raise _no_axis(axis, values.shape) from None
-    if not isinstance(block, int | np.integer) or block < 1:
+    if isinstance(block, bool) or not isinstance(block, int | np.integer) or not 1 <= block < 1 << 32:
         raise OperandError(f"a block is a number of elements that share a scale; got {briefly(block)}")
     if last.shape[-1] % block:
         raise OperandError(

@@ -406,6 +406,21 @@ def test_integers_span_what_iinfo_says(form):
             form.encode(value)
 
 
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.int16, np.uint32, np.int64, np.float16])
+def test_satfinite_clamps_whole_numbers_of_any_dtype(dtype):
+    for name, (low, high) in {"s32": (-(2**31), 2**31 - 1), "u4": (0, 15), "s4": (-8, 7)}.items():
+        values = np.array([0, 1, 0 if dtype is bool else 127], dtype)
+        form = formats.lookup(name)
+        expected = [min(max(int(value), low), high) for value in values]
+        assert form.decode(form.encode(values, satfinite=True)).tolist() == expected
+
+
+@pytest.mark.parametrize("word", [np.array([True, False]), None, "yes", 1])
+def test_satfinite_is_a_truth(word):
+    with pytest.raises(FormatError, match="satfinite is True or False; got"):
+        formats.lookup("f16").encode(0.0, satfinite=word)
+
+
 def test_integers_are_never_rounded():
     with pytest.raises(FormatError, match=r"whole numbers from -128 to 127, not 1\.5; satfinite=True clamps"):
         formats.lookup("s8").encode(1.5)

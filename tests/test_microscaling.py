@@ -416,12 +416,27 @@ ERRORS = {
         OperandError,
         ["thread-id 0 or 1", "got (0, 2)"],
     ),
+    "a block that is a truth": (lambda: quantise(X, "mxfp4", block=True), OperandError, ["got True"]),
+    "a block larger than memory": (lambda: quantise(X[:0], "mxfp4", block=2**70), OperandError, ["a block is a num"]),
+    "a tensor scale beyond float32": (lambda: tensor_scale([1e300]), OperandError, ["float32", "3.72024e+296"]),
+    "a tensor scale that is an array": (
+        lambda: quantise(X, "nvfp4", tensor_scale=np.zeros((9, 99))),
+        OperandError,
+        ["positive number"],
+    ),
     "scales of floats": (
         lambda: scale_registers(X[:, :1], MXF8, "a"),
         OperandError,
         ["float8_e8m0fnu", "got dtype float32"],
     ),
 }
+
+
+@pytest.mark.parametrize("shape", [(0, 32), (3, 0), (0, 0, 64)])
+def test_no_matrix_has_no_scales(shape):
+    elements, scales = quantise(np.zeros(shape), "mxfp4")
+    assert elements.shape == shape
+    assert scales.shape == (*shape[:-1], shape[-1] // 32)
 
 
 @pytest.mark.parametrize("mistake", ERRORS)

@@ -513,6 +513,7 @@ BAD = {
         {"memory": BYTES},
         ["stride -16 is below 16, the length of a column"],
     ),
+    "a stride far below": (LD_A, (0, -(2**63)), {"memory": BYTES}, ["is below 16, the length of a row"]),
     "a stride that is not aligned": (
         LD_A,
         (0, 24),

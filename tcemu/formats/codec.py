@@ -118,6 +118,8 @@ def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) 
             f"no rounding is called {shown(rounding)}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has "
             f"{listing(ROUNDINGS)}"
         )
+    if not isinstance(satfinite, bool | np.bool_):
+        raise FormatError(f"satfinite is True or False; got {shown(satfinite)}")
     try:
         numbers = _as_numbers(form, np.asarray(values))
     except (TypeError, ValueError, OverflowError) as error:
@@ -148,8 +150,10 @@ def _as_numbers(form: Format, array: Array) -> Array:
 
 def _encode_integers(form: Format, numbers: Array, satfinite: bool) -> Array:
     low, high = (-(1 << form.mantissa) if form.signed else 0), (1 << form.mantissa) - 1
+    if satfinite and numbers.dtype.kind == "f":
+        numbers = np.nan_to_num(np.rint(numbers))
     if satfinite:
-        numbers = np.clip(np.nan_to_num(np.rint(numbers)), low, high)
+        numbers = np.clip(numbers.astype(np.int64) if numbers.dtype.kind == "b" else numbers, low, high)
     wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers)))
     if wrong.any():
         offender = numbers[wrong].flat[0]

@@ -143,11 +143,15 @@ def _predicate(instruction: Instruction, given: Any) -> Array:
     raise OperandError(f"{instruction}: scale_d is a predicate, True or False for each warpgroup; got {given!r}")
 
 
-def _descriptors(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
+def _array(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
     try:
-        array = np.asarray(given)
+        return np.asarray(given)
     except (TypeError, ValueError) as error:
         raise OperandError(f"{instruction}: {role} is not an array: {error}") from None
+
+
+def _descriptors(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
+    array = _array(instruction, role, given)
     if array.dtype == np.uint64:
         return array
     if isinstance(given, int) and 0 <= given < 1 << 64:
@@ -173,7 +177,7 @@ def execute(
         told = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
         raise OperandError(f"{instruction} takes {told} and its immediates; got {len(operands)} operands")
     d = instruction.fragments["d"].check(operands[0])
-    described = np.asarray(operands[1]).dtype != np.uint32
+    described = _array(instruction, "a", operands[1]).dtype != np.uint32
     a = _descriptors(instruction, "a", operands[1]) if described else instruction.fragments["a"].check(operands[1])
     b = _descriptors(instruction, "b", operands[2])
     last = _immediates(instruction, operands[3 + 2 * sparse :], described)

@@ -167,13 +167,14 @@ class _Lines:
         # default strides would break the rule; there the line's size is what can be meant.
         self.size = self.fragment.registers * self.fragment.container.register_bits // 8
         align = min(self.size, self.bytes)
-        self.align, self.step = align, np.minimum(self.stride, _FAR) * bits // 8
+        stride = np.clip(self.stride, -_FAR, _FAR)
+        self.align, self.step = align, stride * bits // 8
         rows = "row" if self.by_rows else "column"
         what = "the fragment" if align == self.size else f"a {rows}"
         for wrong, why in (
             (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
             (
-                self.stride * bits % (8 * align) != 0,
+                stride * bits % (8 * align) != 0,
                 f"elements are no multiple of {align} bytes, the size of {what}",
             ),
         ):
