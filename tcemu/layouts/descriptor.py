@@ -15,32 +15,62 @@ bytes; the byte k of K-major is k times the size of an element:
     MN-major, swizzled  (mn mod P) size + (mn div P) LBO + (k mod 8) W + (k div 8) SBO,  P = W / size
 
 A swizzle then XORs address bits 4.. with address bits 7..: three bits for 128 bytes, two for 64, one for 32. All of it
-was compared with an H200 for random starts and offsets in all modes, with a base offset of 0.
+was compared with an H200 for random starts and offsets in all modes, with a base offset of 0; what a base offset does
+is inferred from the manual's words.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, listing
+from tcemu.errors import LayoutError, briefly, listing
+from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 
 Array = npt.NDArray[Any]
 
-#: Bytes of a swizzle by the value of its field.
-SWIZZLES = (0, 128, 64, 32)
-_FIELDS = {"start": 0, "lbo": 16, "sbo": 32}
-_FIELD_MASK = 0x3FFF
+
+class Field(NamedTuple):
+    """Some bits of a descriptor: the attribute, the manual's name, the lowest bit and the number of bits."""
+
+    attribute: str
+    name: str
+    low: int
+    bits: int
+
+    @property
+    def mask(self) -> int:
+        """The field's bits, in place."""
+        return ((1 << self.bits) - 1) << self.low
+
+    def of(self, bits: int) -> int:
+        """The value of the field, as it stands in a descriptor."""
+        return (bits & self.mask) >> self.low
+
+
+FIELDS = (
+    Field("start", "start address", 0, 14),
+    Field("lbo", "LBO", 16, 14),
+    Field("sbo", "SBO", 32, 14),
+    Field("base_offset", "base offset", 49, 3),
+    Field("swizzle", "swizzle", 62, 2),
+)
+#: The fields that hold bytes, shifted right by 4.
+OFFSETS = FIELDS[:3]
+_START, _LBO, _SBO, _BASE, _SWIZZLE = FIELDS
+#: Bits that belong to no field and are 0.
+RESERVED = ~sum(field.mask for field in FIELDS) & (1 << 64) - 1
 
 
 @dataclass(frozen=True)
 class Descriptor:
     """A matrix descriptor by its fields: start, LBO and SBO in bytes, the swizzle's bytes (0, 32, 64, 128).
 
-    Raises LayoutError where a field cannot be encoded, and says whether its shift by 4 seems to be done already.
+    tcemu.run takes it as it is where an instruction takes a descriptor. Raises LayoutError where a field cannot be
+    encoded.
     """
 
     start: int
@@ -50,33 +80,163 @@ class Descriptor:
     base_offset: int = 0
 
     def __post_init__(self) -> None:
-        for name in _FIELDS:
-            value = getattr(self, name)
-            if not 0 <= value <= 0x3FFFF or value % 16:
+        for field in OFFSETS:
+            value = getattr(self, field.attribute)
+            if not _whole(value) or not 0 <= value <= 0x3FFFF or value % 16:
                 raise LayoutError(
-                    f"descriptor field {name} is {value}: a multiple of 16 bytes below 262144. Give bytes: encode() "
-                    "shifts them right by 4."
+                    f"descriptor field {field.attribute} is {briefly(value)}: a multiple of 16 bytes below 262144. "
+                    "Give bytes: encode() shifts them right by 4."
                 )
         if self.swizzle not in SWIZZLES:
-            raise LayoutError(f"descriptor swizzle is {self.swizzle} bytes: it is {listing(sorted(SWIZZLES))}")
-        if not 0 <= self.base_offset <= 7:
-            raise LayoutError(f"descriptor base_offset is {self.base_offset}: three bits, 0 to 7")
+            raise LayoutError(
+                f"descriptor swizzle is {briefly(self.swizzle)} bytes: it is {listing(sorted(SWIZZLES))}"
+            )
+        if not _whole(self.base_offset) or not 0 <= self.base_offset <= 7:
+            raise LayoutError(f"descriptor base_offset is {briefly(self.base_offset)}: three bits, 0 to 7")
+
+    # ------------------------------------------------------------------------------------------ 64 bits
 
     def encode(self) -> int:
         """The 64 bits."""
-        bits = sum(int(getattr(self, name)) >> 4 << place for name, place in _FIELDS.items())
-        return bits | self.base_offset << 49 | SWIZZLES.index(self.swizzle) << 62
+        bits = sum(int(getattr(self, field.attribute)) >> 4 << field.low for field in OFFSETS)
+        return bits | int(self.base_offset) << _BASE.low | SWIZZLES.index(self.swizzle) << _SWIZZLE.low
 
     @classmethod
     def decode(cls, bits: int) -> Descriptor:
         """The descriptor of 64 bits; bits outside the fields are ignored."""
-        fields = {name: (int(bits) >> place & _FIELD_MASK) << 4 for name, place in _FIELDS.items()}
-        return cls(**fields, swizzle=SWIZZLES[int(bits) >> 62 & 3], base_offset=int(bits) >> 49 & 7)
+        bits = int(bits)
+        fields = {field.attribute: field.of(bits) << 4 for field in OFFSETS}
+        return cls(**fields, swizzle=SWIZZLES[_SWIZZLE.of(bits)], base_offset=_BASE.of(bits))
 
-    def address(self, mn: int, k: int, bits: int, mn_major: bool = False) -> int:
-        """The byte address of element (mn, k), for elements of `bits` bits."""
-        grid = addresses(np.array([self.encode()], np.uint64), np.array([mn]), np.array([k]), bits // 8, mn_major)
-        return int(grid.item())
+    def __int__(self) -> int:
+        return self.encode()
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        return np.array(self.encode(), np.uint64 if dtype is None else dtype)
+
+    # ------------------------------------------------------------------------------------------ tiles
+
+    @classmethod
+    def for_tile(
+        cls,
+        element: Element,
+        mn: int,
+        k: int,
+        *,
+        major: Major = "K",
+        swizzle: int = 0,
+        start: int = 0,
+        first: Major = "MN",
+        pitch: int | None = None,
+    ) -> Descriptor:
+        """The descriptor of a tile of mn by k elements from `start` (bytes) on, in a canonical layout.
+
+        Atoms that are neighbours along `first` lie one after the other; `pitch` is the distance in bytes from one such
+        run to the next, by default without a gap. A box that TMA wrote has `first` against `major`: "MN" for K-major,
+        "K" for MN-major. A swizzled tile that starts off its pattern's boundary gets its base offset.
+
+        Raises LayoutError where no descriptor says that: a start that is no multiple of 16 (of 128 where there is a
+        swizzle), a pitch too small, an offset of 256 KiB or more.
+        """
+        layout = Canonical(element_bits(element), major, swizzle)
+        if first not in ("MN", "K"):
+            raise LayoutError(f"first is 'MN' or 'K', the direction in which atoms are neighbours; got {first!r}")
+        if not (_whole(mn) and _whole(k)) or mn < 1 or k < 1:
+            raise LayoutError(f"a tile has at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
+        _check_start(start, layout)
+        counts = dict(zip(("MN", "K"), layout.atoms(mn, k), strict=True))
+        packed = counts[first] * layout.atom_bytes
+        if pitch is None:
+            pitch = packed
+        elif not _whole(pitch) or pitch < packed or pitch % 16:
+            raise LayoutError(
+                f"pitch {briefly(pitch)}: {counts[first]} atoms of {layout.atom_bytes} bytes lie one after the other "
+                f"along {first}, so it is a multiple of 16 of at least {packed}"
+            )
+        strides = {"MN": pitch, "K": pitch} | {first: layout.atom_bytes}
+        along_mn, along_k = layout.steps
+        fields = {along_mn: strides["MN"], along_k: strides["K"]}
+        if major == "K" and swizzle and counts["K"] == 1:
+            fields[along_k] = 16  # not used: the manual has 1 in the field
+        base = start >> 7 & 7 if swizzle and start % layout.atom_bytes else 0
+        return cls(start, **fields, swizzle=swizzle, base_offset=base)
+
+    def layout(self, element: Element, major: Major = "K") -> Canonical:
+        """The canonical layout that the descriptor means for elements of `element`."""
+        return Canonical(element_bits(element), major, self.swizzle)
+
+    def address(self, mn: int, k: int, element: Element, major: Major = "K") -> int:
+        """The byte address of element (mn, k); of its byte where several share one."""
+        layout = self.layout(element, major)
+        return int(tile_addresses(self, layout, np.array([mn]), np.array([k])).item())
+
+    def step(self, by: int) -> Descriptor:
+        """The descriptor `by` bytes further on: the start moves, everything else stays, the base offset too.
+
+        So a swizzled K-major tile is stepped along k, by 32 bytes an instruction: the swizzle looks at the address, and
+        the pattern does not move. Raises LayoutError for no multiple of 16, or beyond 256 KiB.
+        """
+        if not _whole(by) or by % 16:
+            raise LayoutError(f"a step is a multiple of 16 bytes, as the start address is; got {briefly(by)}")
+        return replace(self, start=self.start + by)
+
+    def advance(self, element: Element, mn: int = 0, k: int = 0, major: Major = "K") -> Descriptor:
+        """The descriptor whose element (0, 0) is this tile's (mn, k), as a loop over K needs it.
+
+        It is good up to the end of the line that (mn, k) lies in, and beyond where that line is cut at its first byte.
+        Raises LayoutError where the tile cannot be cut: across lines it is cut by 8, along a line by 16 bytes.
+        """
+        layout = self.layout(element, major)
+        lines, along = (mn, k) if major == "K" else (k, mn)
+        if not (_whole(mn) and _whole(k)) or mn < 0 or k < 0 or lines % 8 or along * layout.bits % 128:
+            names = ("mn", "k") if major == "K" else ("k", "mn")
+            raise LayoutError(
+                f"a {major}-major tile is cut at a multiple of 8 of {names[0]} and of {128 // layout.bits} of "
+                f"{names[1]} (16 bytes); got mn {briefly(mn)}, k {briefly(k)}"
+            )
+        # where the first element would lie without the swizzle, which then acts on the sum
+        return self.step(int(_unswizzled(replace(self, start=0), layout, mn, k)))
+
+    # ------------------------------------------------------------------------------------------ in words
+
+    def explain(self, element: Element, major: Major = "K") -> str:
+        """The fields in hexadecimal and in bytes, and the address of (mn, k) with the numbers filled in."""
+        layout, bits = self.layout(element, major), self.encode()
+        name = element if isinstance(element, str) else element if isinstance(element, int) else element.name
+        told = f"elements of {name} bits" if isinstance(name, int) else name
+        lines = [f"descriptor {bits:#018x}"]
+        for field in FIELDS:
+            where = f"bits {field.low + field.bits - 1}:{field.low}"
+            unused = field is _LBO and major == "K" and self.swizzle
+            note = f", not used below k = {layout.per_line}" if unused else ""
+            lines.append(f"  {where:<11} {field.name:<14}{field.of(bits):#06x}  {self._meaning(field)}{note}")
+        lines += [f"{layout}, {told}: element (mn, k) lies at", f"  {self.formula(element, major)}"]
+        if self.swizzle:
+            high = {32: (4, 7), 64: (5, 8), 128: (6, 9)}[self.swizzle]
+            base = f" less the base offset {self.base_offset}" if self.base_offset else ""
+            names = [f"{top}:{low}" if top > low else f"{low}" for top, low in zip(high, (4, 7), strict=True)]
+            bit = "bits" if self.swizzle > 32 else "bit"
+            lines.append(f"  and then {bit} {names[0]} of the address XORed with {bit} {names[1]}{base}")
+        return "\n".join(lines)
+
+    def formula(self, element: Element, major: Major = "K") -> str:
+        """Where (mn, k) lies, before the swizzle, as a sum with this descriptor's numbers."""
+        layout = self.layout(element, major)
+        by_mn, by_k = (getattr(self, field) for field in layout.steps)
+        (rows, columns), line = layout.atom, layout.line
+        if layout.major == "K":
+            byte = f"(k mod {columns}) * {layout.size}" if layout.bits >= 8 else f"(k mod {columns}) div 8"
+            inside = f"(mn mod {rows}) * {line}", byte
+        else:
+            inside = f"(mn mod {rows}) * {layout.size}", f"(k mod {columns}) * {line}"
+        mn, k = f"(mn div {rows}) * {by_mn}", f"(k div {columns}) * {by_k}"
+        return f"{self.start} + {inside[0]} + {mn} + {inside[1]} + {k}"
+
+    def _meaning(self, field: Field) -> str:
+        value = getattr(self, field.attribute)
+        if field is _BASE:
+            return f"{value}"
+        return f"{value} bytes" if value or field is not _SWIZZLE else "none"
 
     def __str__(self) -> str:
         swizzle = f"{self.swizzle}-byte swizzle" if self.swizzle else "no swizzle"
@@ -84,26 +244,67 @@ class Descriptor:
         return f"start {self.start}, LBO {self.lbo}, SBO {self.sbo}, {swizzle}{base} ({self.encode():#018x})"
 
 
+def as_bits(descriptor: object) -> int:
+    """The 64 bits of a Descriptor or of an integer. Raises LayoutError for anything else."""
+    if isinstance(descriptor, Descriptor):
+        return descriptor.encode()
+    if _whole(descriptor) and 0 <= int(descriptor) < 1 << 64:  # type: ignore[call-overload]
+        return int(descriptor)  # type: ignore[call-overload, no-any-return]
+    raise LayoutError(f"a descriptor is a Descriptor or its 64 bits as an integer; got {briefly(descriptor)}")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _check_start(start: object, layout: Canonical) -> None:
+    align = 128 if layout.swizzle else 16
+    if not _whole(start) or start % align:  # type: ignore[operator]
+        why = (
+            f"the pattern of a {layout.swizzle}-byte swizzle starts at a multiple of {layout.atom_bytes}, or of 128 "
+            "with a base offset"
+            if layout.swizzle
+            else "a descriptor holds addresses without their low 4 bits, so a tile starts at a multiple of 16"
+        )
+        raise LayoutError(f"a tile cannot start at {briefly(start)}: {why} (PTX ISA 9.7.15.5.1.2)")
+
+
+# ---------------------------------------------------------------------------------------------- addresses
+
+
 def addresses(descriptors: Array, mn: Array, k: Array, size: int, mn_major: bool) -> Array:
     """Byte addresses (..., mn, k) of elements of `size` bytes, for descriptors (...) of uint64."""
     fields = descriptors[..., None, None]
     start, lbo, sbo = (
-        (fields >> np.uint64(p) & np.uint64(_FIELD_MASK)).astype(np.int64) << 4 for p in _FIELDS.values()
+        (fields >> np.uint64(f.low) & np.uint64((1 << f.bits) - 1)).astype(np.int64) << 4 for f in OFFSETS
     )
     mode = (fields >> np.uint64(62)).astype(np.int64)
     base = (fields >> np.uint64(49) & np.uint64(7)).astype(np.int64)
     width = np.array(SWIZZLES)[mode]
+    line = np.maximum(width, 16)
     row, column = mn[:, None], k[None, :]
     if mn_major:
-        unit = 16 // size
-        span = np.maximum(width // size, 1)
-        plain = row % unit * size + row // unit * sbo + column % 8 * 16 + column // 8 * lbo
-        swizzled = row % span * size + row // span * lbo + column % 8 * width + column // 8 * sbo
+        span = line // size
+        # LBO and SBO change places between none and swizzled
+        across, down = np.where(mode == 0, sbo, lbo), np.where(mode == 0, lbo, sbo)
+        found = row % span * size + row // span * across + column % 8 * line + column // 8 * down
     else:
         byte = column * size
-        plain = row % 8 * 16 + row // 8 * sbo + byte % 16 + byte // 16 * lbo
-        across = np.maximum(width, 1)
-        swizzled = row % 8 * width + row // 8 * sbo + byte % across + byte // across * lbo
-    found = start + np.where(mode == 0, plain, swizzled)
+        found = row % 8 * line + row // 8 * sbo + byte % line + byte // line * lbo
+    found = found + start
     # the pattern repeats from where it starts; the base offset tells the row of the pattern at its first address
     return np.asarray(found ^ (((found >> 7) - base & width // 16 - 1) << 4) * (mode != 0))
+
+
+def tile_addresses(descriptor: Descriptor, layout: Canonical, mn: Array, k: Array) -> Array:
+    """Byte addresses (mn, k) of elements of one tile; of their bytes where several share one."""
+    byte = k if layout.bits >= 8 else k * layout.bits // 8
+    return addresses(np.asarray(descriptor), mn, byte, layout.size, layout.major == "MN")
+
+
+def _unswizzled(descriptor: Descriptor, layout: Canonical, mn: int, k: int) -> int:
+    along_mn, along_k = (getattr(descriptor, field) for field in layout.steps)
+    (rows, columns), line = layout.atom, layout.line
+    far = mn // rows * along_mn + k // columns * along_k
+    lines, along = (mn, k) if layout.major == "K" else (k, mn)
+    return int(far + lines % 8 * line + along % layout.per_line * layout.bits // 8)

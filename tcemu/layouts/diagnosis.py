@@ -1,0 +1,333 @@
+"""What is wrong with a descriptor: the mistakes that people make with them, found by comparing addresses.
+
+A descriptor cannot be wrong by itself: it always means some addresses. It is wrong for a tile, so `diagnose` asks for
+the tile, and knows more, the more it is told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LayoutError, listing
+from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
+from tcemu.layouts.descriptor import OFFSETS, RESERVED, Descriptor, as_bits, tile_addresses
+from tcemu.layouts.tiles import shared_place
+
+Array = npt.NDArray[Any]
+
+#: Bytes of shared memory that one block of sm_90 can have.
+LARGEST = 227 * 1024
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake: its name, what it does and why, and the descriptor with it, and all before it, put right."""
+
+    name: str
+    message: str
+    corrected: Descriptor
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is known of the tile."""
+
+    bits: int
+    layout: Canonical
+    mn: int
+    k: int
+    tile: Descriptor | None
+    #: The packed layouts that the tile could have, or the one it has.
+    candidates: tuple[Descriptor, ...]
+    start: int | None
+    shared: int
+
+    def addresses(self, descriptor: Descriptor) -> Array:
+        layout = replace(self.layout, swizzle=descriptor.swizzle)
+        per = max(8 // layout.bits, 1)
+        return tile_addresses(descriptor, layout, np.arange(self.mn), np.arange(0, self.k, per))
+
+    def fits(self, descriptor: Descriptor) -> bool:
+        """Whether it is one of the candidates, address by address, wherever it starts."""
+        found = self.addresses(replace(descriptor, start=0, base_offset=0))
+        return any(
+            np.array_equal(found, self.addresses(replace(candidate, start=0, base_offset=0)))
+            for candidate in self.candidates
+        )
+
+    def element(self, index: tuple[int, ...]) -> str:
+        return f"({index[0]}, {index[1] * max(8 // self.layout.bits, 1)})"
+
+
+def diagnose(
+    descriptor: Descriptor | int,
+    element: Element,
+    mn: int,
+    k: int,
+    major: Major = "K",
+    *,
+    tile: Descriptor | None = None,
+    start: int | None = None,
+    swizzle: int | None = None,
+    shared: int = LARGEST,
+) -> list[Fault]:
+    """What is wrong with `descriptor` (or its 64 bits) for a tile of mn by k elements; empty where nothing is.
+
+    `tile` is a descriptor that the tile was laid out by: every element is looked for there. Where it is not given,
+    `start` and `swizzle` may say where the tile starts, in bytes, and how it was swizzled; LBO and SBO are then only
+    wrong where two elements would share a byte, for nobody knows what gaps there are.
+    `shared` is the bytes of shared memory. The last fault's `corrected` has all of them put right.
+
+    Raises LayoutError for what is no descriptor, or no tile.
+    """
+    bits = as_bits(descriptor)
+    given = Descriptor.decode(bits)
+    swizzle = swizzle if swizzle is not None else tile.swizzle if tile else given.swizzle
+    start = start if start is not None or tile is None else tile.start
+    layout = Canonical(element_bits(element), major, swizzle)
+    firsts: tuple[Major, ...] = ("MN", "K")
+    packed = tuple(Descriptor.for_tile(element, mn, k, major=major, swizzle=swizzle, first=first) for first in firsts)
+    if k % max(8 // layout.bits, 1):
+        raise LayoutError(f"a row of {k} elements of {layout.bits} bit ends inside a byte")
+    question = _Question(bits, layout, mn, k, tile, (tile,) if tile else packed, start, shared)
+    faults: list[Fault] = []
+    for rule in _RULES:
+        for fault in rule(question, given):
+            faults.append(fault)
+            given = fault.corrected
+    return faults
+
+
+# ---------------------------------------------------------------------------------------------- the rules
+
+
+def _major(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    if question.layout.major == "MN" and question.layout.bits != 16:
+        yield Fault(
+            "major",
+            f"wgmma reads MN-major tiles of 16-bit elements only (imm-trans); elements of {question.layout.bits} bits "
+            "are K-major: transpose the tile when it is copied (PTX ISA 9.7.15.5.1.2)",
+            given,
+        )
+
+
+def _reserved(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    set_bits = question.bits & RESERVED
+    if not set_bits:
+        return
+    numbers = [bit for bit in range(64) if set_bits >> bit & 1]
+    told = f"bit {numbers[0]} belongs to no field and is 0"
+    if len(numbers) > 1:
+        told = f"bits {listing(numbers, 'and')} belong to no field and are 0"
+    why = "Is a field too large for its 14 bits because it was not shifted right by 4?"
+    if set_bits >> 46 & 7 == 1:
+        why = "Bits 48:46 of 0b001 belong to the descriptors of tcgen05, whose swizzle has another field (63:61)."
+    yield Fault("reserved", f"{told} (corrected: {given.encode():#018x}). {why}", given)
+
+
+def _unshifted(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    expected = _expected(question)
+    fixed = given
+    for field in OFFSETS:
+        held, read = question.bits >> field.low & 0xFFFF, getattr(given, field.attribute)
+        wanted = expected[field.attribute]
+        certain = next((value for value in sorted(wanted) if value and value & 0xFFFF == held), None)
+        if read in wanted or not held:
+            continue
+        # the start is not known: it may only be what fits
+        guessed = held if field.attribute == "start" and not wanted and read >= question.shared else None
+        value = certain if certain is not None else guessed
+        if value is None or value % 16 or value > 0x3FFFF:
+            continue
+        fixed = replace(fixed, **{field.attribute: value})
+        yield Fault(
+            "shift",
+            f"{field.name}: the field holds {held:#x}, which reads as {read} bytes; {value} bytes are meant, it seems, "
+            f"and were not shifted right by 4. The field is {value >> 4:#x}",
+            fixed,
+        )
+
+
+def _expected(question: _Question) -> dict[str, set[int]]:
+    """The bytes that each field may hold; empty where that is not known. Offsets that lead nowhere are left out."""
+    atoms = dict(zip(question.layout.steps, question.layout.atoms(question.mn, question.k), strict=True))
+    used = [field for field in ("lbo", "sbo") if atoms[field] > 1]
+    known = question.candidates
+    if not question.tile:
+        # an offset may be anything that leaves a gap; but not all of them at once 16 times a tile's without gaps
+        held = {field.attribute: question.bits >> field.low & 0xFFFF for field in OFFSETS}
+        sure = len(used) == 2 or question.layout.swizzle
+        known = tuple(c for c in known if sure and all(getattr(c, field) & 0xFFFF == held[field] for field in used))
+    wanted = {field: {getattr(candidate, field) for candidate in known if field in used} for field in ("lbo", "sbo")}
+    return {"start": set() if question.start is None else {question.start}, **wanted}
+
+
+def _start(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    start = question.start
+    if start is None or start == given.start:
+        return
+    if start % 16:
+        align = question.layout.atom_bytes if question.layout.swizzle else 16
+        better = -(-start // align) * align
+        read = start >> 4 << 4
+        yield Fault(
+            "start",
+            f"the tile starts at {start}, no multiple of 16: a descriptor holds addresses without their low 4 bits, so "
+            f"{read} would be read. Move the tile to {better}",
+            replace(given, start=better),
+        )
+        return
+    yield Fault(
+        "start",
+        f"the descriptor starts at {given.start}, the tile at {start}; the field is {start >> 4:#x}",
+        replace(given, start=start),
+    )
+
+
+def _swizzle(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    wanted = question.layout.swizzle
+    if given.swizzle != wanted:
+        numbers = ", ".join(f"{number} {f'{size} bytes' if size else 'none'}" for number, size in enumerate(SWIZZLES))
+        have, want = (f"{size} bytes" if size else "none" for size in (given.swizzle, wanted))
+        yield Fault(
+            "swizzle",
+            f"swizzle: the field says {have}, the tile was laid out with {want}; the field is {SWIZZLES.index(wanted)} "
+            f"({numbers})",
+            replace(given, swizzle=wanted),
+        )
+
+
+def _boundary(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    layout, mask = question.layout, question.layout.swizzle // 16 - 1
+    if not layout.swizzle:
+        if given.base_offset:
+            yield Fault(
+                "boundary",
+                f"base offset {given.base_offset} without a swizzle: there is no pattern; it is 0",
+                replace(given, base_offset=0),
+            )
+        return
+    period, name = layout.atom_bytes, f"{layout.swizzle}-byte swizzle"
+    past = given.start % period
+    wanted = question.tile.base_offset if question.tile else _base_offset(question, given, past)
+    if wanted is None:
+        moved = given.start - past + period
+        yield Fault(
+            "boundary",
+            f"the pattern of a {name} starts at a multiple of {period}, and this tile {past} bytes after one; not even "
+            f"a base offset, which counts in 128 bytes, says that. Move the tile to {moved}",
+            replace(given, start=moved, base_offset=0),
+        )
+        return
+    if not (given.base_offset ^ wanted) & mask:
+        return
+    if question.tile:
+        why = "as the tile was laid out"
+    elif wanted:
+        why = (
+            f"(start >> 7) & 7, for the pattern of a {name} starts at a multiple of {period} and this tile {past} "
+            f"bytes after one. Better, move the tile to {given.start - past + period}; its base offset is then 0"
+        )
+    else:
+        why = f"for the tile starts on its pattern's boundary of {period} bytes; a step along K does not change it"
+    yield Fault(
+        "boundary",
+        f"base offset is {given.base_offset} and should be {wanted}, {why}",
+        replace(given, base_offset=wanted),
+    )
+
+
+def _base_offset(question: _Question, given: Descriptor, past: int) -> int | None:
+    """The base offset of a tile that starts `past` bytes after its pattern's boundary; None where there is none."""
+    layout = question.layout
+    along = question.k if layout.major == "K" else question.mn
+    # a step inside the first line: the pattern starts where the line does
+    line = past % 128 % layout.line
+    if line and line + along * layout.bits // 8 <= layout.line:
+        past -= line
+    return None if past % 128 else past >> 7 & 7
+
+
+def _exchanged(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    if question.fits(given) or not (question.tile or shared_place(question.addresses(given))):
+        return  # without the tile, one with gaps may be meant
+    swapped = replace(given, lbo=given.sbo, sbo=given.lbo)
+    if not question.fits(swapped):
+        return
+    layout = question.layout
+    by_mn, by_k = layout.steps
+    mn, k = layout.atom
+    yield Fault(
+        "exchanged",
+        f"LBO {given.lbo} and SBO {given.sbo} are exchanged: {layout}, {by_mn.upper()} leads from one {mn} of mn to "
+        f"the next and {by_k.upper()} from one {k} of k to the next, so LBO is {given.sbo} and SBO {given.lbo}"
+        + (" (in MN-major tiles the two change places with the swizzle)" if layout.major == "MN" else ""),
+        swapped,
+    )
+
+
+def _elsewhere(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    """What is left after the other corrections: elements elsewhere than in the tile, or on top of each other."""
+    found = question.addresses(given)
+    if question.tile:
+        wanted = question.addresses(question.tile)
+        if np.array_equal(found, wanted):
+            return
+        index = tuple(int(i) for i in np.argwhere(found != wanted)[0])
+        yield Fault(
+            "elsewhere",
+            f"element {question.element(index)} is read from {found[index]}, the tile has it at {wanted[index]}: LBO "
+            f"is {given.lbo} and SBO {given.sbo}, the tile's are {question.tile.lbo} and {question.tile.sbo}",
+            replace(given, lbo=question.tile.lbo, sbo=question.tile.sbo),
+        )
+        return
+    pair = shared_place(found)
+    if pair:
+        first, second = (question.element(index) for index in pair)
+        packed = question.candidates[0]
+        yield Fault(
+            "overlap",
+            f"elements {first} and {second} are both read from {found[pair[0]]}: with LBO {given.lbo} and SBO "
+            f"{given.sbo} atoms of {question.layout.atom_bytes} bytes lie on top of each other. A tile without gaps "
+            f"has LBO {packed.lbo} and SBO {packed.sbo}",
+            replace(given, lbo=packed.lbo, sbo=packed.sbo),
+        )
+
+
+def _range(question: _Question, given: Descriptor) -> Iterator[Fault]:
+    found = question.addresses(given)
+    last = int(found.max()) + question.layout.size
+    if last <= question.shared:
+        return
+    index = tuple(int(i) for i in np.argwhere(found + question.layout.size > question.shared)[0])
+    lowest = given.start - (last - question.shared)
+    align = question.layout.atom_bytes if question.layout.swizzle else 16
+    better = lowest // align * align
+    advice = f"It fits from {better} on" if better >= 0 else "It is larger than shared memory"
+    yield Fault(
+        "range",
+        f"element {question.element(index)} is read from {found[index]}, and the tile ends at {last}, but shared "
+        f"memory has {question.shared} bytes. {advice}",
+        replace(given, start=better) if better >= 0 else given,
+    )
+
+
+_RULES: tuple[Callable[[_Question, Descriptor], Iterator[Fault]], ...] = (
+    _major,
+    _reserved,
+    _unshifted,
+    _start,
+    _swizzle,
+    _boundary,
+    _exchanged,
+    _elsewhere,
+    _range,
+)

@@ -1,0 +1,163 @@
+"""Tiles in shared memory: a matrix put where a descriptor says, and read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LayoutError, OperandError, listing
+from tcemu.formats import Format, lookup
+from tcemu.layouts.canonical import Canonical, Element, Major, element_bits
+from tcemu.layouts.descriptor import Descriptor, as_bits, tile_addresses
+
+Array = npt.NDArray[Any]
+
+#: The formats that wgmma reads from shared memory, whose dtypes say what a matrix is.
+_FORMATS = ("f16", "bf16", "tf32", "s8", "u8", "b1", "e4m3", "e5m2")
+
+
+def copy_tile(
+    matrix: npt.ArrayLike,
+    shared: Array,
+    descriptor: Descriptor | int,
+    major: Major = "K",
+    element: Format | str | None = None,
+) -> None:
+    """Put `matrix` (..., mn, k) into `shared`, uint8 (..., bytes), where `descriptor` says; other bytes stay.
+
+    A matrix has the dtype of a format that wgmma reads (b1: bool), or unsigned patterns of 8, 16 or 32 bits; with
+    `element` it is that format's. mn is a row of A or a column of B, so B of (K, N) goes in transposed.
+
+    Raises LayoutError where the descriptor has two elements share a byte, or an element outside `shared`; OperandError
+    for another dtype or shape.
+    """
+    patterns, bits = _patterns(matrix, element)
+    if patterns.ndim < 2:
+        raise OperandError(f"a tile is a matrix (..., mn, k); got shape {patterns.shape}")
+    _check_shared(shared, writing=True)
+    described = Descriptor.decode(as_bits(descriptor))
+    layout = described.layout(bits, major)
+    mn, k = patterns.shape[-2:]
+    where = _places(described, layout, mn, k, shared.shape[-1])
+    _check_distinct(where, described, layout)
+    lines = _as_bytes(patterns, bits)
+    target = where[..., None] + np.arange(layout.size)
+    try:
+        shared[..., target.reshape(mn, -1)] = lines
+    except ValueError:
+        raise OperandError(
+            f"matrices {patterns.shape[:-2]} in front of (mn, k) do not fit the memories {shared.shape[:-1]} in front "
+            "of the bytes"
+        ) from None
+
+
+def read_tile(
+    shared: Array, descriptor: Descriptor | int, shape: tuple[int, int], element: Element, major: Major = "K"
+) -> Array:
+    """The matrix (..., mn, k) that `descriptor` finds in `shared`, uint8 (..., bytes); `shape` is (mn, k).
+
+    It has the dtype of `element`, a format or its name; for a number of bits it holds the patterns. Elements may share
+    bytes here: hardware reads them all the same. Raises LayoutError for an element outside `shared`.
+    """
+    _check_shared(shared, writing=False)
+    form = lookup(element) if isinstance(element, str) else element
+    bits = element_bits(element)
+    mn, k = shape
+    described = Descriptor.decode(as_bits(descriptor))
+    layout = described.layout(bits, major)
+    where = _places(described, layout, mn, k, shared.shape[-1])
+    target = where[..., None] + np.arange(layout.size)
+    lines = np.ascontiguousarray(shared[..., target.reshape(mn, -1)])
+    if bits < 8:
+        patterns = np.unpackbits(lines, axis=-1, bitorder="little")[..., :k]
+    else:
+        patterns = lines.view(f"<u{layout.size}").astype(f"u{layout.size}")
+    return form.matrix(patterns.astype(form.storage)) if isinstance(form, Format) else patterns
+
+
+def _patterns(matrix: npt.ArrayLike, element: Format | str | None) -> tuple[Array, int]:
+    """The patterns of a matrix and their bits."""
+    if element is not None:
+        form = lookup(element) if isinstance(element, str) else element
+        return form.patterns(matrix, f"a tile of {form.name}"), element_bits(form)
+    try:
+        array = np.asarray(matrix)
+    except (TypeError, ValueError) as error:
+        raise OperandError(f"a tile is an array (..., mn, k): {error}") from None
+    if array.dtype.kind == "u" and array.dtype.itemsize <= 4:
+        return array, 8 * array.dtype.itemsize
+    for name in _FORMATS:
+        form = lookup(name)
+        if array.dtype == form.dtype:
+            return form.patterns(array, f"a tile of {name}"), element_bits(form)
+    raise OperandError(
+        f"a tile has the dtype of {listing(_FORMATS)}, or unsigned patterns of 8, 16 or 32 bits; got dtype "
+        f"{array.dtype}. Convert it first: nothing is rounded here."
+    )
+
+
+def _as_bytes(patterns: Array, bits: int) -> Array:
+    """Bytes (..., mn, bytes of k), the first element lowest."""
+    if bits < 8:
+        return np.packbits(patterns.astype(np.uint8), axis=-1, bitorder="little")
+    size = bits // 8
+    return np.ascontiguousarray(patterns.astype(f"<u{size}")).view(np.uint8)
+
+
+def _check_shared(shared: object, *, writing: bool) -> None:
+    if not isinstance(shared, np.ndarray) or shared.dtype != np.uint8 or shared.ndim < 1:
+        got = f"dtype {shared.dtype}" if isinstance(shared, np.ndarray) else type(shared).__name__
+        raise OperandError(f"shared memory is a numpy array of uint8 (..., bytes); got {got}")
+    if writing and not shared.flags.writeable:
+        raise OperandError("shared memory is to be written, but that array is read-only")
+
+
+def _places(descriptor: Descriptor, layout: Canonical, mn: int, k: int, limit: int) -> Array:
+    """Addresses (mn, k), of bytes (mn, k * bits / 8) where several elements share one; all inside `limit` bytes."""
+    per = max(8 // layout.bits, 1)
+    if k % per:
+        raise LayoutError(f"a row of {k} elements of {layout.bits} bit ends inside a byte: k is a multiple of {per}")
+    where = tile_addresses(descriptor, layout, np.arange(mn), np.arange(0, k, per))
+    outside = where + layout.size > limit
+    if outside.any():
+        row, column = (int(index) for index in np.argwhere(outside)[0])
+        raise LayoutError(
+            f"element ({row}, {column * per}) would lie at {int(where[row, column])}, but shared memory has {limit} "
+            f"bytes. {layout}: {descriptor}"
+        )
+    return where
+
+
+def _check_distinct(where: Array, descriptor: Descriptor, layout: Canonical) -> None:
+    pair = shared_place(where)
+    if pair is None:
+        return
+    per = max(8 // layout.bits, 1)
+    (r, c), (row, column) = pair
+    along_mn, along_k = (f"{field.upper()} is {getattr(descriptor, field)}" for field in layout.steps)
+    atoms = layout.atoms(where.shape[0], where.shape[1] * per)
+    told = [
+        f"{text} and leads over {count} atoms along {axis}"
+        for text, count, axis in zip((along_mn, along_k), atoms, ("mn", "k"), strict=True)
+        if count > 1
+    ]
+    raise LayoutError(
+        f"elements ({r}, {c * per}) and ({row}, {column * per}) share address {int(where[r, c])}: an atom takes "
+        f"{layout.atom_bytes} bytes, {listing(told, 'and')}. {layout}: {descriptor}"
+    )
+
+
+def shared_place(where: Array) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Two positions of an array (mn, k) of addresses that hold the same address, the first there are; or None."""
+    flat = where.ravel()
+    order = np.argsort(flat, kind="stable")
+    same = np.flatnonzero(flat[order][1:] == flat[order][:-1])
+    if not same.size:
+        return None
+    later = order[same + 1]
+    chosen = int(same[later.argmin()])
+    width = where.shape[1]
+    first, second = (divmod(int(order[index]), width) for index in (chosen, chosen + 1))
+    return first, second
