@@ -13,6 +13,7 @@ import click
 from tcemu import __version__
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
+from tcemu.commands.measure import measure
 from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
 
@@ -66,6 +67,7 @@ def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, 
 
 
 commands.add_command(isa)
+commands.add_command(measure)
 commands.add_command(record)
 commands.add_command(verify)
 

@@ -43,6 +43,10 @@ class ArithmeticUnknown(TcemuError):  # noqa: N818 - an absence, not a mistake o
     """The instruction is legal there, but no row of the arithmetic table says what the hardware computes."""
 
 
+class CostUnknown(TcemuError):  # noqa: N818 - likewise
+    """Nobody has measured what that costs on the target."""
+
+
 class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
     """The environment asks for kernels that are not installed, or for kernels that do not exist."""
 

@@ -27,6 +27,15 @@ TRIPS = 32
 How = Mapping[str, str | int]
 
 
+#: The PTX of copy number i; the second argument is a word for labels, different in each copy.
+Body = Callable[[int, str], str]
+
+
+def always(text: str) -> Body:
+    """The same PTX for each copy."""
+    return lambda *_: text
+
+
 @dataclass(frozen=True)
 class Part:
     """One thing to be timed."""
@@ -35,13 +44,12 @@ class Part:
     #: A word of tcemu.machine.costs.WHAT.
     what: str
     how: How
-    #: The PTX of copy number i; the second argument is a word for labels, different in each copy.
-    body: Callable[[int, str], str]
+    body: Body
     #: Copies in the shorter loop.
     copies: int
     #: Instructions that one copy stands for, of all warps together.
     per: int = 1
-    #: PTX after a loop, before its clock is read: what waits for the last copies.
+    #: PTX after a loop, before its clock is read: what waits for the last copies. {tag} stands for a word for labels.
     settle: str = ""
     #: PTX at the end of each trip.
     each_trip: str = ""
@@ -82,8 +90,7 @@ class Probe:
         lines = [
             f".version {version}\n.target {target}\n.address_size 64",
             ".extern .shared .align 1024 .b8 shared_bytes[];",
-            f".visible .entry {self.name}(.param .u64 image, .param .u64 lanes, .param .u64 memory, .param .u64 times, "
-            f".param .u32 trips, .param .u64 sink) .maxntid {self.threads} {{",
+            f".visible .entry {self.name}({_PARAMETERS}) .maxntid {self.threads} .minnctapersm 1 {{",
             _HEAD.format(
                 words=self.shared // 4,
                 threads=self.threads,
@@ -106,10 +113,11 @@ class Probe:
         return [
             "bar.sync 0; mov.u32 %count, 0; mov.u64 %start, %clock64;",
             f"LOOP{number}:",
+            '.pragma "nounroll";',
             *(part.body(copy, f"{number}_{copy}") for copy in range(copies)),
             part.each_trip,
             f"add.u32 %count, %count, 1; setp.lt.u32 %more, %count, %trips; @%more bra LOOP{number};",
-            part.settle,
+            part.settle.replace("{tag}", f"_END{number}"),
             "mov.u64 %end, %clock64;",
             f"@%first st.global.v2.u64 {times}, {{%start, %end}};",
         ]
@@ -140,9 +148,13 @@ class Probe:
         ]
 
 
+_PARAMETERS = (
+    ".param .u64 image, .param .u64 lanes, .param .u64 memory, .param .u64 times, .param .u32 trips, .param .u64 sink"
+)
 #: Registers that every probe has; shared memory is filled from the image.
 _HEAD = """\
-.reg .b32 %thread, %lane, %base, %at, %count, %trips, %again, %h<4>; .reg .b64 %memory, %times, %sink, %start, %end, %g<4>;
+.reg .b32 %thread, %lane, %base, %at, %count, %trips, %again, %h<4>;
+.reg .b64 %memory, %times, %sink, %start, %end, %g<4>;
 .reg .pred %first, %more;
 mov.u32 %thread, %tid.x; and.b32 %lane, %thread, 31; setp.eq.u32 %first, %lane, 0; mov.u32 %base, shared_bytes;
 ld.param.u64 %memory, [memory]; ld.param.u64 %times, [times]; ld.param.u64 %sink, [sink]; ld.param.u32 %trips, [trips];

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from tcemu.instructions import FAMILIES, Instruction, target_named
 from tcemu.layouts import Fragment
-from tcemu.live.measure.probe import Part, Probe
+from tcemu.live.measure.probe import Body, Part, Probe, always
 
 #: Accumulators of a warp that takes turns among them, and of each warp where many run side by side.
 ALONE, TOGETHER = 16, 4
@@ -29,46 +30,104 @@ def legal(families: tuple[str, ...], target: str, version: str) -> Iterator[Inst
 def products(target: str, version: str) -> Iterator[Probe]:
     """Two probes for each opcode: one warp, and enough warps for all tensor cores of an SM."""
     for number, instruction in enumerate(legal(("mma", "mma.sp"), target, version)):
-        yield _probe(instruction, f"product_{number}_alone", 1, ALONE)
+        yield _probe(instruction, f"product_{number}_alone", 1, TOGETHER if _lowered(instruction) else ALONE)
         yield _probe(instruction, f"product_{number}_together", WARPS, TOGETHER)
 
 
 def _probe(instruction: Instruction, name: str, warps: int, sets: int) -> Probe:
     fragments = {role: instruction.fragments[role] for role in "abcd"}
-    same = kind(fragments["c"]) == kind(fragments["d"])
-    opcode = instruction.opcode
-
-    def issue(number: int) -> str:
-        """Accumulate on set `number`; where C has other registers than D, D's bits become C's."""
-        d = registers(f"d{number}_", fragments["d"])
-        c = d if same else registers("c", fragments["c"])
-        common = range(0 if same else min(fragments["c"].registers, fragments["d"].registers))
-        move = "".join(f"mov.b32 %c{r}, %d{number}_{r}; " for r in common)
-        last = ", %meta, 0" if "e" in fragments_of(instruction) else ""
-        return f"{move}{opcode} {d}, {registers('a', fragments['a'])}, {registers('b', fragments['b'])}, {c}{last};"
-
-    turns = Part(opcode, "interval" if warps == 1 else "SM interval", {"warps": warps}, lambda i, _: issue(i % sets), 16, warps)
-    chain = Part(opcode, "latency", {"warps": 1}, lambda i, _: issue(0), 16)
-    names = {"a": fragments["a"], "b": fragments["b"], "c": fragments["c"]}
-    names |= {f"d{number}_": fragments["d"] for number in range(sets)}
+    issue = _fresh(instruction, sets) if _lowered(instruction) else _fixed(instruction)
+    copies = 16 if not _lowered(instruction) else 2 if "e" in fragments else 4  # more of a sequence spill registers
+    turns = Part(
+        instruction.opcode,
+        "interval" if warps == 1 else "SM interval",
+        {"warps": warps},
+        lambda copy, _: issue(copy % sets, (copy + 1) % sets),
+        copies,
+        warps,
+    )
+    chains = [Part(instruction.opcode, "latency", {"through": "c"}, always(issue(0, 0)), copies)]
+    if _lowered(instruction):
+        chains = [replace(chains[0], how={"through": "a, b, c"})]
+    elif kind(fragments["d"])[1] >= kind(fragments["a"])[1] and kind(fragments["d"])[0] == kind(fragments["a"])[0]:
+        chains.append(Part(instruction.opcode, "latency", {"through": "a"}, _through_a(instruction), copies))
+    names = {role: fragments[role] for role in "abc"} | {f"d{number}_": fragments["d"] for number in range(sets)}
     return Probe(
-        parts=(chain, turns) if warps == 1 else (turns,),
+        parts=(*chains, turns) if warps == 1 else (turns,),
         threads=32 * warps,
-        declare=" ".join(declared(name, fragment) for name, fragment in names.items()) + " .reg .b32 %meta;",
+        declare=" ".join(declared(key, fragment) for key, fragment in names.items()) + " .reg .b32 %meta;",
         setup="\n".join([f"mov.u32 %meta, {METADATA};", *(filled(n, f, i) for i, (n, f) in enumerate(names.items()))]),
         sink="\n".join(kept(f"d{number}_", fragments["d"]) for number in range(sets)),
         name=name,
     )
 
 
-def fragments_of(instruction: Instruction) -> set[str]:
-    """The roles that have registers."""
-    return set(instruction.fragments)
+#: One mma on accumulator `number`, with operands from accumulator `other` where they are to be fresh.
+Issue = Callable[[int, int], str]
+
+
+def _fixed(instruction: Instruction) -> Issue:
+    """A and B stay what they are."""
+    d, a, b = (instruction.fragments[role] for role in "dab")
+    last = ", %meta, 0" if "e" in instruction.fragments else ""
+
+    def issue(number: int, other: int) -> str:
+        sums = registers(f"d{number}_", d)
+        return f"{instruction} {sums}, {registers('a', a)}, {registers('b', b)}, {sums}{last};"
+
+    return issue
+
+
+def _through_a(instruction: Instruction) -> Body:
+    """A is the result before, C stays what it is: without the short way that sums may have from one to the next."""
+    d, a, b = (instruction.fragments[role] for role in "dab")
+    last = ", %meta, 0" if "e" in instruction.fragments else ""
+    sums = registers("c", instruction.fragments["c"])
+
+    def issue(copy: int, _: str) -> str:
+        before = "{" + ", ".join(f"%d{(copy + 1) % 2}_{r}" for r in range(a.registers)) + "}"
+        return f"{instruction} {registers(f'd{copy % 2}_', d)}, {before}, {registers('b', b)}, {sums}{last};"
+
+    return issue
+
+
+def _lowered(instruction: Instruction) -> bool:
+    """Whether the chip may have no such instruction and the assembler a sequence in its place.
+
+    Of a sequence it would move out of the loop whatever depends on A and B alone, so they have to change. fp8 and 4-bit
+    integers are converted, single bits counted, m8n8k4 of 16-bit floats is for Volta.
+    """
+    a = instruction.types["a"]
+    return bool(instruction.facts.get("quads")) or a.container < 8 or (a.kind == "float" and a.container == 8)
+
+
+def _fresh(instruction: Instruction, sets: int) -> Issue:
+    """A and B are the bits of accumulators, so they differ each time; which values they stand for does not matter."""
+    fragments = instruction.fragments
+    last = ", %meta, 0" if "e" in fragments else ""
+
+    def bits(role: str, first: int) -> str:
+        names = [f"%d{(first + r // held) % sets}_{r % held}" for r in range(fragments[role].registers)]
+        return "{" + ", ".join(names) + "}"
+
+    held = fragments["d"].registers
+
+    def issue(number: int, other: int) -> str:
+        if number == other:  # a chain: everything comes from the result before
+            operands = [
+                "{" + ", ".join(f"%d{number}_{r % held}" for r in range(fragments[role].registers)) + "}"
+                for role in "abc"
+            ]
+        else:
+            operands = [bits("a", other), bits("b", other + 1), bits("c", number)]
+        return f"{instruction} {registers(f'd{number}_', fragments['d'])}, {', '.join(operands)}{last};"
+
+    return issue
 
 
 def kind(fragment: Fragment) -> tuple[str, int]:
     """The PTX type of a fragment's registers, and how many there are."""
-    return {"f64": "f64", "f32": "f32"}.get(fragment.format.name, "b32"), fragment.registers
+    return "b64" if fragment.container.register_bits == 64 else "b32", fragment.registers
 
 
 def registers(name: str, fragment: Fragment) -> str:
@@ -87,8 +146,10 @@ def filled(name: str, fragment: Fragment, salt: int) -> str:
     type_, count = kind(fragment)
     lines = []
     for r in range(count):
-        value = f"mul.lo.u32 %h0, %thread, 65537; add.u32 %h0, %h0, {0x34003400 + 0x10001 * (8 * salt + r) % 0x4000000};"
-        end = f"mov.b64 %{name}{r}, {{%thread, %h0}};" if type_ == "f64" else f"mov.b32 %{name}{r}, %h0;"
+        value = (
+            f"mul.lo.u32 %h0, %thread, 65537; add.u32 %h0, %h0, {0x34003400 + 0x10001 * (8 * salt + r) % 0x4000000};"
+        )
+        end = f"mov.b64 %{name}{r}, {{%thread, %h0}};" if type_ == "b64" else f"mov.b32 %{name}{r}, %h0;"
         lines.append(f"{value} {end}")
     return "\n".join(lines)
 

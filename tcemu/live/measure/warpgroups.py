@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tcemu.instructions import Instruction, parse
 from tcemu.layouts.descriptor import Descriptor
-from tcemu.live.measure.probe import How, Part, Probe
+from tcemu.live.measure.probe import How, Part, Probe, always
 from tcemu.live.measure.products import METADATA, declared, filled, kept, legal, registers
 
 #: Where A and B begin in shared memory: 64 rows of 128 bytes, then up to 256 of them.
@@ -47,6 +47,11 @@ class _Form:
         if instruction.facts.get("trans"):
             words += ([str(int(self.trans_a))] if self.a == "shared" else []) + [str(int(self.trans_b))]
         return f"{instruction} {', '.join(words)};"
+
+    @property
+    def copies(self) -> int:
+        """Few where one takes long: the assembler is slow with many registers."""
+        return 8 if self.instruction.shape.n <= 32 else 4 if self.instruction.shape.n <= 64 else 2
 
     @property
     def how(self) -> dict[str, str | int]:
@@ -100,7 +105,7 @@ def _in_flight(form: _Form, count: int, what: str, accumulators: int = 1) -> Par
         issue = form.issue(copy % accumulators)
         return f"{issue} {_COMMIT} wgmma.wait_group.sync.aligned {count - 1};"
 
-    copies = 4 if accumulators == 1 else 2 * accumulators
+    copies = form.copies if accumulators == 1 else 2 * accumulators
     return Part(form.instruction.opcode, what, how, body, copies, settle=_WAIT)
 
 
@@ -108,12 +113,12 @@ _COMMIT, _WAIT = "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.alig
 
 
 def _back_to_back(form: _Form, groups: int = 1) -> Part:
-    """Four to a group on one accumulator, the next group issued before the last has ended."""
+    """Some to a group, all on one accumulator; the next groups are issued before the last has ended."""
     how: How = form.how if groups == 1 else form.how | {"warpgroups": groups}
     what = "interval" if groups == 1 else "SM interval"
-    end = f"{_COMMIT} wgmma.wait_group.sync.aligned 1;"
+    end = f"{_COMMIT} wgmma.wait_group.sync.aligned {DEPTH - 1};"
     opcode = form.instruction.opcode
-    return Part(opcode, what, how, lambda i, _: form.issue(), 4, groups, settle=_WAIT, each_trip=end)
+    return Part(opcode, what, how, always(form.issue()), form.copies, groups, settle=_WAIT, each_trip=end)
 
 
 def _probe(form: _Form, parts: tuple[Part, ...], name: str, accumulators: int = 1, groups: int = 1) -> Probe:
@@ -121,7 +126,10 @@ def _probe(form: _Form, parts: tuple[Part, ...], name: str, accumulators: int = 
     names = {"a": fragments["a"]} | {f"d{number}_": fragments["d"] for number in range(accumulators)}
     setup = [
         f"mov.u32 %meta, {METADATA}; setp.eq.u32 %one, %meta, {METADATA};",
-        *(_described(role, start, form, trans) for role, start, trans in (("a", A, form.trans_a), ("b", B, form.trans_b))),
+        *(
+            _described(role, start, form, trans)
+            for role, start, trans in (("a", A, form.trans_a), ("b", B, form.trans_b))
+        ),
         *(filled(key, fragment, index) for index, (key, fragment) in enumerate(names.items())),
         "wgmma.fence.sync.aligned;",
     ]

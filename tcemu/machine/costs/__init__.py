@@ -1,0 +1,137 @@
+"""What instructions cost in clock cycles: tables measured on GPUs by ``tcemu measure``, a file for each target.
+
+    table = costs("sm_90a")
+    table.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "latency").median
+    table.find("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", "interval", {"a": "shared"}).median
+
+A cost is a median over several launches, with quartiles. It was measured in one block on one SM with everything else
+idle and with operands in the same registers each time: a lower bound for what the same instruction costs in a kernel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from tcemu.errors import CostUnknown, did_you_mean, listing
+from tcemu.instructions import target_named
+
+#: What is measured.
+WHAT = {
+    "latency": "from one that is issued to the next, which needs its result: a chain; for copies and wgmma until the "
+    "wait for it returns, one at a time",
+    "interval": "from one that is issued to the next, which does not wait for its result, by one warp (wgmma: one "
+    "warpgroup; bulk copies: one thread)",
+    "SM interval": "the same, of all warps of the SM together: cycles of the SM for each",
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One row: what one instruction costs, in clock cycles of the SM."""
+
+    #: The opcode with all its qualifiers, or the name of a sequence.
+    instruction: str
+    #: A word of WHAT.
+    what: str
+    #: The conditions: {"warps": 16}, {"a": "registers", "in flight": 4}, {"wavefronts": 2}.
+    how: Mapping[str, str | int] = field(hash=False)
+    median: float
+    #: Lower and upper quartile.
+    quartiles: tuple[float, float]
+    #: Launches.
+    runs: int
+    #: Cycles a trip that loop, clock and the ends of the pipeline took; they are not in the cost.
+    overhead: float
+
+    def __str__(self) -> str:
+        how = "".join(f", {name} {value}" for name, value in self.how.items())
+        low, high = self.quartiles
+        return f"{self.instruction} {self.what}{how}: {self.median:g} cycles ({low:g} to {high:g})"
+
+
+COLUMNS = tuple(column.name for column in fields(Cost))
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """All costs of a target."""
+
+    target: str
+    #: GPU, driver, PTX version, date, command, the SM's clock in MHz.
+    provenance: Mapping[str, Any]
+    rows: tuple[Cost, ...]
+
+    def __iter__(self) -> Iterator[Cost]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of(self, instruction: str) -> tuple[Cost, ...]:
+        """All rows of an instruction."""
+        return self._by_instruction.get(str(instruction), ())
+
+    def find(self, instruction: str, what: str = "latency", how: Mapping[str, str | int] | None = None) -> Cost:
+        """The cost under exactly the conditions `how`, or under the only ones that include them.
+
+        Raises CostUnknown where there is none, or several, and says which there are.
+        """
+        asked = dict(how or {})
+        rows = [row for row in self.of(instruction) if row.what == what]
+        exact = [row for row in rows if row.how == asked]
+        wider = [row for row in rows if asked.items() <= row.how.items()]
+        for found in (exact, wider):
+            if len(found) == 1:
+                return found[0]
+        raise CostUnknown(self._why_not(str(instruction), what, asked, wider or rows))
+
+    def _why_not(self, instruction: str, what: str, how: Mapping[str, str | int], rows: list[Cost]) -> str:
+        if not self.of(instruction):
+            names = list(self._by_instruction)
+            return f"nobody has measured {instruction} on {self.target}.{did_you_mean(instruction, names)}"
+        if not rows:
+            held = {row.what for row in self.of(instruction)}
+            known = listing((word for word in WHAT if word in held), "and")
+            return f"{instruction} on {self.target}: measured are {known}, not {what!r}"
+        ways = listing((str(dict(row.how)) for row in rows[:12]), "and")
+        return f"{instruction}, {what}, {dict(how)} on {self.target}: none, or more than one; there are {ways}"
+
+    @cached_property
+    def _by_instruction(self) -> Mapping[str, tuple[Cost, ...]]:
+        groups: dict[str, list[Cost]] = {}
+        for row in self.rows:
+            groups.setdefault(row.instruction, []).append(row)
+        return {name: tuple(rows) for name, rows in groups.items()}
+
+
+@cache
+def costs(target: str = "sm_90a") -> CostTable:
+    """The table of a target. Raises CostUnknown where there is none, TargetError for a target that does not exist."""
+    chip = str(target_named(target))
+    path = files(__name__) / f"{chip}.json"
+    if not path.is_file():
+        known = sorted(
+            each.name.removesuffix(".json") for each in files(__name__).iterdir() if each.name.endswith(".json")
+        )
+        raise CostUnknown(
+            f"nobody has measured {chip}: there are tables of {listing(known, 'and')}; `tcemu measure` makes one"
+        )
+    return read(path)
+
+
+def read(path: Path | Traversable) -> CostTable:
+    """The table in a file that ``tcemu measure`` wrote."""
+    held = json.loads(path.read_text(encoding="utf-8"))
+    return CostTable(held["provenance"]["target"], held["provenance"], tuple(_row(row) for row in held["rows"]))
+
+
+def _row(row: list[Any]) -> Cost:
+    instruction, what, how, median, (low, high), runs, overhead = row
+    return Cost(instruction, what, how, float(median), (float(low), float(high)), int(runs), float(overhead))
