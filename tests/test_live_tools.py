@@ -106,6 +106,7 @@ def test_a_difference_that_needs_its_neighbours_stays_as_it_is():
     failing = smallest(case, lambda some: some.answer(live_fakes.flickering))
     assert not failing.alone
     assert failing.case is case
+    assert str(failing).endswith(f"No warp of {case.key} differs alone: it takes its neighbours, or comes and goes.")
 
 
 def test_a_load_is_made_small_too():

@@ -99,7 +99,7 @@ class Gpu:
             if argument.direction in ("out", "inout"):
                 out = np.empty_like(argument.value) if argument.value is not None else _empty(argument)
                 if out.nbytes:
-                    self._ask(driver.cuMemcpyDtoH(out.ctypes.data, place, out.nbytes))
+                    self._ask(driver.cuMemcpyDtoH(out.ctypes.data, driver.CUdeviceptr(place), out.nbytes))
                 arrays[argument.name] = out
         self._release()
         return arrays
@@ -109,16 +109,19 @@ class Gpu:
         size = argument.value.nbytes if argument.value is not None else _empty(argument).nbytes
         place, room = self.buffers.get(index, (0, 0))
         if size > room or not place:
-            if place:
+            if place:  # nothing runs any more that could use it
                 self._ask(self.driver.cuMemFree(self.driver.CUdeviceptr(place)))
                 del self.buffers[index]
             room = max(size, 256)
             place = int(self._ask(self.driver.cuMemAlloc(room)))
             self.buffers[index] = place, room
+        # In the kernel's own stream: a copy from pageable memory may return before its last bytes are on the GPU, and
+        # the kernel would not wait for what is going on in another stream.
+        there = self.driver.CUdeviceptr(place)
         if argument.value is not None and size:
-            self._ask(self.driver.cuMemcpyHtoD(place, argument.value.ctypes.data, size))
+            self._ask(self.driver.cuMemcpyHtoDAsync(there, argument.value.ctypes.data, size, self.raw_stream))
         elif size:
-            self._ask(self.driver.cuMemsetD8(self.driver.CUdeviceptr(place), 0xA5, size))
+            self._ask(self.driver.cuMemsetD8Async(there, 0xA5, size, self.raw_stream))
         return place
 
     def _release(self) -> None:

@@ -27,6 +27,9 @@ class Failing:
     alone: bool = True
 
     def __str__(self) -> str:
+        if not self.alone:
+            why = "it takes its neighbours, or comes and goes"
+            return f"{self.comparison}\nNo warp of {self.case.key} differs alone: {why}."
         lines = [str(self.comparison), f"smallest input found ({self.case.key}):"]
         lines += [f"  {line}" for line in _inputs(self.case)]
         return "\n".join(lines)
