@@ -2,6 +2,7 @@
 
 from itertools import product
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tcemu
+from tcemu import show
 from tcemu.errors import LayoutError, OperandError
 from tcemu.formats import lookup
 from tcemu.layouts import Descriptor, copy_tile, diagnose, read_tile
@@ -389,6 +391,89 @@ def test_every_tile_is_fine_and_every_exchange_is_found(name, major, swizzle):
     found = [fault for fault in diagnose(swapped, name, mn, k, major, tile=made) if fault.name != "major"]
     assert [fault.name for fault in found] == ["exchanged"]
     assert found[0].corrected == made
+
+
+# ------------------------------------------------------------------------------------------------ pictures
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def _texts(picture: show.Picture) -> list[str]:
+    return [text.text or "" for text in ET.fromstring(picture.svg).iter(f"{SVG}text")]  # noqa: S314 - our own text
+
+
+def test_the_picture_of_a_descriptor():
+    picture = show.descriptor(K128)
+    assert picture == show.descriptor(K128.encode())
+    assert picture.title == f"Matrix descriptor {K128.encode():#018x}"
+    assert "bits 45 to 32 SBO 0x40, 0x40 × 16 = 1024 bytes" in picture.description
+    assert "bits 63 to 62 swizzle 0x1, 128 bytes" in picture.description
+    texts = _texts(picture)
+    digits = "".join(text for text in texts if text in ("0", "1"))
+    assert all(field.name in texts for field in FIELDS)
+    assert len(digits) >= 64
+    assert 'class="x"' not in picture.svg
+
+
+def test_bits_of_no_field_are_marked():
+    picture = show.descriptor(K128.encode() | 3 << 52)
+    assert picture.svg.count('class="x"') == 2
+    assert "Set, but in no field: bits 52, 53." in picture.description
+
+
+@pytest.mark.parametrize("swizzle", SWIZZLES)
+@pytest.mark.parametrize("major", ["K", "MN"])
+def test_the_picture_of_a_tile_has_every_unit_in_its_place(major, swizzle):
+    mn, k = (16, 64) if major == "K" else (64, 16)
+    made = Descriptor.for_tile("f16", mn, k, major=major, swizzle=swizzle, start=2048)
+    root = ET.fromstring(show.shared_tile(made, "f16", mn, k, major).svg)  # noqa: S314 - our own text
+    found = {}
+    for group in root.iter(f"{SVG}g"):
+        for text in group:
+            column, row = (float(text.get("x", "0")) - 84 - 46) / 92, (float(text.get("y", "0")) - 56 - 15) / 22
+            found[2048 + round(row) * 128 + round(column) * 16] = (text.text, "b" in group.get("class", "").split())
+    expected = {}
+    for i, j in product(range(0, mn, 1 if major == "K" else 8), range(0, k, 8 if major == "K" else 1)):
+        label = f"{i}, {j}–{j + 7}" if major == "K" else f"{i}–{i + 7}, {j}"
+        expected[made.address(i, j, "f16", major)] = (label, (j if major == "K" else i) == 0)
+    assert found == expected
+
+
+def test_the_picture_of_a_tile_in_words():
+    picture = show.shared_tile(K128, "f16", 64, 64, at_k=8)
+    assert picture.title == "A tile of 64 × 64 elements of 16 bits in shared memory: K-major, 128-byte swizzle"
+    assert "Units with k = 8, as mn, k: 0, 8–15 at 0x1010, unit 1 of its line; 1, 8–15 at 0x1080, unit 0" in (
+        picture.description
+    )
+    assert "XORs the unit's number in its line with 0 to 7" in picture.description
+    assert "32 more lines below." in " ".join(_texts(picture))
+    assert str(K128) in picture.description
+
+
+def test_the_picture_of_a_tile_tells_gaps_dots_and_overlaps():
+    gap = show.shared_tile(Descriptor.for_tile("b1", 16, 256, pitch=2048), "b1", 16, 256)
+    assert "stroke-dasharray" in gap.svg
+    assert "Dashed: memory is left out." in _texts(gap)
+    overlap = show.shared_tile(Descriptor(0, 64, 128), "f16", 16, 16)
+    assert {"0, 8–15 +", "·"} <= set(_texts(overlap))
+    assert any("A dot: not of this tile. A plus: other elements lie on top" in text for text in _texts(overlap))
+    turned = show.shared_tile(Descriptor(128, 16, 256, 32, 1), "s8", 8, 32, at_mn=2)
+    assert turned.svg.count('class="x"') == 2
+    assert "unit XOR 0" in _texts(turned)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"at_mn": 64}, "at_mn 64: the tile has mn 0 to 63"),
+        ({"at_k": -1}, "at_k -1: the tile has k 0 to 63"),
+        ({"lines": 0}, "1 to 36 lines are drawn; got 64 by 64 in 0 lines"),
+        ({"major": "M"}, "major is K or MN"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn(how, says):
+    with pytest.raises(LayoutError, match=says):
+        show.shared_tile(K128, "f16", 64, 64, **how)
 
 
 # ------------------------------------------------------------------------------------------------ errors

@@ -13,7 +13,7 @@ from tcemu import show
 from tcemu.arithmetic import FusedSum, FusedSums, fused_sum
 from tcemu.errors import TcemuError
 from tcemu.formats import FORMATS, Container, lookup, unpack
-from tcemu.layouts import Fragment, Layout
+from tcemu.layouts import Descriptor, Fragment, Layout
 from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
 from tcemu.show.picture import Picture
 from tcemu.show.words import compact, value
@@ -42,6 +42,10 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "register": lambda: show.fragment_map(A, register=2),
     "changes": lambda: show.changes(MATRIX, np.where(MATRIX == 7, 9, MATRIX).astype(np.float32), cause="a < b & c"),
     "no change": lambda: show.changes(MATRIX, MATRIX),
+    "descriptor": lambda: show.descriptor(Descriptor(4096, 16, 1024, 128)),
+    "descriptor with bits in no field": lambda: show.descriptor(0x4030004000014100),
+    "shared tile": lambda: show.shared_tile(Descriptor(4096, 16, 1024, 128), "f16", 64, 64),
+    "shared tile on top of itself": lambda: show.shared_tile(Descriptor(0, 64, 256), "b1", 64, 256, lines=36),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 

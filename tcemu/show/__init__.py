@@ -3,12 +3,14 @@
 from tcemu.show.alignment import fused_sum, fused_sum_of
 from tcemu.show.arithmetic_table import arithmetic_table
 from tcemu.show.bits import number_bits
+from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table, mma_map
 from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.picture import Picture
 from tcemu.show.register_bits import register_bits
+from tcemu.show.shared_tile import shared_tile
 from tcemu.show.table import Table, format_table
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Table",
     "arithmetic_table",
     "changes",
+    "descriptor",
     "format_table",
     "fragment_map",
     "fragment_table",
@@ -27,4 +30,5 @@ __all__ = [
     "number_ranges",
     "register_bits",
     "rounding",
+    "shared_tile",
 ]

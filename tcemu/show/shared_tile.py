@@ -1,0 +1,198 @@
+"""A tile in shared memory: lines of 128 bytes, and in each unit of 16 bytes which elements of the matrix lie there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LayoutError
+from tcemu.layouts import Descriptor
+from tcemu.layouts.canonical import Canonical, Element, Major
+from tcemu.layouts.descriptor import as_bits, tile_addresses
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import count
+
+_LEFT, _TOP, _UNIT, _HEIGHT = 84, 56, 92.0, 22
+_RIGHT = 84
+
+
+class _Unit(NamedTuple):
+    """The elements of 16 bytes: their first and last mn and k, and whether the tile has others on top of them."""
+
+    mn: tuple[int, int]
+    k: tuple[int, int]
+    more: bool
+
+    def label(self) -> str:
+        return f"{_span(self.mn)}, {_span(self.k)}{' +' if self.more else ''}"
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """What is drawn: the descriptor, its layout, its units by number, and the lines that are shown."""
+
+    descriptor: Descriptor
+    layout: Canonical
+    units: dict[int, _Unit]
+    lines: list[int]
+
+    def turn(self, line: int) -> int:
+        """What the numbers of a line's units are XORed with."""
+        mask = max(self.layout.swizzle // 16 - 1, 0)
+        return line - self.descriptor.base_offset & mask
+
+
+def shared_tile(
+    descriptor: Descriptor | int,
+    element: Element,
+    mn: int,
+    k: int,
+    major: Major = "K",
+    *,
+    at_mn: int | None = None,
+    at_k: int | None = None,
+    lines: int = 32,
+) -> Picture:
+    """Where a tile of mn by k elements lies: the first `lines` lines of 128 bytes that it touches.
+
+    The units that hold `at_mn` and `at_k` are marked; by default those at the beginning of every line of the matrix
+    (k = 0 of a K-major tile, mn = 0 of an MN-major one), so that the swizzle shows as a diagonal.
+    Raises LayoutError for marks outside the tile, for no lines, and for what is no descriptor or tile.
+    """
+    found = Descriptor.decode(as_bits(descriptor))
+    layout = found.layout(element, major)
+    if mn < 1 or k < 1 or k % max(8 // layout.bits, 1) or not 1 <= lines <= 36:
+        raise LayoutError(
+            f"a tile has rows and columns of whole bytes, and 1 to 36 lines are drawn; got {mn} by {k} in {lines} lines"
+        )
+    for name, at, size in (("at_mn", at_mn, mn), ("at_k", at_k, k)):
+        if at is not None and not 0 <= at < size:
+            raise LayoutError(f"{name} {at}: the tile has {name[3:]} 0 to {size - 1}")
+    if at_mn is None and at_k is None:
+        at_mn, at_k = (None, 0) if major == "K" else (0, None)
+    per = max(8 // layout.bits, 1)
+    where = tile_addresses(found, layout, np.arange(mn), np.arange(0, k, per)) // 16
+    units = _units(where, layout)
+    touched = sorted({unit // 8 for unit in units})
+    sheet = _Sheet(found, layout, units, touched[:lines])
+    bottom = _TOP + len(sheet.lines) * _HEIGHT
+    rows = slice(None) if at_mn is None else slice(at_mn, at_mn + 1)
+    columns = slice(None) if at_k is None else slice(at_k // per, at_k // per + 1)
+    chosen = " and ".join(f"{name} = {at}" for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
+    marked = np.unique(where[rows, columns]).tolist()
+    body = [*_head(), *_cells(sheet, set(marked)), *_beside(sheet), *_legend(sheet, chosen, len(touched), bottom + 22)]
+    title = f"A tile of {mn} × {k} elements of {layout.bits} bit{'s' * (layout.bits > 1)} in shared memory: {layout}"
+    height = bottom + 22 + 18 * 2
+    return picture(title, _in_words(sheet, marked, chosen), _LEFT + 8 * _UNIT + _RIGHT, height, body)
+
+
+def _units(where: npt.NDArray[Any], layout: Canonical) -> dict[int, _Unit]:
+    """The units by their number, from the unit of every byte (or element of more) of the tile."""
+    per = max(8 // layout.bits, 1)
+    flat = where.ravel()
+    order = np.argsort(flat, kind="stable")
+    numbers, firsts, sizes = np.unique(flat[order], return_index=True, return_counts=True)
+    found = {}
+    for unit, first, size in zip(numbers.tolist(), firsts.tolist(), sizes.tolist(), strict=True):
+        rows, columns = np.divmod(order[first : first + size], where.shape[1])
+        keep = rows == rows[0] if layout.major == "K" else columns == columns[0]
+        ends = (int(rows[keep][0]), int(rows[keep][-1])), (int(columns[keep][0]), int(columns[keep][-1]))
+        found[unit] = _Unit(ends[0], (ends[1][0] * per, ends[1][1] * per + per - 1), bool((~keep).any()))
+    return found
+
+
+def _head() -> list[str]:
+    elements = [svg.text(_LEFT - 10, _TOP - 8, "address", "s t", "end")]
+    for unit in range(8):
+        x = _LEFT + (unit + 0.5) * _UNIT
+        elements.append(svg.text(x, _TOP - 24, f"bytes {16 * unit}–{16 * unit + 15}", "s", "middle"))
+        elements.append(svg.text(x, _TOP - 8, f"banks {4 * unit}–{4 * unit + 3}", "s t", "middle"))
+    return elements
+
+
+def _cells(sheet: _Sheet, marked: set[int]) -> list[str]:
+    quiet: dict[str, list[str]] = {"p": [], "f": []}
+    labels: list[str] = []
+    loud: list[str] = []
+    bold: list[str] = []
+    for row, line in enumerate(sheet.lines):
+        for column in range(8):
+            x, y, unit = _LEFT + column * _UNIT, _TOP + row * _HEIGHT, 8 * line + column
+            what = sheet.units.get(unit)
+            middle, base = x + _UNIT / 2, y + 15
+            if what is None:
+                labels.append(svg.text(middle, base, "·"))
+            elif unit in marked:
+                loud += [
+                    svg.rect(x + 1, y + 1, _UNIT - 2, _HEIGHT - 2, "x"),
+                    svg.hatch(x + 2, y + 2, _UNIT - 4, _HEIGHT - 4, step=10),
+                ]
+                bold.append(svg.text(middle, base, what.label()))
+            else:
+                labels.append(svg.text(middle, base, what.label()))
+            tone = "p" if what is None or not _group(sheet, what) % 2 else "f"
+            quiet[tone].append(f"M{svg.number(x)} {y}h{svg.number(_UNIT)}v{_HEIGHT}h-{svg.number(_UNIT)}z")
+    elements = [svg.path("".join(data), tone) for tone, data in quiet.items() if data]
+    return [*elements, svg.group(labels, "n q c"), *loud, svg.group(bold, "n b c halo")]
+
+
+def _group(sheet: _Sheet, what: _Unit) -> int:
+    """The number of the unit's atom, for the tone behind it."""
+    return what.mn[0] // sheet.layout.atom[0] + what.k[0] // sheet.layout.atom[1]
+
+
+def _beside(sheet: _Sheet) -> list[str]:
+    """Addresses on the left, what the swizzle does on the right, a heavy line where its pattern starts."""
+    elements, right = [], _LEFT + 8 * _UNIT
+    for row, line in enumerate(sheet.lines):
+        y = _TOP + row * _HEIGHT
+        elements.append(svg.text(_LEFT - 10, y + 15, f"{128 * line:#x}", "n q", "end"))
+        turn = sheet.turn(line)
+        if sheet.layout.swizzle:
+            elements.append(svg.text(right + 10, y + 15, f"unit XOR {turn}", "n q t"))
+        if row and line != sheet.lines[row - 1] + 1:
+            elements.append(svg.line(_LEFT - 70, y, right + _RIGHT - 10, y, "k", dash="6 4"))
+        elif sheet.layout.swizzle and not turn:
+            elements.append(svg.line(_LEFT - 70, y, right + _RIGHT - 10, y, "k"))
+    return elements
+
+
+def _legend(sheet: _Sheet, marks: str, touched: int, y: float) -> list[str]:
+    example = sheet.units[min(sheet.units)]
+    chosen = f"{_span(example.mn)}, {_span(example.k)}"
+    first = f"{chosen} means: mn {_span(example.mn, ' to ')}, k {_span(example.k, ' to ')}."
+    notes = [f"Framed and hatched: {marks}."]
+    if any(8 * line + column not in sheet.units for line in sheet.lines for column in range(8)):
+        notes.append("A dot: not of this tile.")
+    if any(what.more for what in sheet.units.values()):
+        notes.append("A plus: other elements lie on top of these.")
+    if sheet.layout.swizzle:
+        notes.append("A heavy line: the swizzle's pattern starts.")
+    jump = any(after != before + 1 for before, after in zip(sheet.lines, sheet.lines[1:], strict=False))
+    if jump:
+        notes.append("Dashed: memory is left out.")
+    if touched > len(sheet.lines):
+        notes.append(f"{count(touched - len(sheet.lines), 'more line')} below.")
+    lines = f"{first} {notes[0]}", " ".join(notes[1:])
+    return [svg.text(_LEFT, y + 18 * row, told, "s") for row, told in enumerate(lines) if told]
+
+
+def _in_words(sheet: _Sheet, marked: list[int], chosen: str) -> str:
+    """The text alternative: the descriptor, and where the marked units lie."""
+    order = sorted(marked, key=lambda unit: (sheet.units[unit].mn, sheet.units[unit].k))
+    told = [f"{sheet.units[unit].label()} at {16 * unit:#x}, unit {unit % 8} of its line" for unit in order[:16]]
+    rest = f"; and {len(order) - 16} more" if len(order) > 16 else ""
+    swizzle = "The units of each line are in order"
+    if sheet.layout.swizzle:
+        turns = sheet.layout.swizzle // 16
+        swizzle = f"The swizzle XORs the unit's number in its line with 0 to {turns - 1}, line by line of 128 bytes"
+    return f"{sheet.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(told)}{rest}."
+
+
+def _span(ends: tuple[int, int], between: str = "–") -> str:
+    low, high = ends
+    return f"{low}" if low == high else f"{low}{between}{high}"
