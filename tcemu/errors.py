@@ -52,7 +52,7 @@ class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
 
 
 class GpuUnavailable(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
-    """There is no GPU to ask: a package, the driver or the device is missing, or it is too old, or lacks the instruction."""
+    """There is no GPU to ask: a package, driver or device is missing, or is too old, or lacks the instruction."""
 
 
 class GpuError(TcemuError):

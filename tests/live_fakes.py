@@ -30,7 +30,7 @@ class EmulatedGpu:
         opcode, text = OPCODE.search(job.code).groups()
         held = {argument.name: argument.value for argument in job.arguments}
         out = {a.name: np.full(a.shape, 0xA5, np.dtype(a.dtype)) for a in job.arguments if a.direction == "out"}
-        inout = {a.name: np.array(a.value) for a in job.arguments if a.direction == "inout"}
+        both = {a.name: np.array(a.value) for a in job.arguments if a.direction == "both"}
         order = [a.name for a in job.arguments if a.name not in ("start", "which", "bytes", "size", *out)]
         braces = [tuple(map(int, pair)) for pair in re.findall(r"\{(\d+), (\d+)\}", text)]
         number = re.search(r", (\d+)(?:,|$)", text)
@@ -46,11 +46,11 @@ class EmulatedGpu:
                     operands.insert(place if place > 0 else len(operands) - 1, pair)
                 memories = {}
                 if "bytes" in held:
-                    memories[space] = inout.get("bytes", held["bytes"])[held["which"][block]]
+                    memories[space] = both.get("bytes", held["bytes"])[held["which"][block]]
                 answer = tcemu.run(opcode, *operands, target=self.device.target, **memories)
                 for array in out.values():
                     array[warp] = answer
-        return out | inout
+        return out | both
 
     def close(self):
         pass
@@ -98,7 +98,7 @@ class Troubled(_Kernels):
         raise Failed(Failure("compilation", log))
 
     def twice(self, job):
-        return {a.name: a.value * 2 for a in job.arguments if a.direction == "inout"}
+        return {a.name: a.value * 2 for a in job.arguments if a.direction == "both"}
 
     def says(self, job):
         os.write(1, b"hello from a thread\n")

@@ -54,7 +54,7 @@ def cuda(
     except CompilationError as error:
         raise CompilationError(told(source, kernel, str(error))) from None
     for argument, value in zip(given, arguments, strict=True):
-        if argument.direction == "inout":
+        if argument.direction == "both":
             value[...] = answer.arrays[argument.name]
 
 
@@ -72,7 +72,7 @@ def _argument(index: int, value: Any) -> Argument:
         if value.dtype.hasobject or not value.dtype.isnative:
             raise OperandError(f"{name}: an array of {value.dtype} has no C type")
         held = np.ascontiguousarray(value).reshape(value.shape)
-        return Argument(name, "inout" if value.flags.writeable else "in", held)
+        return Argument(name, "both" if value.flags.writeable else "in", held)
     if isinstance(value, np.generic) and value.dtype.kind in "iufb":
         return Argument(name, "scalar", value)
     if isinstance(value, bool | int | float):

@@ -96,7 +96,7 @@ class Gpu:
         self._wait(job.seconds)
         arrays = {}
         for argument, place in zip(job.arguments, places, strict=True):
-            if argument.direction in ("out", "inout"):
+            if argument.direction in ("out", "both"):
                 out = np.empty_like(argument.value) if argument.value is not None else _empty(argument)
                 if out.nbytes:
                     self._ask(driver.cuMemcpyDtoH(out.ctypes.data, driver.CUdeviceptr(place), out.nbytes))

@@ -21,7 +21,7 @@ class Argument:
     """One argument of a kernel: an array that goes there, comes back or both, or a scalar."""
 
     name: str
-    direction: Literal["in", "out", "inout", "scalar"]
+    direction: Literal["in", "out", "both", "scalar"]
     #: The array or numpy scalar; for "out" None, and shape and dtype say what comes back.
     value: Any = None
     shape: tuple[int, ...] = ()

@@ -67,11 +67,11 @@ def _products(call: Call, ask: Ask) -> Any:
     destination, sources = words(instruction, call.family)
     try:
         arrays, immediates = _read(call, sources)
+        warps = broadcast(instruction, {name: own for name, (_, own) in arrays.items()})
     except (TcemuError, TypeError, ValueError, IndexError) as wrong:
         with suppress(ArithmeticUnknown):
             call.emulate()
         raise wrong if isinstance(wrong, TcemuError) else OperandError(f"{instruction}: {wrong}") from None
-    warps = broadcast(instruction, {name: own for name, (_, own) in arrays.items()})
     form = Form(instruction, destination, sources, tuple(immediates.items()))
     (role,) = destination
     fragment = instruction.fragments[role]
@@ -154,7 +154,7 @@ def _moves(call: Call, ask: Ask) -> Any:
     arguments["start"] = given("start", first.astype(np.uint32))
     arguments["which"] = given("which", which[order][first[:-1]].astype(np.uint32))
     arguments["size"] = Argument("size", "scalar", np.uint64(padded.shape[-1]))
-    arguments["bytes"] = Argument("bytes", "inout" if form.stores else "in", padded)
+    arguments["bytes"] = Argument("bytes", "both" if form.stores else "in", padded)
     for role in destination:
         fragment = instruction.fragments[role]
         shape = (prod(warps), fragment.lanes, fragment.registers)
