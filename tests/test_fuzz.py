@@ -82,7 +82,7 @@ ANYTHING = st.one_of(
     st.just(Ellipsis),
     st.just(np.dtype("f4")),
     st.just(range(3)),
-    st.just(np.datetime64("NaT")),
+    st.just(np.datetime64("NaT", "s")),
 )
 TEXTS = st.one_of(mutated(), st.text(), st.text("mas.ync_k8 16frow", max_size=60), st.sampled_from(OPCODES))
 

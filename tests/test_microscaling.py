@@ -458,7 +458,7 @@ def test_a_kind_of_your_own():
 ANYTHING = st.one_of(
     st.none(), st.integers(), st.text(), st.just(X), st.just(E), st.just(S), st.just([[1], [1, 2]]), st.just(object()),
     st.just(MXF8), st.just("nvfp4"), st.just("mxfp6_e3m2"), st.just({}), st.just(np.zeros((0, 32))),
-    st.just(np.array("NaT", "M8")),
+    st.just(np.array("NaT", "M8[s]")),
 )  # fmt: skip
 
 
