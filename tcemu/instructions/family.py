@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,10 +71,10 @@ class Family:
         return words[0] == self.mnemonic and (not self.marks or not self.marks.isdisjoint(words))
 
     def __post_init__(self) -> None:
-        opcodes = [instruction.opcode for _, instruction in self.variants]
-        twice = {opcode for opcode in opcodes if opcodes.count(opcode) > 1}
+        times = Counter(instruction.opcode for _, instruction in self.variants)
+        twice = sorted(opcode for opcode, count in times.items() if count > 1)
         if twice:
-            raise TableError(f"two rows spell the same instruction: {sorted(twice)}")
+            raise TableError(f"two rows spell the same instruction: {twice}")
         for words, instruction in self.variants:
             if self.spelling.read(instruction.opcode) != words:
                 raise TableError(f"{instruction.opcode} does not read back as {words}")
