@@ -17,7 +17,7 @@ MMA = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
 #: Name of the GPU whose process runs.
 RUNNING = []
 CARD = Device("Emulated GPU", (9, 0), 13000, "580.0", 232448)
-OPCODE = re.compile(r"^ +((?:wmma|w?g?mma|ldmatrix|stmatrix|movmatrix)\.\S+) (.*);$", re.MULTILINE)
+OPCODE = re.compile(r"^ +((?:wmma|wgmma|mma|ldmatrix|stmatrix|movmatrix)\.\S+) (.*%.*);$", re.MULTILINE)
 
 
 class EmulatedGpu:
@@ -35,6 +35,8 @@ class EmulatedGpu:
         braces = [tuple(map(int, pair)) for pair in re.findall(r"\{(\d+), (\d+)\}", text)]
         number = re.search(r", (\d+)(?:,|$)", text)
         space = "memory" if ".shared" not in job.code else "shared"
+        if job.block == (128,):
+            return self.warpgroups(opcode, text, job, held)
         assert list(job.grid) == [len(held["start"]) - 1]
         assert job.block == (32,)
         for block in range(job.grid[0]):
@@ -51,6 +53,20 @@ class EmulatedGpu:
                 for array in out.values():
                     array[warp] = answer
         return out | both
+
+    def warpgroups(self, opcode, text, job, held):
+        """wgmma: what follows the predicate is immediate, and so is the selector before it."""
+        before, after = text.split("%add")
+        immediates = [int(word) for word in re.findall(r"-?\d+", after)]
+        selector = [int(word) for word in re.findall(r"%e, (\d)", before)]
+        out = []
+        for group in range(job.grid[0]):
+            sparse = [held["e"][group], *selector] if selector else []
+            scale_d = bool(held["scale_d"][group])
+            operands = [held["d"][group], held["a"][group], held["b"][group], *sparse, scale_d, *immediates]
+            bytes_ = held["bytes"][held["which"][group]]
+            out.append(tcemu.run(opcode, *operands, target=self.device.target, shared=bytes_))
+        return {"out": np.stack(out)}
 
     def close(self):
         pass

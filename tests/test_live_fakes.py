@@ -15,8 +15,8 @@ from tcemu.errors import CompilationError, GpuError, GpuUnavailable, OperandErro
 from tcemu.instructions.parse import FAMILIES
 from tcemu.live import process, words
 from tcemu.live.cases import cases, emulator, gpu, kinds
-from tcemu.live.makers import MAKERS
 from tcemu.live.run import recordable
+from tcemu.live.table import MAKERS
 
 OPCODE = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
 STORE = "stmatrix.sync.aligned.m8n8.x1.shared.b16"

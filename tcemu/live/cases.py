@@ -19,6 +19,7 @@ from tcemu.live import inputs
 from tcemu.live.form import words
 from tcemu.live.inputs import CLASSES, Array
 from tcemu.live.run import run as on_gpu
+from tcemu.live.table import MAKERS
 
 __all__ = ["CLASSES", "Case", "cases", "kinds"]
 
@@ -85,7 +86,11 @@ def kinds(instruction: Instruction) -> tuple[str, ...]:
 
 def cases(instruction: Instruction, kind: str, warps: int, series: str = "golden") -> Iterator[Case]:
     """The cases of one class of inputs: one for each value of an immediate that says whose registers count."""
-    family = family_of(instruction)
+    family, own = family_of(instruction), MAKERS[instruction.family].cases
+    if own:
+        for told, operands, bytes_ in own(instruction, kind, warps, series):
+            yield Case(f"{instruction}|{kind}|{told}", instruction, operands, "shared", bytes_)
+        return
     make = _computing if family.computes else _moving
     yield from make(instruction, family, kind, warps, series)
 

@@ -1,4 +1,4 @@
-"""A table of families: how the operands of each become one launch, and the launch's answer the instruction's.
+"""How the operands of a warp's instruction become one launch, and the launch's answer the instruction's.
 
 What is wrong with operands is found by the emulator's own checks, so the words are the same. Where the quick look here
 finds something odd, the emulator is asked to do the whole call, and raises.
@@ -48,20 +48,10 @@ class Call:
         return emulate(self.instruction, *self.operands, target=self.device.target, **{**self.memories, **memories})
 
 
-@dataclass(frozen=True)
-class Maker:
-    """How a family runs on a GPU."""
-
-    #: The answer to a call, launched by `ask`.
-    run: Callable[[Call, Ask], Any]
-    #: Operands that are written without braces.
-    scalars: frozenset[str] = ptx.SCALARS
-
-
 # ---------------------------------------------------------------------------------------------------- registers only
 
 
-def _products(call: Call, ask: Ask) -> Any:
+def products(call: Call, ask: Ask, scalars: frozenset[str] = ptx.SCALARS) -> Any:
     """Registers in, registers out; immediates are part of the kernel's text."""
     instruction = call.instruction
     destination, sources = words(instruction, call.family)
@@ -78,10 +68,10 @@ def _products(call: Call, ask: Ask) -> Any:
     shape = (fragment.lanes, fragment.registers)
     if not prod(warps):
         return np.empty((*warps, *shape), fragment.container.register_dtype)
-    arguments = {name: given(name, _spread(array, own, warps)) for name, (array, own) in arrays.items()}
+    arguments = {name: given(name, spread(array, own, warps)) for name, (array, own) in arrays.items()}
     arguments[role] = wanted(role, (prod(warps), *shape), fragment.container.register_dtype)
     arguments["start"] = given("start", np.arange(prod(warps) + 1, dtype=np.uint32))
-    return ask(_job(call, form, arguments, prod(warps))).arrays[role].reshape(*warps, *shape)
+    return ask(_job(call, form, arguments, prod(warps), scalars=scalars)).arrays[role].reshape(*warps, *shape)
 
 
 def _read(call: Call, sources: tuple[str, ...]) -> tuple[dict[str, tuple[Array, tuple[int, ...]]], dict[str, str]]:
@@ -120,7 +110,7 @@ _IMMEDIATES: dict[str, Callable[[Instruction, Any], str]] = {
 }
 
 
-def _spread(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Array:
+def spread(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Array:
     """(all warps, ...) of an array (own warps, ...)."""
     rest = array.shape[len(own) :]
     return np.broadcast_to(array, (*warps, *rest)).reshape(prod(warps), *rest)
@@ -129,7 +119,7 @@ def _spread(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Array
 # ---------------------------------------------------------------------------------------------------- bytes
 
 
-def _moves(call: Call, ask: Ask) -> Any:
+def moves(call: Call, ask: Ask) -> Any:
     """Loads and stores. The emulator does the call first, on a copy: it is quick, and it checks every address."""
     instruction = call.instruction
     copies = {name: _copy(bytes_) for name, bytes_ in call.memories.items()}
@@ -146,20 +136,19 @@ def _moves(call: Call, ask: Ask) -> Any:
     which = np.broadcast_to(np.arange(prod(own)).reshape(own), warps).reshape(-1)
     order = np.argsort(which, kind="stable")
     blocks, first = _blocks(which[order], form.stores)
-    padded = _padded(bytes_.reshape(prod(own), bytes_.shape[-1]))
-    if space == "shared" and padded.shape[-1] > call.device.shared:
-        most = f"a block on {call.device.name} has at most {call.device.shared}"
-        raise OperandError(f"{instruction}: shared= has {bytes_.shape[-1]} bytes; {most}")
-    arguments = {name: given(name, _spread(array, shape, warps)[order]) for name, (array, shape) in parts.items()}
+    held = padded(bytes_.reshape(prod(own), bytes_.shape[-1]))
+    if space == "shared":
+        too_large(call, held)
+    arguments = {name: given(name, spread(array, shape, warps)[order]) for name, (array, shape) in parts.items()}
     arguments["start"] = given("start", first.astype(np.uint32))
     arguments["which"] = given("which", which[order][first[:-1]].astype(np.uint32))
-    arguments["size"] = Argument("size", "scalar", np.uint64(padded.shape[-1]))
-    arguments["bytes"] = Argument("bytes", "both" if form.stores else "in", padded)
+    arguments["size"] = Argument("size", "scalar", np.uint64(held.shape[-1]))
+    arguments["bytes"] = Argument("bytes", "both" if form.stores else "in", held)
     for role in destination:
         fragment = instruction.fragments[role]
         shape = (prod(warps), fragment.lanes, fragment.registers)
         arguments[role] = wanted(role, shape, fragment.container.register_dtype)
-    arrays = ask(_job(call, form, arguments, blocks, padded.shape[-1] if space == "shared" else 0)).arrays
+    arrays = ask(_job(call, form, arguments, blocks, held.shape[-1] if space == "shared" else 0)).arrays
     if form.stores:
         bytes_[...] = arrays["bytes"][:, : bytes_.shape[-1]].reshape(bytes_.shape)
         return None
@@ -211,35 +200,33 @@ def _blocks(which: npt.NDArray[np.int64], stores: bool) -> tuple[int, npt.NDArra
     return len(first) - 1, first
 
 
-def _padded(bytes_: Array) -> Array:
+def padded(bytes_: Array) -> Array:
     """Memories (n, bytes) filled up to a multiple of 64, so that each starts as aligned as the first."""
     size = bytes_.shape[-1]
     room = max(-(-size // 64) * 64, 64)
     if room == size:
         return np.ascontiguousarray(bytes_)
-    padded = np.zeros((len(bytes_), room), np.uint8)
-    padded[:, :size] = bytes_
-    return padded
+    held = np.zeros((len(bytes_), room), np.uint8)
+    held[:, :size] = bytes_
+    return held
 
 
-def _job(call: Call, form: Form, arguments: dict[str, Argument], blocks: int, shared: int = 0) -> Job:
-    code = ptx.kernel(form, call.device.target, MAKERS[call.family.name].scalars)
+def too_large(call: Call, held: Array) -> None:
+    """Refuse more bytes than a block of this GPU has of shared memory."""
+    if held.shape[-1] > call.device.shared:
+        most = f"a block on {call.device.name} has at most {call.device.shared}"
+        raise OperandError(f"{call.instruction}: shared= has {call.memories['shared'].shape[-1]} bytes; {most}")
+
+
+def _job(
+    call: Call,
+    form: Form,
+    arguments: dict[str, Argument],
+    blocks: int,
+    shared: int = 0,
+    scalars: frozenset[str] = ptx.SCALARS,
+) -> Job:
+    code = ptx.kernel(form, call.device.target, scalars)
     ordered = tuple(arguments[name] for name in ptx.parameters(form))
     return Job("ptx", code, ptx.KERNEL, (blocks,), (ptx.LANES,), ordered, shared)
 
-
-# ---------------------------------------------------------------------------------------------------- the table
-
-_PLAIN, _BYTES = Maker(_products), Maker(_moves)
-#: Families that run on a GPU. A warpgroup's instructions need a kernel of their own, and get a line here then.
-MAKERS: Mapping[str, Maker] = {
-    "mma": _PLAIN,
-    "mma.sp": _PLAIN,
-    "mma.block_scale": _PLAIN,
-    "wmma.mma": _PLAIN,
-    "wmma.load": _BYTES,
-    "wmma.store": _BYTES,
-    "ldmatrix": _BYTES,
-    "stmatrix": _BYTES,
-    "movmatrix": Maker(_products, frozenset({"a", "d"})),
-}

@@ -63,7 +63,7 @@ def _declare(form: Form) -> list[str]:
         ".reg .b64 %p, %q, %base, %size, %offset, %address;",
     ]
     for role, fragment in _fragments(form).items():
-        lines.append(f".reg .{_type(fragment)} %{role}<{fragment.registers}>;")
+        lines.append(f".reg .{register_type(fragment)} %{role}<{fragment.registers}>;")
     return lines
 
 
@@ -76,37 +76,42 @@ def _start(form: Form) -> list[str]:
     lines = [
         "mov.u32 %lane, %tid.x;",
         "mov.u32 %block, %ctaid.x;",
-        *_parameter("start", "mad.wide.u32 %p, %block, 4, %p;"),
+        *parameter("start", "mad.wide.u32 %p, %block, 4, %p;"),
         "ld.global.u32 %warp, [%p];",
         "ld.global.u32 %last, [%p+4];",
     ]
     if form.space:
-        lines += [
-            *_parameter("which", "mad.wide.u32 %p, %block, 4, %p;"),
-            "ld.global.u32 %at, [%p];",
-            "ld.param.u64 %size, [p_size];",
-            "cvt.u64.u32 %offset, %at;",
-            "mul.lo.u64 %offset, %offset, %size;",
-            *_parameter("bytes", "add.u64 %base, %p, %offset;"),
-        ]
-    return [*lines, *(_copy("in") if form.space == "shared" else [])]
+        lines += own_bytes()
+    return [*lines, *(copied("in", LANES) if form.space == "shared" else [])]
+
+
+def own_bytes() -> list[str]:
+    """Where the bytes of this block start, and how many they are."""
+    return [
+        *parameter("which", "mad.wide.u32 %p, %block, 4, %p;"),
+        "ld.global.u32 %at, [%p];",
+        "ld.param.u64 %size, [p_size];",
+        "cvt.u64.u32 %offset, %at;",
+        "mul.lo.u64 %offset, %offset, %size;",
+        *parameter("bytes", "add.u64 %base, %p, %offset;"),
+    ]
 
 
 def _each_warp(form: Form, scalars: frozenset[str]) -> list[str]:
     lines = ["each:", "setp.ge.u32 %more, %warp, %last;", "@%more bra done;"]
     lines += [f"mad.lo.u32 %place, %warp, {LANES}, %lane;"]
     for word in form.loads:
-        lines += _LOAD[word](form) if word in _LOAD else _move("ld", word, form.instruction.fragments[word])
+        lines += _LOAD[word](form) if word in _LOAD else moved("ld", word, form.instruction.fragments[word])
     lines.append(_spell(form, scalars))
     for role in form.destination:
-        lines += _move("st", role, form.instruction.fragments[role])
+        lines += moved("st", role, form.instruction.fragments[role])
     if form.stores:
         lines.append("bar.sync 0;")
     return [*lines, "add.u32 %warp, %warp, 1;", "bra each;", "done:"]
 
 
 def _end(form: Form) -> list[str]:
-    return [*(_copy("out") if form.stores and form.space == "shared" else []), "ret;"]
+    return [*(copied("out", LANES) if form.stores and form.space == "shared" else []), "ret;"]
 
 
 def _spell(form: Form, scalars: frozenset[str]) -> str:
@@ -126,19 +131,20 @@ def _text(form: Form, word: str, fixed: dict[str, str], scalars: frozenset[str])
     return "{" + ", ".join(f"%{word}{r}" for r in range(form.instruction.fragments[word].registers)) + "}"
 
 
-def _type(fragment: Fragment) -> str:
+def register_type(fragment: Fragment) -> str:
+    """The PTX type of the fragment's registers."""
     return _REGISTERS.get(fragment.format.name, "b32")
 
 
-def _parameter(name: str, then: str) -> list[str]:
+def parameter(name: str, then: str) -> list[str]:
     """Parameter `name`, a pointer, in %p; `then` goes on with it."""
     return [f"ld.param.u64 %p, [p_{name}];", "cvta.to.global.u64 %p, %p;", then]
 
 
-def _move(verb: str, role: str, fragment: Fragment) -> list[str]:
-    """Load the registers of a role of this lane, or store them."""
-    size, kind = fragment.container.register_bits // 8, _type(fragment)
-    lines = _parameter(role, f"mad.wide.u32 %p, %place, {size * fragment.registers}, %p;")
+def moved(verb: str, role: str, fragment: Fragment, name: str = "") -> list[str]:
+    """Load the registers of a role of lane %place from parameter `name`, or store them there."""
+    size, kind = fragment.container.register_bits // 8, register_type(fragment)
+    lines = parameter(name or role, f"mad.wide.u32 %p, %place, {size * fragment.registers}, %p;")
     for r in range(fragment.registers):
         where, register = f"[%p+{size * r}]", f"%{role}{r}"
         order = f"{register}, {where}" if verb == "ld" else f"{where}, {register}"
@@ -146,7 +152,7 @@ def _move(verb: str, role: str, fragment: Fragment) -> list[str]:
     return lines
 
 
-def _copy(way: str) -> list[str]:
+def copied(way: str, lanes: int) -> list[str]:
     """All bytes into shared memory, or back: 16 bytes a lane at a time."""
     move = {
         "in": ("ld.global.v4.b32 {%v0, %v1, %v2, %v3}, [%p];", "st.shared.v4.b32 [%at], {%v0, %v1, %v2, %v3};"),
@@ -163,7 +169,7 @@ def _copy(way: str) -> list[str]:
         "mov.u32 %v0, bytes;",
         "add.u32 %at, %at, %v0;",
         *move,
-        f"add.u64 %q, %q, {16 * LANES};",
+        f"add.u64 %q, %q, {16 * lanes};",
         f"bra copy_{way};",
         f"copied_{way}:",
         "bar.sync 0;",
@@ -181,17 +187,17 @@ def _address(form: Form) -> list[str]:
 
 def _addresses(form: Form) -> list[str]:
     """A 32-bit place for each lane."""
-    lines = _parameter("addresses", "mad.wide.u32 %p, %place, 4, %p;")
+    lines = parameter("addresses", "mad.wide.u32 %p, %place, 4, %p;")
     return [*lines, "ld.global.u32 %v0, [%p];", "cvt.u64.u32 %q, %v0;", *_address(form)]
 
 
 def _pointer(form: Form) -> list[str]:
     """A 64-bit place for each warp."""
-    return [*_parameter("pointer", "mad.wide.u32 %p, %warp, 8, %p;"), "ld.global.u64 %q, [%p];", *_address(form)]
+    return [*parameter("pointer", "mad.wide.u32 %p, %warp, 8, %p;"), "ld.global.u64 %q, [%p];", *_address(form)]
 
 
 def _stride(form: Form) -> list[str]:
-    return [*_parameter("stride", "mad.wide.u32 %p, %warp, 4, %p;"), "ld.global.u32 %stride, [%p];"]
+    return [*parameter("stride", "mad.wide.u32 %p, %warp, 4, %p;"), "ld.global.u32 %stride, [%p];"]
 
 
 #: Operands that are no registers of a fragment: how a warp gets them, and how they are written.

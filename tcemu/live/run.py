@@ -14,7 +14,8 @@ from tcemu.instructions.parse import FAMILIES, parse
 from tcemu.instructions.targets import target_named
 from tcemu.live import process
 from tcemu.live.device import Device, device
-from tcemu.live.makers import MAKERS, Call
+from tcemu.live.makers import Call
+from tcemu.live.table import MAKERS
 
 
 def run(
