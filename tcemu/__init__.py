@@ -1,5 +1,8 @@
 """An executable tensor core: run tensor-core PTX instructions on registers, bit for bit, without a GPU."""
 
+from importlib import import_module
+from types import ModuleType
+
 from tcemu.errors import (
     ArithmeticUnknown,
     FormatError,
@@ -30,3 +33,12 @@ __all__ = [
     "run",
     "wavefronts",
 ]
+
+#: Rooms that importing tcemu leaves alone; `tcemu.wmma` imports one where it is asked for.
+_ROOMS = ("live", "microscaling", "show", "sparse", "wmma")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _ROOMS:
+        return import_module(f"tcemu.{name}")
+    raise AttributeError(f"module 'tcemu' has no attribute {name!r}")

@@ -25,6 +25,18 @@ def test_importing_tcemu_loads_nothing_heavy():
     assert loaded_after("import tcemu") == []
 
 
+@pytest.mark.parametrize("room", ["live", "microscaling", "show", "sparse", "wmma"])
+def test_every_room_is_an_attribute_of_tcemu(room):
+    probe = f"import sys, tcemu; print('tcemu.{room}' in sys.modules, tcemu.{room} is sys.modules['tcemu.{room}'])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_what_tcemu_lacks_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'tcemu' has no attribute 'wma'"):
+        tcemu.wma  # noqa: B018
+
+
 @pytest.mark.parametrize("name", ["numba", "ml_dtypes", "ipywidgets"])
 def test_the_probe_sees_what_is_loaded(name):
     assert name in loaded_after(f"import {name}, tcemu")
