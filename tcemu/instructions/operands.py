@@ -179,12 +179,13 @@ def _addresses(instruction: Instruction) -> Operand:
 
 
 def _pointer(instruction: Instruction) -> Operand:
-    fragment, rows = _matrix(instruction), "row" if instruction.words["layout"] == "row" else "column"
-    align = fragment.registers * fragment.container.register_bits // 8
-    rule = (
-        f"The pointer is where {rows} 0 starts, the same for all lanes; {rows} i starts i strides behind it. Every "
-        f"{rows} starts at a multiple of {align} bytes, the size of a lane's fragment."
-    )
+    fragment, line = _matrix(instruction), "row" if instruction.words["layout"] == "row" else "column"
+    size = fragment.registers * fragment.container.register_bits // 8
+    own = _extent(instruction)[0] * fragment.container.width // 8
+    starts = f"It is a multiple of {size} bytes, the size of a lane's fragment, and so are the starts of all {line}s."
+    if own < size:
+        starts = f"It is a multiple of {size} bytes, the size of a lane's fragment; the other {line}s' starts, of {own}."
+    rule = f"The pointer is where {line} 0 starts, the same for all lanes; {line} i starts i strides behind. {starts}"
     return Operand("pointer", "in", "byte address", None, None, "int (...)", (rule,), "0")
 
 
