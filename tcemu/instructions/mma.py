@@ -66,8 +66,7 @@ REFUSALS = (
     Refusal(
         {"shape": ("m8n8k4",), "atype": ("bf16", "tf32"), "btype": ("bf16", "tf32")},
         "m8n8k4 multiplies f16 and f64 only. The assembler takes it with bf16 and tf32, but emits no instruction "
-        "for it: "
-        "D would keep what it held before.",
+        "for it: D would keep what it held before.",
     ),
 )
 

@@ -4,9 +4,8 @@
 
 A row of A and a column of B have a scale for each block of k: one (.scale_vec::1X), two or four. Scale registers are
 (..., 32) of uint32; the byte-id says from which byte on the scales stand, the thread-id in which lanes. Sparse forms
-take
-metadata and selector after c. No recording of these instructions exists: their rows of arithmetic say how they are
-known.
+take metadata and selector after c. No recording of these instructions exists: their rows of arithmetic say how they
+are known.
 """
 
 from __future__ import annotations
@@ -170,9 +169,8 @@ def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[in
     except (TypeError, ValueError):
         pass
     raise OperandError(
-        f"{instruction}: {role} is followed by (byte_id, thread_id): with {count} scales the byte-id is "
-        f"{listing(bytes_)} and the "
-        f"thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {briefly(given)}"
+        f"{instruction}: {role} is followed by (byte_id, thread_id): with {count} scale{'s' * (count > 1)} the "
+        f"byte-id is {listing(bytes_)} and the thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {briefly(given)}"
     )
 
 

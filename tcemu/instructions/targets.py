@@ -1,8 +1,7 @@
 """Targets and gates: which GPU, which PTX version, and what an instruction needs of both.
 
 Three kinds of targets (PTX ISA 9.1, 11.1.2): `sm_90` runs on every later GPU; `sm_90a` ("architecture-specific") on
-that
-chip only; `sm_100f` ("family-specific", PTX 8.8) on that chip and later ones of its family.
+that chip only; `sm_100f` ("family-specific", PTX 8.8) on that chip and later ones of its family.
 """
 
 from __future__ import annotations
@@ -73,8 +72,7 @@ class Gate:
     """What an instruction needs: a PTX version, and one of these targets.
 
     `since` "sm_80" is that chip and every later one; "sm_90a" that target; "sm_100f" its whole family from that chip
-    on,
-    the architecture-specific targets of the family included.
+    on, the architecture-specific targets of the family included.
     """
 
     ptx: str

@@ -1,8 +1,7 @@
 """The fragments of ldmatrix, stmatrix and movmatrix (PTX ISA 9.1, 9.7.14.5.15 to 9.7.14.5.17).
 
-x counts the matrices of one instruction and stands in front of rows and columns. A row of a matrix is a row of 16
-bytes in
-shared memory. g and t are a lane's group and its place there, p (or j) the elements inside a register.
+x counts the matrices of one instruction and stands in front of rows and columns. A row of a matrix is a row of 16 bytes
+in shared memory. g and t are a lane's group and its place there, p (or j) the elements inside a register.
 """
 
 from __future__ import annotations

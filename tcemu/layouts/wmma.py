@@ -4,9 +4,8 @@ g and t are a lane's group and its place there; u and h count eights of rows (or
 of a register; r is a broadcast: the element is held r times over.
 
 From sm_75 on: read off the load instructions that the assembler emits, and off an H200's registers. A shape of 8 rows
-is
-the mirror image of one of 8 columns: the hardware computes C^T = B^T A^T. sm_70: two lanes hold every element of A and
-B; read off by others (wmma_extension, MIT).
+is the mirror image of one of 8 columns: the hardware computes C^T = B^T A^T. sm_70: two lanes hold every element of A
+and B; read off by others (wmma_extension, MIT).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """nvcuda::wmma of CUDA C++ in Python, bit for bit (CUDA C++ Programming Guide, Warp Matrix Functions).
 
 Names, arguments and their order are those of C++; where C++ does not compile, is undefined or faults, an error says
-why.
-A kernel, each warp of which computes one tile of C = A B, for whole tiles:
+why. A kernel, each warp of which computes one tile of C = A B, for whole tiles:
 
 >>> import numpy as np
 >>> from tcemu import wmma

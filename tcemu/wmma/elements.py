@@ -20,8 +20,7 @@ class Elements(NDArrayOperatorsMixin):
     """x of a fragment: (..., 32, num_storage_elements), lane by lane, in the lane's own order.
 
     It computes like a numpy array and remembers whose elements it has: what is computed from it fits fragments of the
-    same
-    type, and no others. `x[lane, i]` is element i of a lane, `x[:, i]` C++'s `x[i]` in all of them.
+    same type, and no others. `x[lane, i]` is element i of a lane, `x[:, i]` C++'s `x[i]` in all of them.
     """
 
     def __init__(self, kind: Kind, values: Array, written: Array) -> None:

@@ -22,17 +22,14 @@ class fragment:  # noqa: N801 - CUDA's name
 
     `use` is matrix_a, matrix_b or accumulator; m, n, k the tile of one warp; `type` half, bfloat16, float, double, int,
     signed_char, unsigned_char, precision.tf32 or experimental.precision.u4, s4, b1 (Python's float and int stand for
-    C++'s, of
-    32 bits; numpy dtypes and C++'s names as text do too); `layout` row_major or col_major for A and B, nothing for
-    accumulators.
-    `target` is the architecture; see :func:`tcemu.wmma.target`.
+    C++'s, of 32 bits; numpy dtypes and C++'s names as text do too); `layout` row_major or col_major for A and B,
+    nothing for accumulators. `target` is the architecture; see :func:`tcemu.wmma.target`.
 
     A new fragment holds nothing, and reading it is an error. Which lane holds what is unspecified and differs between
     architectures (PTX ISA 9.7.14.4.1; CUDA C++ Programming Guide, Warp Matrix Functions).
 
     Raises IllegalInstruction where CUDA's header has no such type, or not on that target; OperandError and TargetError
-    for what
-    is no template argument at all.
+    for what is no template argument at all.
     """
 
     def __init__(

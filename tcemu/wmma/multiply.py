@@ -37,12 +37,10 @@ def mma_sync(d: fragment, a: fragment, b: fragment, c: fragment, satf: bool = Fa
     """D = A B + C, bit for bit what the fragments' target computes. d may be c.
 
     `satf`, for integers: clamp at the ends of int instead of wrapping. tf32: only the upper 19 bits of each float take
-    part,
-    so what :func:`float_to_tf32` did not round is truncated.
+    part, so what :func:`float_to_tf32` did not round is truncated.
 
     Raises OperandError (uses, shapes, targets, a fragment without contents), IllegalInstruction (types that do not go
-    together)
-    and ArithmeticUnknown. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
+    together) and ArithmeticUnknown. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
     """
     given = _checked("mma_sync", {"d": d, "a": a, "b": b, "c": c})
     if not isinstance(satf, bool | np.bool_):
@@ -152,8 +150,7 @@ def float_to_tf32(values: npt.ArrayLike | Elements) -> Any:
     NaN stays NaN; which pattern the conversion gives it is not told here, and no product shows it.
 
     A number, an array of float32, or x of a fragment, which stays x of that fragment: ``frag.x =
-    float_to_tf32(frag.x)``.
-    Raises OperandError for anything but floats.
+    float_to_tf32(frag.x)``. Raises OperandError for anything but floats.
     """
     elements = values if isinstance(values, Elements) else None
     try:

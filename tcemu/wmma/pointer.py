@@ -20,10 +20,8 @@ class pointer:  # noqa: N801 - a type of the language here
     """half* and its like: element `index` of an array and those after it; `pointer + n` is n elements further.
 
     The array is an allocation of its own, contiguous, and its first element is aligned as cudaMalloc aligns it; stores
-    change it.
-    With `type` the array's bytes are taken for elements of that type, as reinterpret_cast does. `index` may be an array
-    (...):
-    one place for each of many warps.
+    change it. With `type` the array's bytes are taken for elements of that type, as reinterpret_cast does. `index` may
+    be an array (...): one place for each of many warps.
 
     Raises OperandError.
     """
