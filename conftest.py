@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -19,3 +20,9 @@ os.environ["IPYTHONDIR"] = _IPYTHON.name
 def pytest_addoption(parser):
     """Add what pyproject.toml cannot."""
     parser.addoption("--live", action="store_true", help="ask the GPU of this machine too: tests/test_live.py")
+
+
+def pytest_configure(config):
+    """Tell nbval what may differ in the outputs of notebooks, from wherever pytest is started."""
+    if getattr(config.option, "nbval", False) and not config.option.nbval_sanitize_with:
+        config.option.nbval_sanitize_with = str(Path(__file__).parent / "tests" / "nbval.cfg")

@@ -103,11 +103,19 @@ def test_every_picture_can_be_read_without_a_kernel(notebook: Any) -> None:
         assert "<Explorer" in data["text/plain"] or "image/svg+xml" in data
 
 
-def test_cells_for_a_gpu_are_marked_and_not_compared() -> None:
+def test_cells_for_a_gpu_are_tagged_compared_and_say_who_answered(notebook: Any) -> None:
+    for cell in _code(notebook):
+        live = "live-gpu" in cell.metadata.get("tags", [])
+        assert live == ("live." in cell.source), cell.source
+        assert "nbval-ignore-output" not in cell.metadata.get("tags", [])
+        if live:
+            (output,) = cell.outputs
+            assert re.search(r"^recorded on NVIDIA \w+ \(sm_\d+a?\), \d{4}-\d\d-\d\d$", output.text, re.MULTILINE), SAVE
+
+
+def test_the_first_notebook_has_a_cell_for_a_gpu() -> None:
     first = nbformat.read(NOTEBOOKS[0], as_version=4)
-    live = [cell for cell in _code(first) if "live-gpu" in cell.metadata.get("tags", [])]
-    assert len(live) == 1
-    assert "nbval-ignore-output" in live[0].metadata.tags
+    assert [cell.id for cell in _code(first) if "live-gpu" in cell.metadata.get("tags", [])] == ["c38"]
 
 
 @pytest.mark.slow

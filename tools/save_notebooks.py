@@ -3,12 +3,15 @@
     .venv/bin/python tools/save_notebooks.py [notebooks/NAME.ipynb ...]
 
 What differs from run to run is left out: ids and states of widgets, times, the version of Python, and what goes to
-stderr, such as the note that a kernel is being compiled. A saved widget is its first picture; the widget itself comes
+stderr, such as the note that a kernel is being compiled. Cells tagged `live-gpu` show the recorded answer, whatever GPU
+there is; to record what a new cell needs, run the notebook on an H200 with TCEMU_LIVE_RECORD=tcemu/live/recorded.json
+and without this tool. A saved widget is its first picture; the widget itself comes
 back when the cell runs.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,12 +37,23 @@ def normal(notebook: Any) -> Any:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if "outputs" in cell:
-            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = joined([output for output in cell.outputs if output.get("name") != "stderr"])
         for output in cell.get("outputs", []):
             output.pop("transient", None)
             for medium in [name for name in output.get("data", {}) if name.startswith(_WIDGETS)]:
                 del output.data[medium]
     return notebook
+
+
+def joined(outputs: list[Any]) -> list[Any]:
+    """Outputs with what was printed in one go in one piece: where it was cut is a matter of time."""
+    whole: list[Any] = []
+    for output in outputs:
+        if output.output_type == "stream" and whole and whole[-1].get("name") == output.name:
+            whole[-1].text += output.text
+        else:
+            whole.append(output)
+    return whole
 
 
 def save(path: Path) -> None:
@@ -48,6 +62,7 @@ def save(path: Path) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+    os.environ["TCEMU_LIVE"] = "recorded"  # the kernel inherits it
     place = {"metadata": {"path": str(path.parent)}}
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=False, resources=place)
     client.execute()
