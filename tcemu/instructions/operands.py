@@ -184,7 +184,7 @@ def _pointer(instruction: Instruction) -> Operand:
     own = _extent(instruction)[0] * fragment.container.width // 8
     starts = f"It is a multiple of {size} bytes, the size of a lane's fragment, and so are the starts of all {line}s."
     if own < size:
-        starts = f"It is a multiple of {size} bytes, the size of a lane's fragment; other {line}s start at those of {own}."
+        starts = f"It is a multiple of {size} bytes, the size of a lane's fragment; the other {line}s, of {own} bytes."
     rule = f"The pointer is where {line} 0 starts, the same for all lanes; {line} i starts i strides behind. {starts}"
     return Operand("pointer", "in", "byte address", None, None, "int (...)", (rule,), "0")
 
