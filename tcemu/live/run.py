@@ -29,7 +29,8 @@ def run(
 
     Operands, shapes, dtypes, broadcasting and errors are those of tcemu.run; wrong operands never reach the GPU. A
     store changes `shared` or `memory` in place; warps that share one of these store one after another. `target` may be
-    left out: a GPU answers for itself, and refuses the name of another chip.
+    left out: a GPU answers for itself, and refuses the name of another chip. Loads, stores and wgmma are done by the
+    emulator first, which checks every address.
 
     Raises what tcemu.run raises, GpuUnavailable (no GPU, or one that lacks the instruction) and GpuError (the launch
     failed; the next call works again).

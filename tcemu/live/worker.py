@@ -6,6 +6,7 @@ what happened and ends; the next job finds a new one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -33,13 +34,10 @@ def main(make: Callable[[], Any] | None = None) -> None:
         send(answers, problem.failure)
         return
     send(answers, gpu.device)
-    while True:
-        try:
-            job = receive(jobs)
-        except EOFError:
-            break
-        if not _serve(gpu, job, answers, printed):
-            os._exit(1)  # the context is broken, or a kernel still runs: nothing here can be put in order
+    with contextlib.suppress(EOFError, BrokenPipeError):  # then nobody is there any more
+        while _serve(gpu, receive(jobs), answers, printed):
+            pass
+        os._exit(1)  # the context is broken, or a kernel still runs: nothing here can be put in order
     gpu.close()
 
 
