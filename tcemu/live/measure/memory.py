@@ -99,7 +99,7 @@ def _probe(access: _Access, addresses: Array, step: int, count: int, warps: int,
         # the addresses are read again for each chain, so that nothing knows that they are the same
         setup="\n".join(
             [f"ld.volatile.global.u32 {chain[0]}, [%g0];" for chain in names]
-            + [f"mov.b32 {register}, %lane;" for chain in names for register in chain[1:]]
+            + [f"add.u32 {rest}, %lane, {i};" for i, rest in enumerate(r for chain in names for r in chain[1:])]
         ),
         sink="\n".join(f"st.volatile.global.b32 [%sink], {register};" for chain in names for register in chain),
         shared=SIZE,

@@ -43,14 +43,14 @@ def _probe(instruction: Instruction, name: str, warps: int, sets: int) -> Probe:
         "interval" if warps == 1 else "SM interval",
         {"warps": warps},
         lambda copy, _: issue(copy % sets, (copy + 1) % sets),
-        copies,
+        4 * copies if warps == 1 else copies,  # alone it is fast, and the ends of a trip show
         warps,
     )
     chains = [Part(instruction.opcode, "latency", {"through": "c"}, always(issue(0, 0)), copies)]
     if _lowered(instruction):
         chains = [replace(chains[0], how={"through": "a, b, c"})]
     elif kind(fragments["d"])[1] >= kind(fragments["a"])[1] and kind(fragments["d"])[0] == kind(fragments["a"])[0]:
-        chains.append(Part(instruction.opcode, "latency", {"through": "a"}, _through_a(instruction), copies))
+        chains.append(Part(instruction.opcode, "latency", {"through": "a"}, _through_a(instruction, sets - 2), copies))
     names = {role: fragments[role] for role in "abc"} | {f"d{number}_": fragments["d"] for number in range(sets)}
     return Probe(
         parts=(*chains, turns) if warps == 1 else (turns,),
@@ -78,15 +78,17 @@ def _fixed(instruction: Instruction) -> Issue:
     return issue
 
 
-def _through_a(instruction: Instruction) -> Body:
+def _through_a(instruction: Instruction, first: int) -> Body:
     """A is the result before, C stays what it is: without the short way that sums may have from one to the next."""
     d, a, b = (instruction.fragments[role] for role in "dab")
     last = ", %meta, 0" if "e" in instruction.fragments else ""
     sums = registers("c", instruction.fragments["c"])
 
     def issue(copy: int, _: str) -> str:
-        before = "{" + ", ".join(f"%d{(copy + 1) % 2}_{r}" for r in range(a.registers)) + "}"
-        return f"{instruction} {registers(f'd{copy % 2}_', d)}, {before}, {registers('b', b)}, {sums}{last};"
+        # the last two, so that the other chain's result is still wanted
+        old, new = f"d{first + (copy + 1) % 2}_", f"d{first + copy % 2}_"
+        before = "{" + ", ".join(f"%{old}{r}" for r in range(a.registers)) + "}"
+        return f"{instruction} {registers(new, d)}, {before}, {registers('b', b)}, {sums}{last};"
 
     return issue
 
