@@ -37,13 +37,15 @@ def products(target: str, version: str) -> Iterator[Probe]:
 def _probe(instruction: Instruction, name: str, warps: int, sets: int) -> Probe:
     fragments = {role: instruction.fragments[role] for role in "abcd"}
     issue = _fresh(instruction, sets) if _lowered(instruction) else _fixed(instruction)
-    copies = 16 if not _lowered(instruction) else 2 if "e" in fragments else 4  # more of a sequence spill registers
+    # The ends of a trip show where there are few copies; of a long sequence, many at once take more registers than
+    # there are, and spills would be what is measured.
+    copies, more = (16, 64) if not _lowered(instruction) else (2, 2) if "e" in instruction.fragments else (4, 16)
     turns = Part(
         instruction.opcode,
         "interval" if warps == 1 else "SM interval",
         {"warps": warps},
         lambda copy, _: issue(copy % sets, (copy + 1) % sets),
-        4 * copies if warps == 1 else copies,  # alone it is fast, and the ends of a trip show
+        more if warps == 1 else copies,
         warps,
     )
     chains = [Part(instruction.opcode, "latency", {"through": "c"}, always(issue(0, 0)), copies)]
