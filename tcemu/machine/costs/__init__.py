@@ -7,11 +7,11 @@
 A cost is a median over several launches, with quartiles. It was measured in one block on one SM with everything else
 idle and with operands in the same registers each time: a lower bound for what the same instruction costs in a kernel.
 
-How far to trust it: three runs on H200s, started one by one, gave the same latencies and intervals of one warp or
-warpgroup within a tenth of a cycle, intervals of many warps within 5 percent, and copies from L2 within 15 percent,
-which depends on where in the L2 the data lie; copies from memory differed by up to a half. Where the chip has no such
-instruction (mma.sync of fp8, of 4-bit integers, m8n8k4 of f16 on sm_90a) the cost is that of the sequence that the
-driver's assembler puts in its place.
+How far to trust it: runs started anew on an H200 gave the same latencies and intervals of one warp or warpgroup within
+a tenth of a cycle, intervals of many warps within 5 percent, and copies from L2 within 15 percent, which depends on
+where in the L2 the data lie; copies from memory differed by up to a half. Where the chip has no such instruction
+(mma.sync of fp8, of 4-bit integers, m8n8k4 of f16 on sm_90a) the cost is that of the sequence that the driver's
+assembler puts in its place, which its surroundings change by a tenth and more.
 """
 
 from __future__ import annotations
