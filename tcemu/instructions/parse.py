@@ -6,7 +6,7 @@ from collections import Counter
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, shown
+from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, nearest, shown
 from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, wgmma, wmma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
@@ -74,8 +74,8 @@ def _parse(text: str) -> Instruction:
     try:
         words = family.spelling.read(opcode)
     except IllegalInstruction as error:
-        near = _nearest(opcode, family.mnemonic)
-        told = f"{error} Nearest legal form: {near} (PTX ISA {near.section})"
+        meant = _meant(parts, family)
+        told = f"{error} Nearest legal form: {_nearest(opcode, meant)} (PTX ISA {meant.section})"
         raise IllegalInstruction(f"{_shown(opcode)}: {told}") from None
     try:
         return family.find(words)
@@ -83,11 +83,19 @@ def _parse(text: str) -> Instruction:
         raise IllegalInstruction(f"{_shown(opcode)}: {error} (PTX ISA {family.section})") from None
 
 
-def _nearest(opcode: str, mnemonic: str) -> Instruction:
-    """For an opcode that cannot be read: the instruction with the fewest words changed, of several the most alike."""
+def _meant(parts: list[str], family: Family) -> Family:
+    """The family that an opcode which cannot be read was meant for: one whose mark it nearly has, else its own."""
+    for other in reversed(FAMILIES):
+        if other.mnemonic == family.mnemonic and any(nearest(part, other.marks, cutoff=0.6) for part in parts[1:]):
+            return other
+    return family
+
+
+def _nearest(opcode: str, family: Family) -> Instruction:
+    """For an opcode that cannot be read: the form with the fewest words changed, of several the most alike."""
     text = opcode[:200]
     asked = Counter(text.split("."))
-    forms = [form for family in FAMILIES if family.mnemonic == mnemonic for _, form in family.variants]
+    forms = [form for _, form in family.variants]
     spelt = [Counter(form.opcode.split(".")) for form in forms]
     alike = [2 * (asked & words).total() - words.total() for words in spelt]
     most = max(alike)
