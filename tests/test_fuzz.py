@@ -95,11 +95,11 @@ TEXTS = st.one_of(mutated(), st.text(), st.text("mas.ync_k8 16frow", max_size=60
 @example("mma", None, None)
 @example(HMMA + "\x00", "sm_90a", "8.7")
 @example("." * 50, "", "")
-@example("wmma.load.a.sync.aligned.row.m16n16k16.f16", "sm_70", None)  # sm_70 holds other fragments: another Instruction
+@example("wmma.load.a.sync.aligned.row.m16n16k16.f16", "sm_70", None)  # other fragments there: another object
 def test_text_parses_or_is_explained(text, target, ptx):
     found = only_tcemu_errors(tcemu.parse, text, target, ptx)
     if found is not None:
-        assert tcemu.parse(found.opcode, target, ptx) is found
+        assert tcemu.parse(found.opcode, target, ptx) == found
         assert sorted(found.opcode.split(".")) == sorted(text.strip().removesuffix(";").strip().split("."))
 
 
