@@ -1,0 +1,410 @@
+"""What the machine tells its observers, as it happens.
+
+An observer is a callable that takes one event. The machine says what was done, by whom and on which line of the kernel;
+whether it was right is the observers' business (the sanitizer's, a recorder's, a timeline's). Events of a warp carry a
+`by`; addresses are bytes, shared ones counted from the start of the block's shared memory, global ones in the launch's
+address space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tcemu.instructions import Instruction
+    from tcemu.machine.registers import Registers
+
+Addresses = npt.NDArray[np.int64]
+Space = Literal["shared", "global"]
+#: cp.async (groups of a thread), cp.async.bulk and cp.async.bulk.tensor (mbarrier or bulk groups).
+CopyKind = Literal["cp.async", "bulk"]
+
+#: Every lane of a warp.
+FULL = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A line of the kernel."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who did it, and where: the block's and the warp's index, the active lanes as bits, the line."""
+
+    block: int
+    warp: int
+    active: int
+    site: Site
+
+    def __str__(self) -> str:
+        return f"warp {self.warp} of block {self.block} at {self.site}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Anything that happened in a block."""
+
+    @property
+    def name(self) -> str:
+        """The kind of event."""
+        return type(self).__name__
+
+
+# ------------------------------------------------------------------------------------------------ blocks and warps
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStarted(Event):
+    """A block of `warps` warps with `shared` bytes begins; `threads` is the number of its threads."""
+
+    block: int
+    threads: int
+    shared: int
+    target: str
+
+    @property
+    def warps(self) -> int:
+        """Its warps, the last one perhaps not full."""
+        return -(-self.threads // 32)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEnded(Event):
+    """All warps of a block have exited, and what they left under way has ended."""
+
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exited(Event):
+    """A warp came to the end of the kernel."""
+
+    by: By
+
+
+@dataclass(frozen=True, slots=True)
+class Issued(Event):
+    """A warp executes an instruction, told before what it does is told.
+
+    `aligned` instructions must be executed by all lanes. `operands` are the register operands by role, `instruction`
+    is there where tcemu.parse knows it.
+    """
+
+    by: By
+    opcode: str
+    aligned: bool
+    instruction: Instruction | None = None
+    operands: tuple[tuple[str, Registers], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreed(Event):
+    """Warps of a warpgroup came to different instructions where all four must execute the same."""
+
+    bys: tuple[By, ...]
+    opcodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a blocked warp waits for: in words, and as data where it is a barrier or an mbarrier."""
+
+    by: By
+    what: str
+    kind: Literal["barrier", "mbarrier", "warpgroup", "registers"]
+    #: barrier number, mbarrier address, or the warpgroup's index
+    key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck(Event):
+    """No warp can go on, and nothing is under way that could wake one: the launch ends after this event."""
+
+    waiting: tuple[Waiting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted(Event):
+    """An access that the hardware would answer with an exception: the launch ends after this event."""
+
+    by: By
+    opcode: str
+    kind: Literal["bounds", "alignment", "operands"]
+    space: Space
+    message: str
+
+
+# ------------------------------------------------------------------------------------------------ memory
+
+
+@dataclass(frozen=True, slots=True)
+class Accessed(Event):
+    """Bytes read or written through the generic proxy, at once: `size` bytes from each of `addresses` (n,).
+
+    `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
+    among all lanes.
+    """
+
+    by: By
+    opcode: str
+    space: Space
+    writes: bool
+    addresses: Addresses
+    size: int
+    lanes: npt.NDArray[Any]
+    collective: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFenced(Event):
+    """fence.proxy.async by the active lanes, for these state spaces."""
+
+    by: By
+    spaces: tuple[Space, ...]
+
+
+# ------------------------------------------------------------------------------------------------ registers
+
+
+@dataclass(frozen=True, slots=True)
+class Touched(Event):
+    """Registers read or written by the kernel itself or by an instruction that is not a wgmma.
+
+    `which` are the numbers of the registers. `unwritten` are the numbers among them that were read before anything was
+    written to them in a lane that takes part.
+    """
+
+    by: By
+    registers: Registers
+    writes: bool
+    which: tuple[int, ...]
+    unwritten: tuple[int, ...] = ()
+
+
+# ------------------------------------------------------------------------------------------------ barriers
+
+
+@dataclass(frozen=True, slots=True)
+class WarpSynced(Event):
+    """bar.warp.sync: the active lanes have met, and see what each of them wrote."""
+
+    by: By
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierArrived(Event):
+    """A warp arrives at a barrier of the block (bar.sync waits, bar.arrive does not); `threads` is what it expects."""
+
+    by: By
+    barrier: int
+    threads: int
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierCompleted(Event):
+    """As many threads arrived as were expected; `exited` counts those among them that had exited."""
+
+    block: int
+    barrier: int
+    arrived: tuple[By, ...]
+    #: warps that waited and go on
+    released: tuple[int, ...]
+    exited: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierInitialised(Event):
+    """mbarrier.init: the object at `address` expects `count` arrivals a phase. Other threads see it after a barrier."""
+
+    by: By
+    address: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierInvalidated(Event):
+    """mbarrier.inval: the bytes at `address` are ordinary memory again."""
+
+    by: By
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierArrived(Event):
+    """`count` arrivals in phase `phase` (0, 1, 2...), after the phase was told to expect `transaction` more bytes."""
+
+    by: By
+    address: int
+    phase: int
+    count: int
+    transaction: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierCompleted(Event):
+    """Phase `phase` has all its arrivals and bytes."""
+
+    block: int
+    address: int
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierWaited(Event):
+    """A wait or a test found phase `phase` complete: the warp sees what came before the arrivals, and the copies."""
+
+    by: By
+    address: int
+    phase: int
+
+
+# ------------------------------------------------------------------------------------------------ asynchronous copies
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Copy:
+    """An asynchronous copy. `reads` and `writes` are (space, addresses (n,), size) of its source and destination.
+
+    cp.async belongs to `group` of its warp and goes through the generic proxy; bulk copies go through the async proxy
+    and end on the mbarrier at `mbarrier` (phase `phase` when it was issued) or in `group` of bulk copies of its warp.
+    """
+
+    kind: CopyKind
+    opcode: str
+    by: By
+    reads: tuple[Space, Addresses, int]
+    writes: tuple[Space, Addresses, int]
+    bytes: int
+    group: int = -1
+    mbarrier: int = -1
+    phase: int = -1
+    #: the lane that gave each address, for cp.async
+    lanes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyIssued(Event):
+    """A copy is under way."""
+
+    copy: Copy
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLanded(Event):
+    """A copy has read its source and written its destination; nobody may count on it before waiting for it."""
+
+    copy: Copy
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesCommitted(Event):
+    """commit_group: the warp's copies so far that are in no group yet are group `group` (0, 1, 2...)."""
+
+    by: By
+    kind: CopyKind
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesWaited(Event):
+    """wait_group: groups below `below` have ended; only their reading of the source where `read`."""
+
+    by: By
+    kind: CopyKind
+    below: int
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesArrive(Event):
+    """cp.async.mbarrier.arrive: the mbarrier at `address` gets arrivals once the warp's cp.async so far have ended."""
+
+    by: By
+    address: int
+    phase: int
+
+
+# ------------------------------------------------------------------------------------------------ wgmma
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Wgmma:
+    """One mma_async of a warpgroup: who issued it, the four warps' registers, the bytes that it reads.
+
+    `reads` has for each operand in shared memory its role and the addresses (n,) of its elements, `size` bytes each;
+    `descriptors` each warp's descriptors as given. `group` is the group it will be committed in.
+    """
+
+    instruction: Instruction
+    bys: tuple[By, ...]
+    warpgroup: int
+    group: int
+    d: tuple[Registers, ...]
+    a: tuple[Registers, ...]
+    reads: tuple[tuple[str, Addresses, int], ...]
+    descriptors: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaFenced(Event):
+    """wgmma.fence by one warp."""
+
+    by: By
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaIssued(Event):
+    """All four warps have issued it."""
+
+    wgmma: Wgmma
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaCommitted(Event):
+    """wgmma.commit_group: all mma_asyncs of the warpgroup that are in no group are group `group` (0, 1, 2...)."""
+
+    bys: tuple[By, ...]
+    warpgroup: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaWaited(Event):
+    """wgmma.wait_group: groups below `below` have ended, and the four warps know."""
+
+    bys: tuple[By, ...]
+    warpgroup: int
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaEnded(Event):
+    """An mma_async has read its operands and written its accumulator; nobody may count on it before waiting for it."""
+
+    wgmma: Wgmma
+
+
+@dataclass(frozen=True, slots=True)
+class RegistersMoved(Event):
+    """setmaxnreg: the warp may use `count` registers a thread from now on, by .inc or .dec."""
+
+    by: By
+    action: Literal["inc", "dec"]
+    count: int
+
+
+Observer = Callable[[Event], None]
