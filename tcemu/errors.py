@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any, Literal
 
 
 class TcemuError(Exception):
@@ -37,6 +38,17 @@ class TargetError(TcemuError):
 
 class OperandError(TcemuError):
     """An operand has the wrong number of registers or lanes, the wrong dtype or the wrong shape."""
+
+
+class AddressError(OperandError):
+    """An address is not aligned as the instruction wants it (kind "alignment"), or outside the memory ("bounds")."""
+
+    def __init__(self, message: str, kind: Literal["alignment", "bounds"]) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.kind)
 
 
 class ArithmeticUnknown(TcemuError):  # noqa: N818 - an absence, not a mistake of the user

@@ -20,6 +20,8 @@ Fragments = Mapping[str, Fragment]
 def placed(error: OperandError, instruction: Instruction) -> OperandError:
     """The error of an operand with what was asked and the manual's section, where it does not name them itself."""
     told, opcode = str(error), instruction.opcode
+    if opcode in told and "PTX ISA" in told:
+        return error
     said = told if opcode in told else f"{opcode}: {told}"
     return OperandError(said if "PTX ISA" in told else f"{said} (PTX ISA {instruction.section})")
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.backend import backend
-from tcemu.errors import OperandError, listing
+from tcemu.errors import AddressError, OperandError, listing
 from tcemu.instructions.instruction import Instruction
 
 Array = npt.NDArray[Any]
 
 #: State spaces (the .ss qualifier) and the arguments of tcemu.run that hold their bytes; "" is generic addressing.
 SPACES = {"global": ("memory",), "shared": ("shared",), "shared::cta": ("shared",), "": ("shared", "memory")}
+
+
+class Told(NamedTuple):
+    """Memory whose owner wants to know what is read and written: `tell(writes, addresses (warps, n), bytes each)`.
+
+    It hears of an access after its addresses were checked and before it happens.
+    """
+
+    bytes: Array
+    tell: Callable[[bool, Array, int], None]
 
 
 class Memory:
@@ -39,7 +49,9 @@ class Memory:
                 f"{instruction} needs the bytes it addresses: {listing([f'{name}=' for name in names])}; {told}"
             )
         self.instruction, self.name = instruction, usable[0]
-        self.bytes = self._check(memories[self.name])
+        asked = memories[self.name]
+        self._tell = asked.tell if isinstance(asked, Told) else None
+        self.bytes = self._check(asked.bytes if isinstance(asked, Told) else asked)
         self.own = self.bytes.shape[:-1]
         self.size = self.bytes.shape[-1]
 
@@ -60,25 +72,30 @@ class Memory:
 
             if not misplaced(addresses, count, align, self.size):
                 return
-        for wrong, why in (
-            (addresses % align != 0, f"is no multiple of {align}: {rule}"),
+        wrongs: tuple[tuple[Literal["alignment", "bounds"], Array, str], ...] = (
+            ("alignment", addresses % align != 0, f"is no multiple of {align}: {rule}"),
             (
+                "bounds",
                 (addresses < 0) | (addresses > self.size - count),
                 f"lies outside {self.name}= ({self.size} bytes, {count} needed)",
             ),
-        ):
+        )
+        for kind, wrong, why in wrongs:
             if wrong.any():
                 warp, which = (int(x) for x in np.argwhere(wrong)[0])
                 told = (f"{who} {which}" if addresses.shape[1] > 1 else who) + (
                     f" of warp {first + warp}" if first + len(addresses) > 1 else ""
                 )
-                raise OperandError(
+                raise AddressError(
                     f"{self.instruction}: {told}: address {int(addresses[warp, which])} {why} (PTX ISA "
-                    f"{self.instruction.section})"
+                    f"{self.instruction.section})",
+                    kind,
                 )
 
     def load(self, addresses: Array, count: int, which: Array | None) -> Array:
         """Bytes (warps, n, count) from checked addresses (warps, n); `which` memory a warp sees (None: the one)."""
+        if self._tell:
+            self._tell(False, addresses, count)
         if backend() == "numba":
             from tcemu.kernels.memory import load
 
@@ -104,6 +121,8 @@ class Memory:
         """Put bytes (warps, n, count) at checked addresses (warps, n)."""
         if not self.bytes.flags.writeable:
             raise OperandError(f"{self.instruction} stores to {self.name}=, but that array is read-only")
+        if self._tell:
+            self._tell(True, addresses, lines.shape[-1])
         if backend() == "numba":
             from tcemu.kernels.memory import store
 

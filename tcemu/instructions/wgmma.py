@@ -168,27 +168,60 @@ def _descriptors(instruction: Instruction, role: str, given: npt.ArrayLike) -> A
 _CHUNK = 16
 
 
+@dataclass(frozen=True)
+class Operands:
+    """The operands of one mma_async, checked: registers, or descriptors of what lies in shared memory."""
+
+    d: Array
+    a: Array
+    b: Array
+    described: bool
+    #: metadata registers of a sparse A, and the selector
+    metadata: Array | None
+    chosen: int
+    last: _Immediates
+
+    @classmethod
+    def of(cls, instruction: Instruction, given: Sequence[npt.ArrayLike]) -> Operands:
+        """The operands in PTX's order. Raises OperandError."""
+        sparse = "e" in instruction.fragments
+        if len(given) < 4 + 2 * sparse:
+            told = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
+            raise OperandError(f"{instruction} takes {told} and its immediates; got {len(given)} operands")
+        d = instruction.fragments["d"].check(given[0])
+        described = _array(instruction, "a", given[1]).dtype != np.uint32
+        a = _descriptors(instruction, "a", given[1]) if described else instruction.fragments["a"].check(given[1])
+        b = _descriptors(instruction, "b", given[2])
+        last = _immediates(instruction, given[3 + 2 * sparse :], described)
+        metadata = metadata_registers(instruction, given[3]) if sparse else None
+        return cls(d, a, b, described, metadata, selector(instruction, given[4]) if sparse else 0, last)
+
+    def reads(self, instruction: Instruction) -> tuple[tuple[str, Array, int], ...]:
+        """What is read from shared memory: role, addresses (warpgroups, elements), bytes of an element."""
+        m, n, k = instruction.shape
+        words = 32 if instruction.types["a"].container == 1 else 1
+        tiles = [("b", self.b, (n, k // words), self.last.mn_major_b)]
+        if self.described:
+            stored = instruction.facts.get("stored", k) // words
+            tiles.insert(0, ("a", self.a, (m, stored), self.last.mn_major_a))
+        return tuple(
+            (role, *_places(instruction, role, descriptors, shape, mn_major))
+            for role, descriptors, shape, mn_major in tiles
+        )
+
+
 def execute(
     instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]
 ) -> Array:
     """The new D."""
-    sparse = "e" in instruction.fragments
-    if len(operands) < 4 + 2 * sparse:
-        told = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
-        raise OperandError(f"{instruction} takes {told} and its immediates; got {len(operands)} operands")
-    d = instruction.fragments["d"].check(operands[0])
-    described = _array(instruction, "a", operands[1]).dtype != np.uint32
-    a = _descriptors(instruction, "a", operands[1]) if described else instruction.fragments["a"].check(operands[1])
-    b = _descriptors(instruction, "b", operands[2])
-    last = _immediates(instruction, operands[3 + 2 * sparse :], described)
+    given = Operands.of(instruction, operands)
+    d, a, last = given.d, given.a, given.last
     memory = Memory(instruction, memories, generic=("shared",))
-    own = {"d": d.shape[:-2], "a": a.shape if described else a.shape[:-2], "b": b.shape, "scale_d": last.scale_d.shape}
-    arrays = {"d": d, "a": a, "b": b, "scale_d": last.scale_d}
-    chosen = 0
-    if sparse:
-        arrays["metadata"] = metadata_registers(instruction, operands[3])
-        own["metadata"] = arrays["metadata"].shape[:-1]
-        chosen = selector(instruction, operands[4])
+    arrays = {"d": d, "a": a, "b": given.b, "scale_d": last.scale_d}
+    own = {"d": d.shape[:-2], "a": a.shape if given.described else a.shape[:-2]}
+    own |= {"b": given.b.shape, "scale_d": last.scale_d.shape}
+    if given.metadata is not None:
+        arrays["metadata"], own["metadata"] = given.metadata, given.metadata.shape[:-1]
     arrays["which"], own["which"] = np.arange(prod(memory.own)).reshape(memory.own), memory.own
     groups = broadcast(instruction, own)
     takes: dict[str, Take] = {name: take(array, own[name], groups) for name, array in arrays.items()}
@@ -196,7 +229,7 @@ def execute(
     for start in range(0, len(out), _CHUNK):
         some = slice(start, start + _CHUNK)
         parts = {name: part(some) for name, part in takes.items()}
-        out[some] = _execute(instruction, operation, memory, last, described, chosen, parts)
+        out[some] = _execute(instruction, operation, memory, given, parts)
     return out.reshape(*groups, *d.shape[-2:])
 
 
@@ -204,19 +237,17 @@ def _execute(
     instruction: Instruction,
     operation: Operation,
     memory: Memory,
-    last: _Immediates,
-    described: bool,
-    chosen: int,
+    given: Operands,
     parts: Mapping[str, Array],
 ) -> Array:
     """The three paragraphs, for some warpgroups."""
     fragments, (m, n, k) = instruction.fragments, instruction.shape
     per = 32 if operation.packed else 1
     stored, depth = operation.depth // per, k // per
-    which = parts["which"] if memory.own else None
+    which, last = parts["which"] if memory.own else None, given.last
 
     # READ: registers by layout, shared memory by descriptor
-    if described:
+    if given.described:
         a = _tile(instruction, memory, "a", parts["a"], (m, stored), last.mn_major_a, which)
     else:
         a = fragments["a"].read(parts["a"], words=operation.packed).reshape(-1, m, stored)
@@ -228,7 +259,7 @@ def _execute(
     ))  # fmt: skip
     b = np.ascontiguousarray(b.swapaxes(1, 2))
     if stored != depth:  # every row of a sparse A picks the rows of B that its stored elements meet
-        places = stored_places(instruction, parts["metadata"], chosen)
+        places = stored_places(instruction, parts["metadata"], given.chosen)
         b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, stored, n)
         a, c = a.reshape(-1, 1, stored), c.reshape(-1, 1, n)
 
@@ -249,12 +280,19 @@ def _tile(
     which: Array | None,
 ) -> Array:
     """Patterns (warpgroups, mn, k) of a tile in shared memory; b1 comes in words of 32."""
+    flat, size = _places(instruction, role, descriptors, shape, mn_major)
+    memory.check(flat, size, size, f"element of {role}", "elements are aligned")
+    return memory.elements(flat, size, which).reshape(-1, *shape)
+
+
+def _places(
+    instruction: Instruction, role: str, descriptors: Array, shape: tuple[int, int], mn_major: bool
+) -> tuple[Array, int]:
+    """Addresses (warpgroups, elements) of a tile's elements, and the bytes of one; b1 comes in words of 32."""
     bits = instruction.types[role].container
     size = max(bits // 8, 1) if bits > 1 else 4
     where = addresses(descriptors.reshape(-1), np.arange(shape[0]), np.arange(shape[1]), size, mn_major)
-    flat = where.reshape(len(where), -1)
-    memory.check(flat, size, size, f"element of {role}", "elements are aligned")
-    return memory.elements(flat, size, which).reshape(-1, *shape)
+    return where.reshape(len(where), -1), size
 
 
 FAMILY = Family.of(
