@@ -63,6 +63,18 @@ class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
     """The environment asks for kernels that are not installed, or for kernels that do not exist."""
 
 
+class LaunchError(TcemuError):
+    """A kernel did not come to its end in the machine: a wrong access, a deadlock, a barrier used wrongly."""
+
+
+class MemoryFault(LaunchError):
+    """A kernel accessed memory where there is none, or at an address that is not aligned."""
+
+
+class Deadlock(LaunchError):  # noqa: N818 - the word for it
+    """No warp of a block can go on; the message says who waits for what, and since which line."""
+
+
 class GpuUnavailable(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
     """There is no GPU to ask: a package, driver or device is missing, or is too old, or lacks the instruction."""
 

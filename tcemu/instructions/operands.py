@@ -41,9 +41,14 @@ class Operand:
 
 def operands(instruction: Instruction, family: Family) -> tuple[Operand, ...]:
     """The operands in PTX's order, the destination first."""
-    target, sources = family.operands.format_map(instruction.words).split("=")
+    target = family.operands.format_map(instruction.words).split("=")[0]
     out = tuple(_register(instruction, role, "out") for role in target.split())
-    return out + tuple(_source(instruction, word) for word in _present(instruction, sources))
+    return out + tuple(_source(instruction, word) for word in sources(instruction, family))
+
+
+def sources(instruction: Instruction, family: Family) -> list[str]:
+    """The names of what the instruction reads, in the order of its operands."""
+    return _present(instruction, family.operands.format_map(instruction.words).split("=")[1])
 
 
 def memory(instruction: Instruction, family: Family) -> str:
