@@ -67,7 +67,7 @@ class LaunchError(TcemuError):
     """A kernel did not come to its end in the machine: a wrong access, a deadlock, a barrier used wrongly."""
 
 
-class MemoryFault(LaunchError):
+class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word
     """A kernel accessed memory where there is none, or at an address that is not aligned."""
 
 

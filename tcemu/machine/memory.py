@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,13 @@ ALIGN = 256
 #: A generic address from here on lies in shared memory. Real chips have such a window too, elsewhere.
 SHARED_WINDOW = 1 << 40
 #: Units that numpy can copy as one element; their alignment is the address's.
-_UNITS = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("V16")}
+_UNITS: dict[int, np.dtype[Any]] = {
+    1: np.dtype("u1"),
+    2: np.dtype("u2"),
+    4: np.dtype("u4"),
+    8: np.dtype("u8"),
+    16: np.dtype("V16"),
+}
 
 
 class Bytes:
@@ -84,7 +90,8 @@ class Pointer(int):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
-    def __new__(cls, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Pointer:
+    def __new__(cls, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Self:
+        """The pointer to an array of `dtype` and `shape` at `address`."""
         self = super().__new__(cls, address)
         self.dtype, self.shape = dtype, shape
         return self
@@ -123,8 +130,7 @@ class GlobalMemory(Bytes):
         super().__init__("global", at, ranges)
         self._arrays = [array for _, array in arrays]
         self.pointers = [
-            Pointer(start, array.dtype, array.shape)
-            for (start, _, _), array in zip(ranges, self._arrays, strict=True)
+            Pointer(start, array.dtype, array.shape) for (start, _, _), array in zip(ranges, self._arrays, strict=True)
         ]
         for pointer, array in zip(self.pointers, self._arrays, strict=True):
             self._bytes_of(pointer)[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -134,9 +140,7 @@ class GlobalMemory(Bytes):
 
     def contents(self) -> list[Array]:
         """Copies of the arrays as they are now."""
-        return [
-            self._bytes_of(pointer).view(pointer.dtype).reshape(pointer.shape).copy() for pointer in self.pointers
-        ]
+        return [self._bytes_of(pointer).view(pointer.dtype).reshape(pointer.shape).copy() for pointer in self.pointers]
 
     def copy_back(self) -> None:
         """Bring what the kernel wrote into the arrays. One that is read-only stays as it is."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
+import os
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType
@@ -13,12 +14,17 @@ import numpy as np
 from tcemu.machine.events import Site
 
 #: Folders whose code is nobody's kernel.
-_NOT_KERNELS = tuple(str(Path(module).parent) for module in (__file__ + "/..", str(np.__file__), greenlet.__file__))
+_NOT_KERNELS = tuple(
+    str(folder) + os.sep
+    for folder in (Path(__file__).parents[1], Path(np.__file__).parent, Path(greenlet.__file__).parent)
+)
 
 
 def site() -> Site:
     """The innermost line outside this package (and numpy) that is being executed."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
+    if frame is None:  # a Python without frames
+        return Site("?", 0, "?")
     while _is_ours(frame.f_code) and frame.f_back is not None:
         frame = frame.f_back
     return _site(frame.f_code, frame.f_lineno)
