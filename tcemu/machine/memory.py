@@ -76,7 +76,7 @@ class Bytes:
     def read(self, addresses: Array, size: int) -> Array:
         """Bytes (n, size) at checked addresses (n,), multiples of `size`."""
         unit = _UNITS[size]
-        return self.bytes.view(unit)[addresses // size].view(np.uint8).reshape(-1, size)
+        return np.asarray(self.bytes.view(unit)[addresses // size].view(np.uint8).reshape(-1, size))
 
     def write(self, addresses: Array, data: Array) -> None:
         """Put bytes (n, size) at checked addresses (n,), multiples of size; the last of equal addresses stays."""
