@@ -32,6 +32,8 @@ MOVE = "movmatrix.sync.aligned.m8n8.trans.b16"
 #: The first and the last form of every family.
 SAMPLE = list(dict.fromkeys(family.variants[number][1] for family in FAMILIES for number in (0, -1)))
 BY_OPCODE = pytest.mark.parametrize("instruction", SAMPLE, ids=str)
+#: Those that hold a matrix; what only orders others (tests/test_ordering.py) has no layout, picture and example.
+WITH_MATRICES = pytest.mark.parametrize("instruction", [each for each in SAMPLE if each.fragments], ids=str)
 
 
 def ask(*arguments):
@@ -52,7 +54,7 @@ def admitted(instruction):
 # Explanations ---------------------------------------------------------------------------------------------------------
 
 
-@BY_OPCODE
+@WITH_MATRICES
 def test_every_family_is_explained_on_every_target_that_has_it(instruction):
     for name in admitted(instruction):
         told = explain(instruction, name)
@@ -78,7 +80,7 @@ def test_every_family_is_explained_on_every_target_that_has_it(instruction):
             assert told.arithmetic.evidence == KNOWN[row.known]
 
 
-@BY_OPCODE
+@WITH_MATRICES
 def test_every_example_runs(instruction):
     told = explain(instruction)
     assert told.example, "nothing to run"
@@ -323,7 +325,7 @@ def test_elements_that_stand_elsewhere():
 # Pictures and files ---------------------------------------------------------------------------------------------------
 
 
-@BY_OPCODE
+@WITH_MATRICES
 def test_the_picture_is_svg(instruction, tmp_path):
     assert ET.fromstring(ask(instruction, "--format", "svg")).tag.endswith("svg")  # noqa: S314 - our own text
     role = next(iter(instruction.fragments))

@@ -32,9 +32,10 @@ def fragment(
     found = parse(opcode, ptx=ptx)
     name = default_target(found.gate) if target is None else target
     found = parse(found, name)
-    if found.fragments and role not in found.fragments:
-        raise LayoutError(f"{found} has no fragment {role!r}; it has {listing(found.fragments, 'and')}")
-    asked = found.fragments[role]
+    try:
+        asked = found.fragments[role]
+    except KeyError:
+        raise LayoutError(f"{found} has no fragment {role!r}; it has {listing(found.fragments, 'and')}") from None
     head = _head(found, asked, name)
     if position is not None:
         held = who_holds(asked, position)

@@ -38,7 +38,7 @@ def catalogue(target: str | None, ptx: str | None, family: str | None, type_: st
     counts = Counter(instruction.family for instruction in found)
     total = f"{len(found)} form{'' if len(found) == 1 else 's'}"
     heading = f"Tensor-core instructions: {total} ({told})" if told else f"Tensor-core instructions: {total}"
-    blocks = _lists(groups(found), counts) if told else (_families(counts),)
+    blocks = _lists(found, counts) if told else (_families(counts),)
     columns = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
     return Report(heading, blocks, columns, tuple(_line(each) for each in found), _as_data(found, counts))
 
@@ -52,13 +52,25 @@ def _families(counts: Counter[str]) -> Block:
     return Block("", (hint,), ("family", "what it does", "forms", "PTX section"), rows)
 
 
-def _lists(found: list[Group], counts: Counter[str]) -> tuple[Block, ...]:
+def _lists(found: list[Instruction], counts: Counter[str]) -> tuple[Block, ...]:
     there = [family for family in FAMILIES if counts[family.name]]
-    lines = {family.name: [group for group in found if group.family == family.name] for family in there}
-    return tuple(_list(family, lines[family.name], counts[family.name]) for family in there)
+    return tuple(_list(family, [each for each in found if each.family == family.name]) for family in there)
 
 
-def _list(family: Family, found: list[Group], count: int) -> Block:
+def _list(family: Family, found: list[Instruction]) -> Block:
+    title = f"{family.name}: {len(found)} form{'' if len(found) == 1 else 's'} (PTX ISA {family.section})"
+    matrices = any(any(each.shape) for each in found)
+    columns, rows = _grouped(family, groups(found)) if matrices else _spelt(found)
+    return Block(title, (_sentence(family.about),) if family.about else (), columns, rows)
+
+
+def _spelt(found: list[Instruction]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Instructions without a matrix, by their opcodes."""
+    return ("instruction", "PTX"), tuple((each.opcode, each.gate.ptx) for each in found)
+
+
+def _grouped(family: Family, found: list[Group]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Those with matrices, by types and shapes."""
     moved = not family.computes
     columns = ("moves" if moved else "A and B", "which" if moved else "D", "shapes", "PTX", "forms")
     rows = tuple(
@@ -71,8 +83,7 @@ def _list(family: Family, found: list[Group], count: int) -> Block:
         )
         for group in found
     )
-    title = f"{family.name}: {count} form{'' if count == 1 else 's'} (PTX ISA {family.section})"
-    return Block(title, (_sentence(family.about),) if family.about else (), columns, rows)
+    return columns, rows
 
 
 def _shapes(shapes: tuple[str, ...]) -> str:
@@ -129,25 +140,32 @@ def explanation(opcode: str, target: str | None, ptx: str | None) -> Report:
     told = explain(opcode, target, ptx)
     blocks = [_head(told, target), _operands(told)]
     blocks += [Block("Rules", told.rules)] if told.rules else []
-    blocks.append(_layouts(told))
+    blocks += [_layouts(told)] if told.layouts or told.unknown else []
     blocks += _arithmetic(told, told.arithmetic) if told.arithmetic else []
     blocks += [Block("Example", lines=told.example)] if told.example else []
     columns = ("operand", "direction", "what", "registers", "elements in each", "array", "layout", "known")
-    return Report(told.opcode, tuple(blocks), columns, tuple(_csv(told)), asdict(told), lambda: _draw(told))
+    draw = (lambda: _draw(told)) if told.layouts or told.unknown else None
+    return Report(told.opcode, tuple(blocks), columns, tuple(_csv(told)), asdict(told), draw)
 
 
 def _head(told: Explanation, target: str | None) -> Block:
-    m, n, *k = told.shape
-    size = f"Shape: m = {m}, n = {n}, k = {k[0]}" if k else f"Shape: {m} x {n}"
     default = "" if target else " (--target chooses another)"
     return Block(
         "",
         (
-            f"{_sentence(told.about)} {size}.".strip(),
+            f"{_sentence(told.about)} {_size(told.shape)}".strip(),
             f"Needs PTX {told.ptx} and {told.targets}. Manual: PTX ISA {told.section}.",
             f"What follows is for {told.target}{default}.",
         ),
     )
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    """The extents in words; empty where there is no matrix."""
+    if not shape:
+        return ""
+    m, n, *k = shape
+    return f"Shape: m = {m}, n = {n}, k = {k[0]}." if k else f"Shape: {m} x {n}."
 
 
 def _operands(told: Explanation) -> Block:
@@ -163,7 +181,7 @@ def _operands(told: Explanation) -> Block:
         for each in told.operands
     )
     columns = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
-    hint = "In PTX's order; registers are those of one lane."
+    hint = "In PTX's order; registers are those of one lane." if rows else "None."
     return Block("Operands", (told.unknown or hint,), columns if rows else (), rows)
 
 
@@ -239,7 +257,7 @@ def differences(one: str, other: str, target: str | None, operand: str | None) -
         raise IllegalInstruction(f"operand {operand!r} is not in both instructions; these are: {both}")
     first, second = found.opcodes
     heading = f"1  {first}\n2  {second}"
-    blocks = [*_facts(found), _moved(found, operand)]
+    blocks = [*_facts(found), *([_moved(found, operand)] if found.common else [])]
     rows = [("fact", fact.what, fact.first, fact.second, "yes" if fact.differs else "no") for fact in found.facts]
     moved = [each for each in found.moved if operand in (None, each.role)]
     places = ((label(each.role, each.position), where(each.first), where(each.second)) for each in moved)

@@ -128,7 +128,7 @@ def _all() -> Iterable[tuple[Family, Instruction]]:
 def _check(what: str, given: str | None, accepted: Iterable[str]) -> None:
     if given is None:
         return
-    words = list(dict.fromkeys(accepted))
+    words = [word for word in dict.fromkeys(accepted) if word]
     if given not in words:
         hint = f"{did_you_mean(given, words)} There are {listing(words, 'and')}."
         raise IllegalInstruction(f"no instruction has the {what} {shown(given)}.{hint}")

@@ -79,11 +79,8 @@ class Explanation:
     elsewhere: tuple[Elsewhere, ...]
     #: Lines of Python that run it on zeros; empty where it cannot run.
     example: tuple[str, ...]
-
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """What addresses, metadata and scales must keep."""
-        return tuple(rule for operand in self.operands for rule in operand.rules)
+    #: What the program, addresses, metadata and scales must keep.
+    rules: tuple[str, ...]
 
 
 def default_target(gate: Gate) -> str:
@@ -128,6 +125,7 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
         _arithmetic(found, chip) if family.computes else None,
         _elsewhere(found, chip) if family.computes else (),
         _example(found, family, name, told),
+        (*family.rules, *(rule for operand in told for rule in operand.rules)),
     )
 
 

@@ -56,6 +56,8 @@ class Family:
     operands: str = "d = a b c"
     #: What one of it does, in a line.
     about: str = ""
+    #: What a program has to keep that has nothing to do with one operand, each a sentence or two.
+    rules: tuple[str, ...] = ()
 
     @classmethod
     def of(

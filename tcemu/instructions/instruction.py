@@ -38,10 +38,13 @@ class UnknownFragments(dict[str, Fragment]):
 
 
 class Shape(NamedTuple):
-    """Rows of A and D, columns of B and D, and the products summed for each output; k is 0 for a mere matrix."""
+    """Rows of A and D, columns of B and D, and the products summed for each output.
 
-    m: int
-    n: int
+    k is 0 for a mere matrix, all are for an instruction that has none.
+    """
+
+    m: int = 0
+    n: int = 0
     k: int = 0
 
     @classmethod
@@ -50,7 +53,7 @@ class Shape(NamedTuple):
         return cls(*(int(number) for number in re.findall(r"\d+", word)))
 
     def __str__(self) -> str:
-        return f"m{self.m}n{self.n}" + (f"k{self.k}" if self.k else "")
+        return "".join(f"{name}{size}" for name, size in zip("mnk", self, strict=True) if size)
 
 
 @dataclass(frozen=True)
@@ -120,14 +123,16 @@ class Instruction:
     @cached_property
     def lanes(self) -> int:
         """Lanes that execute it together."""
-        return next(iter(self.fragments.values())).lanes
+        # fragments that nobody has told are those of a warp
+        return next((fragment.lanes for fragment in self.fragments.values()), self.facts.get("lanes", 32))
 
     def __str__(self) -> str:
         return self.opcode
 
     def __repr__(self) -> str:
-        registers = ", ".join(f"{role} {fragment.registers}" for role, fragment in self.fragments.items())
-        return f"<{self.opcode}: registers a lane {registers}; {self.gate}>"
+        held = ", ".join(f"{role} {fragment.registers}" for role, fragment in self.fragments.items())
+        none = "registers unknown" if isinstance(self.fragments, UnknownFragments) else "no registers"
+        return f"<{self.opcode}: {f'registers a lane {held}' if held else none}; {self.gate}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))

@@ -241,6 +241,7 @@ def _plural(number: int, noun: str) -> str:
 
 
 _OTHERS: dict[str, Callable[[Instruction], Operand]] = {
+    "N": _immediate("N", "int", "", "N is an integer from 0 on, part of the instruction and no register."),
     "e": _metadata,
     "f": _selector,
     "scale_a": _scale("scale_a"),

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, nearest, shown
-from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, wgmma, wmma
+from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, ordering, wgmma, wmma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.targets import target_named
@@ -24,6 +24,10 @@ FAMILIES: tuple[Family, ...] = (
     matrix_move.STORE,
     matrix_move.MOVE,
     wgmma.FAMILY,
+    ordering.FENCE,
+    ordering.COMMIT,
+    ordering.WAIT,
+    ordering.PROXY,
 )
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 _BY_NAME = {family.name: family for family in FAMILIES}
@@ -135,7 +139,7 @@ def _alternative(instruction: Instruction, target: str) -> str:
     there = [variant for variant in family.variants if variant[1].gate.admits(target_named(target))]
     same = [v for v in there if all(v[0].get(slot) == words.get(slot) for slot in ("atype", "btype", "dtype"))]
     if not same:
-        return f" {target} has no form of it with these types."
+        return f" {target} has no form of it{' with these types' if instruction.types else ''}."
     shared = {form: sum(words.get(slot) == word for slot, word in own.items()) for own, form in same}
     best = max(shared, key=lambda form: (shared[form], form.shape))  # among equals the largest tile
     return f" Nearest form there: {best.opcode}"

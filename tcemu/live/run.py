@@ -58,7 +58,7 @@ def _prepared(instruction: str | Instruction, target: str) -> tuple[Family, Inst
         raise GpuUnavailable(f"{found} needs {found.gate.targets}; this GPU is {target}. tcemu.run emulates it.")
     if family.name not in MAKERS:
         raise GpuUnavailable(
-            f"{found}: tcemu.live runs {listing(sorted(MAKERS), 'and')}; {family.name} runs in the emulator only"
+            f"{found}: tcemu.live runs {listing(sorted(MAKERS), 'and')}, one at a time, and not {family.name}"
         )
     return family, found.on(target_named(target))
 

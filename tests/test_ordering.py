@@ -1,0 +1,179 @@
+"""wgmma.fence, commit_group and wait_group, fence.proxy.async: legal forms, and errors that say where they belong."""
+
+import assembler
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tcemu
+from tcemu import IllegalInstruction, OperandError, parse
+from tcemu.commands.isa import isa
+from tcemu.instructions import FAMILIES
+from tcemu.instructions.catalogue import catalogue
+from tcemu.instructions.explain import explain
+from tcemu.instructions.ordering import COMMIT, FENCE, PROXY, WAIT, immediates
+from tcemu.live.device import Device
+from tcemu.live.run import recordable
+
+ORDERING = (FENCE, COMMIT, WAIT, PROXY)
+FORMS = [instruction for family in ORDERING for _, instruction in family.variants]
+WAITS = "wgmma.wait_group.sync.aligned"
+#: Lowest PTX version and targets, by ptxas 13.5; fence.proxy.async.shared::cluster by ptxas 13.0.
+FROM_90 = "sm_90 sm_90a sm_100 sm_100a sm_100f sm_103a sm_107a sm_110a sm_120 sm_120a sm_120f sm_121a sm_121f"
+LEGAL = {
+    "wgmma.fence.sync.aligned": "sm_90a",
+    "wgmma.commit_group.sync.aligned": "sm_90a",
+    "wgmma.wait_group.sync.aligned": "sm_90a",
+    "fence.proxy.async": FROM_90,
+    "fence.proxy.async.shared::cta": FROM_90,
+    "fence.proxy.async.shared::cluster": FROM_90,
+    "fence.proxy.async.global": FROM_90,
+}
+
+
+# Legality -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_forms_are_those_that_the_assembler_takes():
+    assert {form.opcode for form in FORMS} == set(LEGAL)
+    for opcode, targets in LEGAL.items():
+        assert [name for name in assembler.ASKED if assembler.accepted(opcode, target=name)] == targets.split()
+        assert parse(opcode, ptx="8.0").opcode == opcode
+        with pytest.raises(IllegalInstruction, match=r"came with PTX ISA 8\.0"):
+            parse(opcode, ptx="7.8")
+
+
+def test_every_verdict_of_the_assembler():
+    rows = assembler.verdicts("wgmma.sync")
+    for row in rows:
+        assert row["accepted_targets"] == LEGAL[parse(row["instruction"]).opcode]
+        assert row["min_ptx_version"] == "8.0"
+    assert len(rows) == 6
+
+
+def test_qualifiers_in_any_order():
+    assert parse("wgmma.fence.aligned.sync") is parse("wgmma.fence.sync.aligned")
+    assert parse("fence.proxy.global.async;") is parse("fence.proxy.async.global")
+
+
+@pytest.mark.parametrize(
+    ("opcode", "words"),
+    [
+        ("wgmma.fence.sync", [".aligned is missing; it is mandatory", "form: wgmma.fence.sync.aligned", "9.7.15.7.1"]),
+        ("wgmma.wait_group.aligned", [".sync is missing", "9.7.15.7.3"]),
+        ("wgmma.wait_group.sync.aligned 0", ["give the opcode alone", "operands are separate arguments"]),
+        ("wgmma.commit.sync.aligned", ["wgmma is followed by .commit_group, .fence, .mma_async or .wait_group"]),
+        ("fence.proxy", [".async is missing", "form: fence.proxy.async", "9.7.13.4"]),
+        ("fence.proxy.async.shared", ["Did you mean 'shared::cta'?", ".space is .shared::cta, .shared::cluster"]),
+        ("fence.proxy.async.global.global", [".global stands there once too often"]),
+        ("fence.acq_rel.gpu", ["fence is followed by .proxy; no other form of it is run here"]),
+    ],
+)
+def test_what_is_refused(opcode, words):
+    with pytest.raises(IllegalInstruction) as error:
+        parse(opcode)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_target_that_lacks_it():
+    with pytest.raises(IllegalInstruction, match=r"needs sm_90a \(PTX ISA 9\.7\.15\.7\.1.*sm_100a has no form of it\."):
+        parse("wgmma.fence.sync.aligned", target="sm_100a")
+
+
+# What an instruction without registers is -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_there_is_nothing_but_the_order(form):
+    assert dict(form.fragments) == dict(form.types) == {}
+    assert str(form.shape) == ""
+    assert form.lanes == (128 if form.opcode.startswith("wgmma") else 1)
+    assert repr(form) == f"<{form.opcode}: no registers; PTX 8.0, {form.gate.targets}>"
+    told = explain(form)
+    assert told.arithmetic is None
+    assert told.rules
+    assert not told.layouts
+    assert not told.unknown
+    assert [operand.name for operand in told.operands] == (["N"] if form.opcode == WAITS else [])
+
+
+def test_what_the_machine_asks():
+    spaces = {form.words.get("space", ""): form.facts["spaces"] for form in FORMS if form.family == PROXY.name}
+    assert spaces == {
+        "": ("shared", "global"), "shared::cta": ("shared",), "shared::cluster": ("shared",), "global": ("global",),
+    }  # fmt: skip
+    assert immediates(parse(WAITS), (np.uint8(3),)) == (3,)
+    assert immediates(parse("fence.proxy.async"), ()) == ()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_alone_it_is_refused_with_where_it_belongs(form):
+    operands = [0] * (form.opcode == WAITS)
+    target = "sm_90a"
+    with pytest.raises(OperandError, match=r"nothing to order\. It belongs in a kernel, which tcemu\.launch runs"):
+        tcemu.run(form, *operands, target=target)
+    with pytest.raises(OperandError, match="has no use for shared="):
+        tcemu.run(form, *operands, target=target, shared=np.zeros(16, np.uint8))
+    with pytest.raises(OperandError, match=rf"takes .*; got {len(operands) + 1} \(PTX ISA {form.section}\)"):
+        tcemu.run(form, *operands, 1, target=target)
+    with pytest.raises(OperandError, match="takes"):
+        tcemu.matmul(np.zeros((64, 16)), np.zeros((16, 8)), instruction=form)
+
+
+@pytest.mark.parametrize("wrong", [-1, True, 0.0, "0", None, [0], np.int32(-1), 1 << 63, np.zeros(1, int)])
+def test_n_is_an_immediate(wrong):
+    with pytest.raises(OperandError, match=r"N is an immediate, an integer from 0 on; got .*9\.7\.15\.7\.3"):
+        tcemu.run(WAITS, wrong)
+
+
+def test_no_gpu_is_asked_for_one():
+    h200 = Device("NVIDIA H200", (9, 0), 13000, "", 232448)
+    assert not {family.name for family in ORDERING} & {instruction.family for instruction in recordable(h200)}
+
+
+# tcemu isa ------------------------------------------------------------------------------------------------------------
+
+
+def ask(*arguments):
+    return CliRunner().invoke(isa, arguments)
+
+
+@pytest.mark.parametrize("family", ORDERING, ids=lambda family: family.name)
+def test_a_list_names_the_instructions(family):
+    assert [form.opcode for form in catalogue(family=family.name)] == [form.opcode for _, form in family.variants]
+    text = ask("--family", family.name).output
+    assert all(form.opcode in text for _, form in family.variants)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("kind", ["text", "json", "csv"])
+def test_one_is_explained(form, kind):
+    done = ask(form.opcode, "--format", kind)
+    assert done.exit_code == 0, done.exception
+    if kind != "csv":
+        assert form.section in done.output
+    if kind == "text":
+        assert "Who holds what" not in done.output
+        assert "Rules" in done.output
+
+
+def test_there_is_no_picture_and_no_fragment():
+    assert "there is no picture of this" in str(ask(FENCE.name + ".sync.aligned", "--format", "svg").exception)
+    assert "has no fragment 'a'; it has nothing" in str(ask("fence.proxy.async", "--operand", "a").exception)
+
+
+def test_two_compared():
+    done = ask("diff", "fence.proxy.async.global", WAITS)
+    assert done.exit_code == 0
+    assert "needs target" in done.output
+    assert "Element by element" not in done.output
+
+
+def test_no_shape_is_no_shape():
+    with pytest.raises(IllegalInstruction, match=r"no instruction has the shape ''\. There are m8n8k4"):
+        catalogue(shape="")
+
+
+def test_the_last_families_stand_in_the_table():
+    assert [family.name for family in FAMILIES][-4:] == [family.name for family in ORDERING]
