@@ -34,13 +34,12 @@ class Registers(NDArrayOperatorsMixin):
     function) answers copies; assigning to `registers[...]` writes. `bits` is the content as it is, unobserved.
     """
 
-    def __init__(self, bits: Array, watcher: Watcher | None = None, *, written: bool = True, name: str = "") -> None:
+    def __init__(self, bits: Array, watcher: Watcher | None = None) -> None:
         if bits.ndim != 2 or bits.dtype not in (np.uint32, np.uint64):
             raise OperandError(
                 f"registers of a warp are an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
             )
         self.bits = bits
-        self.name = name
         self.origin: tuple[Any, str, str] | None = None
         #: mma_asyncs under way that write them
         self.pending = 0
@@ -48,7 +47,7 @@ class Registers(NDArrayOperatorsMixin):
         self.veiled = False
         self._watcher = watcher
         self._numbers = np.arange(bits.shape[1])
-        self._unwritten: Array | None = None if written else np.ones(bits.shape, bool)
+        self._unwritten: Array | None = None
 
     # ---------------------------------------------------------------------------------------- as an array
 
@@ -102,7 +101,7 @@ class Registers(NDArrayOperatorsMixin):
         return np.asarray(self).view(dtype)
 
     def __repr__(self) -> str:
-        came = f" of {self.name}" if self.name else ""
+        came = f" of {self.origin[0]}" if self.origin else ""
         state = ", result under way" if self.pending else ""
         return f"<registers{came} {self.shape} {self.dtype}{state}>"
 
@@ -122,7 +121,15 @@ class Registers(NDArrayOperatorsMixin):
                 unwritten = tuple(np.flatnonzero((missing & self._unwritten).any(axis=0)).tolist())
         self._watcher.touched(self, writes, self._which(key), unwritten)
 
-    def fill_written(self) -> None:
+    def leave_unwritten(self, lanes: Array) -> None:
+        """Nobody has written them in these lanes, bool (32,)."""
+        self._unwritten = np.repeat(lanes[:, None], self.bits.shape[1], axis=1) if lanes.any() else None
+
+    def unwritten(self) -> tuple[int, ...]:
+        """Numbers of the registers that some lane never wrote."""
+        return () if self._unwritten is None else tuple(np.flatnonzero(self._unwritten.any(axis=0)).tolist())
+
+    def filled(self) -> None:
         """An instruction has written all of them."""
         self._unwritten = None
 
@@ -143,5 +150,3 @@ class Registers(NDArrayOperatorsMixin):
         """Whether numpy answers `key` with a view, which a later write would change."""
         parts = key if isinstance(key, tuple) else (key,)
         return any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts)
-
-

@@ -31,9 +31,9 @@ class _Strand:
     fiber: greenlet
     #: None where it can go on.
     ready: Callable[[], bool] | None = None
-    waiting: Waiting | None = None
+    waiting: Callable[[], Waiting] | None = None
     #: What it last looked for in vain, and has not found since.
-    looks: Waiting | None = None
+    looks: Callable[[], Waiting] | None = None
     operations: int = field(default=0)
 
 
@@ -61,7 +61,7 @@ class Scheduler:
         if strand.operations % _TURN == 0 or (not self._fixed and self.random.random() < _SWITCH):
             self._hub.switch()
 
-    def wait(self, ready: Callable[[], bool], waiting: Waiting) -> None:
+    def wait(self, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
         """Go on once `ready` answers True; `waiting` says what for, should that never be."""
         strand = self._strand()
         if not ready():
@@ -70,7 +70,7 @@ class Scheduler:
             strand.ready = strand.waiting = None
         strand.looks = None
 
-    def looked(self, found: bool, waiting: Waiting) -> None:
+    def looked(self, found: bool, waiting: Callable[[], Waiting]) -> None:
         """The warp looked for something; where it found nothing, others go first."""
         strand = self._strand()
         strand.looks = None if found else waiting
@@ -123,7 +123,7 @@ class Scheduler:
 
     def _waiting(self) -> tuple[Waiting, ...]:
         found = [strand.waiting or strand.looks for strand in sorted(self._strands, key=lambda each: each.number)]
-        return tuple(waiting for waiting in found if waiting is not None)
+        return tuple(waiting() for waiting in found if waiting is not None)
 
     def _kill(self) -> None:
         """End what has not ended: the launch is over."""

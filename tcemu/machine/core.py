@@ -1,0 +1,161 @@
+"""What every operation of a warp needs: who and where, which lanes take part, registers, whom to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError, MemoryFault, OperandError, briefly
+from tcemu.machine.barriers import WARP
+from tcemu.machine.block import Block, Index3
+from tcemu.machine.events import By, Faulted, Issued, Space, Touched, Waiting
+from tcemu.machine.registers import POISON, Registers
+from tcemu.machine.sites import site
+
+Array = npt.NDArray[Any]
+Wait = Literal["barrier", "mbarrier", "warpgroup", "registers"]
+
+
+class Core:
+    """A warp of a block. Operations are added by the classes that derive from it."""
+
+    def __init__(self, block: Block, index: int) -> None:
+        self._block = block
+        #: The warp's number in its block.
+        self.index = index
+        #: 0 to 31.
+        self.lanes = np.arange(WARP)
+        #: Each lane's number in the block, (32,).
+        self.threads = index * WARP + self.lanes
+        #: Lanes that exist; the last warp of a block may not be full.
+        self._there = self.threads < block.shape.threads
+        self._active = self._there.copy()
+
+    # ---------------------------------------------------------------------------------------- who and where
+
+    @property
+    def block(self) -> Index3:
+        """%ctaid: the block's place in the grid, (x, y, z)."""
+        return self._block.index
+
+    @property
+    def grid(self) -> Index3:
+        """%nctaid: blocks of the grid, (x, y, z)."""
+        return self._block.shape.grid
+
+    @property
+    def block_shape(self) -> Index3:
+        """%ntid: threads of a block, (x, y, z)."""
+        return self._block.shape.block
+
+    @property
+    def thread(self) -> tuple[Array, Array, Array]:
+        """%tid: each lane's place in its block, x, y and z (32,)."""
+        x, y, _ = self._block.shape.block
+        return self.threads % x, self.threads // x % y, self.threads // (x * y)
+
+    @property
+    def warpgroup(self) -> int:
+        """The number of the warpgroup: four warps that begin at a multiple of four."""
+        return self.index // 4
+
+    @property
+    def target(self) -> str:
+        """The target that the launch runs on: "sm_90a"."""
+        return self._block.shape.target
+
+    @property
+    def active(self) -> Array:
+        """Which lanes take part in operations now, bool (32,)."""
+        return self._active.copy()
+
+    @contextmanager
+    def only(self, mask: npt.ArrayLike) -> Iterator[None]:
+        """Only lanes of `mask` (bool, (32,) or one for all) take part in what is done inside; none is allowed.
+
+        An operation without active lanes does nothing.
+        """
+        wanted = np.asarray(mask)
+        if wanted.dtype != np.bool_ or wanted.shape not in ((), (WARP,)):
+            raise OperandError(f"a mask of lanes is bool (32,); got dtype {wanted.dtype}, shape {wanted.shape}")
+        before = self._active
+        self._active = before & wanted
+        try:
+            yield
+        finally:
+            self._active = before
+
+    def __repr__(self) -> str:
+        return f"<warp {self.index} of block {self.block}: {int(self._active.sum())} active lanes>"
+
+    # ---------------------------------------------------------------------------------------- registers
+
+    def registers(self, count: int, fill: int | None = None, dtype: npt.DTypeLike = np.uint32) -> Registers:
+        """Registers (32, count) of the warp, all of them `fill`, or never written."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise OperandError(f"a number of registers is an integer of at least 1; got {briefly(count)}")
+        bits = np.full((WARP, count), POISON if fill is None else fill, dtype)
+        return self._made(bits, np.ones(WARP, bool) if fill is not None else np.zeros(WARP, bool))
+
+    def _made(self, bits: Array, written: Array, origin: tuple[Any, str, str] | None = None) -> Registers:
+        """Registers with content, of which only lanes in `written` were written."""
+        made = Registers(bits, self)
+        made.origin = origin
+        made.leave_unwritten(~written & self._there)
+        if written.any():
+            made.touch(True)
+        return made
+
+    def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
+        """The kernel touches registers of this warp."""
+        if self._block.observers:
+            self._block.tell(Touched, self._by(), registers, writes, which, unwritten)
+
+    def _values(self, given: Any) -> Array:
+        """The content of an operand, read now."""
+        try:
+            return np.asarray(given)
+        except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises
+            raise OperandError(f"not an array: {error}") from None
+
+    # ---------------------------------------------------------------------------------------- operations
+
+    def _by(self) -> By:
+        bits = int(np.packbits(self._active, bitorder="little").view("<u4")[0])
+        return By(self._block.number, self.index, bits, site())
+
+    def _issue(self, opcode: str, *, aligned: bool = False, **more: Any) -> By | None:
+        """An operation begins: others may go first, observers hear of it. None where no lane takes part."""
+        if not self._active.any():
+            return None
+        self._block.scheduler.pause()
+        self._block.counts[opcode] += 1
+        by = self._by()
+        self._block.tell(Issued, by, opcode, aligned, *more.values())
+        return by
+
+    def _wait(self, by: By, kind: Wait, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
+        self._block.scheduler.wait(ready, lambda: Waiting(by, what(), kind, key))
+
+    def _fault(self, by: By, opcode: str, space: Space, error: AddressError) -> NoReturn:
+        """An access that the hardware would not make: the launch ends."""
+        self._block.tell(Faulted, by, opcode, error.kind, space, str(error))
+        raise MemoryFault(f"{error} ({by})") from None
+
+    def _lanes_of(self, given: Any, what: str) -> Array:
+        """An integer for each lane, int64 (32,), from one for all or one for each."""
+        array = self._values(given)
+        if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
+            raise OperandError(
+                f"{what}: one integer for all lanes or (32,), one for each; got {array.dtype} {array.shape}"
+            )
+        return np.broadcast_to(array.reshape(-1) if array.ndim else array, (WARP,)).astype(np.int64)
+
+    def _distinct(self, given: Any, what: str) -> list[tuple[int, int]]:
+        """(value, how many active lanes give it), in the order of lanes."""
+        values = self._lanes_of(given, what)[self._active].tolist()
+        return [(value, values.count(value)) for value in dict.fromkeys(values)]

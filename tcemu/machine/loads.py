@@ -1,0 +1,145 @@
+"""Ordinary loads and stores: ld and st of shared and global memory (PTX ISA 9.1, 9.7.9.8 and 9.7.9.11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError, OperandError, listing, shown
+from tcemu.machine.barriers import WARP
+from tcemu.machine.core import Array, Core
+from tcemu.machine.events import Accessed, Space
+from tcemu.machine.memory import SHARED_WINDOW, Bytes
+from tcemu.machine.registers import POISON, Registers
+
+LOAD_SECTION, STORE_SECTION = "9.7.9.8", "9.7.9.11"
+
+
+@dataclass(frozen=True)
+class Form:
+    """What an access moves for each lane: `count` elements of `bits`; s8 and s16 are extended with their sign."""
+
+    spelling: str
+    count: int
+    bits: int
+    signed: bool
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a lane, and their alignment."""
+        return self.count * self.bits // 8
+
+    @property
+    def register(self) -> np.dtype[Any]:
+        """The dtype of the registers that hold it."""
+        return np.dtype(np.uint64 if self.bits == 64 else np.uint32)
+
+    @property
+    def element(self) -> np.dtype[Any]:
+        """The dtype of an element in memory."""
+        return np.dtype(f"<{'i' if self.signed and self.bits < 32 else 'u'}{self.bits // 8}")
+
+
+_TYPES = [f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)] + ["f32", "f64"]
+FORMS = {
+    form.spelling: form
+    for form in (
+        Form(f"{vector}{kind}", count, int(kind[1:]), kind[0] == "s")
+        for vector, count in (("", 1), ("v2.", 2), ("v4.", 4))
+        for kind in _TYPES
+    )
+    if form.bytes <= 16
+}
+
+
+def form_of(access: object) -> Form:
+    """The form that "b32", "v4.f32" or ".v2.b64" spells."""
+    found = FORMS.get(access.lstrip(".")) if isinstance(access, str) else None
+    if found is None:
+        raise OperandError(
+            f"an access of ld or st is spelt as PTX spells it after the state space: {listing(_TYPES)}, with v2. or "
+            f"v4. in front, up to 16 bytes; got {shown(access)} (PTX ISA {LOAD_SECTION})"
+        )
+    return found
+
+
+class Loads(Core):
+    """ld and st."""
+
+    def generic(self, shared_address: Any) -> Any:
+        """cvta.shared: the generic address of an address in shared memory."""
+        return SHARED_WINDOW + shared_address
+
+    def ld_shared(self, addresses: npt.ArrayLike, access: str = "b32") -> Registers:
+        """ld.shared: registers (32, n) from byte addresses (32,), or one for all; `access` is "v4.b32" or such."""
+        return self._ld("shared", addresses, access)
+
+    def ld_global(self, addresses: npt.ArrayLike, access: str = "b32") -> Registers:
+        """ld.global: registers (32, n) from byte addresses (32,); a pointer is the address of its first byte."""
+        return self._ld("global", addresses, access)
+
+    def st_shared(self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32") -> None:
+        """st.shared: store values (32, n), (32,) or one for all; floats of the access's width go as they are."""
+        self._st("shared", addresses, values, access)
+
+    def st_global(self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32") -> None:
+        """st.global, as st_shared."""
+        self._st("global", addresses, values, access)
+
+    # ---------------------------------------------------------------------------------------- how
+
+    def _space(self, space: Space) -> Bytes:
+        return self._block.shared if space == "shared" else self._block.memory
+
+    def _ld(self, space: Space, addresses: npt.ArrayLike, access: str) -> Registers:
+        form = form_of(access)
+        opcode = f"ld.{space}.{form.spelling}"
+        where = self._lanes_of(addresses, f"{opcode}: addresses")
+        bits = np.full((WARP, form.count), POISON, form.register)
+        active = self._active
+        if self._access(opcode, space, False, where, form, LOAD_SECTION):
+            found = self._space(space).read(where[active], form.bytes).view(form.element)
+            bits[active] = found.astype(f"i{form.register.itemsize}").view(form.register)
+        return self._made(bits, active)
+
+    def _st(self, space: Space, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str) -> None:
+        form = form_of(access)
+        opcode = f"st.{space}.{form.spelling}"
+        where = self._lanes_of(addresses, f"{opcode}: addresses")
+        patterns = self._patterns(opcode, values, form)
+        active = self._active
+        if self._access(opcode, space, True, where, form, STORE_SECTION):
+            self._space(space).write(where[active], np.ascontiguousarray(patterns[active]).view(np.uint8))
+
+    def _access(self, opcode: str, space: Space, writes: bool, where: Array, form: Form, section: str) -> bool:
+        """Tell of an access and check it; whether any lane makes it."""
+        by = self._issue(opcode)
+        if by is None:
+            return False
+        active = self._active
+        try:
+            self._space(space).check(opcode, where[active], form.bytes, form.bytes, section)
+        except AddressError as error:
+            self._fault(by, opcode, space, error)
+        self._block.tell(Accessed, by, opcode, space, writes, where[active], form.bytes, self.lanes[active])
+        return True
+
+    def _patterns(self, opcode: str, values: Any, form: Form) -> Array:
+        """Elements (32, count) as they stand in memory."""
+        array = self._values(values)
+        if array.dtype.kind == "f" and array.dtype.itemsize * 8 == form.bits:
+            array = array.view(f"u{array.dtype.itemsize}")
+        if array.dtype.kind not in "iu":
+            raise OperandError(
+                f"{opcode} stores integers, or floats of {form.bits} bits; got dtype {array.dtype}. Say which bits are "
+                f"meant: .view(np.uint32), or Fragment.pack"
+            )
+        if array.shape == (WARP,) and form.count == 1:
+            array = array[:, None]
+        if array.shape not in ((), (WARP, form.count)):
+            wanted = "(32, 1) or (32,)" if form.count == 1 else f"(32, {form.count})"
+            raise OperandError(f"{opcode} stores values {wanted}, or one for all; got shape {array.shape}")
+        return np.broadcast_to(array, (WARP, form.count)).astype(f"<u{form.bits // 8}")

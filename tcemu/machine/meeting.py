@@ -1,0 +1,66 @@
+"""Where the four warps of a warpgroup come together, to execute one instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tcemu.errors import LaunchError
+from tcemu.machine.events import By, Disagreed
+
+if TYPE_CHECKING:
+    from tcemu.machine.block import Block
+
+#: Warps of a warpgroup.
+GROUP = 4
+SECTION = "9.7.15"
+
+
+@dataclass
+class _Round:
+    """One instruction on its way: who has come, with what."""
+
+    opcode: str
+    given: dict[int, tuple[By, Any]] = field(default_factory=dict)
+    done: bool = False
+
+
+class Meetings:
+    """The meetings of one warpgroup, one after the other. Nothing but the instruction passes between the warps."""
+
+    def __init__(self, block: Block, group: int) -> None:
+        self._block, self._group = block, group
+        self._members = range(GROUP * group, GROUP * (group + 1))
+        self._round: _Round | None = None
+
+    def meet(self, by: By, opcode: str, given: Any, act: Callable[[tuple[By, ...], list[Any]], None]) -> _Round:
+        """A warp comes to `opcode` with its operands; once all four are there, `act` is called with all of theirs."""
+        if self._members.stop > self._block.warps:
+            raise LaunchError(
+                f"{opcode}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four on; the "
+                f"block has {self._block.warps} warps (PTX ISA {SECTION})"
+            )
+        if self._round is None:
+            self._round = _Round(opcode)
+        here = self._round
+        if here.opcode != opcode:
+            first = next(iter(here.given.values()))[0]
+            self._block.tell(Disagreed, (first, by), (here.opcode, opcode))
+            raise LaunchError(
+                f"the warps of warpgroup {self._group} must execute the same instruction: {first} came to "
+                f"{here.opcode}, {by} to {opcode} (PTX ISA {SECTION})"
+            )
+        here.given[by.warp] = by, given
+        if len(here.given) == GROUP:
+            self._round = None
+            who, what = zip(*(here.given[warp] for warp in self._members), strict=True)
+            act(who, list(what))
+            here.done = True
+        return here
+
+    def missing(self, opcode: str) -> str:
+        """Who has not come, in words."""
+        here = self._round
+        absent = [warp for warp in self._members if here is None or warp not in here.given]
+        return f"warp {', '.join(map(str, absent))} of warpgroup {self._group} to come to {opcode}"
