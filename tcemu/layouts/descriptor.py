@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from tcemu.errors import LayoutError, briefly, listing
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
+from tcemu.layouts.swizzle import swizzled
 
 Array = npt.NDArray[Any]
 
@@ -291,9 +292,8 @@ def addresses(descriptors: Array, mn: Array, k: Array, size: int, mn_major: bool
     else:
         byte = column * size
         found = row % 8 * line + row // 8 * sbo + byte % line + byte // line * lbo
-    found = found + start
     # the pattern repeats from where it starts; the base offset tells the row of the pattern at its first address
-    return np.asarray(found ^ (((found >> 7) - base & width // 16 - 1) << 4) * (mode != 0))
+    return swizzled(found + start, width, base)
 
 
 def tile_addresses(descriptor: Descriptor, layout: Canonical, mn: Array, k: Array) -> Array:

@@ -12,6 +12,7 @@ from tcemu.errors import LayoutError
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
 from tcemu.layouts.descriptor import as_bits, tile_addresses
+from tcemu.layouts.swizzle import turn
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import count
@@ -42,8 +43,7 @@ class _Sheet:
 
     def turn(self, line: int) -> int:
         """What the numbers of a line's units are XORed with."""
-        mask = max(self.layout.swizzle // 16 - 1, 0)
-        return line - self.descriptor.base_offset & mask
+        return int(turn(np.array(line), self.layout.swizzle, self.descriptor.base_offset))
 
 
 def shared_tile(
