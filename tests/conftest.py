@@ -1,9 +1,33 @@
 """Fixtures of several files."""
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture
+def row(subtests):
+    """What runs one row of a loop, `with row(name):`. A row that fails is reported by its name; the loop goes on.
+
+    A test of a table is one loop, not a test for each row: thousands of small tests cost more than what they ask, and
+    `subtests` alone reports the passing ones too. A test without rows does not pass.
+    """
+    names = set()
+
+    @contextmanager
+    def one(name):
+        assert name not in names, f"two rows with the name {name}"
+        names.add(name)
+        try:
+            yield
+        except (Exception, pytest.fail.Exception):
+            with subtests.test(str(name)):
+                raise
+
+    yield one
+    assert names, "no row was asked"
 
 
 @pytest.fixture
