@@ -100,7 +100,10 @@ def shown(text: object, limit: int = 80) -> str:
 
 def briefly(value: object, limit: int = 80) -> str:
     """Any value for a message: as Python writes it, cut where it is long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - an integer of 5,000 digits has no repr, and an object may raise whatever it likes
+        return f"an object of type {type(value).__name__}"
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 

@@ -388,6 +388,43 @@ def test_one_warp_has_no_parts():
     assert result
 
 
+class Odd:
+    """An object that fails wherever it is taken for a number."""
+
+    def __repr__(self):
+        raise KeyError("no name")
+
+    def __index__(self):
+        raise ZeroDivisionError("no index")
+
+    __array__ = __index__
+
+
+NO_INDEX = {
+    "too far": 3, "too far back": -4, "too many": (0, 0), "text": "x", "a fraction": 1.5, "a long integer": 10**30,
+    "an integer without a repr": 10**5000, "a ragged list": [[0], [1, 2]], "one too far": [0, 7],
+    "no step": slice(None, None, 0), "a step of text": slice(10**30, None, "a"), "too many truths": np.ones(4, bool),
+    "a numpy fraction": np.float64(1), "an object": object(), "an object that fails": Odd(), "a dictionary": {"a": 1},
+    "a date": (slice(None), np.datetime64("2020-01-01", "D")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("index", NO_INDEX.values(), ids=NO_INDEX)
+def test_what_is_no_index_of_a_warp_is_told(index):
+    result = wavefronts([LANE * 4] * 3, "ld.shared.b32")
+    with pytest.raises((IndexError, OperandError), match=r"of a result of \(3,\) warps: ."):
+        result[index]
+
+
+def test_an_index_that_is_not_there_ends_what_iterates():
+    result = wavefronts([LANE * 4] * 3, "ld.shared.b32")
+    with pytest.raises(IndexError, match=r"index 3 of a result of \(3,\) warps: index 3 is out of bounds"):
+        result[3]
+    assert len(list(result)) == 3
+    assert result[np.array([2, 0])].count.tolist() == [1, 1]
+    assert result[None, 1:].addresses.shape == (1, 2, 32)
+
+
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=2),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic.table import Known
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.machine.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_phase
 
@@ -118,11 +118,20 @@ class Wavefronts:
         return "; ".join(found) or "neither padding nor an XOR swizzle helps: change which lane wants what"
 
     def __getitem__(self, index: Any) -> Wavefronts:
-        """The result of some of the warps, indexed like the leading axes."""
+        """The result of some of the warps, indexed like the leading axes.
+
+        Raises IndexError for a warp that is not there, OperandError for what is no index.
+        """
         lead = self.addresses.shape[:-1]
         if not lead:
             raise OperandError("this is the result of one warp; there is nothing to index")
-        chosen = self.addresses.reshape(-1, LANES)[np.arange(self.addresses.size // LANES).reshape(lead)[index]]
+        warps = np.arange(self.addresses.size // LANES).reshape(lead)
+        try:
+            chosen = self.addresses.reshape(-1, LANES)[warps[index]]
+        except IndexError as error:
+            raise IndexError(f"index {briefly(index)} of a result of {lead} warps: {error}") from None
+        except Exception as error:  # noqa: BLE001 - numpy's own, or what an object raises that is asked for an index
+            raise OperandError(f"{briefly(index)} is no index of a result of {lead} warps: {error}") from None
         chosen.flags.writeable = False
         return _wavefronts(self.access, chosen)
 
