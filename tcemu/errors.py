@@ -64,7 +64,12 @@ class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
 
 
 class LaunchError(TcemuError):
-    """A kernel did not come to its end in the machine: a wrong access, a deadlock, a barrier used wrongly."""
+    """A kernel did not come to its end in the machine: a wrong access, a deadlock, a barrier used wrongly.
+
+    `launch` is what there is of the launch's result.
+    """
+
+    launch: Any = None
 
 
 class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word

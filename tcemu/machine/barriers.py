@@ -67,7 +67,7 @@ class Barriers:
         return f"barrier {number}, where {there} of {needed} threads have arrived (warp {who})"
 
     def _complete(self, number: int, barrier: _Barrier) -> None:
-        exited = 0 if barrier.threads else WARP * len(self._block.exited)
+        exited = 0 if barrier.threads is not None else WARP * len(self._block.exited)
         if WARP * len(barrier.arrived) + exited < (barrier.threads or WARP * self._block.warps):
             return
         self._block.tell(

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import AddressError, MemoryFault, OperandError, briefly
+from tcemu.instructions import Instruction
 from tcemu.machine.barriers import WARP
 from tcemu.machine.block import Block, Index3
-from tcemu.machine.events import By, Faulted, Issued, Space, Touched, Waiting
+from tcemu.machine.events import By, Faulted, Issued, Site, Space, Touched, Waiting
+from tcemu.machine.operations import check_gate
 from tcemu.machine.registers import POISON, Registers
 from tcemu.machine.sites import site
 
@@ -34,6 +36,8 @@ class Core:
         #: Lanes that exist; the last warp of a block may not be full.
         self._there = self.threads < block.shape.threads
         self._active = self._there.copy()
+        #: The line of the latest operation.
+        self._latest = Site("?", 0, "?")
 
     # ---------------------------------------------------------------------------------------- who and where
 
@@ -92,6 +96,11 @@ class Core:
     def __repr__(self) -> str:
         return f"<warp {self.index} of block {self.block}: {int(self._active.sum())} active lanes>"
 
+    def exit(self) -> None:
+        """exit: the warp's end. A kernel that returns has it done by the machine."""
+        self._active = self._there.copy()
+        self._block.leave(self._by(self._latest))
+
     # ---------------------------------------------------------------------------------------- registers
 
     def registers(self, count: int, fill: int | None = None, dtype: npt.DTypeLike = np.uint32) -> Registers:
@@ -124,18 +133,27 @@ class Core:
 
     # ---------------------------------------------------------------------------------------- operations
 
-    def _by(self) -> By:
+    def _by(self, where: Site | None = None) -> By:
         bits = int(np.packbits(self._active, bitorder="little").view("<u4")[0])
-        return By(self._block.number, self.index, bits, site())
+        self._latest = where or site()
+        return By(self._block.number, self.index, bits, self._latest)
 
-    def _issue(self, opcode: str, *, aligned: bool = False, **more: Any) -> By | None:
+    def _issue(
+        self,
+        opcode: str,
+        *,
+        aligned: bool = False,
+        instruction: Instruction | None = None,
+        operands: tuple[tuple[str, Registers], ...] = (),
+    ) -> By | None:
         """An operation begins: others may go first, observers hear of it. None where no lane takes part."""
+        check_gate(opcode, self.target)
         if not self._active.any():
             return None
         self._block.scheduler.pause()
         self._block.counts[opcode] += 1
         by = self._by()
-        self._block.tell(Issued, by, opcode, aligned, *more.values())
+        self._block.tell(Issued, by, opcode, aligned, instruction, operands)
         return by
 
     def _wait(self, by: By, kind: Wait, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:

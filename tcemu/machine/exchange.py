@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import LaunchError, OperandError, briefly, listing, shown
+from tcemu.instructions import parse
 from tcemu.machine.barriers import WARP
 from tcemu.machine.core import Array, Core
-from tcemu.machine.events import ProxyFenced, RegistersMoved, Space, WarpSynced
+from tcemu.machine.events import ProxyFenced, RegistersMoved, WarpSynced
 from tcemu.machine.registers import POISON
 
 #: The lane that each lane asks, from (own lane, operand, first lane of its segment, end of it).
@@ -109,15 +110,12 @@ class Exchange(Core):
         `space` is "", "shared::cta", "shared::cluster" or "global". It orders this thread's own accesses: other threads
         need a barrier after it.
         """
-        spaces: dict[str, tuple[Space, ...]] = {"": ("shared", "global"), "global": ("global",)}
-        spaces |= {"shared::cta": ("shared",), "shared::cluster": ("shared",)}
-        if space not in spaces:
-            raise OperandError(
-                f"fence.proxy.async has the state spaces {listing(map(repr, spaces))}; got {shown(space)}"
-            )
-        by = self._issue(f"fence.proxy.async{'.' if space else ''}{space}")
+        if not isinstance(space, str):
+            raise OperandError(f"fence.proxy.async: a state space is text; got {shown(space)} (PTX ISA 9.7.13.4)")
+        found = parse(f"fence.proxy.async{'.' if space else ''}{space}", self.target)
+        by = self._issue(str(found))
         if by is not None:
-            self._block.tell(ProxyFenced, by, spaces[space])
+            self._block.tell(ProxyFenced, by, found.facts["spaces"])
 
     def setmaxnreg(self, action: Literal["inc", "dec"], count: int) -> None:
         """setmaxnreg.{inc,dec}.sync.aligned.u32: how many registers a thread of this warp may use from now on.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcemu.errors import AddressError, LaunchError, OperandError, briefly
-from tcemu.instructions import Instruction, run
+from tcemu.instructions import Instruction, parse, run
 from tcemu.instructions.operands import sources
 from tcemu.instructions.wgmma import FAMILY, Operands
 from tcemu.machine.barriers import WARP
@@ -53,6 +53,7 @@ class Warpgroups(Core):
 
     def wgmma_fence(self) -> None:
         """wgmma.fence.sync.aligned: orders this warp's register accesses before with the mma_asyncs after."""
+        parse(FENCE, self.target)
         by = self._issue(FENCE, aligned=True)
         if by is not None:
             self._block.tell(WgmmaFenced, by)
@@ -60,6 +61,7 @@ class Warpgroups(Core):
 
     def wgmma_commit_group(self) -> None:
         """wgmma.commit_group.sync.aligned: the warpgroup's mma_asyncs since the last one become a group."""
+        parse(COMMIT, self.target)
         by = self._issue(COMMIT, aligned=True)
         if by is not None:
             self._together(by, COMMIT, None, self._commit)
@@ -68,6 +70,7 @@ class Warpgroups(Core):
         """wgmma.wait_group.sync.aligned N: wait until at most the N youngest groups are under way."""
         if isinstance(pending, bool) or not isinstance(pending, int | np.integer) or pending < 0:
             raise OperandError(f"{WAIT} takes an integer of at least 0; got {briefly(pending)} (PTX ISA 9.7.15.7.3)")
+        parse(WAIT, self.target)
         by = self._issue(WAIT, aligned=True)
         if by is not None:
             self._together(by, WAIT, int(pending), self._end_groups)

@@ -1,0 +1,197 @@
+"""Launching a kernel: the grid, block after block."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LaunchError, briefly, shown
+from tcemu.instructions.targets import target_named
+from tcemu.machine.block import Block, Index3, Shape
+from tcemu.machine.core import Array
+from tcemu.machine.events import Observer
+from tcemu.machine.memory import GlobalMemory, is_buffer
+from tcemu.machine.pending import POLICIES, Policy
+from tcemu.machine.warp import Warp
+
+Kernel = Callable[..., object]
+
+#: Limits of all targets (PTX ISA 9.1, 11; CUDA programming guide, compute capabilities).
+MAX_THREADS = 1024
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+#: Registers of a multiprocessor, and the most that a thread has.
+_REGISTERS, _MOST = 65536, 255
+#: Bytes of shared memory that a block may have, by chip.
+_SHARED = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 120: 99, 121: 99}
+_SHARED_NEWER = 227
+
+
+@dataclass
+class Launch:
+    """What became of a launch."""
+
+    kernel: str
+    grid: Index3
+    block: Index3
+    target: str
+    seed: int
+    policy: str
+    #: Instructions that warps executed, by opcode.
+    counts: Counter[str] = field(default_factory=Counter)
+    #: Blocks that came to their end.
+    blocks: int = 0
+    #: What observers that report have found.
+    reports: list[Any] = field(default_factory=list)
+    #: What ended the launch early, where a report tells of it too.
+    error: LaunchError | None = None
+    #: Where results depended on the policy, if several were tried.
+    parted: list[Parting] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        told = f"{self.blocks} blocks of {self.block}, {sum(self.counts.values())} instructions, policy {self.policy}"
+        found = f", {len(self.reports)} reports" if self.reports else ""
+        found += f", {len(self.parted)} arrays depend on the policy" if self.parted else ""
+        return f"<launch of {self.kernel} on {self.target}: {told}{found}{', ended early' if self.error else ''}>"
+
+
+@dataclass(frozen=True)
+class Parting:
+    """An array whose content depends on when asynchronous effects appear: the kernel is wrong."""
+
+    argument: int
+    index: tuple[int, ...]
+    policies: tuple[str, str]
+    values: tuple[Any, Any]
+
+    def __str__(self) -> str:
+        one, other = (f"{value!r} under {policy}" for value, policy in zip(self.values, self.policies, strict=True))
+        where = ", ".join(map(str, self.index))
+        return f"argument {self.argument} at [{where}] is {one}, {other}: the result depends on the policy"
+
+
+def shape_of(
+    grid: int | Sequence[int], block: int | Sequence[int], shared: int, target: str, seed: int, policy: Policy
+) -> Shape:
+    """The shape of a launch, checked. Raises LaunchError for what no GPU would launch."""
+    chip = target_named(target).number
+    most = 1024 * _SHARED.get(chip, _SHARED_NEWER)
+    blocks = _three("grid", grid, _MAX_GRID)
+    threads = _three("block", block, (1024, 1024, 64))
+    count = int(np.prod(threads))
+    if count > MAX_THREADS:
+        raise LaunchError(f"a block has at most {MAX_THREADS} threads; {threads} are {count}")
+    if isinstance(shared, bool) or not isinstance(shared, int | np.integer) or not 0 <= shared <= most:
+        raise LaunchError(
+            f"shared memory is a number of bytes, on {target} at most {most} for a block; got {briefly(shared)}"
+        )
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise LaunchError(f"a seed is an integer of at least 0; got {briefly(seed)}")
+    registers = min(_REGISTERS // count // 8 * 8, _MOST)
+    return Shape(blocks, threads, int(shared), target, policy, int(seed), registers)
+
+
+def launch(
+    kernel: Kernel,
+    grid: int | Sequence[int] = 1,
+    block: int | Sequence[int] = 32,
+    args: Sequence[Any] = (),
+    *,
+    shared: int = 0,
+    target: str = "sm_90a",
+    seed: int = 0,
+    policy: Policy | Sequence[Policy] = "late",
+    observers: Sequence[Observer] = (),
+) -> Launch:
+    """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
+
+    A LaunchError that ends it has what there is of the result as `launch`; arrays are then as they were.
+    """
+    if not callable(kernel):
+        raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
+    policies = [policy] if isinstance(policy, str) else list(policy)
+    if not policies:
+        raise LaunchError(f"which policy? one or several of {', '.join(POLICIES)}")
+    shape = shape_of(grid, block, shared, target, seed, policies[0])
+    name = getattr(kernel, "__qualname__", type(kernel).__name__)
+    result = Launch(name, shape.grid, shape.block, target, shape.seed, ", ".join(policies))
+    outcomes = []
+    for each in policies:
+        memory = GlobalMemory([(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)])
+        pointers = iter(memory.pointers)
+        passed = [next(pointers) if is_buffer(given) else given for given in args]
+        try:
+            _run(kernel, passed, replace(shape, policy=each), memory, observers, result)
+        except LaunchError as error:
+            error.launch = result
+            raise
+        outcomes.append(memory)
+    outcomes[0].copy_back()
+    places = [number for number, given in enumerate(args) if is_buffer(given)]
+    result.parted = _partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
+    return result
+
+
+def _run(
+    kernel: Kernel,
+    args: Sequence[Any],
+    shape: Shape,
+    memory: GlobalMemory,
+    observers: Sequence[Observer],
+    result: Launch,
+) -> None:
+    """All blocks under one policy. One block is in flight at a time, so that memory does not grow with the grid."""
+    x, y, z = shape.grid
+    order: Any = enumerate((a, b, c) for c, b, a in product(range(z), range(y), range(x)))
+    if shape.seed:
+        order = list(order)
+        Random(shape.seed).shuffle(order)  # noqa: S311 - an order, not a secret
+    for number, index in order:
+        block = Block(number, index, shape, memory, observers, result.counts)
+        block.run([_body(kernel, Warp(block, warp), args) for warp in range(shape.warps)])
+        result.blocks += 1
+
+
+def _body(kernel: Kernel, warp: Warp, args: Sequence[Any]) -> Callable[[], None]:
+    def body() -> None:
+        kernel(warp, *args)
+        warp.exit()
+
+    return body
+
+
+def _partings(places: Sequence[int], policies: Sequence[str], contents: Sequence[Sequence[Array]]) -> list[Parting]:
+    """For each array that differs between the first policy and another: the first place where it does."""
+    found = []
+    for place, *versions in zip(places, *contents, strict=True):
+        for policy, other in zip(policies[1:], versions[1:], strict=True):
+            differ = _bits(versions[0]) != _bits(other)
+            if differ.any():
+                index = tuple(int(i) for i in np.argwhere(differ.reshape(*other.shape, -1).any(axis=-1))[0])
+                values = versions[0][index], other[index]
+                found.append(Parting(place, index, (policies[0], policy), values))
+                break
+    return found
+
+
+def _bits(array: Array) -> npt.NDArray[np.uint8]:
+    """Bytes (..., itemsize), so that NaNs can be compared."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
+
+
+def _three(what: str, given: int | Sequence[int], most: Sequence[int]) -> Index3:
+    numbers = (given,) if isinstance(given, int | np.integer) else tuple(given) if isinstance(given, Sequence) else ()
+    fits = 1 <= len(numbers) <= 3 and all(
+        isinstance(number, int | np.integer) and not isinstance(number, bool) and 1 <= number <= limit
+        for number, limit in zip(numbers, most, strict=False)
+    )
+    if not fits:
+        raise LaunchError(f"{what} is one to three numbers from 1 to {tuple(most)}; got {briefly(given)}")
+    x, y, z = (*(int(number) for number in numbers), 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,143 @@
+"""The warp that a kernel is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tcemu.errors import AddressError, OperandError
+from tcemu.instructions import Instruction, parse, run
+from tcemu.instructions.explain import family_of
+from tcemu.instructions.family import Family
+from tcemu.instructions.memory import Told
+from tcemu.instructions.operands import sources
+from tcemu.instructions.ordering import immediates
+from tcemu.machine.barriers import WARP
+from tcemu.machine.core import Array
+from tcemu.machine.events import Accessed, By, Space
+from tcemu.machine.exchange import Exchange
+from tcemu.machine.loads import Loads
+from tcemu.machine.memory import SHARED_WINDOW
+from tcemu.machine.operations import spoken
+from tcemu.machine.registers import Registers
+from tcemu.machine.warpgroup import Warpgroups
+
+#: Arguments of tcemu.run that hold memory, and the state spaces behind them.
+_SPACES: dict[str, Space] = {"shared": "shared", "memory": "global"}
+
+
+class Warp(Loads, Exchange, Warpgroups):
+    """A warp of a running kernel: what it is, and everything it can do.
+
+    The operations are named after the PTX opcode, with underscores. Addresses are bytes: shared ones count from the
+    start of the block's shared memory, global ones are pointers. An integer, or a (32,) array with one a
+    lane, will do. Results are registers of the warp, arrays (32, n); predicates are bool (32,).
+    """
+
+    def run(self, instruction: str | Instruction, *operands: Any) -> Any:
+        """Execute a PTX instruction, given as the opcode with all its qualifiers, on operands in PTX's order.
+
+        As tcemu.run for one warp, with the block's memory understood. The answer is registers (32, n), or None for a
+        store. Each warp of a warpgroup gives wgmma.mma_async its own (32, n) of the accumulator, which the answer is
+        too, once a wgmma.wait_group covers it. Other instructions of the machine are spelt in full as well:
+        `warp.run("bar.sync", 0)`.
+        """
+        said = spoken(instruction)
+        if said is not None:
+            return getattr(self, said.operation.method)(*said.first, *operands, **said.named)
+        found = parse(instruction, self.target)
+        ordered = _ORDERING.get(found.family)
+        if ordered is not None:
+            return ordered(self, found, *immediates(found, operands))
+        if found.facts.get("lanes", found.lanes) > WARP:
+            return self._mma_async(found, operands)
+        return self._execute(found, operands)
+
+    def _execute(self, instruction: Instruction, operands: tuple[Any, ...]) -> Any:
+        """An instruction of one warp, at once."""
+        family, names = _known(instruction)
+        held = tuple((name, each) for name, each in zip(names, operands, strict=False) if isinstance(each, Registers))
+        opcode = str(instruction)
+        by = self._issue(opcode, aligned="aligned" in opcode, instruction=instruction, operands=held)
+        if by is None:
+            return None
+        given = [self._values(each) if isinstance(each, Registers) else each for each in operands]
+        memories: dict[str, Any] = {}
+        if family.memories:
+            if not given:
+                raise OperandError(f"{instruction} begins with an address (PTX ISA {instruction.section})")
+            name, given[0] = self._addressed(instruction, family, given[0])
+            space = _SPACES[name]
+            memories[name] = Told(self._bytes(space), self._teller(by, instruction, space))
+        try:
+            out = run(instruction, *given, target=self.target, **memories)
+        except AddressError as error:
+            self._fault(by, opcode, space, error)
+        if out is None:
+            return None
+        if out.ndim != 2:
+            raise OperandError(
+                f"{instruction}: in a kernel each warp gives its own 32 lanes; got {out.shape[:-2]} warps"
+            )
+        return self._made(out, np.ones(WARP, bool), (instruction, instruction.words.get("matrix", "d"), self.target))
+
+    def _addressed(self, instruction: Instruction, family: Family, given: Any) -> tuple[str, Any]:
+        """Which memory an address means, as the argument of tcemu.run, and the address inside it."""
+        addresses = self._values(given)
+        if addresses.dtype.kind not in "iu":
+            raise OperandError(f"{instruction}: addresses are integers; got dtype {addresses.dtype}")
+        if "memory" in family.memories and addresses.shape == (WARP,):
+            addresses = _uniform(instruction, addresses)
+        word = instruction.words.get("ss", "")
+        if word:
+            return ("memory" if word == "global" else "shared"), addresses
+        shared = bool((addresses >= SHARED_WINDOW).all())
+        if "memory" not in family.memories or shared:
+            return "shared", addresses - SHARED_WINDOW if shared else addresses
+        return "memory", addresses
+
+    def _bytes(self, space: Space) -> Array:
+        block = self._block
+        return block.shared.bytes[: block.shape.shared] if space == "shared" else block.memory.bytes
+
+    def _teller(self, by: By, instruction: Instruction, space: Space) -> Callable[[bool, Array, int], None]:
+        """What hears of the accesses of an instruction, and tells the observers."""
+
+        def tell(writes: bool, addresses: Array, size: int) -> None:
+            flat = addresses.reshape(-1).astype(np.int64)
+            if space == "global":
+                self._block.memory.check(str(instruction), flat, size, 1, instruction.section)
+            lanes = np.arange(flat.size) % WARP
+            self._block.tell(Accessed, by, str(instruction), space, writes, flat, size, lanes, True)
+
+        return tell
+
+
+def _uniform(instruction: Instruction, pointers: Array) -> Array:
+    """The pointer that all lanes give. Raises OperandError where one gives another."""
+    other = pointers != pointers[0]
+    if other.any():
+        lane = int(other.argmax())
+        raise OperandError(
+            f"{instruction}: all lanes give the same pointer; lane {lane} gives {int(pointers[lane])}, lane 0 "
+            f"{int(pointers[0])} (PTX ISA {instruction.section})"
+        )
+    return np.asarray(pointers[0])
+
+
+@lru_cache(maxsize=1024)
+def _known(instruction: Instruction) -> tuple[Family, list[str]]:
+    family = family_of(instruction)
+    return family, sources(instruction, family)
+
+
+#: What the instructions that order others are here.
+_ORDERING: dict[str, Callable[..., None]] = {
+    "wgmma.fence": lambda warp, _: warp.wgmma_fence(),
+    "wgmma.commit_group": lambda warp, _: warp.wgmma_commit_group(),
+    "wgmma.wait_group": lambda warp, _, pending: warp.wgmma_wait_group(pending),
+    "fence.proxy.async": lambda warp, found: warp.fence_proxy_async(found.words.get("space", "")),
+}
