@@ -1,0 +1,349 @@
+"""Tensor maps: what CUtensorMap says of a tensor in global memory, and which bytes a box of it is in shared memory.
+
+A tensor copy (cp.async.bulk.tensor, tiled mode; PTX ISA 9.1, 5.5 and 9.7.9.27.1) moves one box. The map says where the
+tensor lies and how large a box is; the copy gives the coordinates of the box's first element. As in the driver's
+cuTensorMapEncodeTiled all lists start with the innermost dimension, whose elements are neighbours in memory.
+
+In shared memory the box lies without gaps, innermost dimension first, from an address on that is a multiple of 128.
+With a swizzle each line of the innermost dimension takes the swizzle's bytes, and the units of 16 bytes change places
+by their address, as wgmma expects: the copy writes what `Descriptor.for_tile` reads.
+
+Elements outside the tensor are filled when loading, and left alone when storing; the mbarrier counts them all the same.
+How this is known: boxes as wide as the swizzle from the manual's tables; narrower ones, the NaN of `fill="nan"` and the
+rounding of tf32 from what others report of sm_100 and sm_120 chips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError, OperandError, briefly, did_you_mean, listing
+from tcemu.formats import lookup
+from tcemu.layouts.canonical import SWIZZLES
+from tcemu.layouts.swizzle import swizzled
+
+Array = npt.NDArray[Any]
+Fill = Literal["zeros", "nan"]
+
+#: A box starts in shared memory at a multiple of this.
+ALIGN = 128
+#: Every 16 bits of an element outside the tensor, where those are NaN.
+NAN = 0x7FF7
+_SECTION = "PTX ISA 5.5"
+
+
+class Element(NamedTuple):
+    """A type of elements that tensor maps know: bytes, whether it is a float, the dtypes that are copied as it."""
+
+    bytes: int
+    float: bool
+    dtypes: tuple[str, ...] = ()
+
+
+#: By PTX's names. Types of 8 bits are all copied as u8; maps of 4 and 6 bits belong to later chips.
+ELEMENTS = {
+    "u8": Element(1, False, ("uint8", "int8", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")),
+    "u16": Element(2, False, ("uint16", "int16")),
+    "u32": Element(4, False, ("uint32",)),
+    "s32": Element(4, False, ("int32",)),
+    "u64": Element(8, False, ("uint64",)),
+    "s64": Element(8, False, ("int64",)),
+    "f16": Element(2, True, ("float16",)),
+    "bf16": Element(2, True, ("bfloat16",)),
+    "tf32": Element(4, True),
+    "f32": Element(4, True, ("float32",)),
+    "f64": Element(8, True, ("float64",)),
+}
+_BY_DTYPE = {dtype: name for name, element in ELEMENTS.items() for dtype in element.dtypes}
+
+
+class Tensor(Protocol):
+    """An array in global memory without gaps, last axis innermost: a pointer that knows dtype and shape."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def __int__(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where one copy reads and writes: pieces of `size` bytes each, in the box's order, innermost dimension first.
+
+    `inside` (n,) says which pieces belong to the tensor; of the others only the shared address means something.
+    """
+
+    size: int
+    global_addresses: Array
+    shared_addresses: Array
+    inside: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor in global memory and the box that one copy moves; all lists start with the innermost dimension.
+
+    `sizes` are elements and `strides` bytes: one stride fewer, for the innermost is the element's bytes. `box` is the
+    elements that a copy covers; where `element_strides` is n, it takes every n-th of them (not in the innermost
+    dimension, where the driver ignores it). `swizzle` is 0, 32, 64 or 128 bytes. `fill` is what loads put where the box
+    leaves the tensor. Interleaved layouts are not there.
+
+    Raises OperandError for what cuTensorMapEncodeTiled would not accept.
+    """
+
+    address: int
+    element: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    fill: Fill = "zeros"
+    element_strides: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("sizes", "strides", "box", "element_strides"):
+            object.__setattr__(self, name, _whole_numbers(name, getattr(self, name)))
+        object.__setattr__(self, "address", _whole("an address", self.address))
+        if not self.element_strides:
+            object.__setattr__(self, "element_strides", (1,) * len(self.sizes))
+        if self.element not in ELEMENTS:
+            raise OperandError(
+                f"a tensor map has elements of {listing(ELEMENTS)}; got {briefly(self.element)}."
+                f"{did_you_mean(str(self.element), ELEMENTS)} Other types of 8 bits are copied as u8 ({_SECTION}.1)"
+            )
+        fault = next(chain(self._unshapely(), self._unsized(), self._unaccepted()), None)
+        if fault:
+            raise OperandError(f"tensor map: {fault} (cuTensorMapEncodeTiled, {_SECTION})")
+
+    def _unshapely(self) -> Iterator[str]:
+        """How many numbers of each kind there are."""
+        rank = len(self.sizes)
+        if not 1 <= rank <= 5:
+            yield f"it has 1 to 5 dimensions; got sizes {self.sizes}"
+        for name, count in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
+            given = getattr(self, name)
+            if len(given) != count:
+                why = ": none for the innermost dimension, whose elements are neighbours" if name == "strides" else ""
+                yield f"{rank} sizes want {count} {name}{why}; got {given}"
+
+    def _unsized(self) -> Iterator[str]:
+        """What each number may be."""
+        if self.address < 0 or self.address % 16:
+            yield f"the tensor starts at a multiple of 16; got address {self.address}"
+        for name, low, high in (("sizes", 1, 1 << 32), ("box", 1, 256), ("element_strides", 1, 8)):
+            if not _all_within(getattr(self, name), low, high):
+                yield f"{name} are {low} to {high}; got {getattr(self, name)}"
+        if not _all_within(self.strides, 0, (1 << 40) - 1) or any(stride % 16 for stride in self.strides):
+            yield (
+                f"strides are multiples of 16 bytes, below 2^40; got {self.strides}. Rows of other lengths are padded "
+                "in memory"
+            )
+        if self.line % 16:
+            yield f"the innermost dimension of the box has a multiple of 16 bytes; box {self.box} has {self.line}"
+
+    def _unaccepted(self) -> Iterator[str]:
+        """Swizzle and fill."""
+        if self.swizzle not in SWIZZLES:
+            yield f"a swizzle is {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}"
+        if self.swizzle and self.line > self.swizzle:
+            yield (
+                f"the innermost dimension of the box has {self.line} bytes; with a swizzle of {self.swizzle} bytes it "
+                f"has at most as many. Copy {-(-self.line // self.swizzle)} boxes side by side"
+            )
+        if self.fill not in get_args(Fill):
+            yield f"fill is {listing(get_args(Fill))}; got {briefly(self.fill)}"
+        if self.fill == "nan" and not ELEMENTS[self.element].float:
+            yield f"fill is 'nan' for floats only; {self.element} is none"
+
+    @classmethod
+    def of(
+        cls,
+        tensor: Tensor,
+        box: Sequence[int],
+        *,
+        swizzle: int = 0,
+        fill: Fill = "zeros",
+        element: str | None = None,
+        element_strides: Sequence[int] = (),
+    ) -> TensorMap:
+        """The map of a whole array, C-contiguous: its last axis is dimension 0 and comes first in `box`.
+
+        The element follows from the dtype; float32 may be copied as "tf32", which rounds. Raises OperandError for a
+        dtype that tensor maps do not know, or of another size than `element`'s, and as the constructor does.
+        """
+        if isinstance(tensor, np.ndarray):
+            raise OperandError("a tensor map wants an address in global memory: the pointer that a kernel gets")
+        dtype, shape = np.dtype(tensor.dtype), tuple(tensor.shape)
+        named = _BY_DTYPE.get(dtype.name)
+        if element is None and named is None:
+            raise OperandError(f"a tensor map does not know dtype {dtype}: {listing(_BY_DTYPE)} ({_SECTION}.1)")
+        chosen = element if element is not None else str(named)
+        if chosen in ELEMENTS and ELEMENTS[chosen].bytes != dtype.itemsize:
+            raise OperandError(
+                f"tensor map: elements of {chosen} have {ELEMENTS[chosen].bytes} bytes, those of {dtype} "
+                f"{dtype.itemsize}"
+            )
+        strides, step = [], dtype.itemsize
+        for size in shape[:0:-1]:
+            step *= size
+            strides.append(step)
+        return cls(int(tensor), chosen, shape[::-1], tuple(strides), tuple(box), swizzle, fill, tuple(element_strides))
+
+    # ------------------------------------------------------------------------------------------ derived
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return ELEMENTS[self.element].bytes
+
+    @property
+    def line(self) -> int:
+        """Bytes of the box's innermost dimension."""
+        return self.box[0] * self.element_bytes
+
+    @cached_property
+    def copied(self) -> tuple[int, ...]:
+        """Elements that one copy moves in each dimension: the box's, divided by the element strides and rounded up."""
+        steps = (1, *self.element_strides[1:])
+        return tuple(-(-size // step) for size, step in zip(self.box, steps, strict=True))
+
+    @cached_property
+    def bytes(self) -> int:
+        """Bytes of one copy, inside the tensor or not: what its mbarrier is told to expect."""
+        return math.prod(self.copied) * self.element_bytes
+
+    @cached_property
+    def pitch(self) -> int:
+        """Bytes from one line of the box to the next in shared memory."""
+        return max(self.line, self.swizzle)
+
+    @cached_property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory from the box's address on: more than `bytes` where it is narrower than the swizzle."""
+        return math.prod(self.copied[1:]) * self.pitch
+
+    def __str__(self) -> str:
+        box = " × ".join(map(str, self.box))
+        swizzle = f"{self.swizzle}-byte swizzle" if self.swizzle else "no swizzle"
+        return f"box {box} of a tensor {' × '.join(map(str, self.sizes))} of {self.element}, {swizzle}"
+
+    # ------------------------------------------------------------------------------------------ copies
+
+    def places(self, coordinates: Sequence[int], address: int = 0, *, storing: bool = False) -> Places:
+        """Where the box at `coordinates` (signed, innermost first) lies in global memory, and in shared from `address`.
+
+        Pieces have 16 bytes, fewer where the tensor's edge cuts one. Raises OperandError for coordinates that are not
+        `rank` integers of 32 bits, or negative ones where the copy is `storing` (9.7.9.27.1.1), and AddressError where
+        `address` is no multiple of 128.
+        """
+        start = self._start(coordinates, storing)
+        if address % ALIGN:
+            raise AddressError(
+                f"a box starts in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)",
+                "alignment",
+            )
+        first, end = start[0] * self.element_bytes, self.sizes[0] * self.element_bytes
+        size = math.gcd(16, first, end if first < end < first + self.line else 0)
+        along = np.arange(0, self.line, size, dtype=np.int64)
+        where, inside = np.zeros(1, np.int64), np.ones(1, bool)
+        for at, count, step, limit, stride in reversed(
+            tuple(zip(start[1:], self.copied[1:], self.element_strides[1:], self.sizes[1:], self.strides, strict=True))
+        ):
+            index = at + step * np.arange(count, dtype=np.int64)
+            where = (where[:, None] + index * stride).ravel()
+            inside = (inside[:, None] & (index >= 0) & (index < limit)).ravel()
+        bytes_along = first + along
+        there = (where[:, None] + (self.address + bytes_along)).ravel()
+        valid = (inside[:, None] & (bytes_along >= 0) & (bytes_along < end)).ravel()
+        lines = address + self.pitch * np.arange(len(where), dtype=np.int64)
+        return Places(size, there, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
+
+    def load(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
+        """Copy a box from `memory` into `shared` from `address` on; both are uint8 (bytes,).
+
+        tf32 is rounded to the nearest, ties to even, its NaNs become 0x7fffe000. Raises as `places` does, and
+        AddressError where the tensor or the box lies outside the memories.
+        """
+        places = self.places(coordinates, address)
+        data = self._filling(len(places.inside), places.size)
+        data[places.inside] = memory[_bytes(places.global_addresses[places.inside], places.size, memory, "global")]
+        if self.element == "tf32":
+            data[places.inside] = _rounded(data[places.inside])
+        shared[_bytes(places.shared_addresses, places.size, shared, "shared")] = data
+
+    def store(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
+        """Copy a box from `shared` from `address` on into `memory`, what lies inside the tensor; both uint8 (bytes,).
+
+        Raises as `load` does, and OperandError for negative coordinates.
+        """
+        places = self.places(coordinates, address, storing=True)
+        data = shared[_bytes(places.shared_addresses, places.size, shared, "shared")]
+        there = _bytes(places.global_addresses[places.inside], places.size, memory, "global")
+        memory[there] = data[places.inside]
+
+    def _start(self, coordinates: Sequence[int], storing: bool) -> tuple[int, ...]:
+        start = _whole_numbers("coordinates", coordinates)
+        if len(start) != self.rank or not _all_within(start, -(1 << 31), (1 << 31) - 1):
+            raise OperandError(
+                f"a tensor of {self.rank} dimensions has as many coordinates, innermost first, of 32 bits each; got "
+                f"{briefly(start)} (PTX ISA 9.7.9.27.1.2)"
+            )
+        if storing and min(start) < 0:
+            raise OperandError(
+                f"a box is not stored at negative coordinates; got {start}. Boxes that leave the tensor at its end may "
+                "be stored, and any may be loaded (PTX ISA 9.7.9.27.1.1)"
+            )
+        return start
+
+    def _filling(self, count: int, size: int) -> Array:
+        if self.fill == "zeros":
+            return np.zeros((count, size), np.uint8)
+        return np.full((count, size // 2), NAN, "<u2").view(np.uint8)
+
+
+def _rounded(data: Array) -> Array:
+    """Pieces (n, bytes) of f32 with what tf32 makes of them."""
+    form = lookup("tf32")
+    values = np.ascontiguousarray(data).view("<f4").astype(np.float64)
+    patterns = np.where(np.isnan(values), 0x7FFFE000, form.encode(values)).astype("<u4")
+    return np.ascontiguousarray(patterns).view(np.uint8)
+
+
+def _bytes(addresses: Array, size: int, memory: Array, space: str) -> Array:
+    """Indices (n, size) of the bytes at `addresses`. Raises AddressError where one lies outside `memory`."""
+    outside = (addresses < 0) | (addresses + size > len(memory))
+    if outside.any():
+        at = int(addresses[int(outside.argmax())])
+        raise AddressError(
+            f"a tensor copy touches address {at}, {size} bytes, but {space} memory has {len(memory)} bytes", "bounds"
+        )
+    return np.asarray(addresses[:, None] + np.arange(size))
+
+
+def _all_within(numbers: Sequence[int], low: int, high: int) -> bool:
+    return all(low <= number <= high for number in numbers)
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, SupportsIndex):
+        raise OperandError(f"tensor map: {name} of whole numbers; got {briefly(value)}")
+    return value.__index__()
+
+
+def _whole_numbers(name: str, values: object) -> tuple[int, ...]:
+    """`values` as a tuple of int; a single number stands for one dimension."""
+    given = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else (values,)
+    return tuple(_whole(name, value) for value in given)
