@@ -1,0 +1,187 @@
+"""The mbarrier: an object of 64 bits that counts arrivals and bytes, phase after phase (PTX ISA 9.1, 9.7.13.15).
+
+    phase       0, 1, 2...: how many phases were completed
+    pending     arrivals that the phase still waits for, 0 to 2^20 - 1
+    expected    arrivals that the next phase will wait for, 1 to 2^20 - 1
+    tx-count    bytes under way that the phase still waits for, -(2^20 - 1) to 2^20 - 1
+
+A phase is complete when pending arrivals and tx-count are both 0; the next one begins at once, with `expected` arrivals
+pending. Everything here happens to one object at once; who waits for it is the machine's business.
+"""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+from tcemu.errors import OperandError, briefly
+
+#: The largest arrival count, and the largest tx-count in either direction.
+MOST = (1 << 20) - 1
+#: Bytes of the object, and the alignment of its address.
+BYTES = 8
+
+# How the 64 bits are used is nobody's business but ours: the manual calls them opaque, and hardware has them otherwise.
+#
+#   bits 63:62   10, so that memory that was never initialised is no mbarrier
+#   bit  61      parity of the phase
+#   bits 60:41   pending
+#   bits 40:21   expected
+#   bits 20:0    tx-count, two's complement
+_TAG, _PARITY, _PENDING, _EXPECTED = 62, 61, 41, 21
+_TX_BITS = 21
+_SECTION = "PTX ISA 9.7.13.15"
+
+
+class Mbarrier:
+    """One mbarrier object after mbarrier.init with `count`. Raises OperandError for a count that no mbarrier has.
+
+    Operations that may complete the phase return whether they did. They raise OperandError where the manual leaves
+    open what happens: the object is then as it was before.
+    """
+
+    __slots__ = ("expected", "pending", "phase", "tx")
+
+    def __init__(self, count: int) -> None:
+        self.phase = 0
+        self.pending = self.expected = _counted("count", count, f"{_SECTION}.9")
+        self.tx = 0
+
+    # ------------------------------------------------------------------------------------------ operations
+
+    def arrive(self, count: int = 1, *, complete: bool = True) -> bool:
+        """arrive-on with `count` (9.7.13.15.13); whether it completed the phase.
+
+        With .noComplete, `complete` False, it must not: that is an error, as more arrivals than are pending are.
+        """
+        count = _counted("count", count, f"{_SECTION}.13")
+        self._check_arrivals(count)
+        if not complete and count == self.pending and not self.tx:
+            raise OperandError(
+                f"mbarrier.arrive.noComplete with count {count} completes phase {self.phase}: {self} ({_SECTION}.13)"
+            )
+        self.pending -= count
+        return self._completed()
+
+    def drop(self, count: int = 1, *, complete: bool = True) -> bool:
+        """arrive_drop with `count` (9.7.13.15.14): later phases expect fewer arrivals, and then arrive-on."""
+        count = _counted("count", count, f"{_SECTION}.14")
+        self._check_arrivals(count)
+        if count > self.expected:
+            raise OperandError(
+                f"mbarrier.arrive_drop of {count} where later phases expect {self.expected} arrivals ({_SECTION}.14)"
+            )
+        self.expected -= count
+        try:
+            return self.arrive(count, complete=complete)
+        except OperandError:
+            self.expected += count
+            raise
+
+    def add_pending(self, count: int = 1) -> None:
+        """The phase waits for `count` more arrivals: cp.async.mbarrier.arrive without .noinc (9.7.13.15.15)."""
+        if self.pending + count > MOST:
+            raise OperandError(f"more than {MOST} arrivals would be pending: {self} ({_SECTION}.15)")
+        self.pending += count
+
+    def expect_tx(self, count: int) -> bool:
+        """expect-tx with `count` bytes (9.7.13.15.11); whether the phase was complete but for bytes that came early."""
+        self._move_tx(_transacted(count, "expect_tx"))
+        return self._completed()
+
+    def complete_tx(self, count: int) -> bool:
+        """complete-tx with `count` bytes (9.7.13.15.12), what a bulk copy does when it has landed."""
+        self._move_tx(-_transacted(count, "complete_tx"))
+        return self._completed()
+
+    # ------------------------------------------------------------------------------------------ questions
+
+    def test(self, parity: int) -> bool:
+        """test_wait.parity (9.7.13.15.16): whether the phase with that parity is complete.
+
+        `parity` is that of the current phase, which is not complete, or of the one before, which is. So on a new
+        mbarrier parity 1 is complete: the phase before the first.
+        """
+        if isinstance(parity, bool) or not isinstance(parity, SupportsIndex) or parity.__index__() not in (0, 1):
+            raise OperandError(
+                f"phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(parity)} ({_SECTION}.16)"
+            )
+        return self.phase & 1 != parity.__index__()
+
+    def test_state(self, state: int) -> bool:
+        """test_wait with the `state` that an arrive returned, the object's `encode()` before it (9.7.13.15.16)."""
+        return self.test(int(state) >> _PARITY & 1)
+
+    def __str__(self) -> str:
+        arrivals = f"{self.pending} arrival{'s' * (self.pending != 1)}"
+        return f"phase {self.phase} waits for {arrivals} and {self.tx} bytes"
+
+    def __repr__(self) -> str:
+        return f"<mbarrier: {self}; {self.expected} arrivals a phase>"
+
+    # ------------------------------------------------------------------------------------------ 64 bits
+
+    def encode(self) -> int:
+        """The 64 bits that stand in shared memory; their meaning is not the hardware's."""
+        tx = self.tx & (1 << _TX_BITS) - 1
+        return 2 << _TAG | (self.phase & 1) << _PARITY | self.pending << _PENDING | self.expected << _EXPECTED | tx
+
+    @classmethod
+    def decode(cls, bits: int, phase: int = 0) -> Mbarrier:
+        """The object of 64 bits, in `phase` or the next one, whichever has its parity.
+
+        Raises OperandError where mbarrier.init did not write them, or something else overwrote them.
+        """
+        bits = int(bits)
+        if bits >> _TAG != 2:
+            raise OperandError(
+                f"no mbarrier is there: its 8 bytes are {bits:#018x}, which mbarrier.init did not write. It comes "
+                f"first, and no ordinary store may touch them before mbarrier.inval ({_SECTION})"
+            )
+        made = cls.__new__(cls)
+        made.phase = phase + ((phase ^ bits >> _PARITY) & 1)
+        made.pending, made.expected = bits >> _PENDING & MOST, bits >> _EXPECTED & MOST
+        tx = bits & (1 << _TX_BITS) - 1
+        made.tx = tx - (tx >> _TX_BITS - 1 << _TX_BITS)
+        return made
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _completed(self) -> bool:
+        if self.pending or self.tx:
+            return False
+        self.phase += 1
+        self.pending = self.expected
+        return True
+
+    def _check_arrivals(self, count: int) -> None:
+        if count > self.pending:
+            raise OperandError(
+                f"{count} arrival{'s' * (count > 1)} at an mbarrier that has {self.pending} pending: {self}, and was "
+                f"made for {self.expected} a phase. Do more threads arrive than the count of mbarrier.init says, or "
+                f"does one arrive for the next phase before this one is complete? ({_SECTION}.7)"
+            )
+
+    def _move_tx(self, by: int) -> None:
+        if not -MOST <= self.tx + by <= MOST:
+            raise OperandError(
+                f"the tx-count would be {self.tx + by}: it is at most {MOST} bytes in either direction. Split the copy "
+                f"among several mbarriers or phases ({_SECTION}.2)"
+            )
+        self.tx += by
+
+
+def pending_count(state: int) -> int:
+    """mbarrier.pending_count: the arrivals that were pending before the arrive that returned `state`."""
+    return Mbarrier.decode(state).pending
+
+
+def _counted(name: str, count: int, section: str) -> int:
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 1 <= count.__index__() <= MOST:
+        raise OperandError(f"{name} of an mbarrier is 1 to {MOST}; got {briefly(count)} ({section})")
+    return count.__index__()
+
+
+def _transacted(count: int, what: str) -> int:
+    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 0 <= count.__index__() <= MOST:
+        raise OperandError(f"{what} of an mbarrier counts 0 to {MOST} bytes; got {briefly(count)} ({_SECTION}.5)")
+    return count.__index__()
