@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from tcemu.errors import IllegalInstruction, OperandError, did_you_mean, listing, shown
 from tcemu.formats import Format
+from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.mma_sp import SPARSITY, Sparsity, metadata_registers, selector, stored_places
 
@@ -27,6 +28,7 @@ Array = npt.NDArray[Any]
 
 __all__ = ["compress", "decompress", "prune", "tiles"]
 
+_MATRIX = "a matrix: not an array"
 #: The patterns of sparsity by the names that `prune` takes.
 _NAMED = {kind: sparsity for (kind, order), sparsity in SPARSITY.items() if order == "sp::ordered_metadata"}
 
@@ -136,7 +138,7 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
 def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
     """A matrix (..., M, K) as the instruction's tiles of A, (..., M / 16, K / k, 16, k)."""
     found, _ = _sparse(instruction)
-    array, (m, _, k) = _array(matrix), found.shape
+    array, (m, _, k) = as_array(matrix, _MATRIX), found.shape
     if array.ndim < 2 or array.shape[-2] % m or array.shape[-1] % k:
         raise OperandError(f"{found}: rows are a multiple of {m} and columns of {k}; got shape {array.shape}")
     cut = array.reshape(*array.shape[:-2], array.shape[-2] // m, m, array.shape[-1] // k, k)
@@ -185,7 +187,7 @@ def _as_given(form: Format, given: Array, patterns: Array) -> Array:
 
 def _numbers(matrix: npt.ArrayLike) -> Array:
     """A copy of an array of real numbers, of whatever dtype."""
-    array = _array(matrix)
+    array = as_array(matrix, _MATRIX)
     try:
         if array.dtype.kind not in "iufbV" or array.dtype.names is not None:
             raise TypeError(f"dtype {array.dtype}")
@@ -193,13 +195,6 @@ def _numbers(matrix: npt.ArrayLike) -> Array:
     except (TypeError, ValueError) as error:
         raise OperandError(f"a pattern of sparsity prunes arrays of real numbers; got {error}") from None
     return array.copy()
-
-
-def _array(matrix: npt.ArrayLike) -> Array:
-    try:
-        return np.asarray(matrix)
-    except (TypeError, ValueError) as error:
-        raise OperandError(f"not an array: {error}") from None
 
 
 def _not_zero(form: Format, patterns: Array) -> Array:

@@ -21,6 +21,16 @@ FRAGMENTS = [f for family in FAMILIES for _, i in family.variants[::9] for f in 
 HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
 
+class Failing:
+    """An object that raises what no array raises when it is asked for one."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, dtype=None, copy=None):
+        raise self.error("on purpose")
+
+
 def only_tcemu_errors(call, *arguments, **named):
     """The answer, or None where it was refused in the right way."""
     try:
@@ -83,6 +93,7 @@ ANYTHING = st.one_of(
     st.just(np.dtype("f4")),
     st.just(range(3)),
     st.just(np.datetime64("NaT", "s")),
+    st.sampled_from([Failing(error) for error in (KeyError, ZeroDivisionError, RuntimeError, AttributeError, OSError)]),
 )
 TEXTS = st.one_of(mutated(), st.text(), st.text("mas.ync_k8 16frow", max_size=60), st.sampled_from(OPCODES))
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import FormatError, OperandError, did_you_mean, listing, shown
+from tcemu.formats.arrays import as_array
 
 if TYPE_CHECKING:
     from tcemu.formats.format import Format
@@ -75,17 +76,13 @@ def _briefly(value: object) -> str:
 
 def as_patterns(form: Format, patterns: npt.ArrayLike) -> Array:
     """`patterns` as uint64, or FormatError where they are no unsigned integers."""
-    try:
-        array = np.asarray(patterns)
-        if array.dtype.kind not in "iub":
-            raise TypeError(f"dtype {array.dtype}")
-        if array.dtype.kind == "i" and (array < 0).any():
-            raise ValueError(f"a negative one, {array.min()}")
-        return array.astype(np.uint64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(
-            f"patterns of {form.name} are unsigned integers of {form.container} bits; got {error}"
-        ) from None
+    told = f"patterns of {form.name} are unsigned integers of {form.container} bits; got"
+    array = as_array(patterns, told, FormatError)
+    if array.dtype.kind not in "iub":
+        raise FormatError(f"{told} dtype {array.dtype}")
+    if array.dtype.kind == "i" and (array < 0).any():
+        raise FormatError(f"{told} a negative one, {array.min()}")
+    return array.astype(np.uint64)
 
 
 def decode(form: Format, patterns: Array) -> Array:
@@ -120,10 +117,12 @@ def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) 
         )
     if not isinstance(satfinite, bool | np.bool_):
         raise FormatError(f"satfinite is True or False; got {shown(satfinite)}")
+    told = f"values for {form.name} must be real numbers; got"
+    array = as_array(values, told, FormatError)
     try:
-        numbers = _as_numbers(form, np.asarray(values))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"values for {form.name} must be real numbers; got {error}") from None
+        numbers = _as_numbers(form, array)
+    except Exception as error:  # noqa: BLE001 - what counts as a real number may raise whatever it likes
+        raise FormatError(f"{told} {error}") from None
     if form.kind != "float":
         return _encode_integers(form, numbers, satfinite)
     if form.container == 64:
@@ -209,10 +208,7 @@ def _round_magnitude(form: Format, finite: Array, negative: Array, rounding: str
 
 def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
     """The patterns of an array that is in the format already; see Format.patterns."""
-    try:
-        array = np.asarray(matrix)
-    except (TypeError, ValueError) as error:
-        raise OperandError(f"{what}: not an array: {error}") from None
+    array = as_array(matrix, f"{what}: not an array")
     if form.kind != "float" and array.dtype.kind in "iub":
         return encode(form, array, "rn", False) if array.dtype != form.dtype else _bits_of(form, array)
     if array.dtype == form.dtype:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tcemu.backend import backend
 from tcemu.errors import AddressError, OperandError, listing
+from tcemu.formats.arrays import as_array
 from tcemu.instructions.instruction import Instruction
 
 Array = npt.NDArray[Any]
@@ -147,15 +148,10 @@ class Memory:
 
 def integers(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array:
     """Addresses or strides as int64. Raises OperandError for anything but integers."""
-    try:
-        array = np.asarray(given)
-        if array.dtype.kind not in "iu":
-            raise TypeError(f"dtype {array.dtype}")
-        # no memory is so large; what is beyond stays beyond
-        return (
-            np.minimum(array, np.iinfo(np.int64).max).astype(np.int64)
-            if array.dtype == np.uint64
-            else array.astype(np.int64)
-        )
-    except (TypeError, ValueError, OverflowError) as error:
-        raise OperandError(f"{instruction}: {what} must be integers; got {error}") from None
+    told = f"{instruction}: {what} must be integers; got"
+    array = as_array(given, told)
+    if array.dtype.kind not in "iu":
+        raise OperandError(f"{told} dtype {array.dtype}")
+    # no memory is so large; what is beyond stays beyond
+    held = np.minimum(array, np.iinfo(np.int64).max) if array.dtype == np.uint64 else array
+    return held.astype(np.int64)

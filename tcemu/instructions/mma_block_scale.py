@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tcemu.arithmetic import Operation, compute_scaled
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, lookup
+from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import FP6_FP4, FP8
@@ -151,8 +152,8 @@ def _scales(instruction: Instruction, role: str, held: Array, pick: tuple[int, i
 def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
     """Scales (..., 32) of uint32, checked."""
     try:
-        return instruction.fragments[role].check(np.asarray(given)[..., None])[..., 0]
-    except (OperandError, TypeError, ValueError, IndexError):
+        return instruction.fragments[role].check(as_array(given, role)[..., None])[..., 0]
+    except (OperandError, IndexError):  # an array of 64 axes has no room for another
         got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
         raise OperandError(f"{instruction}: {role} is one uint32 register a lane, (..., 32); got {got}") from None
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tcemu.arithmetic import Operation, compute
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
+from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import BLACKWELL, F8F6F4, FP8, RTX_BLACKWELL, SATFINITE, SMALL
@@ -192,8 +193,8 @@ def _execute(
 def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:
     """Metadata (..., 32) of uint32, checked."""
     try:
-        return instruction.fragments["e"].check(np.asarray(given)[..., None])[..., 0]
-    except (OperandError, TypeError, ValueError, IndexError):
+        return instruction.fragments["e"].check(as_array(given, "e")[..., None])[..., 0]
+    except (OperandError, IndexError):  # an array of 64 axes has no room for another
         got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
         raise OperandError(f"{instruction}: metadata is one uint32 register a lane, (..., 32); got {got}") from None
 

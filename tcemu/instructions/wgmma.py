@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute
-from tcemu.errors import OperandError, listing
+from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
+from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.memory import Memory
@@ -122,7 +123,7 @@ def _immediates(instruction: Instruction, given: Sequence[Any], described: bool)
         accepted = (-1, 1) if name in scales else (0, 1)
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value not in accepted:
             raise OperandError(
-                f"{instruction}: {name} is an immediate, {listing(accepted)}; got {value!r} (PTX ISA {SECTION})"
+                f"{instruction}: {name} is an immediate, {listing(accepted)}; got {briefly(value)} (PTX ISA {SECTION})"
             )
     return _Immediates(
         _predicate(instruction, given[0]),
@@ -134,24 +135,15 @@ def _immediates(instruction: Instruction, given: Sequence[Any], described: bool)
 
 
 def _predicate(instruction: Instruction, given: Any) -> Array:
-    try:
-        array = np.asarray(given)
-        if array.dtype == bool or (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
-            return array.astype(bool)
-    except (TypeError, ValueError):
-        pass
-    raise OperandError(f"{instruction}: scale_d is a predicate, True or False for each warpgroup; got {given!r}")
-
-
-def _array(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
-    try:
-        return np.asarray(given)
-    except (TypeError, ValueError) as error:
-        raise OperandError(f"{instruction}: {role} is not an array: {error}") from None
+    told = f"{instruction}: scale_d is a predicate, True or False for each warpgroup; got"
+    array = as_array(given, told)
+    if array.dtype == bool or (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
+        return array.astype(bool)
+    raise OperandError(f"{told} {briefly(given)}")
 
 
 def _descriptors(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
-    array = _array(instruction, role, given)
+    array = as_array(given, f"{instruction}: {role} is not an array")
     if array.dtype == np.uint64:
         return array
     if isinstance(given, int) and 0 <= given < 1 << 64:
@@ -189,7 +181,7 @@ class Operands:
             told = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
             raise OperandError(f"{instruction} takes {told} and its immediates; got {len(given)} operands")
         d = instruction.fragments["d"].check(given[0])
-        described = _array(instruction, "a", given[1]).dtype != np.uint32
+        described = as_array(given[1], f"{instruction}: a is not an array").dtype != np.uint32
         a = _descriptors(instruction, "a", given[1]) if described else instruction.fragments["a"].check(given[1])
         b = _descriptors(instruction, "b", given[2])
         last = _immediates(instruction, given[3 + 2 * sparse :], described)

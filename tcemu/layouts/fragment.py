@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tcemu.backend import backend
 from tcemu.errors import LayoutError, OperandError, TableError
 from tcemu.formats import Container, Format
+from tcemu.formats.arrays import as_array
 from tcemu.layouts.layout import Layout, whole
 
 Array = npt.NDArray[Any]
@@ -153,10 +154,7 @@ class Fragment:
     def check(self, registers: npt.ArrayLike) -> Array:
         """`registers` as an array (..., lanes, registers) of the right dtype, or OperandError."""
         dtype, expected = self.container.register_dtype, (self.lanes, self.registers)
-        try:
-            array = np.asarray(registers)
-        except (TypeError, ValueError) as error:
-            raise OperandError(f"operand {self.role}: not an array of registers: {error}") from None
+        array = as_array(registers, f"operand {self.role}: not an array of registers")
         if array.dtype == dtype and array.shape[-2:] == expected:
             return array
         what = f"operand {self.role} ({self.format.name}) is {dtype} registers of shape {_with_dots(expected)}"

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tcemu.errors import LayoutError, OperandError, listing
 from tcemu.formats import Format, lookup
+from tcemu.formats.arrays import as_array
 from tcemu.layouts.canonical import Canonical, Element, Major, element_bits
 from tcemu.layouts.descriptor import Descriptor, as_bits, tile_addresses
 
@@ -82,10 +83,7 @@ def _patterns(matrix: npt.ArrayLike, element: Format | str | None) -> tuple[Arra
     if element is not None:
         form = lookup(element) if isinstance(element, str) else element
         return form.patterns(matrix, f"a tile of {form.name}"), element_bits(form)
-    try:
-        array = np.asarray(matrix)
-    except (TypeError, ValueError) as error:
-        raise OperandError(f"a tile is an array (..., mn, k): {error}") from None
+    array = as_array(matrix, "a tile is an array (..., mn, k)")
     if array.dtype.kind == "u" and array.dtype.itemsize <= 4:
         return array, 8 * array.dtype.itemsize
     for name in _FORMATS:

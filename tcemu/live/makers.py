@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import ArithmeticUnknown, OperandError, TcemuError
+from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.mma_block_scale import byte_and_thread
@@ -83,7 +84,7 @@ def _read(call: Call, sources: tuple[str, ...]) -> tuple[dict[str, tuple[Array, 
         if word in _IMMEDIATES:
             immediates[word] = _IMMEDIATES[word](instruction, operand)
         elif word in ptx.SCALARS:
-            array = instruction.fragments[word].check(np.asarray(operand)[..., None])[..., 0]
+            array = instruction.fragments[word].check(as_array(operand, f"{instruction}: {word}")[..., None])[..., 0]
             arrays[word] = array, array.shape[:-1]
         else:
             array = instruction.fragments[word].check(operand)

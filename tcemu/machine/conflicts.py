@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tcemu.arithmetic.table import Known
 from tcemu.errors import OperandError, briefly
+from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction
 from tcemu.machine.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_phase
 
@@ -269,10 +270,7 @@ def _best(result: Wavefronts, remedies: Callable[[Access, Addresses], Iterator[_
 
 def _addresses(access: Access, addresses: npt.ArrayLike) -> Addresses:
     """The addresses as a read-only copy, or OperandError that names the lane and the rule."""
-    try:
-        array = np.asarray(addresses)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise OperandError(f"addresses: no array of 32 integers: {error}") from None
+    array = as_array(addresses, "addresses: no array of 32 integers")
     if array.ndim < 1 or array.shape[-1] != LANES:
         raise OperandError(
             f"addresses have shape (..., 32), one for each lane of a warp; got {array.shape}. "

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tcemu import show
 from tcemu.errors import OperandError, listing
 from tcemu.formats import FORMATS, lookup
+from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, run
 from tcemu.show.picture import Picture
 
@@ -172,7 +172,7 @@ def flip_one_bit(
 
     `a`, `b` and `c` are registers; `start` may name operand ("a" or "b"), lane, register and bit.
     """
-    operands = {"a": np.asarray(a), "b": np.asarray(b), "c": np.asarray(c)}
+    operands = {role: as_array(given, f"operand {role}") for role, given in {"a": a, "b": b, "c": c}.items()}
     d = instruction.fragments["d"]
     before = d.unpack(run(instruction, *operands.values(), target=target))
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from tcemu.errors import OperandError, listing
+from tcemu.formats.arrays import as_array
 from tcemu.wmma.kind import GUIDE, Kind
 
 Array = npt.NDArray[Any]
@@ -109,10 +110,7 @@ class Elements(NDArrayOperatorsMixin):
 
 def of_dtype(kind: Kind, value: Any) -> Array:
     """`value` as an array in the dtype of x, or OperandError: nothing is rounded silently."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise OperandError(f"x of {kind}: not an array: {error}") from None
+    array = as_array(value, f"x of {kind}: not an array")
     if array.dtype != kind.type.dtype:
         raise OperandError(
             f"x of {kind} holds {kind.type.dtype}; got {array.dtype}. Nothing is rounded silently: write .astype "

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tcemu.errors import FormatError, IllegalInstruction, OperandError, listing
 from tcemu.formats import lookup
+from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, run, target_named
 from tcemu.instructions.wmma import MMA
 from tcemu.wmma.elements import Elements
@@ -154,7 +155,8 @@ def float_to_tf32(values: npt.ArrayLike | Elements) -> Any:
     """
     elements = values if isinstance(values, Elements) else None
     try:
-        array = np.asarray(FLOAT.number(values, "a float") if isinstance(values, float | int) else values)
+        given = FLOAT.number(values, "a float") if isinstance(values, float | int) else values
+        array = as_array(given, "not an array", FormatError)
         if array.dtype != np.float32:
             raise FormatError(f"dtype {array.dtype}")
         rounded = np.asarray(lookup("tf32").encode(array, rounding="rna")).view(np.float32)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from tcemu.errors import FormatError, IllegalInstruction, OperandError, did_you_mean, listing, shown
 from tcemu.formats import Format, lookup
+from tcemu.formats.arrays import as_array
 
 
 @dataclass(frozen=True)
@@ -88,20 +90,20 @@ class Type:
     def number(self, value: Any, what: str) -> Any:
         """A number as one element of x, rounded to nearest as C++ converts it. Raises OperandError."""
         try:
-            if np.ndim(value) != 0:
-                raise FormatError(f"one number, not an array of shape {np.shape(value)}")
+            number = as_array(value, "not a number", FormatError)
+            if number.ndim:
+                raise FormatError(f"one number, not an array of shape {number.shape}")
             if self.packed:
-                return self._word(value)
+                return self._word(number)
             form = lookup(self.values or self.format)
-            return form.matrix(np.asarray(form.encode(value))).reshape(())[()]
+            return form.matrix(np.asarray(form.encode(number))).reshape(())[()]
         except (FormatError, TypeError, ValueError) as error:
             why = str(error).removesuffix("; satfinite=True clamps")  # what the codec can, and C++ cannot
             raise OperandError(f"{what}: a number of type {self.name} is needed: {why}") from None
 
-    def _word(self, value: Any) -> Any:
+    def _word(self, number: npt.NDArray[Any]) -> Any:
         """A 32-bit word of packed elements."""
         limits = np.iinfo(self.packed)
-        number = np.asarray(value)
         if number.dtype.kind not in "iub" or not limits.min <= int(number) <= limits.max:
             raise FormatError(f"elements are packed in {self.packed}, a whole number from {limits.min} to {limits.max}")
         return self.dtype.type(int(number))

@@ -134,5 +134,5 @@ def _whole(given: Any) -> Any:
         if isinstance(given, list | tuple):
             return np.asarray(given, dtype=object).astype(np.int64) if given else given
         return operator.index(given)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # noqa: BLE001 - what an object raises that is asked for an index
         raise OperandError(f"a pointer moves by whole numbers of elements; got {_named(given)}") from None
