@@ -183,6 +183,24 @@ def test_laws(number):
         assert np.array_equal(run(MOV, plain[..., m : m + 1]), d[..., m : m + 1])
 
 
+@pytest.mark.parametrize(
+    ("lane", "address", "message"),
+    [(3, 8, "lane 3 of warp 1400: address 8 is no multiple of 16"), (7, 512, "address 512 lies outside"),
+     (1, 0, "lanes 0 and 1 of warp 1400 store different rows at address 0")],
+)  # fmt: skip
+def test_what_is_refused_stores_nothing(lane, address, message):
+    """One bad address behind many good warps: none of them has stored."""
+    addresses = np.tile(np.arange(32) * 16, (1500, 1))
+    addresses[1400, lane] = address
+    registers = np.tile(np.arange(1, 33, dtype=np.uint32)[:, None], (1500, 1, 4))
+    shared = np.zeros(512, np.uint8)
+    with pytest.raises(OperandError, match=message):
+        run(ST4, addresses, registers, shared=shared)
+    assert not shared.any()
+    run(ST4, addresses[:1400], registers[:1400], shared=shared)
+    assert shared.any()
+
+
 def test_the_state_spaces_are_one_shared_memory():
     shared = np.random.default_rng(5).integers(0, 256, 512, np.uint8)
     addresses = np.arange(32, dtype=np.uint64) * 16

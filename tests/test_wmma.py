@@ -395,6 +395,19 @@ def test_the_reference_moves_the_same(instruction, seed, lead):
 # Many warps -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("pointer", "stride"), [(4, 16), (2048, 16)])
+def test_what_is_refused_stores_nothing(pointer, stride):
+    """One bad pointer behind many good warps: none of them has stored."""
+    pointers = np.zeros(1500, int)
+    pointers[1400] = pointer
+    registers, memory = np.ones((1500, 32, 8), np.uint32), np.zeros(2048, np.uint8)
+    with pytest.raises(OperandError, match=f"pointer of warp 1400: address {pointer} "):
+        run(ST_D, pointers, registers, stride, memory=memory)
+    assert not memory.any()
+    run(ST_D, pointers[:1400], registers[:1400], stride, memory=memory)
+    assert memory.any()
+
+
 def test_the_axes_in_front_broadcast():
     memory = np.random.default_rng(8).integers(0, 256, (3, 8192), np.uint8)
     pointer, stride = np.array([[0], [64]]), np.array([16, 24, 32])

@@ -145,23 +145,29 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
     warps = broadcast(instruction, {"addresses": own, "registers": registers.shape[:-2], memory.name: memory.own})
     at, held = take(addresses, own, warps), take(registers, registers.shape[:-2], warps)
     which = take(np.arange(prod(memory.own)).reshape(memory.own), memory.own, warps)
-    for start in range(0, prod(warps), CHUNK):
-        some = slice(start, start + CHUNK)
-        here, patterns = at(some), fragment.read(held(some))
-        memory.check(here, ROW, ROW, "lane", _RULE, start)
-        lines = np.ascontiguousarray(patterns).reshape(len(patterns), rows, -1).view(np.uint8)
-        _check_overlap(instruction, memory, here, lines, start)
-        memory.store(here, lines, which(some) if memory.own else None)
+    chunks = [slice(start, start + CHUNK) for start in range(0, prod(warps), CHUNK)]
+
+    def lines(flat: Array) -> Array:
+        patterns = fragment.read(flat)
+        return np.ascontiguousarray(patterns).reshape(len(patterns), rows, -1).view(np.uint8)
+
+    for some in chunks:  # all of it, before the first byte is stored
+        memory.check(at(some), ROW, ROW, "lane", _RULE, some.start)
+        twice = np.flatnonzero(memory.repeated(at(some), ROW))
+        if len(twice):
+            _check_overlap(instruction, at(some)[twice], lines(held(some)[twice]), some.start + twice, prod(warps))
+    for some in chunks:
+        memory.store(at(some), lines(held(some)), which(some) if memory.own else None)
 
 
-def _check_overlap(instruction: Instruction, memory: Memory, addresses: Array, lines: Array, first: int) -> None:
+def _check_overlap(instruction: Instruction, addresses: Array, lines: Array, numbers: Array, warps: int) -> None:
     """Two lanes of a warp must not store different rows at one address: which one stays is undefined."""
-    for warp in np.flatnonzero(memory.repeated(addresses, ROW)):
+    for number, places, stored in zip(numbers, addresses, lines, strict=True):
         rows: dict[int, int] = {}
-        for lane, address in enumerate(addresses[warp].tolist()):
+        for lane, address in enumerate(places.tolist()):
             other = rows.setdefault(address, lane)
-            if (lines[warp, other] != lines[warp, lane]).any():
-                told = f" of warp {first + warp}" if first + len(addresses) > 1 else ""
+            if (stored[other] != stored[lane]).any():
+                told = f" of warp {number}" if warps > 1 else ""
                 raise OperandError(
                     f"{instruction}: lanes {other} and {lane}{told} store different rows at address {address}; which "
                     f"one stays is undefined (PTX ISA {instruction.section})"

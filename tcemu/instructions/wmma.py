@@ -182,14 +182,18 @@ class _Lines:
                 at = int(self.stride[wrong].flat[0])
                 raise OperandError(f"{instruction}: stride {at} {why} (PTX ISA 9.7.14.4.2)")
 
-    def addresses(self, pointer: Array, step: Array, first: int) -> Array:
-        """Byte addresses (warps, lines), the warps counted from `first`."""
-        found = pointer[:, None] + step[:, None] * np.arange(self.lines)
+    def addresses(self, pointer: Array, step: Array) -> Array:
+        """Byte addresses (warps, lines)."""
+        return np.asarray(pointer[:, None] + step[:, None] * np.arange(self.lines))
+
+    def check(self, pointer: Array, step: Array, first: int) -> Array:
+        """The same addresses, aligned and inside the memory, or OperandError; the warps are counted from `first`."""
+        found = self.addresses(pointer, step)
         rule = "it starts at a multiple of the fragment's size in bytes"
         self.memory.check(pointer[:, None], self.bytes, self.size, "pointer", rule, first)
         rule = f"each {'row' if self.by_rows else 'column'} does, the first being at the pointer"
         self.memory.check(found, self.bytes, self.align, "line", rule, first)
-        return np.asarray(found)
+        return found
 
     def elements(self, lines: Array) -> Array:
         """Patterns (warps, rows * columns) of the bytes (warps, lines, bytes) of all lines."""
@@ -234,7 +238,7 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
     out = np.empty((prod(warps), fragment.lanes * fragment.registers), fragment.container.register_dtype)
     for start in range(0, len(out), _CHUNK):
         some = slice(start, start + _CHUNK)
-        at = lines.addresses(parts["pointer"](some), parts["step"](some), start)
+        at = lines.check(parts["pointer"](some), parts["step"](some), start)
         found = lines.memory.load(at, lines.bytes, parts["which"](some) if lines.memory.own else None)
         out[some] = fragment.write(lines.elements(found))
     return out.reshape(*warps, fragment.lanes, fragment.registers)
@@ -248,9 +252,11 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
         )
     lines = _Lines(instruction, Memory(instruction, memories), operands[0], operands[2] if len(operands) == 3 else None)
     warps, parts = lines.warps(lines.fragment.check(operands[1]))
-    for start in range(0, prod(warps), _CHUNK):
-        some = slice(start, start + _CHUNK)
-        at = lines.addresses(parts["pointer"](some), parts["step"](some), start)
+    chunks = [slice(start, start + _CHUNK) for start in range(0, prod(warps), _CHUNK)]
+    for some in chunks:  # all of it, before the first byte is stored
+        lines.check(parts["pointer"](some), parts["step"](some), some.start)
+    for some in chunks:
+        at = lines.addresses(parts["pointer"](some), parts["step"](some))
         patterns = lines.fragment.read(parts["registers"](some))
         lines.memory.store(at, lines.bytes_of(patterns), parts["which"](some) if lines.memory.own else None)
 
