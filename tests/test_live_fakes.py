@@ -66,7 +66,7 @@ def test_the_real_worker_without_a_driver(monkeypatch):
     monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda _module: True)
     process.close()
     if not live.available():
-        assert "driver" in live.why_not()
+        assert "driver" in live.why_not() or "No module named 'cuda'" in live.why_not()
     process.close()
 
 
@@ -273,4 +273,4 @@ def test_a_kernel_that_is_not_there_and_a_header_that_is_not():
     log = '__nv_name_map(2): error: identifier "g" is undefined'
     assert sys.modules["tcemu.live.cuda"].told("", "g", log).startswith("the source compiles, but has no kernel 'g'")
     log = 'kernel.cu(1): catastrophic error: cannot open source file "mma.h"'
-    assert "pip install nvidia-cuda-runtime" in sys.modules["tcemu.live.cuda"].told("#include <mma.h>", "g", log)
+    assert "CUDA's headers come with" in sys.modules["tcemu.live.cuda"].told("#include <mma.h>", "g", log)

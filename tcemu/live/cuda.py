@@ -12,6 +12,7 @@ from tcemu.errors import CompilationError, OperandError
 from tcemu.live import process
 from tcemu.live.device import device
 from tcemu.live.job import TIME_LIMIT, Argument, Job
+from tcemu.live.words import INSTALL
 
 Size = int | tuple[int, ...]
 
@@ -90,20 +91,42 @@ def _options(options: Iterable[str]) -> tuple[str, ...]:
     return words
 
 
+#: What NVRTC calls the list of kernels that it was asked for, and a complaint: file, line, what is wrong.
+_NAMES = "__nv_name_map"
+_COMPLAINT = re.compile(r"^(.+)\((\d+)\): (?:catastrophic )?(error[^:]*: .*)$", re.MULTILINE)
+_NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
+#: Headers of C, which look like CUDA's.
+_C = {"assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"}
+
+
 def told(source: str, kernel: str, log: str) -> str:
     """The compiler's complaints, each with its line of the source; its own text where it names no line."""
-    lines = source.splitlines()
-    if "__nv_name_map" in log:
+    complaints = _COMPLAINT.findall(log)
+    found = [complaint for complaint in complaints if complaint[0] != _NAMES]
+    if complaints and not found:
         return f"the source compiles, but has no kernel {kernel!r}; a template is named with its arguments: 'f<float>'"
-    found = re.findall(r"kernel\.cu\((\d+)\): (?:catastrophic )?(error[^:]*: .*)", log)
     if not found:
         return f"the kernel {kernel!r} does not compile:\n{log.strip()}"
-    parts = []
-    for number, message in found:
-        at = int(number)
-        text = lines[at - 1] if 0 < at <= len(lines) else ""
-        parts.append(f"line {at}: {message.strip()}\n    {text.strip()}")
-    missing = [message for _, message in found if "cannot open source file" in message]
-    if missing:
-        parts.append("CUDA's headers come with pip install nvidia-cuda-runtime; others: options=['-IFOLDER']")
+    lines = source.splitlines()
+    parts = [_complaint(lines, file, int(line), message.strip()) for file, line, message in found]
+    parts += [header(name) for name in dict.fromkeys(_NO_FILE.findall(log))]
     return f"the source does not compile, {len(found)} error{'s' * (len(found) > 1)}:\n" + "\n".join(parts)
+
+
+def _complaint(lines: list[str], file: str, line: int, message: str) -> str:
+    if file != "kernel.cu":
+        return f"{file}, line {line}: {message}"
+    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return f"line {line}: {message}\n    {text}"
+
+
+def header(name: str) -> str:
+    """Where a header comes from that NVRTC did not find."""
+    if name.startswith("crt/"):
+        return f"<{name}> comes with pip install nvidia-cuda-crt; for CUDA 12 with nvidia-cuda-nvcc-cu12"
+    if name in _C or not {"/", "."} & set(name):
+        return (
+            f"NVRTC has no standard library, so no <{name}>: printf and assert need no header, and <cuda/std/cstdint> "
+            "and others of that kind come with CUDA"
+        )
+    return f"CUDA's headers come with {INSTALL}; of others options=['-IFOLDER'] says where they are"

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ctypes
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tcemu.live.compiler import compiled
 from tcemu.live.device import Device
 from tcemu.live.job import Argument, Array, Failure, Job
-from tcemu.live.words import FATAL, in_words, too_old, unknown_chip
+from tcemu.live.words import FATAL, first_line, in_words, too_old, unknown_chip
 from tcemu.live.worker import Failed
 
 #: Compiled kernels that are kept, and bytes of GPU memory that stay reserved for the next launch.
@@ -26,7 +28,9 @@ def _core() -> Any:
     for name in ("cuda.core", "cuda.core.experimental"):
         try:
             module = import_module(name)
-        except ImportError:
+        except ModuleNotFoundError as error:
+            if error.name != name:  # it is there, and what it needs is not
+                raise
             continue
         if hasattr(module, "Program"):
             return module
@@ -37,25 +41,21 @@ class Gpu:
     """Device 0 and its context."""
 
     def __init__(self) -> None:
-        try:
+        with _told("packages"):
             self.driver = import_module("cuda.bindings.driver")
             self.core = _core()
+        with _told("no driver"):
             (status,) = self.driver.cuInit(0)
-        except Failed:
-            raise
-        except Exception as error:  # noqa: BLE001 - each version says in its own way that there is no driver
-            raise _no_driver(error) from None
         if status != self.driver.CUresult.CUDA_SUCCESS:
-            name = status.name
-            raise Failed(Failure("unavailable", in_words(name), fatal=True))
-        number = self._ask(self.driver.cuDeviceGetCount())
-        if not number:
+            raise Failed(Failure("unavailable", in_words(status.name), fatal=True))
+        if not self._ask(self.driver.cuDeviceGetCount()):
             raise Failed(Failure("unavailable", in_words("CUDA_ERROR_NO_DEVICE"), fatal=True))
         self.device = self._describe()
-        self.chip = self.core.Device(0)
-        self.chip.set_current()
-        self.stream = self.chip.create_stream()
-        self.raw_stream = self.driver.CUstream(int(self.stream.handle))
+        with _told("packages and driver"):
+            self.chip = self.core.Device(0)
+            self.chip.set_current()
+            self.stream = self.chip.create_stream()
+            self.raw_stream = self.driver.CUstream(int(self.stream.handle))
         self.kernels: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self.buffers: dict[int, tuple[int, int]] = {}
         self.flush = _c_flush()
@@ -161,24 +161,16 @@ class Gpu:
         return kernel
 
     def _compile(self, job: Job) -> tuple[Any, Any]:
-        core = self.core
         try:
             if job.language == "ptx":
-                module = core.ObjectCode.from_ptx(job.code.encode())
+                module = self.core.ObjectCode.from_ptx(job.code.encode())
                 return module, module.get_kernel(job.kernel)
-            module = self._compile_source(job)
+            module = compiled(self.core, self.device, job)
             return module, module.get_kernel(job.kernel)
         except Failed:
             raise
         except Exception as error:  # noqa: BLE001 - likewise
             raise _failed(error, "compilation") from None
-
-    def _compile_source(self, job: Job) -> Any:
-        """The cubin that NVRTC makes for this chip, which every driver of its CUDA version loads."""
-        core = self.core
-        options = core.ProgramOptions(name="kernel.cu", arch=self.device.target, std="c++17", **_options(job.options))
-        program = core.Program(job.code, "c++", options)
-        return program.compile("cubin", name_expressions=(job.kernel,))
 
     def _allow_shared(self, kernel: Any, size: int) -> None:
         handle = getattr(kernel, "handle", None) or kernel._handle  # noqa: SLF001 - older versions have no other name
@@ -195,26 +187,6 @@ class Gpu:
 
     def close(self) -> None:
         """Nothing to do: the context goes with the process."""
-
-
-def _options(words: tuple[str, ...]) -> dict[str, Any]:
-    """NVRTC's -I and -D, as cuda-core names them."""
-    include = [word[2:] for word in words if word.startswith("-I")]
-    macros = [word[2:] for word in words if word.startswith("-D")]
-    pairs = [tuple(word.split("=", 1)) if "=" in word else word for word in macros]
-    found = {"include_path": include + _headers(), "define_macro": pairs}
-    return {name: value for name, value in found.items() if value}
-
-
-def _headers() -> list[str]:
-    """Where CUDA's own headers lie, if they are installed: NVRTC's wheel does not bring them."""
-    try:
-        pathfinder = import_module("cuda.pathfinder")
-        find = getattr(pathfinder, "find_nvidia_header_directory", None)
-        found = [find(name) for name in ("cudart", "cccl")] if find else []
-    except Exception:  # noqa: BLE001 - whatever its version raises, kernels without includes need none of it
-        return []
-    return [str(path) for path in found if path]
 
 
 def _empty(argument: Argument) -> Array:
@@ -239,9 +211,15 @@ def _c_flush() -> Callable[[], object]:
     return lambda: flush(None)
 
 
-def _no_driver(error: Exception) -> Failed:
-    text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return Failed(Failure("unavailable", in_words("no driver", text), fatal=True))
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Whatever goes wrong inside means that there is no GPU to ask, for the reason `what` of words.py."""
+    try:
+        yield
+    except Failed:
+        raise
+    except Exception as error:  # noqa: BLE001 - each version says it in its own way
+        raise Failed(Failure("unavailable", in_words(what, first_line(error)), fatal=True)) from None
 
 
 def _driver_name() -> str:

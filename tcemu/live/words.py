@@ -6,6 +6,9 @@ from tcemu.errors import listing
 from tcemu.instructions import TARGETS
 
 INSTALL = 'pip install "tcemu[gpu]"'
+UPGRADE = 'pip install --upgrade "tcemu[gpu]"'
+#: What compiles for Volta, and for drivers of CUDA 12.
+TWELVE = 'pip install "cuda-bindings==12.*" nvidia-cuda-nvrtc-cu12'
 _DEBUG = "compute-sanitizer finds the line"
 
 #: By the driver's own name of the error, or ours; {} is what there is to say besides.
@@ -13,6 +16,11 @@ _WORDS = {
     "no driver": "NVIDIA's driver is not installed, or this process does not find it ({}). "
     f"{INSTALL} brings the Python packages only; the driver comes with the system, and a container is started with "
     "--gpus all",
+    "packages": f"NVIDIA's Python packages do not load ({{}}): {UPGRADE}",
+    "packages and driver": "NVIDIA's Python packages fail with this driver ({}): update the driver, or "
+    f"{UPGRADE}, or for a driver of CUDA 12 {TWELVE}",
+    "no nvrtc": "NVRTC, the compiler of CUDA C++, does not load ({}): pip install nvidia-cuda-nvrtc, or for "
+    "cuda-bindings 12 nvidia-cuda-nvrtc-cu12",
     "CUDA_ERROR_NO_DEVICE": "the driver is there, but no GPU: is CUDA_VISIBLE_DEVICES set, or the container started "
     "without --gpus?",
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the driver's kernel module and its library are of different versions; a "
@@ -60,7 +68,7 @@ FATAL = frozenset(
 AFTERWARDS = "Your session goes on; the next call starts afresh on the GPU."
 
 #: Packages of the extra `gpu`: what is imported, and what is installed.
-PACKAGES = {"cuda.bindings": "cuda-bindings", "cuda.core": "cuda-core", "cuda.pathfinder": "cuda-pathfinder"}
+PACKAGES = {"cuda.bindings": "cuda-bindings", "cuda.core": "cuda-core"}
 
 
 def in_words(name: str, detail: object = "") -> str:
@@ -96,6 +104,27 @@ def unknown_chip(name: str, capability: tuple[int, int]) -> str:
         return ""
     told = f"{name} has compute capability {_dotted(capability)}"
     return f"{told}, which this version of tcemu does not know; update tcemu"
+
+
+def unfit(
+    name: str, capability: tuple[int, int], cuda: int, version: tuple[int, int], chips: tuple[int, ...]
+) -> str:
+    """Why NVRTC `version`, which compiles for `chips`, is none for a GPU and a driver of CUDA `cuda`; else empty."""
+    nvrtc, number = f"NVRTC {_dotted(version)}", capability[0] * 10 + capability[1]
+    told = f"{nvrtc} does not compile for {name}, which has compute capability {_dotted(capability)}"
+    if number < min(chips):
+        return f"{told}, any more; NVRTC 12 does: {TWELVE}"
+    if number not in chips:
+        return f"{told}, yet: {UPGRADE}"
+    if version[0] > cuda // 1000:
+        driver = f"this one is of CUDA {cuda // 1000}.{cuda % 1000 // 10}"
+        return f"{nvrtc} compiles for drivers of CUDA {version[0]}, and {driver}: update the driver, or {TWELVE}"
+    return ""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what an error says, without a full stop; its name where it says nothing."""
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _dotted(capability: tuple[int, int]) -> str:
