@@ -14,6 +14,7 @@ from tcemu.instructions import Instruction
 from tcemu.machine.barriers import WARP
 from tcemu.machine.block import Block, Index3
 from tcemu.machine.events import By, Faulted, Issued, Site, Space, Touched, Waiting
+from tcemu.machine.memory import Bytes
 from tcemu.machine.operations import check_gate
 from tcemu.machine.registers import POISON, Registers
 from tcemu.machine.sites import site
@@ -158,6 +159,13 @@ class Core:
 
     def _wait(self, by: By, kind: Wait, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
         self._block.scheduler.wait(ready, lambda: Waiting(by, what(), kind, key))
+
+    def _look(self, by: By, kind: Wait, key: int, found: bool, what: Callable[[], str]) -> None:
+        """The warp asked whether something has happened; if not, others go first."""
+        self._block.scheduler.looked(found, lambda: Waiting(by, what(), kind, key))
+
+    def _space(self, space: Space) -> Bytes:
+        return self._block.shared if space == "shared" else self._block.memory
 
     def _fault(self, by: By, opcode: str, space: Space, error: AddressError) -> NoReturn:
         """An access that the hardware would not make: the launch ends."""

@@ -12,7 +12,7 @@ from tcemu.errors import AddressError, OperandError, listing, shown
 from tcemu.machine.barriers import WARP
 from tcemu.machine.core import Array, Core
 from tcemu.machine.events import Accessed, Space
-from tcemu.machine.memory import SHARED_WINDOW, Bytes
+from tcemu.machine.memory import SHARED_WINDOW
 from tcemu.machine.registers import POISON, Registers
 
 LOAD_SECTION, STORE_SECTION = "9.7.9.8", "9.7.9.11"
@@ -90,9 +90,6 @@ class Loads(Core):
         self._st("global", addresses, values, access)
 
     # ---------------------------------------------------------------------------------------- how
-
-    def _space(self, space: Space) -> Bytes:
-        return self._block.shared if space == "shared" else self._block.memory
 
     def _ld(self, space: Space, addresses: npt.ArrayLike, access: str) -> Registers:
         form = form_of(access)

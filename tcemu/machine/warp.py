@@ -16,6 +16,7 @@ from tcemu.instructions.memory import Told
 from tcemu.instructions.operands import sources
 from tcemu.instructions.ordering import immediates
 from tcemu.machine.barriers import WARP
+from tcemu.machine.copies import Copies
 from tcemu.machine.core import Array
 from tcemu.machine.events import Accessed, By, Space
 from tcemu.machine.exchange import Exchange
@@ -29,7 +30,7 @@ from tcemu.machine.warpgroup import Warpgroups
 _SPACES: dict[str, Space] = {"shared": "shared", "memory": "global"}
 
 
-class Warp(Loads, Exchange, Warpgroups):
+class Warp(Loads, Exchange, Copies, Warpgroups):
     """A warp of a running kernel: what it is, and everything it can do.
 
     The operations are named after the PTX opcode, with underscores. Addresses are bytes: shared ones count from the

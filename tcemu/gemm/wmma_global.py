@@ -1,0 +1,62 @@
+"""wmma from global memory: each warp makes one tile of 16 x 16, without shared memory. Slow, short, and right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError
+from tcemu.machine.launch import Launch
+from tcemu.machine.memory import Pointer
+from tcemu.machine.warp import Warp
+from tcemu.sanitizer import launch
+
+#: Rows and columns of a warp's tile, and the steps along K.
+TILE = 16
+#: Warps of a block, down and across.
+WARPS = 2
+
+LOAD_A = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16"
+LOAD_B = "wmma.load.b.sync.aligned.row.m16n16k16.global.f16"
+MMA = "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32"
+STORE = "wmma.store.d.sync.aligned.row.m16n16k16.global.f32"
+
+
+def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
+    """D = A B, all in rows: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
+    x, y, _ = warp.block
+    row = TILE * (WARPS * y + warp.index // WARPS)
+    column = TILE * (WARPS * x + warp.index % WARPS)
+    depth, width = b.shape
+    c = warp.registers(8, fill=0)
+    for k in range(0, depth, TILE):
+        held_a = warp.run(LOAD_A, a.at(row, k), depth)
+        held_b = warp.run(LOAD_B, b.at(k, column), width)
+        c = warp.run(MMA, held_a, held_b, c)
+    warp.run(STORE, d.at(row, column), c, width)
+
+
+def multiply(
+    a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], **options: Any
+) -> tuple[npt.NDArray[np.float32], Launch]:
+    """D (m, n) of A (m, k) and B (k, n), and the launch; m and n are multiples of 32, k of 16.
+
+    `options` go to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
+    """
+    block = TILE * WARPS
+    check(a, b, block, block, TILE)
+    d = np.zeros((len(a), b.shape[1]), np.float32)
+    grid = b.shape[1] // block, len(a) // block
+    return d, launch(kernel, grid, 32 * WARPS**2, (a, b, d), **options)
+
+
+def check(a: npt.NDArray[Any], b: npt.NDArray[Any], m: int, n: int, k: int) -> None:
+    """Raise OperandError unless A (rows, depth) and B (depth, columns) are f16, of whole tiles m by n by k."""
+    told = f"A is (m, k) and B (k, n) of float16, with m a multiple of {m}, n of {n}, k of {k}"
+    shapes = np.shape(a), np.shape(b)
+    f16 = all(isinstance(each, np.ndarray) and each.dtype == np.float16 for each in (a, b))
+    whole = all(len(shape) == 2 and min(shape) > 0 for shape in shapes) and shapes[0][1] == shapes[1][0]
+    if not f16 or not whole or shapes[0][0] % m or shapes[1][1] % n or shapes[1][0] % k:
+        raise OperandError(f"{told}; got {shapes[0]} and {shapes[1]}")
