@@ -316,10 +316,10 @@ class TensorMap:
 
 def _rounded(data: Array) -> Array:
     """Pieces (n, bytes) of f32 with what tf32 makes of them."""
-    form = lookup("tf32")
-    values = np.ascontiguousarray(data).view("<f4").astype(np.float64)
-    patterns = np.where(np.isnan(values), 0x7FFFE000, form.encode(values)).astype("<u4")
-    return np.ascontiguousarray(patterns).view(np.uint8)
+    values = np.ascontiguousarray(data).view("<f4")
+    with np.errstate(invalid="ignore"):  # signalling NaNs are no mistake here
+        patterns = np.where(np.isnan(values), 0x7FFFE000, lookup("tf32").encode(values))
+    return patterns.astype("<u4").view(np.uint8)
 
 
 def _bytes(addresses: Array, size: int, memory: Array, space: str) -> Array:
