@@ -124,6 +124,11 @@ class Layout:
         first.flags.writeable = False
         return first
 
+    @cached_property
+    def _places(self) -> npt.NDArray[np.intp]:
+        """(elements, copies): lane * slots + slot of every holder of each element, in order."""
+        return np.argsort(self.gather, axis=None, kind="stable").reshape(-1, self.copies)
+
     def position(self, lane: int, slot: int) -> tuple[int, ...]:
         """The (row, column), or (batch, row, column), that `lane` holds in `slot`."""
         lane, slot = whole((lane, slot))
@@ -139,8 +144,8 @@ class Layout:
         inside = len(position) == len(self.shape) and all(0 <= p < s for p, s in zip(position, self.shape, strict=True))
         if not inside:
             raise LayoutError(f"position {position}: {self} describes a matrix of shape {self.shape}, counted from 0")
-        flat = int(np.ravel_multi_index(position, self.shape))
-        return [(int(lane), int(slot)) for lane, slot in np.argwhere(self.gather == flat)]
+        places = self._places[int(np.ravel_multi_index(position, self.shape))]
+        return [divmod(place, self.slots) for place in places.tolist()]
 
     # ------------------------------------------------------------------------------------------ as a value
 
