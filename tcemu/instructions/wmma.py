@@ -9,9 +9,9 @@ A pointer (...) is in bytes, a stride (...) in elements; left out, it is the len
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from tcemu.instructions.mma import ANY_LAYOUT, ROUNDING, SATFINITE
 from tcemu.instructions.multiply import broadcast, container, execute, take, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
-from tcemu.layouts import Fragment
+from tcemu.layouts import Fragment, Layout
 from tcemu.layouts.wmma import TURING_S32_M8N32, modern, volta
 
 Array = npt.NDArray[Any]
@@ -33,8 +33,6 @@ Array = npt.NDArray[Any]
 LOAD_SECTION, STORE_SECTION, MMA_SECTION = "9.7.14.4.3", "9.7.14.4.4", "9.7.14.4.5"
 _SHAPES = "m16n16k16 m8n32k16 m32n8k16"
 _BOTH, _ROW, _COL = ("row", "col"), ("row",), ("col",)
-#: f16 operands of every shape fill eight registers, elements repeated where there are too few.
-_F16_SLOTS = 16
 
 # ---------------------------------------------------------------------------------------------------- the tables
 
@@ -94,30 +92,71 @@ MMA_ROWS = [
 # ---------------------------------------------------------------------------------------------------- fragments
 
 
-def _fragment(role: str, form: Format, shape: Shape, layout: str, architecture: str) -> Fragment | None:
-    """The fragment on an architecture ("volta", "turing", "modern"), or None where nobody has told it."""
-    holder = container(form, None)
-    if architecture == "volta":
-        known = str(shape) == "m16n16k16" and form.name in ("f16", "f32")
-        return Fragment(role, volta(role, layout if role in "ab" else form.name), holder) if known else None
-    if architecture == "turing" and role in "cd" and form.name == "s32" and str(shape) == "m8n32k16":
-        return Fragment(role, TURING_S32_M8N32, holder)
-    extent = shape.m if role == "a" else shape.n
-    repeat = 32 * _F16_SLOTS // (extent * shape.k) if form.name == "f16" and role in "ab" else 1
-    return Fragment(role, modern(role, shape, holder.elements, repeat), holder)
+class _Asked(NamedTuple):
+    """A fragment that is looked for; `order` is "row" or "col" of A and B, `elements` are those of a register."""
+
+    role: str
+    shape: Shape
+    type: str
+    order: str
+    elements: int
 
 
-def _fragments(types: Mapping[str, Format], shape: Shape, layouts: Mapping[str, str]) -> tuple[Fragments, Any]:
-    """The fragments from sm_80 on, and those of the architectures that differ."""
+def _once(asked: _Asked) -> Layout:
+    return modern(asked.role, asked.shape, asked.elements, 1)
 
-    def on(architecture: str) -> dict[str, Fragments] | None:
-        found = {
-            role: _fragment(role, form, shape, layouts.get(role, ""), architecture) for role, form in types.items()
-        }
-        known = {role: fragment for role, fragment in found.items() if fragment}
-        return {"fragments": known} if len(known) == len(found) else None
 
-    return (on("modern") or {})["fragments"], ((frozenset({70, 72}), on("volta")), (frozenset({75}), on("turing")))
+def _repeated(asked: _Asked) -> Layout:
+    """f16 operands of every shape fill sixteen slots of a lane, elements repeated where there are too few."""
+    extent = asked.shape.m if asked.role == "a" else asked.shape.n
+    return modern(asked.role, asked.shape, asked.elements, 32 * 16 // (extent * asked.shape.k))
+
+
+class _Told(NamedTuple):
+    """A layout: on which chips, of which roles, shapes and types (empty: all), and None where nobody has told it."""
+
+    chips: frozenset[int]
+    roles: str
+    shapes: str
+    types: str
+    layout: Callable[[_Asked], Layout] | None
+
+    def speaks_of(self, asked: _Asked) -> bool:
+        words = (asked.role, self.roles), (str(asked.shape), self.shapes), (asked.type, self.types)
+        return all(not accepted or word in accepted.split() for word, accepted in words)
+
+
+_VOLTA, _TURING, _OTHERS = frozenset({70, 72}), frozenset({75}), frozenset[int]()
+#: Of the rows of a chip the first that speaks of a fragment counts; what a chip has no row for is as on the others.
+_TOLD = (
+    _Told(_VOLTA, "a b", "m16n16k16", "f16", lambda asked: volta(asked.role, asked.order)),
+    _Told(_VOLTA, "c d", "m16n16k16", "f16 f32", lambda asked: volta(asked.role, asked.type)),
+    _Told(_VOLTA, "", "", "", None),
+    _Told(_TURING, "c d", "m8n32k16", "s32", lambda _: TURING_S32_M8N32),
+    _Told(_OTHERS, "a b", "", "f16", _repeated),
+    _Told(_OTHERS, "", "", "", _once),
+)
+
+
+def _fragments(types: Mapping[str, Format], shape: Shape, orders: Mapping[str, str]) -> tuple[Fragments, Any]:
+    """The fragments from sm_80 on, and those of the chips that differ."""
+    holders = {role: container(form, None) for role, form in types.items()}
+
+    def on(chips: frozenset[int]) -> Fragments | None:
+        found: dict[str, Fragment] = {}
+        for role, holder in holders.items():
+            asked = _Asked(role, shape, holder.form.name, orders.get(role, ""), holder.elements)
+            told = next(row.layout for row in _TOLD if row.chips in (chips, _OTHERS) and row.speaks_of(asked))
+            if told is None:
+                return None
+            found[role] = Fragment(role, told(asked), holder)
+        return found
+
+    elsewhere = []
+    for chips in dict.fromkeys(row.chips for row in _TOLD if row.chips):
+        known = on(chips)
+        elsewhere.append((chips, None if known is None else {"fragments": known}))
+    return on(_OTHERS) or {}, tuple(elsewhere)
 
 
 def _make_mma(words: Words, rows: Rows, opcode: str) -> Instruction:
