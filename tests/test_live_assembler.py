@@ -1,0 +1,82 @@
+"""The kernels that tcemu.live makes for cards that are not here: ptxas takes each, of every instruction they have."""
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+
+import pytest
+
+from tcemu.instructions.targets import target_named
+from tcemu.live import Device, ptx
+from tcemu.live.cases import cases, family_of, kinds
+from tcemu.live.makers import Call
+from tcemu.live.run import recordable
+from tcemu.live.table import MAKERS
+
+PTXAS = shutil.which("ptxas")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(PTXAS is None, reason="there is no ptxas")]
+
+#: V100, T4, A100, RTX 30, L4, H100, B200, RTX 50.
+TARGETS = ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
+#: Kernels of one run of the assembler.
+TOGETHER = 200
+
+
+def card(target):
+    """A card with everything that the target has."""
+    major, minor = divmod(target_named(target).number, 10)
+    found = Device(target, (major, minor), 13000, "", 227 << 10)
+    assert found.target == target
+    return found
+
+
+class Made(Exception):  # noqa: N818 - no error
+    """The kernel is made; what it answers does not matter."""
+
+
+def kernels(chip):
+    """The code of every kernel, by PTX version: every instruction, every immediate, every place of its operands."""
+    found = defaultdict(set)
+
+    def ask(job):
+        found[re.match(r"\.version (\S+)\n", job.code)[1]].add(job.code)
+        raise Made
+
+    for instruction in recordable(chip):
+        here = instruction.on(chip.chip)
+        for case in cases(here, kinds(here)[0], 1):
+            memories = {case.space: case.bytes} if case.bytes is not None else {}
+            with pytest.raises(Made):
+                MAKERS[here.family].run(Call(here, family_of(here), chip, case.operands, memories), ask)
+    return found
+
+
+def assembled(target, version, codes, folder):
+    """What ptxas says to the kernels of `codes` in one module."""
+    shared = ".extern .shared .align 1024 .b8 bytes[];\n" if any(".extern" in code for code in codes) else ""
+    entries = [code[code.index(".visible") :].replace("one_instruction", f"k{i}") for i, code in enumerate(codes)]
+    path = folder / "kernels.ptx"
+    head = f".version {version}\n.target {target}\n.address_size 64\n"
+    path.write_text(head + shared + "".join(entries), encoding="ascii")
+    command = [PTXAS, f"-arch={target}", "-o", str(folder / "kernels.cubin"), str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_assembler_takes_every_kernel(target, tmp_path):
+    if assembled(target, ptx._SINCE[target], [".visible .entry k() { ret; }"], tmp_path).returncode:
+        pytest.skip(f"this ptxas does not assemble for {target}")
+    found = kernels(card(target))
+    assert found
+    for version, codes in found.items():
+        every = sorted(codes)
+        for start in range(0, len(every), TOGETHER):
+            done = assembled(target, version, every[start : start + TOGETHER], tmp_path)
+            assert done.returncode == 0, done.stderr[:2000]
+
+
+def test_it_refuses_what_the_target_lacks(tmp_path):
+    (code,) = list(kernels(card("sm_90a"))["8.0"])[:1]
+    assert assembled("sm_90a", "8.0", [code], tmp_path).returncode == 0
+    assert assembled("sm_90a", "8.0", [code.replace("aligned", "aligend")], tmp_path).returncode
