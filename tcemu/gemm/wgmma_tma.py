@@ -1,6 +1,6 @@
 """wgmma fed by TMA: a producer warp copies tiles, a consumer warpgroup multiplies them, mbarriers go between.
 
-A block makes a tile of 64 x 256. Each stage has a tile of A, 64 x 64 in one box, and one of B, 64 x 256 in four boxes
+A block makes a tile of 64 x 128. Each stage has a tile of A, 64 x 64 in one box, and one of B, 64 x 128 in two boxes
 of 64 columns, all with the 128-byte swizzle. `full` tells the consumer that the bytes of a stage have come, `empty`
 tells the producer that they have been read.
 """
@@ -21,7 +21,7 @@ from tcemu.machine.warp import Warp
 from tcemu.sanitizer import launch
 
 #: A block's tile, its step along K, and the stages.
-M, N, K = 64, 256, 64
+M, N, K = 64, 128, 64
 STAGES = 3
 #: Elements of f16 in one line of the swizzle.
 LINE = 64
@@ -32,7 +32,7 @@ FULL = STAGES * STAGE_BYTES
 EMPTY = FULL + 8 * STAGES
 SHARED = EMPTY + 8 * STAGES
 
-MMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
+MMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
 CONSUMERS = 128
 PRODUCER = 4
 
@@ -110,7 +110,7 @@ def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
 def multiply(
     a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:
-    """D (m, n) of A (m, k) and B (k, n), and the launch; m and k are multiples of 64, n of 256.
+    """D (m, n) of A (m, k) and B (k, n), and the launch; m and k are multiples of 64, n of 128.
 
     `options` go to tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes.
     """
