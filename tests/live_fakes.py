@@ -10,7 +10,7 @@ import tcemu
 from tcemu.live.cases import cases
 from tcemu.live.device import Device
 from tcemu.live.job import Failure
-from tcemu.live.words import in_words, too_old, unknown_chip
+from tcemu.live.words import MISALIGNED, in_words, too_old, unknown_chip
 from tcemu.live.worker import Failed
 
 MMA = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
@@ -81,6 +81,15 @@ class Wrong(EmulatedGpu):
         if "a" in held and "d" in arrays:
             arrays["d"][..., 0, 0] ^= (held["a"][..., 0, 0] >> 3 & 1).astype(arrays["d"].dtype)
         return arrays
+
+
+class Strict(EmulatedGpu):
+    """An H200 in one point: a wmma.load from shared memory wants lines at multiples of 16 bytes."""
+
+    def run(self, job):
+        if any(argument.name == "pointer" and (argument.value % 16).any() for argument in job.arguments):
+            raise Failed(Failure("gpu", in_words(MISALIGNED), fatal=True))
+        return super().run(job)
 
 
 class _Kernels(EmulatedGpu):

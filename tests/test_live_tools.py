@@ -13,7 +13,7 @@ from live_fakes import sample
 import tcemu
 import tcemu.cli
 from tcemu import live
-from tcemu.errors import GpuUnavailable, TcemuError
+from tcemu.errors import GpuError, GpuUnavailable, TcemuError
 from tcemu.live.cases import Case, cases, emulator, kinds
 from tcemu.live.compare import judge
 from tcemu.live.minimise import minimise
@@ -81,6 +81,15 @@ def test_comparing_a_store_leaves_the_memory_alone(card):
     found = live.compare(STORE, np.arange(32) * 16, np.ones((32, 1), np.uint32), shared=memory)
     assert str(found) == "equal, 512 bytes"
     assert not memory.any()
+
+
+@pytest.mark.parametrize("card", ["Strict"], indirect=True)
+def test_a_row_that_only_the_gpu_refuses_is_told_and_no_difference(card):
+    """The manual lets rows of a fragment of 8 bytes a lane start at multiples of 8; an H200 does not."""
+    load, shared = "wmma.load.a.sync.aligned.row.m16n16k16.shared.u8", np.zeros(4096, np.uint8)
+    assert live.compare(load, np.int64(16), np.int64(32), shared=shared)
+    with pytest.raises(GpuError, match=r"^wmma\.load\.a.*MISALIGNED.*every line of the matrix starts at"):
+        live.compare(load, np.int64(8), np.int64(32), shared=shared)
 
 
 # ------------------------------------------------------------------------------------------------ making small

@@ -157,8 +157,8 @@ def _moving(instruction: Instruction, family: Family, kind: str, warps: int, ser
         yield Case(f"{instruction}|{kind}{told}", instruction, operands, space, bytes_)
 
 
-#: An H200 wants more of a wmma.load from shared memory than the manual does: it moves rows of 8-bit elements as
-#: ldmatrix does, and faults (misaligned address) where one does not start at a multiple of 16 bytes.
+#: An H200 wants more of a wmma.load from shared memory than the manual does: it moves lines as ldmatrix does, and
+#: faults (misaligned address) where one does not start at a multiple of 16 bytes, whatever the fragment's size.
 _ALIGNED = {"shared": 16}
 
 

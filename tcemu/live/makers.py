@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import ArithmeticUnknown, OperandError, TcemuError
+from tcemu.errors import ArithmeticUnknown, GpuError, OperandError, TcemuError
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
@@ -27,6 +27,7 @@ from tcemu.live import ptx
 from tcemu.live.device import Device
 from tcemu.live.form import Form, words
 from tcemu.live.job import Answer, Argument, Array, Job, given, wanted
+from tcemu.live.words import MISALIGNED
 
 Ask = Callable[[Job], Answer]
 
@@ -120,8 +121,11 @@ def spread(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Array:
 # ---------------------------------------------------------------------------------------------------- bytes
 
 
-def moves(call: Call, ask: Ask) -> Any:
-    """Loads and stores. The emulator does the call first, on a copy: it is quick, and it checks every address."""
+def moves(call: Call, ask: Ask, misaligned: str = "") -> Any:
+    """Loads and stores. The emulator does the call first, on a copy: it is quick, and it checks every address.
+
+    `misaligned` is what is known where the GPU refuses an alignment that the emulator, and so the manual, allows.
+    """
     instruction = call.instruction
     copies = {name: _copy(bytes_) for name, bytes_ in call.memories.items()}
     expected = call.emulate(**copies)
@@ -149,7 +153,12 @@ def moves(call: Call, ask: Ask) -> Any:
         fragment = instruction.fragments[role]
         shape = (prod(warps), fragment.lanes, fragment.registers)
         arguments[role] = wanted(role, shape, fragment.container.register_dtype)
-    arrays = ask(_job(call, form, arguments, blocks, held.shape[-1] if space == "shared" else 0)).arrays
+    job = _job(call, form, arguments, blocks, held.shape[-1] if space == "shared" else 0)
+    try:
+        arrays = ask(job).arrays
+    except GpuError as error:
+        told = misaligned if MISALIGNED in str(error) else ""
+        raise GpuError(f"{instruction}: {error}{told and f' {told}'}") from None
     if form.stores:
         bytes_[...] = arrays["bytes"][:, : bytes_.shape[-1]].reshape(bytes_.shape)
         return None

@@ -19,7 +19,7 @@ from tcemu.live.form import Form
 _SINCE = {
     "sm_70": "6.0", "sm_72": "6.1", "sm_75": "6.3", "sm_80": "7.0", "sm_86": "7.1", "sm_87": "7.4", "sm_89": "7.8",
     "sm_90": "7.8", "sm_90a": "8.0", "sm_100": "8.6", "sm_100a": "8.6", "sm_100f": "8.8", "sm_103a": "8.8",
-    "sm_110a": "9.0", "sm_120a": "8.7", "sm_121a": "8.8",
+    "sm_107a": "9.4", "sm_110a": "9.0", "sm_120a": "8.7", "sm_121a": "8.8",
 }  # fmt: skip
 _NEWEST = "9.0"
 #: PTX type of a register by the format of its elements; all others are plain bits.

@@ -29,6 +29,12 @@ class Maker:
     drawn: bool = False
 
 
+#: Seen on an H200: it moves such rows as ldmatrix does.
+_ROWS = (
+    "In shared memory the GPU wants more of a wmma.load than the manual (PTX ISA 9.7.14.4.2): every line of the matrix "
+    "starts at a multiple of 16 bytes, so the pointer and the stride are multiples of 16 bytes. tcemu.run follows the "
+    "manual and answers."
+)
 _PRODUCTS, _MOVES = Maker(products), Maker(moves)
 #: Families that run on a GPU.
 MAKERS: Mapping[str, Maker] = {
@@ -36,7 +42,7 @@ MAKERS: Mapping[str, Maker] = {
     "mma.sp": _PRODUCTS,
     "mma.block_scale": _PRODUCTS,
     "wmma.mma": _PRODUCTS,
-    "wmma.load": _MOVES,
+    "wmma.load": Maker(partial(moves, misaligned=_ROWS)),
     "wmma.store": _MOVES,
     "ldmatrix": _MOVES,
     "stmatrix": _MOVES,

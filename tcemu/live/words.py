@@ -10,6 +10,8 @@ UPGRADE = 'pip install --upgrade "tcemu[gpu]"'
 #: What compiles for Volta, and for drivers of CUDA 12.
 TWELVE = 'pip install "cuda-bindings==12.*" nvidia-cuda-nvrtc-cu12'
 _DEBUG = "compute-sanitizer finds the line"
+#: The driver's name for an address that the hardware does not take.
+MISALIGNED = "CUDA_ERROR_MISALIGNED_ADDRESS"
 
 #: By the driver's own name of the error, or ours; {} is what there is to say besides.
 _WORDS = {
@@ -36,7 +38,7 @@ _WORDS = {
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "a block needs more registers or shared memory than the GPU has; make it "
     "smaller",
     "CUDA_ERROR_ILLEGAL_ADDRESS": f"a thread read or wrote an address that no array has; {_DEBUG}",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": f"a thread used an address that is not aligned as its access needs; {_DEBUG}",
+    MISALIGNED: f"a thread used an address that is not aligned as its access needs; {_DEBUG}",
     "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a thread used an address of another state space than the instruction takes; "
     f"{_DEBUG}",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a thread met an instruction that this GPU does not have, or whose operands it "
