@@ -5,6 +5,7 @@ failure says what hardware does instead.
 """
 
 import ctypes
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -35,10 +36,19 @@ def _gpu(request):
         pytest.skip(f"{live.device().name}: tests/tma.cu is for sm_90a")
 
 
+@cache
+def _driver() -> ctypes.CDLL:
+    """The driver with a context of its own: without one it encodes nothing."""
+    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    assert driver.cuInit(0) == 0
+    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert driver.cuCtxSetCurrent(context) == 0
+    return driver
+
+
 def encode(made: TensorMap) -> np.ndarray | None:
     """The 128 bytes that the driver makes of a map, with another address; None where it does not accept it."""
-    driver = ctypes.CDLL("libcuda.so.1")
-    assert driver.cuInit(0) == 0
+    driver = _driver()
     room = ctypes.create_string_buffer(128 + 64)
     place = -(-ctypes.addressof(room) // 64) * 64
     steps = made.element_strides
@@ -56,6 +66,8 @@ def encode(made: TensorMap) -> np.ndarray | None:
         ctypes.c_int(0),
         ctypes.c_int(made.fill == "nan"),
     )
+    if status:
+        print(f"cuTensorMapEncodeTiled answers {status}: {made!r}")
     return None if status else np.frombuffer(ctypes.string_at(place, 128), np.uint64)
 
 
