@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 import tcemu
 import tcemu.microscaling
@@ -90,7 +91,7 @@ def test_other_chips_have_no_such_instruction():
 # Fragments ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("instruction", VARIANTS, ids=str)
+@rows("instruction", VARIANTS)
 def test_the_fragments_and_scales_stand_in_their_lanes(instruction):
     m, n, k = instruction.shape
     stored = k // 2 if "sp" in instruction.words else k

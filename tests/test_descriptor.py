@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 import tcemu
 from tcemu import show
@@ -21,7 +22,7 @@ FORMATS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1")
 SWIZZLES = (0, 32, 64, 128)
 #: Every canonical layout; b1 is K-major only.
 LAYOUTS = [(name, major, w) for name, major, w in product(FORMATS, ("K", "MN"), SWIZZLES) if name + major != "b1MN"]
-every_layout = pytest.mark.parametrize(("name", "major", "swizzle"), LAYOUTS)
+every_layout = rows("name, major, swizzle", LAYOUTS)
 
 
 # ------------------------------------------------------------------------------------------------ the manual's examples
@@ -87,8 +88,8 @@ def _tile(name: str, major: str, swizzle: int, **how: Any) -> tuple[Descriptor, 
     return Descriptor.for_tile(name, mn, k, major=major, swizzle=swizzle, **how), (mn, k)
 
 
-@every_layout
 @pytest.mark.parametrize("first", ["MN", "K"])
+@every_layout
 def test_a_tile_without_gaps_is_a_permutation_of_its_bytes(name, major, swizzle, first):
     made, (mn, k) = _tile(name, major, swizzle, first=first, start=1024)
     size = mn * k * element_bits(name) // 8
@@ -99,7 +100,7 @@ def test_a_tile_without_gaps_is_a_permutation_of_its_bytes(name, major, swizzle,
     assert (shared[1024:] == 255).all()
 
 
-@every_layout
+@pytest.mark.parametrize(("name", "major", "swizzle"), LAYOUTS)
 @settings(max_examples=8)
 @given(data=st.data())
 def test_what_is_put_is_found(name, major, swizzle, data):
@@ -207,8 +208,8 @@ def _values(numbers: np.random.Generator, name: str, shape: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("swizzle", SWIZZLES)
-@pytest.mark.parametrize(("name", "a_major", "b_major"), MAJORS)
 @pytest.mark.parametrize("first", ["MN", "K"])
+@rows("name, a_major, b_major", MAJORS)
 def test_wgmma_on_every_layout_is_matmul(name, a_major, b_major, swizzle, first):
     """A loop over a swizzle's width of K, by steps of the start address, against whole matrices by one instruction."""
     n = 16

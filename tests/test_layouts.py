@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import rows
 
 from tcemu import LayoutError, OperandError, parse
 from tcemu.errors import TableError
@@ -23,7 +24,6 @@ FRAGMENTS = {
     for _, instruction in family.variants
     for fragment in instruction.fragments.values()
 }
-by_opcode = {"ids": lambda instruction: instruction.opcode.removeprefix("mma.sync.aligned.")}
 
 # Laws -----------------------------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ def manual_quad_pairs(opcode, role, lane, register, j):
     return (quad, i, p + h) if blayout == "col" else (quad, p, i + h)
 
 
-@pytest.mark.parametrize("instruction", VARIANTS, **by_opcode)
+@rows("instruction", VARIANTS)
 def test_every_fragment_stands_where_the_manual_says(instruction):
     quads = ".m8n8k4." in instruction.opcode and ".f16.f16." in instruction.opcode
     formula = manual_quad_pairs if quads else manual
@@ -215,8 +215,8 @@ def fragment_name(fragment):
     return f"{fragment.role} {fragment.format.name} in {fragment.container.width} bits: {fragment.layout}"
 
 
-@pytest.mark.parametrize("fragment", FRAGMENTS.values(), ids=fragment_name)
 @pytest.mark.parametrize("twin", ["numba", "reference"])
+@rows("fragment", FRAGMENTS.values(), ids=fragment_name)
 def test_registers_and_matrices_are_two_views_of_the_same(fragment, twin, monkeypatch):
     monkeypatch.setattr("tcemu.layouts.fragment.backend", lambda: twin)
     form, rng = fragment.format, np.random.default_rng(7)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from rows import rows
 
 import tcemu
 from tcemu.errors import OperandError, TcemuError
@@ -20,7 +21,6 @@ FORMS = {
     if len(i.fragments["a"].shape) == 2
 }
 TARGET_NAMES = ("sm_70", "sm_80", "sm_90a", "sm_120a")
-CASES = [(name, form) for name in TARGET_NAMES for form in FORMS.values() if form.gate.admits(TARGETS[name])]
 
 
 def matrix(form, kind, key, shape, accumulator=False):
@@ -50,12 +50,15 @@ def bits(form, array):
     return form.patterns(np.ascontiguousarray(array))
 
 
-@pytest.mark.parametrize(("target", "form"), CASES, ids=str)
+@pytest.mark.parametrize("target", TARGET_NAMES)
+@rows("form", FORMS.values())
 def test_it_is_the_loop_over_tiles(target, form):
-    try:
-        tcemu.parse(form, target).fragments["a"]
-    except tcemu.ArithmeticUnknown:
-        pytest.skip("nobody has told the fragments there")
+    if not form.gate.admits(TARGETS[target]):
+        return
+    if target == "sm_70" and form.family == "wmma.mma" and str(form.shape) != "m16n16k16":
+        with pytest.raises(tcemu.ArithmeticUnknown, match="nobody has told"):
+            tcemu.parse(form, target).fragments["a"]
+        return
     m, n, k = form.shape
     steps = 3 if form.types["d"] == form.types["c"] else 1
     sizes = {"a": (2 * m, steps * k), "b": (steps * k, 3 * n), "c": (2 * m, 3 * n)}

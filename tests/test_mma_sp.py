@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 import tcemu
 import tcemu.sparse
@@ -75,7 +76,7 @@ def test_operands_are_those_that_the_assembler_takes():
 # Fragments ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("instruction", VARIANTS, ids=str)
+@rows("instruction", VARIANTS)
 def test_the_fragments_are_those_of_the_dense_form(instruction):
     """A as a dense A on the stored half, B, C and D as in dense forms of the whole k."""
     m, n, k = instruction.shape

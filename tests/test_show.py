@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from rows import rows
 
 from tcemu import show
 from tcemu.arithmetic import FusedSum, FusedSums, fused_sum
@@ -142,7 +143,7 @@ def test_save_writes_the_document(tmp_path: object) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("ink", "surface"), list(itertools.product(INKS, SURFACES)))
+@rows("ink, surface", itertools.product(INKS, SURFACES))
 def test_text_can_be_read_on_every_surface(theme: str, ink: str, surface: str) -> None:
     ratio = contrast(getattr(INKS[ink], theme), getattr(SURFACES[surface], theme))
     assert ratio >= 4.5, f"{ink} on {surface} in the {theme} theme: {ratio:.2f}"

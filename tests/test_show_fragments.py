@@ -5,6 +5,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from rows import rows
 
 import tcemu
 from tcemu import show
@@ -12,7 +13,7 @@ from tcemu.errors import TcemuError
 from tcemu.formats import Container, lookup
 from tcemu.instructions.parse import FAMILIES
 from tcemu.layouts import Fragment, Layout
-from tcemu.show.fragment_map import _element, blocks
+from tcemu.show.fragment_map import blocks, element
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -48,7 +49,7 @@ every_fragment = pytest.mark.parametrize("fragment", FRAGMENTS.values(), ids=FRA
 
 def _marked(picture: show.Picture, fragment: Fragment) -> set[tuple[int, int]]:
     """Row and column of every element under a marked rectangle, by its place on the sheet."""
-    wide, high = _element(fragment)
+    wide, high = element(fragment)
     root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
     frames = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "k"]
     left, top = (float(frames[0].get(side, "0")) for side in "xy")
@@ -172,7 +173,7 @@ FORMS = {
 DIFFERENT = {tuple(str(i.fragments[role]) for role in "abd"): name for name, i in FORMS.items()}
 
 
-@pytest.mark.parametrize("name", DIFFERENT.values())
+@rows("name", DIFFERENT.values())
 def test_every_instruction_has_a_map_that_fits_a_page(name: str) -> None:
     instruction = FORMS[name]
     picture = show.mma_map(instruction, lane=13)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 import tcemu
 from tcemu import IllegalInstruction, OperandError, parse, run, sparse
@@ -35,7 +36,7 @@ def bits(instruction, array):
     return instruction.types["a"].patterns(array)
 
 
-@pytest.mark.parametrize("instruction", VARIANTS, ids=str)
+@rows("instruction", VARIANTS)
 def test_a_pruned_matrix_comes_back(instruction):
     rng = np.random.default_rng(1)
     dense = sparse.prune(matrix(instruction, rng, 2, 3), instruction)
@@ -111,7 +112,7 @@ def test_the_metadata_stands_in_the_lanes_of_its_selector(selector):
         assert np.array_equal(sparse.decompress(values, joined, F16, f), dense[f])
 
 
-@pytest.mark.parametrize("instruction", VARIANTS[::5], ids=str)
+@rows("instruction", VARIANTS[::5])
 def test_every_choice_of_places_has_its_code(instruction):
     """Each set of units that may be kept, in one chunk: its metadata rises and is legal for both orders."""
     pattern, form = instruction.facts["pattern"], instruction.types["a"]

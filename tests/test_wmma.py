@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows
 
 import tcemu
 from tcemu import ArithmeticUnknown, OperandError, formats, parse, run
@@ -118,7 +119,7 @@ def on_volta(role, layout, form, x, lane):
 REPEATED = {"a": {"m8n32k16": 4, "m16n16k16": 2}, "b": {"m32n8k16": 4, "m16n16k16": 2}}
 
 
-@pytest.mark.parametrize("instruction", [i for i in (*LOADS, *STORES) if "ss" not in i.words], ids=str)
+@rows("instruction", [i for i in (*LOADS, *STORES) if "ss" not in i.words])
 def test_each_lane_holds_what_the_figures_say(instruction):
     role, shape, form = instruction.words["matrix"], str(instruction.shape), instruction.words["type"]
     for target in MODERN:
@@ -138,7 +139,7 @@ def test_each_lane_holds_what_the_figures_say(instruction):
                 assert fragment.layout.position(lane, x) == expected
 
 
-@pytest.mark.parametrize("instruction", [i for i in (*LOADS, *STORES) if "ss" not in i.words], ids=str)
+@rows("instruction", [i for i in (*LOADS, *STORES) if "ss" not in i.words])
 def test_voltas_fragments(instruction):
     role, shape, form = instruction.words["matrix"], str(instruction.shape), instruction.words["type"]
     for target in ("sm_70", "sm_72"):
@@ -213,7 +214,7 @@ def steps(instruction):
     return length, align, unit
 
 
-@pytest.mark.parametrize("instruction", [i for i in LOADS if i.words.get("ss") in (None, "shared::cta")], ids=str)
+@rows("instruction", [i for i in LOADS if i.words.get("ss") in (None, "shared::cta")])
 def test_a_load_is_a_slice_of_memory(instruction):
     rng = np.random.default_rng(2)
     role = instruction.words["matrix"]
@@ -232,7 +233,7 @@ def test_a_load_is_a_slice_of_memory(instruction):
     assert np.array_equal(fragment.unpack_patterns(run(instruction, 0, **{name: memory})), matrix)
 
 
-@pytest.mark.parametrize("instruction", [i for i in STORES if i.words.get("ss") in (None, "shared::cta")], ids=str)
+@rows("instruction", [i for i in STORES if i.words.get("ss") in (None, "shared::cta")])
 def test_a_store_fills_a_slice_of_memory_and_nothing_else(instruction):
     rng = np.random.default_rng(3)
     fragment = instruction.fragments["d"]
@@ -279,7 +280,7 @@ def test_load_multiply_store_is_a_matrix_product(target, layouts):
 # Products -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("instruction", PRODUCTS, ids=str)
+@rows("instruction", PRODUCTS)
 def test_a_product_is_its_arithmetic_on_matrices(instruction):
     for target in ("sm_75", "sm_80", "sm_90a", "sm_120a"):
         if not assembler.accepted(instruction, target=target):
