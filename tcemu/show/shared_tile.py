@@ -12,13 +12,10 @@ from tcemu.errors import LayoutError
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
 from tcemu.layouts.descriptor import as_bits, tile_addresses
-from tcemu.layouts.swizzle import turn
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.shared_lines import SharedLines
 from tcemu.show.words import count
-
-_LEFT, _TOP, _UNIT, _HEIGHT = 84, 56, 92.0, 22
-_RIGHT = 84
 
 
 class _Unit(NamedTuple):
@@ -39,11 +36,7 @@ class _Sheet:
     descriptor: Descriptor
     layout: Canonical
     units: dict[int, _Unit]
-    lines: list[int]
-
-    def turn(self, line: int) -> int:
-        """What the numbers of a line's units are XORed with."""
-        return int(turn(np.array(line), self.layout.swizzle, self.descriptor.base_offset))
+    lines: SharedLines
 
 
 def shared_tile(
@@ -78,16 +71,15 @@ def shared_tile(
     where = tile_addresses(found, layout, np.arange(mn), np.arange(0, k, per)) // 16
     units = _units(where, layout)
     touched = sorted({unit // 8 for unit in units})
-    sheet = _Sheet(found, layout, units, touched[:lines])
-    bottom = _TOP + len(sheet.lines) * _HEIGHT
+    sheet = _Sheet(found, layout, units, SharedLines(touched[:lines], layout.swizzle, found.base_offset))
     rows = slice(None) if at_mn is None else slice(at_mn, at_mn + 1)
     columns = slice(None) if at_k is None else slice(at_k // per, at_k // per + 1)
     chosen = " and ".join(f"{name} = {at}" for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
     marked = np.unique(where[rows, columns]).tolist()
-    body = [*_head(), *_cells(sheet, set(marked)), *_beside(sheet), *_legend(sheet, chosen, len(touched), bottom + 22)]
+    shown, low = sheet.lines, sheet.lines.bottom + 22
+    body = [*shown.head(), *_cells(sheet, set(marked)), *shown.beside(), *_legend(sheet, chosen, len(touched), low)]
     title = f"A tile of {mn} × {k} elements of {layout.bits} bit{'s' * (layout.bits > 1)} in shared memory: {layout}"
-    height = bottom + 22 + 18 * 2
-    return picture(title, _in_words(sheet, marked, chosen), _LEFT + 8 * _UNIT + _RIGHT, height, body)
+    return picture(title, _in_words(sheet, marked, chosen), shown.right + shown.margin, low + 18 * 2, body)
 
 
 def _units(where: npt.NDArray[Any], layout: Canonical) -> dict[int, _Unit]:
@@ -105,37 +97,29 @@ def _units(where: npt.NDArray[Any], layout: Canonical) -> dict[int, _Unit]:
     return found
 
 
-def _head() -> list[str]:
-    elements = [svg.text(_LEFT - 10, _TOP - 8, "address", "s t", "end")]
-    for unit in range(8):
-        x = _LEFT + (unit + 0.5) * _UNIT
-        elements.append(svg.text(x, _TOP - 24, f"bytes {16 * unit}–{16 * unit + 15}", "s", "middle"))
-        elements.append(svg.text(x, _TOP - 8, f"banks {4 * unit}–{4 * unit + 3}", "s t", "middle"))
-    return elements
-
-
 def _cells(sheet: _Sheet, marked: set[int]) -> list[str]:
     quiet: dict[str, list[str]] = {"p": [], "f": []}
     labels: list[str] = []
     loud: list[str] = []
     bold: list[str] = []
-    for row, line in enumerate(sheet.lines):
+    shown = sheet.lines
+    for row, line in enumerate(shown.lines):
         for column in range(8):
-            x, y, unit = _LEFT + column * _UNIT, _TOP + row * _HEIGHT, 8 * line + column
+            (x, y), unit = shown.corner(row, column), 8 * line + column
             what = sheet.units.get(unit)
-            middle, base = x + _UNIT / 2, y + 15
+            middle, base = x + shown.unit / 2, y + 15
             if what is None:
                 labels.append(svg.text(middle, base, "·"))
             elif unit in marked:
                 loud += [
-                    svg.rect(x + 1, y + 1, _UNIT - 2, _HEIGHT - 2, "x"),
-                    svg.hatch(x + 2, y + 2, _UNIT - 4, _HEIGHT - 4, step=10),
+                    svg.rect(x + 1, y + 1, shown.unit - 2, shown.height - 2, "x"),
+                    svg.hatch(x + 2, y + 2, shown.unit - 4, shown.height - 4, step=10),
                 ]
                 bold.append(svg.text(middle, base, what.label()))
             else:
                 labels.append(svg.text(middle, base, what.label()))
             tone = "p" if what is None or not _group(sheet, what) % 2 else "f"
-            quiet[tone].append(f"M{svg.number(x)} {y}h{svg.number(_UNIT)}v{_HEIGHT}h-{svg.number(_UNIT)}z")
+            quiet[tone].append(shown.box(row, column))
     elements = [svg.path("".join(data), tone) for tone, data in quiet.items() if data]
     return [*elements, svg.group(labels, "n q c"), *loud, svg.group(bold, "n b c halo")]
 
@@ -145,40 +129,23 @@ def _group(sheet: _Sheet, what: _Unit) -> int:
     return what.mn[0] // sheet.layout.atom[0] + what.k[0] // sheet.layout.atom[1]
 
 
-def _beside(sheet: _Sheet) -> list[str]:
-    """Addresses on the left, what the swizzle does on the right, a heavy line where its pattern starts."""
-    elements, right = [], _LEFT + 8 * _UNIT
-    for row, line in enumerate(sheet.lines):
-        y = _TOP + row * _HEIGHT
-        elements.append(svg.text(_LEFT - 10, y + 15, f"{128 * line:#x}", "n q", "end"))
-        turn = sheet.turn(line)
-        if sheet.layout.swizzle:
-            elements.append(svg.text(right + 10, y + 15, f"unit XOR {turn}", "n q t"))
-        if row and line != sheet.lines[row - 1] + 1:
-            elements.append(svg.line(_LEFT - 70, y, right + _RIGHT - 10, y, "k", dash="6 4"))
-        elif sheet.layout.swizzle and not turn:
-            elements.append(svg.line(_LEFT - 70, y, right + _RIGHT - 10, y, "k"))
-    return elements
-
-
 def _legend(sheet: _Sheet, marks: str, touched: int, y: float) -> list[str]:
     example = sheet.units[min(sheet.units)]
     chosen = f"{_span(example.mn)}, {_span(example.k)}"
     first = f"{chosen} means: mn {_span(example.mn, ' to ')}, k {_span(example.k, ' to ')}."
     notes = [f"Framed and hatched: {marks}."]
-    if any(8 * line + column not in sheet.units for line in sheet.lines for column in range(8)):
+    if any(8 * line + column not in sheet.units for line in sheet.lines.lines for column in range(8)):
         notes.append("A dot: not of this tile.")
     if any(what.more for what in sheet.units.values()):
         notes.append("A plus: other elements lie on top of these.")
     if sheet.layout.swizzle:
         notes.append("A heavy line: the swizzle's pattern starts.")
-    jump = any(after != before + 1 for before, after in zip(sheet.lines, sheet.lines[1:], strict=False))
-    if jump:
+    if sheet.lines.jumps:
         notes.append("Dashed: memory is left out.")
-    if touched > len(sheet.lines):
-        notes.append(f"{count(touched - len(sheet.lines), 'more line')} below.")
+    if touched > len(sheet.lines.lines):
+        notes.append(f"{count(touched - len(sheet.lines.lines), 'more line')} below.")
     lines = f"{first} {notes[0]}", " ".join(notes[1:])
-    return [svg.text(_LEFT, y + 18 * row, told, "s") for row, told in enumerate(lines) if told]
+    return [svg.text(sheet.lines.left, y + 18 * row, told, "s") for row, told in enumerate(lines) if told]
 
 
 def _in_words(sheet: _Sheet, marked: list[int], chosen: str) -> str:
