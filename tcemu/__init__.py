@@ -8,13 +8,16 @@ from tcemu.errors import (
     FormatError,
     IllegalInstruction,
     KernelsUnavailable,
+    LaunchError,
     LayoutError,
     OperandError,
     TargetError,
     TcemuError,
+    UndefinedBehaviour,
 )
 from tcemu.instructions import Instruction, matmul, parse, run
 from tcemu.machine import wavefronts
+from tcemu.sanitizer import launch
 
 __version__ = "0.1.0"
 
@@ -24,10 +27,13 @@ __all__ = [
     "IllegalInstruction",
     "Instruction",
     "KernelsUnavailable",
+    "LaunchError",
     "LayoutError",
     "OperandError",
     "TargetError",
     "TcemuError",
+    "UndefinedBehaviour",
+    "launch",
     "matmul",
     "parse",
     "run",
@@ -35,7 +41,7 @@ __all__ = [
 ]
 
 #: Rooms that importing tcemu leaves alone; `tcemu.wmma` imports one where it is asked for.
-_ROOMS = ("live", "microscaling", "show", "sparse", "wmma")
+_ROOMS = ("gemm", "live", "microscaling", "show", "sparse", "wmma")
 
 
 def __getattr__(name: str) -> ModuleType:

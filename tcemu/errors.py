@@ -80,6 +80,12 @@ class Deadlock(LaunchError):  # noqa: N818 - the word for it
     """No warp of a block can go on; the message says who waits for what, and since which line."""
 
 
+class UndefinedBehaviour(LaunchError):  # noqa: N818 - the manual's word for it
+    """A kernel broke a rule that the sanitizer knows; `report` says which, where, and what mends it."""
+
+    report: Any = None
+
+
 class GpuUnavailable(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
     """There is no GPU to ask: a package, driver or device is missing, or is too old, or lacks the instruction."""
 

@@ -1,0 +1,15 @@
+"""An observer of the machine that reports undefined behaviour and races: one file of rules a section.
+
+    result = tcemu.launch(kernel, ..., sanitizer="collect")
+    for report in result.reports:
+        print(report)
+
+`RULES` is the table of what it knows: each rule's id, the rule, the manual's section, and the fix.
+"""
+
+from tcemu.sanitizer.launch import launch
+from tcemu.sanitizer.report import Earlier, Report, SanitizerWarning
+from tcemu.sanitizer.rules import RULES, Rule
+from tcemu.sanitizer.sanitizer import MODES, Mode, Sanitizer
+
+__all__ = ["MODES", "RULES", "Earlier", "Mode", "Report", "Rule", "Sanitizer", "SanitizerWarning", "launch"]

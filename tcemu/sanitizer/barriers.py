@@ -1,0 +1,57 @@
+"""What orders accesses: barriers, bar.warp.sync, fence.proxy.async. The one rule: nobody waits for threads that exited."""
+
+from __future__ import annotations
+
+from tcemu.machine.events import BarrierArrived, BarrierCompleted, Exited, ProxyFenced, WarpSynced
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import Array, joined
+from tcemu.sanitizer.report import Earlier, many
+
+
+class Barriers:
+    """The clocks that come together in the barriers of a block."""
+
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks = block, block.clocks
+        self._arrived: dict[int, Array] = {}
+        self.handlers: Handlers = {
+            BarrierArrived: self._arrive,
+            BarrierCompleted: self._complete,
+            WarpSynced: lambda event: self._clocks.sync(event.by.warp, event.by.active),
+            ProxyFenced: self._fence,
+            Exited: self._exit,
+        }
+
+    def _arrive(self, event: BarrierArrived) -> None:
+        warp = event.by.warp
+        row = self._clocks.release(warp, self._clocks.there[warp])  # a barrier counts whole warps
+        before = self._arrived.get(event.barrier)
+        self._arrived[event.barrier] = row if before is None else joined(before, row)
+
+    def _complete(self, event: BarrierCompleted) -> None:
+        row = self._arrived.pop(event.barrier, None)
+        if row is None:
+            return
+        if event.exited:
+            self._exited(event)
+            for warp in self._block.exited:
+                row = joined(row, self._clocks.view(warp, self._clocks.there[warp]))
+        for warp in event.released:
+            self._clocks.pass_barrier(warp, row)
+
+    def _exited(self, event: BarrierCompleted) -> None:
+        by = event.arrived[0]
+        gone = tuple(sorted(self._block.exited))
+        message = (
+            f"barrier {event.barrier} waits for all threads of the block, of which {event.exited} have exited: "
+            f"{many('warp', gone)}"
+        )
+        earlier = Earlier(self._block.exited[gone[0]], "end") if gone else None
+        self._block.report("exited-threads", by, message, what=f"barrier {event.barrier}", earlier=earlier)
+
+    def _fence(self, event: ProxyFenced) -> None:
+        if "shared" in event.spaces:
+            self._clocks.fence(event.by.warp, event.by.active)
+
+    def _exit(self, event: Exited) -> None:
+        self._block.exited[event.by.warp] = event.by

@@ -1,0 +1,118 @@
+"""Rules about who executes an instruction: all lanes, all four warps of a warpgroup, threads that are still there."""
+
+from __future__ import annotations
+
+from tcemu.machine.events import By, Disagreed, Faulted, Issued, Stuck, Waiting
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.report import Earlier, lanes_of, many
+
+#: Warps of a warpgroup.
+GROUP = 4
+_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "operands": "wrong-operands"}
+
+
+class Divergence:
+    """Who executes what in a block, and why nobody can go on."""
+
+    def __init__(self, block: Block, mbarriers: Mbarriers) -> None:
+        self._block, self._clocks, self._mbarriers = block, block.clocks, mbarriers
+        self.handlers: Handlers = {
+            Issued: self._issued,
+            Disagreed: self._disagreed,
+            Stuck: self._stuck,
+            Faulted: self._faulted,
+        }
+
+    def _issued(self, event: Issued) -> None:
+        by = event.by
+        there = self._clocks.there[by.warp]
+        if by.active == there:
+            if event.aligned or ".sync" in event.opcode:
+                self._clocks.meet(by.warp)
+        elif event.aligned:
+            missing = lanes_of(there & ~by.active)
+            message = f"{event.opcode} is executed without {many('lane', missing)}"
+            self._block.report("aligned-divergent", by, message, what=many("lane", missing))
+        if event.opcode.startswith("wgmma.") and by.warp // GROUP * GROUP + GROUP > self._block.warps:
+            self._start(by, event.opcode)
+
+    def _start(self, by: By, opcode: str) -> None:
+        first, warps = by.warp // GROUP * GROUP, self._block.warps
+        message = (
+            f"{opcode}: warp {by.warp} belongs to the warpgroup that starts at warp {first}, and the block has {warps} "
+            f"warps"
+        )
+        self._block.report("warpgroup-start", by, message, what=many("warp", tuple(range(first, warps))))
+
+    def _disagreed(self, event: Disagreed) -> None:
+        (one, other), (first, second) = event.bys[-2:], event.opcodes[-2:]
+        if one.site.line > other.site.line:  # the same report whoever came first
+            one, other, first, second = other, one, second, first
+        message = f"warp {other.warp} executes {second}, warp {one.warp} of the same warpgroup {first}"
+        self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
+
+    def _faulted(self, event: Faulted) -> None:
+        if event.kind == "operands" and event.opcode.startswith("mbarrier"):
+            return  # no mbarrier is there, says another section
+        self._block.report(_FAULTS[event.kind], event.by, event.message, what=f"{event.space} memory")
+
+    # ---------------------------------------------------------------------------------------- nobody can go on
+
+    def _stuck(self, event: Stuck) -> None:
+        """The most telling of the reasons, and only that: the others follow from it."""
+        for explains in (self._bytes, self._start_apart, self._exited, self._apart):
+            if explains(event.waiting):
+                return
+        one = event.waiting[0]
+        others = "; ".join(f"warp {each.by.warp} waits for {each.what}" for each in event.waiting)
+        self._block.report("deadlock", one.by, others, what=one.what)
+
+    def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Whether somebody waits for bytes that never come."""
+        for each in waiting:
+            here = self._mbarriers.found.get(each.key) if each.kind == "mbarrier" else None
+            if here is not None and self._mbarriers.check_all(here, each.key):
+                return True
+        return False
+
+    def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Whether four warps in a row act as a warpgroup that is none."""
+        here = [each for each in waiting if each.kind == "warpgroup"]
+        numbers = [each.by.warp for each in here]
+        row = len(numbers) == GROUP and numbers[-1] - numbers[0] == GROUP - 1
+        if not row or numbers[0] % GROUP == 0:
+            return False
+        message = f"{many('warp', tuple(numbers))} execute wgmma together; warpgroups start at warps 0, 4, 8 and so on"
+        self._block.report("warpgroup-start", here[0].by, message, what=many("warp", tuple(numbers)))
+        return True
+
+    def _exited(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Whether somebody waits for warps that have exited."""
+        for each in waiting:
+            gone = self._gone(each)
+            if gone:
+                message = f"waits for {each.what}; {many('warp', gone)} came to the end of the kernel"
+                earlier = Earlier(self._block.exited[gone[0]], "end")
+                self._block.report("exited-threads", each.by, message, what=many("warp", gone), earlier=earlier)
+                return True
+        return False
+
+    def _gone(self, waiting: Waiting) -> tuple[int, ...]:
+        """The exited warps that a warp may be waiting for."""
+        exited = sorted(self._block.exited)
+        if waiting.kind == "warpgroup":
+            return tuple(warp for warp in exited if warp // GROUP == waiting.key)
+        return tuple(exited) if waiting.kind == "barrier" else ()
+
+    def _apart(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Whether part of a warpgroup waits for warps that are somewhere else."""
+        for each in waiting:
+            others = [other for other in waiting if other.by.warp // GROUP == each.by.warp // GROUP]
+            elsewhere = [other for other in others if other.kind != "warpgroup"]
+            if each.kind == "warpgroup" and elsewhere:
+                other = elsewhere[0]
+                message = f"waits for {each.what}; warp {other.by.warp} waits for {other.what}"
+                self._block.report("warpgroup-divergent", each.by, message, earlier=Earlier(other.by, "wait"))
+                return True
+        return False

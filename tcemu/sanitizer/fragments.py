@@ -1,0 +1,60 @@
+"""The rule about wmma fragments: loaded for one shape, type, role and architecture, used there only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcemu.errors import TcemuError
+from tcemu.instructions import Instruction, target_named
+from tcemu.machine.events import Issued
+from tcemu.machine.registers import Registers
+from tcemu.sanitizer.block import Block, Handlers
+
+#: Families whose fragments are opaque.
+_PREFIX = "wmma."
+
+
+class Fragments:
+    """The wmma instructions of a block."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self.handlers: Handlers = {Issued: self._issued}
+
+    def _issued(self, event: Issued) -> None:
+        if event.instruction is None or not event.instruction.family.startswith(_PREFIX):
+            return
+        for role, registers in event.operands:
+            self._check(event, event.instruction, role, registers)
+
+    def _check(self, event: Issued, instruction: Instruction, role: str, registers: Registers) -> None:
+        origin = registers.origin
+        if origin is None or role not in "abcd":
+            return
+        made, made_role, target = origin
+        if not made.family.startswith(_PREFIX):
+            return
+        wanted, given = _fragment(instruction, role, self._block.target), _fragment(made, made_role, target)
+        if wanted is None or given is None or wanted == given:
+            return
+        message = (
+            f"{role} of {instruction} on {self._block.target} is {_told(instruction, role)}; these registers come from "
+            f"{made} on {target}, {_told(made, made_role)}"
+        )
+        self._block.report("wmma-mixed", event.by, message, what=f"registers of {role}")
+
+
+def _fragment(instruction: Instruction, role: str, target: str) -> tuple[Any, ...] | None:
+    """What a fragment is: its side of the product, its format, its layout; None where nobody knows."""
+    try:
+        found = instruction.on(target_named(target)).fragments[role]
+    except (KeyError, TcemuError):
+        return None
+    side = "accumulator" if role in "cd" else role
+    return side, found.format.name, str(found.layout), found.layout.shape, found.registers
+
+
+def _told(instruction: Instruction, role: str) -> str:
+    """A fragment in words."""
+    form = instruction.types.get(role)
+    return f"{role} of {instruction.shape}" + (f", {form.name}" if form else "")

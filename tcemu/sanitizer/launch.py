@@ -1,0 +1,57 @@
+"""tcemu.launch: a kernel on the machine, with the sanitizer listening."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tcemu.errors import LaunchError
+from tcemu.machine.events import Observer
+from tcemu.machine.launch import Kernel, Launch
+from tcemu.machine.launch import launch as run
+from tcemu.machine.pending import Policy
+from tcemu.sanitizer.sanitizer import Mode, Sanitizer
+
+
+def launch(
+    kernel: Kernel,
+    grid: int | Sequence[int] = 1,
+    block: int | Sequence[int] = 32,
+    args: Sequence[Any] = (),
+    *,
+    shared: int = 0,
+    target: str = "sm_90a",
+    seed: int = 0,
+    policy: Policy | Sequence[Policy] = "late",
+    sanitizer: Mode = "raise",
+    observers: Sequence[Observer] = (),
+) -> Launch:
+    """Run `kernel(warp, *args)` once for each warp of a grid, and report what the PTX manual leaves undefined.
+
+    `grid` counts blocks, `block` threads, as a number or up to three (x, y, z); `shared` is bytes of shared memory for
+    each block. Numpy arrays of `args` live in global memory: the kernel gets a pointer for each, and they hold what it
+    wrote when the launch is over. Everything else is passed as it is.
+
+    Warps take turns where they wait; a `seed` other than 0 lets them take turns anywhere, always in the same way.
+    `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can go on), "early" (at
+    once) or "random". With several of them the kernel runs once under each, on the same input; the arrays get the
+    first one's results, and `parted` of the answer tells where others differ.
+
+    `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (all of them are in
+    `reports` of the answer) or "off". `observers` are called with each event (tcemu.machine.events).
+
+    Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. Where the sanitizer
+    warned of the cause, or collected it, the answer has it as `error` instead, and the arrays are as they were.
+    """
+    watch = Sanitizer(sanitizer)
+    listening = [*observers, *([] if watch.mode == "off" else [watch])]
+    more: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "policy": policy, "observers": listening}
+    try:
+        result = run(kernel, grid, block, args, **more)
+    except LaunchError as error:
+        if error.launch is None or watch.mode == "raise" or not watch.errors:
+            raise
+        result = error.launch
+        result.error = error
+    result.reports = watch.reports
+    return result

@@ -1,0 +1,197 @@
+"""Rules about mbarriers: initialised before they are used, and told to expect the bytes that come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tcemu.machine.events import (
+    BlockEnded,
+    By,
+    Copy,
+    CopyIssued,
+    Faulted,
+    MbarrierArrived,
+    MbarrierCompleted,
+    MbarrierInitialised,
+    MbarrierInvalidated,
+    MbarrierWaited,
+)
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
+from tcemu.sanitizer.report import Earlier
+from tcemu.sanitizer.shared import SharedMemory
+
+#: Bytes of an mbarrier object.
+BYTES = 8
+#: Completed phases whose clocks are kept: a wait never asks for an older one.
+_KEPT = 4
+
+
+@dataclass
+class Phase:
+    """What one phase was told to expect, and what came."""
+
+    expected: int = 0
+    by: By | None = None
+    issued: int = 0
+    copies: list[Copy] = field(default_factory=list)
+    #: whether it was reported that the two differ
+    told: bool = False
+
+
+@dataclass
+class Mbarrier:
+    """An mbarrier object, from its init on."""
+
+    column: int
+    init: By
+    #: the column of the thread that initialised it, and its warp's time
+    thread: int
+    clock: int
+    #: what those who arrived in the present phase and before it know
+    arrived: Array
+    completed: dict[int, Array] = field(default_factory=dict)
+    phases: dict[int, Phase] = field(default_factory=dict)
+
+    def phase(self, number: int) -> Phase:
+        """The account of a phase."""
+        return self.phases.setdefault(number, Phase())
+
+
+class Mbarriers:
+    """The mbarriers of a block, by address."""
+
+    def __init__(self, block: Block, shared: SharedMemory) -> None:
+        self._block, self._clocks, self._shared = block, block.clocks, shared
+        self.found: dict[int, Mbarrier] = {}
+        shared.unexpected = self._unexpected
+        #: who let cp.async arrive, by the identity of the instruction: the arrival itself comes later
+        self.attached: list[By] = []
+        self.handlers: Handlers = {
+            MbarrierInitialised: self._init,
+            MbarrierInvalidated: self._inval,
+            MbarrierArrived: self._arrive,
+            MbarrierCompleted: self._complete,
+            MbarrierWaited: self._wait,
+            CopyIssued: self._issue,
+            BlockEnded: self._end,
+            Faulted: self._fault,
+        }
+
+    # ---------------------------------------------------------------------------------------- the object
+
+    def _init(self, event: MbarrierInitialised) -> None:
+        by = event.by
+        cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
+        self._shared.objects(by, "mbarrier.init", cells)
+        thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
+        clock = self._clocks.time[by.warp]
+        self.found[event.address] = Mbarrier(
+            self._clocks.agent(), by, thread, clock, np.zeros_like(self._clocks.rows[by.warp])
+        )
+
+    def _inval(self, event: MbarrierInvalidated) -> None:
+        cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
+        self._shared.bytes_again(event.by, "mbarrier.inval", cells)
+        self.found.pop(event.address, None)
+
+    def used(self, by: By, address: int, opcode: str) -> Mbarrier | None:
+        """The mbarrier that lanes use; reported where they cannot know yet that it was initialised."""
+        here = self.found.get(address)
+        if here is not None and self._clocks.view(by.warp, by.active)[here.thread] <= here.clock:
+            message = (
+                f"{opcode} uses the mbarrier at {address}, which warp {here.init.warp} initialised; no barrier stands "
+                f"between mbarrier.init and this"
+            )
+            what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
+            self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
+        return here
+
+    def _fault(self, event: Faulted) -> None:
+        if event.kind == "operands" and event.opcode.startswith("mbarrier"):
+            self._block.report("mbarrier-init", event.by, event.message)
+
+    # ---------------------------------------------------------------------------------------- phases
+
+    def _arrive(self, event: MbarrierArrived) -> None:
+        by = event.by
+        if any(by is each for each in self.attached):
+            self.attached = [each for each in self.attached if each is not by]
+            return
+        here = self.used(by, event.address, "mbarrier.arrive" if event.count else "mbarrier.expect_tx")
+        if here is None:
+            return
+        if event.count:
+            here.arrived = joined(here.arrived, self._clocks.release(by.warp, by.active))
+        if event.transaction:
+            account = here.phase(event.phase)
+            account.expected += event.transaction
+            account.by = by
+
+    def _complete(self, event: MbarrierCompleted) -> None:
+        here = self.found.get(event.address)
+        if here is None:
+            return
+        here.completed[event.phase] = here.arrived
+        here.completed.pop(event.phase - _KEPT, None)
+        self.check_bytes(here, event.address, event.phase)
+
+    def _wait(self, event: MbarrierWaited) -> None:
+        by = event.by
+        here = self.used(by, event.address, "mbarrier.try_wait")
+        if here is None:
+            return
+        row = here.completed.get(event.phase, here.arrived).copy()
+        if len(row) <= here.column:
+            row = np.pad(row, (0, here.column + 1 - len(row)))
+        row[here.column] = event.phase + 1
+        self._clocks.acquire(by.warp, by.active, row)
+
+    # ---------------------------------------------------------------------------------------- bytes
+
+    def _issue(self, event: CopyIssued) -> None:
+        copy = event.copy
+        if copy.mbarrier < 0:
+            return
+        here = self.used(copy.by, copy.mbarrier, copy.opcode)
+        if here is not None:
+            account = here.phase(copy.phase)
+            account.issued += copy.bytes
+            account.copies.append(copy)
+            # who waits for the copy knows that it was issued, and what its issuer knew
+            here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
+
+    def check_bytes(self, here: Mbarrier, address: int, number: int) -> bool:
+        """Report a phase that was told to expect other bytes than come; whether it was."""
+        account = here.phases.get(number)
+        if account is None or account.expected == account.issued or account.told:
+            return account is not None and account.told
+        account.told = True
+        copy = account.copies[0] if account.copies else None
+        by = account.by or (copy.by if copy else here.init)
+        message = (
+            f"phase {number} of the mbarrier at {address} is told to expect {account.expected} bytes; its copies bring "
+            f"{account.issued}"
+        )
+        earlier = Earlier(copy.by, copy.opcode) if copy and account.by else None
+        self._block.report("expect-tx", by, message, what=f"the mbarrier at {address}", earlier=earlier)
+        return True
+
+    def _unexpected(self, column: int, number: int) -> bool:
+        """Whether nobody has told the phase of a copy to expect anything: then that is what is wrong, reported now."""
+        for address, here in self.found.items():
+            account = here.phases.get(number)
+            if here.column == column and account is not None and not account.expected:
+                return self.check_bytes(here, address, number)
+        return False
+
+    def check_all(self, here: Mbarrier, address: int) -> bool:
+        """check_bytes for all phases; whether any was reported."""
+        told = [self.check_bytes(here, address, number) for number in here.phases]
+        return any(told)
+
+    def _end(self, event: BlockEnded) -> None:
+        for address, here in self.found.items():
+            self.check_all(here, address)

@@ -1,0 +1,199 @@
+"""Which rule two accesses break that nothing orders, and what to say about it.
+
+The answer is the same whichever of the two happened to come first: it depends on what the warps know of each other, on
+what the same warp did before, and on how the bytes were accessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.sanitizer.clocks import Clocks
+from tcemu.sanitizer.records import ASYNC, Kind, Records
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two accesses: its record, and the lane that touched the byte."""
+
+    record: int
+    lane: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the warps that make an access know: each of them, and any of them."""
+
+    all: Array
+    any: Array
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The rule that is broken, and why, in words that follow "...: "."""
+
+    rule: str
+    cause: str
+    #: the cp.async whose wait, not yet executed, decides: the rule holds if its warp waits, otherwise it should have
+    until: int = 0
+
+
+class Naming:
+    """Names the rule for two accesses of one block."""
+
+    def __init__(self, clocks: Clocks, records: Records) -> None:
+        self._clocks, self._records = clocks, records
+
+    # ---------------------------------------------------------------------------------------- reads
+
+    def came_early(self, write: Side, read: Side, seen: int, known: Known) -> bool:
+        """Whether an unordered write that a read found is one that should have waited for that read.
+
+        It is, where the reader knows an older write to the bytes, and has not read (`seen` is its last read) since.
+        """
+        records = self._records
+        older = records.previous[write.record]
+        while older and not records.knows(known.all, older, write.lane):
+            older = records.previous[older]
+        return bool(older) and seen < older and not self._same_warps(write, read)
+
+    def came_late(self, read: Side, write_known: Known, written: int) -> bool:
+        """Whether an unordered read that a write found is one that should have waited for that write.
+
+        It is, where it found nothing written, or had read what stood there before (`written`) in an access that the
+        writer knows to have ended, and then read once more.
+        """
+        records = self._records
+        if read.record in records.blind:
+            return True
+        if records.knows_began(write_known.any, read.record, read.lane):
+            return False  # released before it ended: the writer is early
+        older = records.previous[read.record]
+        while older > written:
+            if records.knows(write_known.all, older, read.lane):
+                return True
+            older = records.previous[older]
+        return False
+
+    def read(self, read: Side, write: Side, known: Known | None) -> Verdict:
+        """A read of bytes that are written with nothing that puts the write first.
+
+        `known` is what the reader knows; None where the read came first, and so knows nothing of the write.
+        """
+        records = self._records
+        kind, how = Kind(records.kind[write.record]), Kind(records.kind[read.record])
+        own = self._same_warps(write, read)
+        if kind == Kind.BULK:
+            return Verdict("tma-unwaited", "nothing shows the reader that the phase of its mbarrier is complete")
+        if kind == Kind.CP_ASYNC:
+            verdict = self._cp_async(read, write, known, own)
+            if verdict:
+                return verdict
+        if how in ASYNC:
+            return self._proxies(write, known, own)
+        if how == Kind.COLLECTIVE:
+            between = "bar.warp.sync or a barrier" if own else "barrier"
+            return Verdict("ldmatrix-unsynced", f"no {between} stands between the store and the load")
+        return self._race(own)
+
+    def _cp_async(self, read: Side, write: Side, known: Known | None, own: bool) -> Verdict | None:
+        """For bytes of a cp.async; None where it was waited for, and only what comes after the wait is missing."""
+        records = self._records
+        if known is not None and records.knows(known.all, write.record, write.lane):
+            return None
+        waited = bool(records.lanewise[write.record])
+        began = known is not None and records.knows_began(known.any, write.record, write.lane)
+        if waited and (own or not began):
+            return None
+        if own or began or records.attached(write.record):
+            return Verdict("cp-async-unwaited", "nothing shows the reader that the copy was waited for")
+        return Verdict("shared-race", "nothing orders the accesses of the two warps", until=write.record)
+
+    def _proxies(self, write: Side, known: Known | None, own: bool) -> Verdict:
+        """For bytes that were written through the generic proxy, and are used through the async proxy."""
+        records, clocks = self._records, self._clocks
+        began = known is not None and records.knows(known.all, write.record, write.lane)
+        if known is None or not (own or began):
+            return Verdict("proxy-fence-barrier", "no barrier stands between the write and this use in another warp")
+        (warp,) = records.warps[write.record]
+        lane = 32 * warp + write.lane
+        if own and records.lanewise[write.record] and clocks.fenced[lane] > records.clock[write.record]:
+            where = "the barrier stands before the fence" if began else "there is no barrier"
+            return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but after it {where}")
+        if self._fenced_elsewhere(write, known, warp):
+            return Verdict("proxy-fence-thread", "another thread executed fence.proxy.async, not the one that wrote")
+        return Verdict(
+            "proxy-fence-missing",
+            "the thread that wrote executed no fence.proxy.async between the write and what made it known here",
+        )
+
+    def _fenced_elsewhere(self, write: Side, known: Known, warp: int) -> bool:
+        """Whether another thread than the writer executed a fence.proxy.async after the write, as far as is known."""
+        records, clocks = self._records, self._clocks
+        first, last = clocks.fenced_base, clocks.fenced_base + clocks.lanes
+        before = records.row[write.record][first:last].copy()
+        before[32 * warp : 32 * warp + 32] = records.began[write.record][warp]
+        later = known.any[first:last] > before
+        later[32 * warp + write.lane] = False
+        return bool(later.any())
+
+    def _race(self, own: bool) -> Verdict:
+        if own:
+            return Verdict("lane-race", "another lane of the warp made the other access, with no bar.warp.sync between")
+        return Verdict("shared-race", "nothing orders the accesses of the two warps")
+
+    # ---------------------------------------------------------------------------------------- writes
+
+    def overwrite(self, write: Side, read: Side) -> Verdict:
+        """A write to bytes that are read with nothing that puts the read first."""
+        how = Kind(self._records.kind[read.record])
+        if how in ASYNC or self._records.kind[write.record] == Kind.BULK:
+            return Verdict("overwritten-early", f"nothing shows the writer that {self._what(read)} has ended")
+        return self._race(self._same_warps(write, read))
+
+    def rewrite(self, write: Side, other: Side, known: Known) -> Verdict:
+        """Two writes to the same bytes that nothing orders, or that go through different proxies."""
+        records = self._records
+        kind, before = Kind(records.kind[write.record]), Kind(records.kind[other.record])
+        own = self._same_warps(write, other)
+        pending = before == Kind.CP_ASYNC and not records.lanewise[other.record]
+        if before == Kind.BULK or (pending and (own or records.knows_began(known.any, other.record, other.lane))):
+            return Verdict("overwritten-early", f"nothing shows the writer that {self._what(other)} has ended")
+        if kind != Kind.BULK:
+            return self._race(own)
+        if own or records.knows(known.all, other.record, other.lane):
+            return self._proxies(other, known, own)
+        return Verdict("overwritten-early", f"nothing orders the copy with {self._what(other)}")
+
+    # ---------------------------------------------------------------------------------------- words
+
+    def _same_warps(self, one: Side, other: Side) -> bool:
+        warps = self._records.warps
+        return bool(set(warps[one.record]) & set(warps[other.record]))
+
+    def _what(self, side: Side) -> str:
+        """The access, in words."""
+        return f"{self._records.opcode[side.record]} of {self.who(side)}"
+
+    def who(self, side: Side) -> str:
+        """Who made an access: the warp, and the lane where it is known."""
+        warps = self._records.warps[side.record]
+        if len(warps) > 1:
+            return f"warps {warps[0]} to {warps[-1]}"
+        lane = f", lane {side.lane}" if self._records.lanewise[side.record] else ""
+        return f"warp {warps[0]}{lane}"
+
+
+def whole(rows: list[Array]) -> Known:
+    """What several warps know that make an access together."""
+    if len(rows) == 1:
+        return Known(rows[0], rows[0])
+    stacked = np.stack(rows)
+    return Known(stacked.min(axis=0), stacked.max(axis=0))
+

@@ -1,0 +1,148 @@
+"""Records of accesses: who, where in the kernel, and the column and clock that tell when the access has ended.
+
+Shadow memory holds marks, 32 * record + lane, so that one number says which access touched a byte last, in which lane.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.machine.events import By
+from tcemu.sanitizer.clocks import ALWAYS, NEVER, THREAD, Clocks
+
+Array = npt.NDArray[Any]
+
+
+class Kind(IntEnum):
+    """How an access is made."""
+
+    NOTHING = 0
+    #: ld and st
+    ORDINARY = 1
+    #: ldmatrix, stmatrix, wmma: lanes exchange the bytes
+    COLLECTIVE = 2
+    CP_ASYNC = 3
+    #: a bulk copy, into shared memory (writes) or out of it (reads)
+    BULK = 4
+    WGMMA = 5
+    #: the bytes of an mbarrier
+    OBJECT = 6
+
+
+#: Accesses through the async proxy.
+ASYNC = (Kind.BULK, Kind.WGMMA)
+
+
+class Records:
+    """All records of a block. Record 0 stands for no access, and everybody knows that it ended."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._room = 256
+        self.by: list[By | None] = []
+        self.opcode: list[str] = []
+        #: the warps that made the access
+        self.warps: list[tuple[int, ...]] = []
+        #: what its warp knew when it began
+        self.row: list[Array] = []
+        #: its warps' times when it began
+        self.began: list[dict[int, int]] = []
+        #: the record of what stood there before, of the same sort (write or read)
+        self.previous: list[int] = []
+        #: whether any cp.async ends with a phase of an mbarrier
+        self.attachments = False
+        #: reads of bytes that nobody had written
+        self.blind: set[int] = set()
+        self.kind = np.zeros(self._room, np.int64)
+        #: the (first) warp that made the access
+        self.warp = np.zeros(self._room, np.int64)
+        self.column = np.zeros(self._room, np.int64)
+        self.lanewise = np.zeros(self._room, np.int64)
+        self.clock = np.zeros(self._room, np.int64)
+        #: records of ordinary accesses at a warp's present time, to be used again
+        self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
+        self._add(None, "", Kind.NOTHING, (), ALWAYS, 0, 0)
+
+    def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool) -> int:
+        """The record of a load or store. What a line does at one time of its warp has one record."""
+        time = self._clocks.time[by.warp]
+        present = self._present.get(by.warp)
+        if present is None or present[0] != time:
+            present = self._present[by.warp] = time, {}
+        if not writes:
+            self._clocks.loads[by.warp] = True
+        key = by.site.line, by.site.file, opcode, writes, by.active
+        found = present[1].get(key)
+        if found is None:
+            found = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
+        return found
+
+    def object(self, by: By, opcode: str) -> int:
+        """The record of an mbarrier in the bytes that it takes: no ordinary access to them is ever in order."""
+        return self._add(by, opcode, Kind.OBJECT, (by.warp,), NEVER, 0, 0)
+
+    def agent(self, by: By, opcode: str, kind: Kind, column: int, clock: int, warps: tuple[int, ...] = ()) -> int:
+        """The record of something asynchronous, which has ended where `column` has come past `clock`."""
+        return self._add(by, opcode, kind, warps or (by.warp,), column, 0, clock)
+
+    def under_way(self, by: By, opcode: str) -> int:
+        """The record of a cp.async that nobody has waited for."""
+        return self._add(by, opcode, Kind.CP_ASYNC, (by.warp,), NEVER, 0, 0)
+
+    def waited(self, record: int) -> None:
+        """The warp of a cp.async has waited: from now on, each lane's part is as if the lane had stored it now."""
+        (warp,) = self.warps[record]
+        self.column[record], self.lanewise[record] = THREAD + 32 * warp, 1
+        self.clock[record] = self._clocks.time[warp]
+
+    def attach(self, record: int, column: int, clock: int) -> None:
+        """A cp.async ends with a phase of an mbarrier."""
+        self.column[record], self.clock[record] = column, clock
+        self.attachments = True
+
+    def attached(self, record: Any) -> Any:
+        """Whether records are of cp.async that end with a phase of an mbarrier, bool (as record)."""
+        return (self.kind[record] == Kind.CP_ASYNC) & (self.lanewise[record] == 0) & (self.column[record] != NEVER)
+
+    def _add(
+        self, by: By | None, opcode: str, kind: Kind, warps: tuple[int, ...], column: int, lanewise: int, clock: int
+    ) -> int:
+        number = len(self.by)
+        if number == self._room:
+            self._room *= 2
+            self.kind, self.warp, self.column, self.lanewise, self.clock = (
+                np.pad(each, (0, number)) for each in (self.kind, self.warp, self.column, self.lanewise, self.clock)
+            )
+        self.by.append(by)
+        self.opcode.append(opcode)
+        self.warps.append(warps)
+        self.row.append(self._clocks.rows[by.warp if by else 0])
+        self.began.append({warp: self._clocks.time[warp] for warp in warps})
+        self.previous.append(0)
+        self.kind[number], self.warp[number] = kind, by.warp if by else -1
+        self.column[number], self.lanewise[number], self.clock[number] = column, lanewise, clock
+        return number
+
+    def unknown(self, marks: Array, row: Array, fenced: bool = False) -> Array:
+        """Which of `marks` are accesses that `row` does not know to have ended, bool (as marks).
+
+        With `fenced`, an ordinary access must also be covered by its own thread's fence.proxy.async.
+        """
+        record = marks >> 5
+        lanewise = self.lanewise[record]
+        column = self.column[record] + lanewise * (marks & 31)
+        if fenced:
+            column += lanewise * self._clocks.lanes
+        return np.asarray(row[column] <= self.clock[record])
+
+    def knows(self, row: Array, record: int, lane: int, fenced: bool = False) -> bool:
+        """Whether `row` knows that one access has ended."""
+        return not self.unknown(np.array([32 * record + lane]), row, fenced)[0]
+
+    def knows_began(self, row: Array, record: int, lane: int) -> bool:
+        """Whether `row` knows that an access was issued (it may still be under way)."""
+        return any(row[THREAD + 32 * warp + lane] > began for warp, began in self.began[record].items())

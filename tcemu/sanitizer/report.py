@@ -1,0 +1,126 @@
+"""What the sanitizer says: one broken rule, who broke it where, and what it collides with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tcemu.machine.events import By, Site
+from tcemu.sanitizer.rules import RULES, Rule, Severity
+
+
+class SanitizerWarning(UserWarning):
+    """A broken rule, in mode "warn"."""
+
+
+def lanes_of(bits: int) -> tuple[int, ...]:
+    """The numbers of the set bits: the lanes of a mask."""
+    return tuple(lane for lane in range(32) if bits >> lane & 1)
+
+
+def ranges(numbers: tuple[int, ...]) -> str:
+    """``0 to 3, 5``: numbers in order, runs told by their ends."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+def many(one: str, numbers: tuple[int, ...]) -> str:
+    """``lane 3``, ``warps 0 to 3``."""
+    return f"{one}{'s' * (len(numbers) > 1)} {ranges(numbers)}"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The other access: who made it where, and what it was."""
+
+    by: By
+    what: str
+
+    @property
+    def site(self) -> Site:
+        """The line of the kernel."""
+        return self.by.site
+
+    def __str__(self) -> str:
+        return f"{self.what} of warp {self.by.warp} at {self.site}"
+
+
+@dataclass
+class Report:
+    """One broken rule. The same rule on the same two lines is counted, not repeated."""
+
+    #: id of the rule, a key of RULES
+    rule: str
+    message: str
+    by: By
+    #: which register numbers or bytes, in words
+    what: str = ""
+    #: what it collides with
+    earlier: Earlier | None = None
+    #: the lanes concerned; those that were active where it does not matter
+    lanes: tuple[int, ...] = ()
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        self.lanes = self.lanes or lanes_of(self.by.active)
+
+    @property
+    def about(self) -> Rule:
+        """The row of the table of rules."""
+        return RULES[self.rule]
+
+    @property
+    def severity(self) -> Severity:
+        """error, or hint for what is not needed but harmless."""
+        return self.about.severity
+
+    @property
+    def fix(self) -> str:
+        """What mends it."""
+        return self.about.fix
+
+    @property
+    def site(self) -> Site:
+        """The line of the kernel."""
+        return self.by.site
+
+    @property
+    def block(self) -> int:
+        """The block's number."""
+        return self.by.block
+
+    @property
+    def warp(self) -> int:
+        """The warp's number in its block."""
+        return self.by.warp
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Reports with the same key are one report."""
+        return self.rule, self.site, self.earlier and self.earlier.site
+
+    def __str__(self) -> str:
+        where = f"block {self.block}, warp {self.warp}, {many('lane', self.lanes)}"
+        times = f", {self.count} times" if self.count > 1 else ""
+        lines = [
+            f"{self.severity} {self.rule}: {self.about.title}",
+            f"  at {self.site} in {self.site.function} ({where}{times})",
+            f"  {self.message}",
+        ]
+        if self.what:
+            lines.append(f"  what: {self.what}")
+        if self.earlier is not None:
+            lines.append(f"  collides with: {self.earlier}")
+        lines += [f"  rule: {self.about.rule} (PTX ISA {self.about.section})", f"  fix: {self.fix}"]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<{self.severity} {self.rule} at {self.site}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))

@@ -1,0 +1,114 @@
+"""The sanitizer: an observer that knows the rules, block by block, and what becomes of what it finds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from tcemu.errors import OperandError, UndefinedBehaviour, listing, shown
+from tcemu.machine import events
+from tcemu.machine.events import BlockEnded, BlockStarted, Event
+from tcemu.sanitizer.barriers import Barriers
+from tcemu.sanitizer.block import Block, Section
+from tcemu.sanitizer.copies import Copies
+from tcemu.sanitizer.divergence import Divergence
+from tcemu.sanitizer.fragments import Fragments
+from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.report import Report, SanitizerWarning
+from tcemu.sanitizer.shared import SharedMemory
+from tcemu.sanitizer.wgmma import Wgmmas
+
+#: raise: the first broken rule ends the launch. warn: each is a warning at the kernel's line. collect: they wait in
+#: `reports`. off: nothing is looked at. Hints are collected only, in every mode but off.
+Mode = Literal["raise", "warn", "collect", "off"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class Sanitizer:
+    """An observer of a launch that reports undefined behaviour and races.
+
+    `reports` has what it found, each pair of lines once. Raises OperandError for a mode that does not exist, and while
+    a launch runs, in mode "raise", UndefinedBehaviour.
+    """
+
+    def __init__(self, mode: Mode = "raise") -> None:
+        if mode not in MODES:
+            raise OperandError(f"a sanitizer's mode is {listing(map(repr, MODES))}; got {shown(mode)}")
+        self.mode = mode
+        self.reports: list[Report] = []
+        self._known: dict[tuple[object, ...], Report] = {}
+        self._watches: dict[int, dict[type[Event], list[Callable[[Any], None]]]] = {}
+
+    @property
+    def errors(self) -> list[Report]:
+        """The reports that are no hints."""
+        return [report for report in self.reports if report.severity == "error"]
+
+    def __call__(self, event: Event) -> None:
+        """Hear of an event."""
+        if self.mode == "off":
+            return
+        kind = type(event)
+        if isinstance(event, BlockStarted):
+            self._watches[event.block] = _watch(Block(event, self._tell))
+        number = _BLOCK_OF.get(kind, _by)(event)
+        for handle in self._watches.get(number, {}).get(kind, ()):
+            handle(event)
+        if kind is BlockEnded:
+            self._watches.pop(number, None)
+
+    def _tell(self, report: Report) -> None:
+        before = self._known.get(report.key)
+        if before is not None:
+            before.count += 1
+            return
+        self._known[report.key] = report
+        self.reports.append(report)
+        if report.severity == "hint":
+            return
+        if self.mode == "raise":
+            error = UndefinedBehaviour(str(report))
+            error.report = report
+            raise error
+        if self.mode == "warn":
+            warnings.warn_explicit(str(report), SanitizerWarning, report.site.file, report.site.line)
+
+    def __repr__(self) -> str:
+        return f"<sanitizer, mode {self.mode}: {len(self.reports)} reports>"
+
+
+def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
+    """What to call for each kind of event of a block: sections in this order."""
+    shared = SharedMemory(block)
+    mbarriers = Mbarriers(block, shared)
+    sections: list[Section] = [
+        Divergence(block, mbarriers),
+        Fragments(block),
+        Barriers(block),
+        mbarriers,
+        Copies(block, shared, mbarriers),
+        Wgmmas(block, shared),
+        shared,
+    ]
+    handlers: dict[type[Event], list[Callable[[Any], None]]] = {}
+    for section in sections:
+        for kind, handler in section.handlers.items():
+            handlers.setdefault(kind, []).append(handler)
+    return handlers
+
+
+def _by(event: Any) -> int:
+    return int(event.by.block)
+
+
+#: The block of events that are not of one warp.
+_BLOCK_OF: dict[type[Event], Callable[[Any], int]] = {
+    **{kind: lambda event: event.block for kind in (BlockStarted, BlockEnded)},
+    **{kind: lambda event: event.block for kind in (events.BarrierCompleted, events.MbarrierCompleted)},
+    events.Disagreed: lambda event: event.bys[0].block,
+    **{kind: lambda event: event.bys[0].block for kind in (events.WgmmaCommitted, events.WgmmaWaited)},
+    **{kind: lambda event: event.wgmma.bys[0].block for kind in (events.WgmmaIssued, events.WgmmaEnded)},
+    **{kind: lambda event: event.copy.by.block for kind in (events.CopyIssued, events.CopyLanded)},
+    events.Stuck: lambda event: event.waiting[0].by.block if event.waiting else -1,
+}

@@ -1,0 +1,69 @@
+"""Shadow memory: for every byte of a block's shared memory, the mark of who wrote it last and of who reads it.
+
+It is kept in cells, which become as small as the smallest access so far: most kernels never touch less than 4 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: Bytes of a cell at first: what the widest load moves for a lane.
+_WIDEST = 16
+
+
+class Shadow:
+    """The marks of one block."""
+
+    def __init__(self, size: int) -> None:
+        self.cell = _WIDEST
+        self._cells = -(-size // _WIDEST)
+        #: the last write of each cell
+        self.written = np.zeros(self._cells, np.int64)
+        #: the last read of each cell, a row for each reader that there was
+        self.reads = np.zeros((0, self._cells), np.int64)
+        self._rows: dict[object, int] = {}
+
+    def row(self, reader: object) -> int:
+        """The row of a reader: a warp, a warpgroup's wgmma, a warp's bulk copies."""
+        found = self._rows.get(reader)
+        if found is None:
+            found = self._rows[reader] = len(self._rows)
+            self.reads = np.vstack([self.reads, np.zeros((1, self._cells), np.int64)])
+        return found
+
+    def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
+        """The cells (n * per,) of `size` bytes from each of `addresses` (n,), and how many each address has."""
+        low = int(np.bitwise_or.reduce(addresses)) | size
+        fits = low & -low
+        if fits < self.cell:
+            self._split(fits)
+        if size == self.cell:
+            return addresses // size, 1
+        per = size // self.cell
+        return (addresses[:, None] // self.cell + np.arange(per)).reshape(-1), per
+
+    def tile(self, addresses: Array, size: int) -> Array:
+        """The cells, each once, of elements that together fill whole cells where they can: a matrix operand's."""
+        if size < self.cell:
+            wide = np.flatnonzero(np.bincount(addresses // self.cell))
+            if len(wide) * self.cell == len(addresses) * size:
+                return wide
+        return np.unique(self.cells(addresses, size)[0])
+
+    def extent(self, cells: Array) -> str:
+        """``bytes 0 to 63``: what cells span, in words."""
+        first, last = int(cells.min()) * self.cell, (int(cells.max()) + 1) * self.cell - 1
+        return f"bytes {first} to {last} of shared memory"
+
+    def _split(self, cell: int) -> None:
+        """Make cells smaller."""
+        parts = self.cell // cell
+        self.cell = cell
+        self._cells *= parts
+        self.written = np.repeat(self.written, parts)
+        self.reads = np.repeat(self.reads, parts, axis=1)

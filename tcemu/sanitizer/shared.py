@@ -1,0 +1,286 @@
+"""Rules about the bytes of shared memory: races, proxies, copies used or overwritten too early, nothing written.
+
+Every access is compared with the last write of each byte and, where it writes, with the last read of each reader. What
+the accessing warps do not know to have ended is a collision; tcemu/sanitizer/naming.py says which rule it breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.machine.events import Accessed, BlockEnded, By, Stuck
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import THREAD, lanes_in
+from tcemu.sanitizer.naming import Known, Naming, Side, Verdict, whole
+from tcemu.sanitizer.records import Kind
+from tcemu.sanitizer.report import Earlier, Report
+
+Array = npt.NDArray[Any]
+
+
+class SharedMemory:
+    """Accesses of one block to its shared memory."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._records, self._shadow, self._clocks = block.records, block.shadow, block.clocks
+        self._naming = Naming(block.clocks, block.records)
+        #: cells read before anything was written there, by record; reported at the end, unless a write explains them
+        self._blind: dict[int, str] = {}
+        #: reports that wait for how a cp.async is waited for, by its record
+        self._held: dict[int, list[Report]] = {}
+        #: asks the mbarriers whether a phase (column, number) was told to expect nothing, which they then report
+        self.unexpected: Callable[[int, int], bool] = lambda *_: False
+        self.handlers: Handlers = {Accessed: self._accessed, BlockEnded: self._ended, Stuck: self._ended}
+
+    # ---------------------------------------------------------------------------------------- loads and stores
+
+    def _accessed(self, event: Accessed) -> None:
+        if event.space != "shared" or not len(event.addresses):
+            return
+        cells, per = self._shadow.cells(event.addresses, event.size)
+        lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
+        kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
+        record = self._records.ordinary(event.by, event.opcode, kind, event.writes)
+        if event.writes:
+            self.write_lanes(event.by, record, cells, lanes)
+        else:
+            self._read_lanes(event.by, record, cells, lanes)
+        if event.collective:
+            self._clocks.meet(event.by.warp)
+
+    def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
+        prior = self._shadow.written[cells]
+        for row, part in self._parts(by, lanes):
+            late = self._records.unknown(prior if part is None else prior[part], row)
+            if late.any():
+                places = np.flatnonzero(late) if part is None else part[late]
+                if self._records.kind[record] != Kind.COLLECTIVE:
+                    places = places[~self._own(prior[places], by.warp, lanes[places])]
+                self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, row))
+        self._note_read(record, by.warp, cells, prior, lanes)
+
+    def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
+        """A store, or cp.async, of which each lane writes its own cells."""
+        prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
+        for row, part in self._parts(by, lanes):
+            known = Known(row, row)
+            here = np.arange(len(cells)) if part is None else part
+            late = here[self._records.unknown(prior[here], row)]
+            late = late[~self._own(prior[late], by.warp, lanes[late])]
+            self._collide_rewrite(record, cells, prior, late, lanes, known)
+            for marks in reads:
+                late = here[self._records.unknown(marks[here], row)]
+                if len(late):
+                    late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
+                    self._collide_write(record, cells, marks, late, lanes, prior, known)
+        self._note_write(record, cells, prior, lanes)
+
+    # ---------------------------------------------------------------------------------------- the async proxy
+
+    def read_async(self, record: int, cells: Array, rows: list[Array], reader: object) -> None:
+        """wgmma and bulk copies read `cells`, begun by warps that know `rows`."""
+        prior, known = self._shadow.written[cells], whole(rows)
+        late = self._records.unknown(prior, known.all, fenced=True)
+        if self._records.attachments:
+            late |= self._unfenced(record, prior)
+        lanes = np.zeros(len(cells), np.int64)
+        places = np.flatnonzero(late)
+        if len(places):
+            self._collide_read(record, reader, cells, prior, lanes, places, known)
+        self._note_read(record, reader, cells, prior, lanes)
+
+    def write_async(self, record: int, cells: Array, row: Array) -> None:
+        """A bulk copy will write `cells`, issued by lanes that know `row`."""
+        prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
+        known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
+        late = np.flatnonzero(self._records.unknown(prior, row, fenced=True))
+        self._collide_rewrite(record, cells, prior, late, lanes, known)
+        for marks in reads:
+            late = np.flatnonzero(self._records.unknown(marks, row))
+            if len(late):
+                late = late[~self._met(marks[late], row)]
+                self._collide_write(record, cells, marks, late, lanes, prior, known)
+        self._note_write(record, cells, prior, lanes)
+
+    # ---------------------------------------------------------------------------------------- mbarriers, cp.async
+
+    def objects(self, by: By, opcode: str, cells: Array) -> None:
+        """mbarrier.init: the cells are an object from now on."""
+        lanes = np.full(len(cells), lanes_in(by.active)[0])
+        self.write_lanes(by, self._records.ordinary(by, opcode, Kind.ORDINARY, True), cells, lanes)
+        self._shadow.written[cells] = 32 * self._records.object(by, opcode) + lanes
+
+    def bytes_again(self, by: By, opcode: str, cells: Array) -> None:
+        """mbarrier.inval: the cells are ordinary memory again, in which this thread has written something."""
+        lane = lanes_in(by.active)[0]
+        self._shadow.written[cells] = 32 * self._records.ordinary(by, opcode, Kind.ORDINARY, True) + lane
+
+    def decided(self, record: int, waited: bool) -> None:
+        """It is known how a cp.async is waited for: by its warp's own wait, or not by it."""
+        for report in self._held.pop(record, ()):
+            if not waited:
+                report.rule = "cp-async-unwaited"
+            self._block.known(report)
+
+    def _ended(self, event: BlockEnded | Stuck) -> None:
+        for record in list(self._held):
+            self.decided(record, waited=False)
+        for record, what in self._blind.items():
+            by = self._records.by[record]
+            if by is not None:
+                message = f"{self._records.opcode[record]} reads {what}, where nothing was ever written"
+                self._block.report("uninitialised-shared", by, message, what=what)
+        self._blind.clear()
+
+    # ---------------------------------------------------------------------------------------- what is in order
+
+    def _parts(self, by: By, lanes: Array) -> list[tuple[Array, Array | None]]:
+        """What the lanes know, and which of the accesses (None: all) are those of lanes that know it."""
+        if not self._clocks.partial[by.warp]:
+            return [(self._clocks.rows[by.warp], None)]
+        found = self._clocks.common(by.warp, by.active)
+        return [(row, np.flatnonzero(np.isin(lanes, lanes_in(mask)))) for mask, row in found]
+
+    def _own(self, marks: Array, warp: int, lanes: Array) -> Array:
+        """Which marks are the lane's own ordinary accesses, which it sees in order."""
+        records, record = self._records, marks >> 5
+        own = (records.column[record] == THREAD + 32 * warp) & (records.lanewise[record] == 1)
+        return np.asarray(own & (marks & 31 == lanes) & (records.kind[record] != Kind.COLLECTIVE))
+
+    def _own_read(self, marks: Array, warp: int, lanes: Array, row: Array) -> Array:
+        """Which reads are in front of a write of these lanes though nobody synchronised."""
+        records, record = self._records, marks >> 5
+        mine = (records.warp[record] == warp) & (records.lanewise[record] == 1)
+        done = (marks & 31 == lanes) | (records.clock[record] < self._clocks.met[warp])
+        return np.asarray((mine & done) | self._met(marks, row))
+
+    def _met(self, marks: Array, row: Array) -> Array:
+        """Which are reads by a warp whose lanes are known to have all come past them."""
+        records, record = self._records, marks >> 5
+        known = row[self._clocks.met_base + records.warp[record]] > records.clock[record]
+        return np.asarray(known & (records.lanewise[record] == 1))
+
+    def _unfenced(self, record: int, prior: Array) -> Array:
+        """Which cells hold data of cp.async that an mbarrier announced, with no fence.proxy.async of the user since."""
+        records, which = self._records, prior >> 5
+        views = [self._clocks.fence_views[warp] for warp in records.warps[record]]
+        attached = records.attached(which)
+        for view in views:
+            if view is None:
+                return np.asarray(attached)
+            column = np.minimum(records.column[which], len(view) - 1)
+            attached = attached & (view[column] <= records.clock[which])
+        return np.asarray(attached)
+
+    # ---------------------------------------------------------------------------------------- what is not
+
+    def _collide_read(
+        self, record: int, reader: object, cells: Array, prior: Array, lanes: Array, places: Array, known: Known
+    ) -> None:
+        seen = self._shadow.reads[self._shadow.row(reader), cells]
+        for where in self._by_record(prior, places):
+            first = where[0]
+            read, write = Side(record, int(lanes[first])), _side(prior[first])
+            if self._is_object(write, record, cells[where]):
+                continue
+            if self._naming.came_early(write, read, int(seen[first]) >> 5, known):
+                self._tell(self._naming.overwrite(write, read), write, read, cells[where], "overwrites", "reads")
+            else:
+                self._tell_read(read, write, known, cells[where], "wrote")
+
+    def _collide_write(
+        self, record: int, cells: Array, marks: Array, late: Array, lanes: Array, prior: Array, known: Known
+    ) -> None:
+        for where in self._by_record(marks, late):
+            first = where[0]
+            write, read = Side(record, int(lanes[first])), _side(marks[first])
+            if self._naming.came_late(read, known, int(prior[first]) >> 5):
+                self._blind.pop(read.record, None)
+                self._tell_read(read, write, None, cells[where], "writes")
+            else:
+                self._tell(self._naming.overwrite(write, read), write, read, cells[where], "overwrites", "reads")
+
+    def _collide_rewrite(
+        self, record: int, cells: Array, prior: Array, late: Array, lanes: Array, known: Known
+    ) -> None:
+        for where in self._by_record(prior, late):
+            first = where[0]
+            write, other = Side(record, int(lanes[first])), _side(prior[first])
+            if self._is_object(other, record, cells[where]):
+                continue
+            verdict = self._naming.rewrite(write, other, known)
+            if verdict.rule.endswith("-race") and self._line(other) > self._line(write):
+                write, other = other, write  # nothing says which is first: the same report in any order
+            self._tell(verdict, write, other, cells[where], "writes", "wrote")
+
+    def _tell_read(self, read: Side, write: Side, known: Known | None, cells: Array, did: str) -> None:
+        """A read that nothing puts after the write."""
+        verdict = self._naming.read(read, write, known)
+        if verdict.rule == "tma-unwaited":
+            column, phase = int(self._records.column[write.record]), int(self._records.clock[write.record])
+            row = known.all if known else self._clocks.rows[self._records.warps[read.record][0]]
+            if row[column] >= phase > 0 and self.unexpected(column, phase):
+                return  # the reader has waited, for a phase that was complete without the copy
+        self._tell(verdict, read, write, cells, "reads", did)
+
+    def _is_object(self, there: Side, record: int, cells: Array) -> bool:
+        """Whether an access touches an mbarrier, which is reported."""
+        if self._records.kind[there.record] != Kind.OBJECT:
+            return False
+        verdict = Verdict("mbarrier-object", "only mbarrier operations may, until mbarrier.inval")
+        self._tell(verdict, Side(record, 0), there, cells, "accesses", "made an mbarrier of")
+        return True
+
+    def _by_record(self, marks: Array, places: Array) -> list[Array]:
+        """Places, those of one record together."""
+        if not len(places):
+            return []
+        record = marks[places] >> 5
+        return [places[record == each] for each in np.unique(record)]
+
+    def _line(self, side: Side) -> int:
+        by = self._records.by[side.record]
+        return by.site.line if by else 0
+
+    def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
+        by, earlier = self._records.by[side.record], self._records.by[other.record]
+        if by is None or earlier is None:
+            return
+        what = self._shadow.extent(cells)
+        opcode, before = self._records.opcode[side.record], self._records.opcode[other.record]
+        message = f"{opcode} {does} {what}; {before} of {self._naming.who(other)} {did} them: {verdict.cause}"
+        lanes = (side.lane,) if self._records.lanewise[side.record] else ()
+        report = Report(verdict.rule, message, by, what, Earlier(earlier, before), lanes)
+        if verdict.until:
+            self._held.setdefault(verdict.until, []).append(report)
+        else:
+            self._block.known(report)
+
+    # ---------------------------------------------------------------------------------------- marks
+
+    def _note_read(self, record: int, reader: object, cells: Array, prior: Array, lanes: Array) -> None:
+        if not prior.all():
+            self._records.blind.add(record)
+            self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
+        number = self._shadow.row(reader)
+        before = self._shadow.reads[number, cells]
+        self._link(record, before)
+        self._shadow.reads[number, cells] = 32 * record + lanes
+
+    def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array) -> None:
+        self._link(record, prior)
+        self._shadow.written[cells] = 32 * record + lanes
+
+    def _link(self, record: int, before: Array) -> None:
+        if not self._records.previous[record] and len(before):
+            previous = int(before.max()) >> 5
+            self._records.previous[record] = previous if previous != record else 0
+
+
+def _side(mark: Any) -> Side:
+    return Side(int(mark) >> 5, int(mark) & 31)

@@ -1,0 +1,319 @@
+"""Rules about wgmma: its fences, its groups, its registers, its descriptors, and the shared memory that it reads."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tcemu.machine.events import (
+    BlockEnded,
+    By,
+    Exited,
+    Site,
+    Touched,
+    Wgmma,
+    WgmmaCommitted,
+    WgmmaFenced,
+    WgmmaIssued,
+    WgmmaWaited,
+)
+from tcemu.machine.registers import Registers
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.records import Kind
+from tcemu.sanitizer.report import Earlier, ranges
+from tcemu.sanitizer.shared import SharedMemory
+
+
+@dataclass
+class History:
+    """What was done with one Registers of a warp."""
+
+    #: keeps the identity: a number of Python that dies may be given to another
+    alive: weakref.ref[Registers]
+    #: the last access by anything but wgmma, how often its warp had fenced before, and what it was
+    touched: By | None = None
+    fences: int = -1
+    what: str = ""
+    #: the last mma_async that has them as accumulator, and how often the warp had fenced before
+    used: Wgmma | None = None
+    used_fences: int = -1
+
+
+@dataclass
+class UnderWay:
+    """An mma_async that a warp has not waited for."""
+
+    wgmma: Wgmma
+    by: By
+    committed: bool = False
+    #: a wait_group after it that did not cover it
+    waited: By | None = None
+    #: groups that this wait left under way, and how many were committed after the mma_async's
+    left: int = 0
+    younger: int = 0
+
+
+@dataclass
+class Warp:
+    """What the rules remember of one warp."""
+
+    fences: int = 0
+    fence: By | None = None
+    #: whether an mma_async came after the last fence, and one stood before it in the same group
+    followed: bool = False
+    inside: bool = False
+    #: whether the last fence ordered anything
+    needed: bool = False
+    history: dict[int, History] = field(default_factory=dict)
+    #: mma_asyncs that write or read a Registers, by its identity
+    pending: dict[int, list[UnderWay]] = field(default_factory=dict)
+    open: list[UnderWay] = field(default_factory=list)
+
+
+@dataclass
+class Group:
+    """A warpgroup: the column of its groups, and how many it committed."""
+
+    column: int
+    committed: int = 0
+    #: what its four warps had loaded when the mma_asyncs of a group were issued, by group
+    met: dict[int, list[int]] = field(default_factory=dict)
+
+
+class Wgmmas:
+    """The warpgroups of a block."""
+
+    def __init__(self, block: Block, shared: SharedMemory) -> None:
+        self._block, self._clocks, self._shared = block, block.clocks, shared
+        self._warps = [Warp() for _ in range(block.warps)]
+        self._groups: dict[int, Group] = {}
+        #: lines with a fence that ordered nothing, and lines with one that did
+        self._idle: dict[Site, By] = {}
+        self._needed: set[Site] = set()
+        self.handlers: Handlers = {
+            Touched: self._touch,
+            WgmmaFenced: self._fence,
+            WgmmaIssued: self._issue,
+            WgmmaCommitted: self._commit,
+            WgmmaWaited: self._wait,
+            Exited: self._exit,
+            BlockEnded: self._end,
+        }
+
+    def _group(self, number: int) -> Group:
+        if number not in self._groups:
+            self._groups[number] = Group(self._clocks.agent())
+        return self._groups[number]
+
+    # ---------------------------------------------------------------------------------------- registers
+
+    def _touch(self, event: Touched) -> None:
+        warp, by = self._warps[event.by.warp], event.by
+        history = self._history(warp, event.registers)
+        history.touched, history.fences = by, warp.fences
+        history.what = "write" if event.writes else "read"
+        if event.unwritten:
+            numbers = ranges(event.unwritten)
+            message = f"nothing was ever written to registers {numbers}"
+            self._block.report("uninitialised-registers", by, message, what=f"registers {numbers}")
+        for under_way in warp.pending.get(id(event.registers), ()):
+            self._touch_pending(event, under_way)
+
+    @staticmethod
+    def _history(warp: Warp, registers: Registers) -> History:
+        key = id(registers)
+        found = warp.history.get(key)
+        if found is None:
+            table = warp.history
+            found = table[key] = History(weakref.ref(registers, lambda _: table.pop(key, None)))
+        return found
+
+    def _touch_pending(self, event: Touched, under_way: UnderWay) -> None:
+        wgmma, by = under_way.wgmma, event.by
+        role = "accumulator" if any(event.registers is each for each in wgmma.d) else "A"
+        what = f"registers {ranges(event.which)} of the {role}"
+        does = "writes" if event.writes else "reads"
+        message = f"the kernel {does} {what} of {wgmma.instruction}, "
+        if under_way.waited is None:
+            rule, message = "wgmma-unwaited", message + "which no wgmma.wait_group has covered"
+        elif not under_way.committed:
+            rule = "wgmma-uncommitted"
+            message += f"which is in no group, so that the wait at {under_way.waited.site} did not cover it"
+        else:
+            rule = "wgmma-wait-weak"
+            message += (
+                f"whose group wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave under way; "
+                f"wgmma.wait_group {under_way.younger} would cover it"
+            )
+        self._block.report(rule, by, message, what=what, earlier=Earlier(under_way.by, str(wgmma.instruction)))
+
+    # ---------------------------------------------------------------------------------------- fences
+
+    def _fence(self, event: WgmmaFenced) -> None:
+        warp = self._warps[event.by.warp]
+        self._judge_fence(warp)
+        warp.fences += 1
+        warp.fence, warp.followed, warp.needed = event.by, False, warp.fences == 1
+        warp.inside = bool(warp.open)
+
+    def _judge_fence(self, warp: Warp) -> None:
+        """Whether the last fence was of use is known when the next one comes."""
+        if warp.fence is None:
+            return
+        idle = not warp.followed or (warp.inside and not warp.needed)
+        if idle:
+            self._idle.setdefault(warp.fence.site, warp.fence)
+        else:
+            self._needed.add(warp.fence.site)
+
+    def _end(self, event: BlockEnded) -> None:
+        for warp in self._warps:
+            self._judge_fence(warp)
+        for site, by in self._idle.items():
+            if site not in self._needed:
+                message = "no mma_async follows, or the fence stands in a group with no access to registers before it"
+                self._block.report("wgmma-fence-unneeded", by, message)
+
+    # ---------------------------------------------------------------------------------------- mma_async
+
+    def _issue(self, event: WgmmaIssued) -> None:
+        wgmma = event.wgmma
+        group = self._group(wgmma.warpgroup)
+        self._check_descriptors(wgmma)
+        for place, by in enumerate(wgmma.bys):
+            warp = self._warps[by.warp]
+            self._check_fence(warp, wgmma, place)
+            under_way = UnderWay(wgmma, by)
+            warp.open.append(under_way)
+            for registers in self._registers(wgmma, place):
+                warp.pending.setdefault(id(registers), []).append(under_way)
+            warp.followed = True
+        group.met[group.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
+        self._read(wgmma, group)
+
+    @staticmethod
+    def _registers(wgmma: Wgmma, place: int) -> Iterator[Registers]:
+        yield wgmma.d[place]
+        yield from wgmma.a[place : place + 1]
+
+    def _check_descriptors(self, wgmma: Wgmma) -> None:
+        first = wgmma.descriptors[0]
+        for by, given in zip(wgmma.bys, wgmma.descriptors, strict=True):
+            if given != first:
+                told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in (first, given)]
+                first_by, opcode = wgmma.bys[0], str(wgmma.instruction)
+                message = f"{opcode}: warp {first_by.warp} gives {told[0]}, warp {by.warp} gives {told[1]}"
+                earlier = Earlier(first_by, opcode)
+                self._block.report("wgmma-descriptors", by, message, what="matrix descriptors", earlier=earlier)
+                return
+
+    def _check_fence(self, warp: Warp, wgmma: Wgmma, place: int) -> None:
+        by = wgmma.bys[place]
+        if not warp.fences:
+            message = f"{wgmma.instruction} is the first mma_async of the warp, which has executed no wgmma.fence"
+            self._block.report("wgmma-fence-first", by, message)
+        for role, registers in zip(("accumulator", "A"), self._registers(wgmma, place), strict=False):
+            history = self._history(warp, registers)
+            if history.touched is not None and history.fences == warp.fences:
+                self._report_touched(warp, wgmma, by, role, history)
+            warp.needed |= history.fences == warp.fences - 1
+            if role == "accumulator":
+                self._check_shape(warp, wgmma, by, history)
+            else:
+                self._check_chained(warp, wgmma, by, registers)
+                self._check_written(wgmma, by, registers)
+
+    def _report_touched(self, warp: Warp, wgmma: Wgmma, by: By, role: str, history: History) -> None:
+        if not warp.fences or history.touched is None:
+            return  # no fence at all is reported
+        message = f"the {role} registers of {wgmma.instruction} were touched after the warp's last wgmma.fence"
+        earlier = Earlier(history.touched, f"{history.what} of registers")
+        self._block.report("wgmma-fence-touched", by, message, what=f"{role} registers", earlier=earlier)
+
+    def _check_shape(self, warp: Warp, wgmma: Wgmma, by: By, history: History) -> None:
+        before = history.used
+        if before is not None and before.instruction.shape != wgmma.instruction.shape:
+            if history.used_fences == warp.fences and warp.fences:
+                message = (
+                    f"{wgmma.instruction} adds to the accumulator of an mma_async of shape {before.instruction.shape}"
+                )
+                earlier = Earlier(next(each for each in before.bys if each.warp == by.warp), str(before.instruction))
+                self._block.report("wgmma-fence-shape", by, message, what="accumulator registers", earlier=earlier)
+            warp.needed = True
+        history.used, history.used_fences = wgmma, warp.fences
+
+    def _check_chained(self, warp: Warp, wgmma: Wgmma, by: By, a: Registers) -> None:
+        """A registers that are the accumulator of an mma_async under way."""
+        for under_way in warp.pending.get(id(a), ()):
+            if any(a is each for each in under_way.wgmma.d):
+                message = f"A of {wgmma.instruction} is the accumulator of an mma_async that is still under way"
+                earlier = Earlier(under_way.by, str(under_way.wgmma.instruction))
+                self._block.report("wgmma-unwaited", by, message, what="A registers", earlier=earlier)
+
+    def _check_written(self, wgmma: Wgmma, by: By, registers: Registers) -> None:
+        numbers = registers.unwritten()
+        if numbers:
+            message = f"{wgmma.instruction} reads registers {ranges(numbers)} of A, to which nothing was ever written"
+            self._block.report("uninitialised-registers", by, message, what=f"registers {ranges(numbers)} of A")
+
+    def _read(self, wgmma: Wgmma, group: Group) -> None:
+        """The bytes that it reads until its group is waited for."""
+        warps = tuple(by.warp for by in wgmma.bys)
+        rows = [self._clocks.view(warp, self._clocks.there[warp]) for warp in warps]
+        opcode, reader = str(wgmma.instruction), ("wgmma", wgmma.warpgroup)
+        for role, addresses, size in wgmma.reads:
+            record = self._block.records.agent(
+                wgmma.bys[0], f"{opcode} ({role.upper()})", Kind.WGMMA, group.column, group.committed, warps
+            )
+            self._shared.read_async(record, self._block.shadow.tile(addresses, size), rows, reader)
+
+    # ---------------------------------------------------------------------------------------- groups
+
+    def _commit(self, event: WgmmaCommitted) -> None:
+        group = self._group(event.warpgroup)
+        group.committed = event.group + 1
+        for by in event.bys:
+            warp = self._warps[by.warp]
+            for under_way in warp.open:
+                under_way.committed = True
+            warp.open.clear()
+            for under_way in self._under_way(warp):
+                under_way.younger = event.group - under_way.wgmma.group
+
+    def _wait(self, event: WgmmaWaited) -> None:
+        group = self._group(event.warpgroup)
+        covered = [number for number in group.met if number < event.below]
+        met = np.max([group.met.pop(number) for number in covered], axis=0) if covered else None
+        for by in event.bys:
+            warp = self._warps[by.warp]
+            self._end_pending(warp, by, event.below, group.committed)
+            mask = self._clocks.there[by.warp]
+            row = np.zeros_like(self._clocks.rows[by.warp])
+            row[group.column] = event.below
+            if met is not None:  # each of the four warps has come at least to the mma_asyncs that have ended
+                row[[self._clocks.met_base + each.warp for each in event.bys]] = met
+            self._clocks.acquire(by.warp, mask, row)
+
+    @staticmethod
+    def _under_way(warp: Warp) -> Iterator[UnderWay]:
+        for several in warp.pending.values():
+            yield from several
+
+    @staticmethod
+    def _end_pending(warp: Warp, by: By, below: int, committed: int) -> None:
+        for key in list(warp.pending):
+            left = [each for each in warp.pending[key] if not each.committed or each.wgmma.group >= below]
+            for each in left:
+                each.waited, each.left = by, committed - below
+            if left:
+                warp.pending[key] = left
+            else:
+                del warp.pending[key]
+
+    def _exit(self, event: Exited) -> None:
+        for under_way in self._warps[event.by.warp].open:
+            message = f"{under_way.wgmma.instruction} is in no group when its warp exits"
+            self._block.report("wgmma-uncommitted", under_way.by, message)
