@@ -500,6 +500,15 @@ def test_anything_runs_or_is_explained(opcode, operands, memory, target):
     assembler.only_tcemu_errors(run, opcode, at(), *operands[:1], shared=memory, target=target)
 
 
+def test_elements_are_called_what_the_opcode_calls_them():
+    with pytest.raises(OperandError, match=r"operand a \(b16\) is uint32 registers"):
+        run(MOV, zeros(32, 1, dtype=np.float16))
+    for instruction in (*LOADS, *STORES, parse(MOV)):
+        called = {fragment.type for fragment in instruction.fragments.values()}
+        assert called == {instruction.words.get("type", "b8")}
+        assert all(f" {name}, " in repr(fragment) for name in called for fragment in instruction.fragments.values())
+
+
 def test_each_form_is_of_its_family():
     for instruction in (*LOADS, *STORES):
         assert parse(instruction.opcode).family in ("ldmatrix", "stmatrix")

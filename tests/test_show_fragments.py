@@ -186,6 +186,55 @@ def test_every_instruction_has_a_map_that_fits_a_page(name: str) -> None:
     assert drawn == sum(block.lane == 13 for role in "abd" for block in _of_lane_13(instruction, role))
 
 
+#: What more than A, B and D lanes hold of an instruction.
+MORE = {
+    "e of 16 bits, short": "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    "e of 16 bits, long": "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
+    "e of 8 bits, short": "mma.sp.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
+    "e of 8 bits, long": "mma.sp.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32",
+    "scales": "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0",
+    "both": "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0",
+    "a warpgroup's": "wgmma.mma_async.sp.sync.aligned.m64n16k32.f32.f16.f16",
+    "no B": "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32",
+}
+DRAWN = ("scale_a", "e", "a", "scale_b", "b", "d")
+
+
+@pytest.mark.parametrize("opcode", MORE.values(), ids=MORE)
+@pytest.mark.parametrize("lane", [0, 13, 30])
+def test_all_that_lanes_hold_is_drawn_and_marked(opcode: str, lane: int) -> None:
+    """Every fragment has a frame, level with D or above it; a lane's blocks of each are marked, and named in words."""
+    instruction = tcemu.parse(opcode)
+    picture = show.mma_map(instruction, lane=lane)
+    root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
+    roles = [role for role in DRAWN if role in instruction.fragments]
+    frames = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "k"]
+    places = dict(zip(roles, ({s: float(box.get(s, "0")) for s in ("x", "y", "width", "height")} for box in frames),
+                      strict=True))  # fmt: skip
+    for role, place in places.items():
+        side, extent = ("x", "width") if role in ("scale_b", "b", "d") else ("y", "height")
+        assert (place[side], place[extent]) == (places["d"][side], places["d"][extent])
+    expected = 0
+    for role in roles:
+        fragment = instruction.fragments[role]
+        front = [range(size) for size in fragment.shape[:-2]]
+        held = {fragment.layout.position(lane, slot) for slot in range(fragment.layout.slots)}
+        assert {len(position) for position in held} == {len(front) + 2}
+        expected += len(_blocks_of(fragment, held))
+        assert f"{role}0 = " in picture.description
+    assert sum(box.get("class") == "x" for box in root.iter(f"{SVG}rect")) == expected
+
+
+def _blocks_of(fragment: Fragment, held: set[tuple[int, ...]]) -> set[tuple[int, int, int]]:
+    """Corner and register of each block that has one of the elements, in the batch that all of them are in."""
+    batch = min(held)[0] if len(fragment.shape) == 3 else 0
+    return {
+        (block.row, block.column, block.register)
+        for block in blocks(fragment, batch)
+        if (*((batch,) if len(fragment.shape) == 3 else ()), block.row, block.column) in held
+    }
+
+
 def _of_lane_13(instruction: Any, role: str) -> tuple[Any, ...]:
     fragment = instruction.fragments[role]
     return blocks(fragment, fragment.layout.position(13, 0)[0] if len(fragment.shape) == 3 else 0)

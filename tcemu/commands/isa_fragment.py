@@ -9,7 +9,6 @@ from tcemu.commands.report import PLAIN_WIDTH, Block, Report
 from tcemu.errors import LayoutError, listing
 from tcemu.instructions import Instruction
 from tcemu.instructions.explain import default_target
-from tcemu.instructions.operands import kind
 from tcemu.instructions.parse import parse
 from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes, digits, formulas
@@ -79,7 +78,7 @@ def _head(instruction: Instruction, asked: Fragment, target: str) -> Block:
     shared = f", {asked.elements_per_register} elements in each" if asked.elements_per_register > 1 else ""
     sums = formulas(asked)
     registers = f"{asked.registers} register{'' if asked.registers == 1 else 's'} a lane{shared}"
-    what = f"{size} {kind(instruction, asked.role)} ({', '.join(axes(asked))})"
+    what = f"{size} {asked.type} ({', '.join(axes(asked))})"
     lines = (
         f"Operand {asked.role} on {target}: {what}, {registers}.",
         f"{asked.layout.pattern}   {digits(asked)}",

@@ -238,9 +238,9 @@ def _csv(told: Explanation) -> Iterable[tuple[object, ...]]:
 
 
 def _draw(told: Explanation) -> Picture:
-    """The three matrices of a product, or the one that is moved."""
+    """The matrices of a product, or the one that is moved."""
     found = parse(told.opcode, told.target)
-    if {"a", "b", "d"} <= set(found.fragments):
+    if found.shape.k and {"a", "d"} <= set(found.fragments):
         return mma_map(found)
     role = next((line.role for line in told.layouts), "a")
     return fragment_map(found.fragments[role])

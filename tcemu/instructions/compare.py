@@ -10,7 +10,6 @@ from tcemu.arithmetic.words import in_words
 from tcemu.errors import ArithmeticUnknown
 from tcemu.instructions.explain import default_target, depth
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.operands import kind
 from tcemu.instructions.parse import parse
 from tcemu.instructions.targets import target_named
 from tcemu.layouts import Fragment
@@ -91,7 +90,8 @@ def _facts(first: Instruction, second: Instruction, names: list[str]) -> list[Fa
 def _matrix(instruction: Instruction, role: str) -> str:
     if role not in instruction.fragments:
         return ""
-    return " x ".join(map(str, instruction.fragments[role].shape)) + f" {kind(instruction, role)}"
+    fragment = instruction.fragments[role]
+    return " x ".join(map(str, fragment.shape)) + f" {fragment.type}"
 
 
 def _registers(instruction: Instruction, role: str) -> str:

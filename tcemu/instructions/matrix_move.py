@@ -71,9 +71,9 @@ _BITS = {"b16": Container(lookup("f16"), 16), "b8": Container(lookup("u8"), 8)}
 
 def _make(name: str, section: str, roles: str) -> Any:
     def make(words: Words, rows: Rows, opcode: str) -> Instruction:
-        holder = _BITS[words.get("type", "b8")]
+        called = words.get("type", "b8")
         layout = matrix(words["shape"], words.get("trans", ""), int(words.get("num", "x1")[1:]))
-        fragments = {role: Fragment(role, layout, holder) for role in roles}
+        fragments = {role: Fragment(role, layout, _BITS[called], called) for role in roles}
         shape, before = Shape.read(words["shape"]), ((frozenset({75}), {"facts": {"all lanes": True}}),)
         return Instruction(opcode, name, section, shape, rows.gate, {}, fragments, words, rows.facts, before)
 
@@ -81,9 +81,8 @@ def _make(name: str, section: str, roles: str) -> Any:
 
 
 def _make_move(words: Words, rows: Rows, opcode: str) -> Instruction:
-    fragments = {
-        role: Fragment(role, matrix("m8n8", trans, 1), _BITS["b16"]) for role, trans in (("d", "trans"), ("a", ""))
-    }
+    sides = {"d": "trans", "a": ""}
+    fragments = {role: Fragment(role, matrix("m8n8", side, 1), _BITS["b16"], "b16") for role, side in sides.items()}
     return Instruction(opcode, "movmatrix", MOVE_SECTION, Shape(8, 8), rows.gate, {}, fragments, words, rows.facts)
 
 

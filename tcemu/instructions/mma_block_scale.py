@@ -62,7 +62,12 @@ ROWS = [
 ]
 
 _BYTES = Container(lookup("u8"), 8)
-_SCALES = {"scale_a": Fragment("scale_a", SCALE_A, _BYTES), "scale_b": Fragment("scale_b", SCALE_B, _BYTES)}
+_LAYOUTS = {"scale_a": SCALE_A, "scale_b": SCALE_B}
+#: Of each type of scales.
+_SCALES = {
+    stype: {role: Fragment(role, layout, _BYTES, stype) for role, layout in _LAYOUTS.items()}
+    for stype in ("ue8m0", "ue4m3")
+}
 
 
 def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
@@ -77,7 +82,8 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
         fragments = {
             role: Fragment(role, ordinary(role, shape, holder.elements), holder) for role, holder in holders.items()
         }
-    return Instruction(opcode, "mma.block_scale", SECTION, shape, rows.gate, types, fragments | _SCALES, words, facts)
+    fragments |= _SCALES[words["stype"]]
+    return Instruction(opcode, "mma.block_scale", SECTION, shape, rows.gate, types, fragments, words, facts)
 
 
 # ---------------------------------------------------------------------------------------------------- executing one

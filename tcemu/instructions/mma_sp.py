@@ -132,7 +132,7 @@ def sparse_parts(words: Words, rows: Rows) -> tuple[Shape, dict[str, Format], di
         holder = container(form, width if role in "ab" else None)
         fragments[role] = Fragment(role, ordinary(role, compressed if role == "a" else shape, holder.elements), holder)
     bits = fragments["a"].container.width
-    fragments["e"] = Fragment("e", metadata(bits, shape.k // sparsity.chunk), Container(lookup("u4"), 4))
+    fragments["e"] = Fragment("e", metadata(bits, shape.k // sparsity.chunk), Container(lookup("u4"), 4), "codes")
     return shape, types, fragments, {**rows.facts, "stored": shape.k // 2, "pattern": sparsity}
 
 

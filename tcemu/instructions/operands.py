@@ -57,15 +57,6 @@ def memory(instruction: Instruction, family: Family) -> str:
     return usable[-1] if usable else ""
 
 
-def kind(instruction: Instruction, role: str) -> str:
-    """What the elements of an operand are called in the opcode: "f16", "b16", or "codes" for metadata."""
-    if role in instruction.types:
-        return instruction.types[role].name
-    if role == "e":
-        return "codes"
-    return instruction.words["stype"] if role.startswith("scale") else instruction.words.get("type", "b8")
-
-
 def _present(instruction: Instruction, sources: str) -> list[str]:
     """The words without those in brackets that the instruction lacks: their fragment, or the fact before a "?"."""
 
@@ -95,7 +86,7 @@ def _register(instruction: Instruction, role: str, direction: str) -> Operand:
     lanes, registers, dtype = fragment.lanes, fragment.registers, fragment.container.register_dtype
     example = f"np.zeros(({lanes}, {registers}), np.{dtype})" if direction == "in" else ""
     array = f"{dtype} (..., {lanes}, {registers})"
-    what = f"{size} {kind(instruction, role)}"
+    what = f"{size} {fragment.type}"
     return Operand(role, direction, what, registers, fragment.elements_per_register, array, (), example)
 
 
@@ -206,7 +197,7 @@ def _descriptor(instruction: Instruction) -> Operand:
         "The descriptor says where in shared memory the tile of B lies: its start, the two byte offsets between its "
         "parts, and the swizzle. A may be given by one too, instead of by registers."
     )
-    what = f"descriptor of {k} x {n} {kind(instruction, 'b')}"
+    what = f"descriptor of {k} x {n} {instruction.types['b'].name}"
     return Operand("b", "in", what, None, None, "uint64 (...)", (rule,), "np.uint64(0)")
 
 

@@ -89,7 +89,7 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
         "a": Fragment("a", layouts.registers(stored, holders["a"].elements), holders["a"]),
     }
     if "sparsity" in facts:
-        fragments["e"] = Fragment("e", layouts.metadata(types["a"].container), Container(lookup("u4"), 4))
+        fragments["e"] = Fragment("e", layouts.metadata(types["a"].container), Container(lookup("u4"), 4), "codes")
     return Instruction(opcode, "wgmma", SECTION, shape, rows.gate, types | {"c": types["d"]}, fragments, words, facts)
 
 

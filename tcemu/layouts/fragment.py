@@ -35,6 +35,8 @@ class Fragment:
     role: str
     layout: Layout
     container: Container
+    #: What its elements are called where the container's format is not what they are: "b16", "codes".
+    called: str = ""
 
     def __post_init__(self) -> None:
         if self.layout.slots % self.container.elements:
@@ -46,6 +48,11 @@ class Fragment:
     def format(self) -> Format:
         """The number format of the elements."""
         return self.container.form
+
+    @property
+    def type(self) -> str:
+        """What the elements are called: "f16", or "b16" for 16 bits that are merely moved."""
+        return self.called or self.format.name
 
     @cached_property
     def lanes(self) -> int:
@@ -87,7 +94,7 @@ class Fragment:
         The matrix has the format's own dtype (`fragment.format.dtype`), or holds its patterns as unsigned integers.
         Raises OperandError for another shape or dtype: nothing is converted silently.
         """
-        patterns = self.format.patterns(matrix, f"{self.role} of {self.format.name}")
+        patterns = self.format.patterns(matrix, f"{self.role} of {self.type}")
         if patterns.shape[patterns.ndim - len(self.shape) :] != self.shape:
             raise OperandError(
                 f"{self.role} is a matrix of shape {_with_dots(self.shape)}; got {np.shape(matrix)}. "
@@ -157,7 +164,7 @@ class Fragment:
         array = as_array(registers, f"operand {self.role}: not an array of registers")
         if array.dtype == dtype and array.shape[-2:] == expected:
             return array
-        what = f"operand {self.role} ({self.format.name}) is {dtype} registers of shape {_with_dots(expected)}"
+        what = f"operand {self.role} ({self.type}) is {dtype} registers of shape {_with_dots(expected)}"
         if array.dtype != dtype:
             raise OperandError(f"{what}; got dtype {array.dtype}. {self._other_dtype(array.dtype)}")
         raise OperandError(f"{what}; got shape {array.shape}. {self._what_is_off(array.shape)}")
@@ -184,7 +191,7 @@ class Fragment:
     def __repr__(self) -> str:
         rows = " x ".join(str(size) for size in self.shape)
         held = f"{self.registers} registers a lane"
-        return f"<fragment {self.role}: {rows} {self.format.name}, {held}, {self.layout.pattern}>"
+        return f"<fragment {self.role}: {rows} {self.type}, {held}, {self.layout.pattern}>"
 
 
 def _with_dots(shape: tuple[int, ...]) -> str:

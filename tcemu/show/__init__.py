@@ -5,7 +5,8 @@ from tcemu.show.arithmetic_table import arithmetic_table
 from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.differences import changes
-from tcemu.show.fragment_map import fragment_map, fragment_table, mma_map
+from tcemu.show.fragment_map import fragment_map, fragment_table
+from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.picture import Picture

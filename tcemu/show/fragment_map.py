@@ -1,4 +1,4 @@
-"""Who holds what: a matrix with the lane and the register in every cell, and the three matrices of an instruction.
+"""Who holds what: a matrix with the lane and the register in every cell.
 
 Everything is read off the fragment's layout. Neighbouring elements that share a register are drawn as one block.
 """
@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tcemu.errors import LayoutError
-from tcemu.instructions import Instruction
 from tcemu.layouts import Fragment
+from tcemu.layouts.formulas import axes
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import count
 
 #: Room for the index of a row or column beside a matrix.
-_AXIS = 22
-_GAP = 30
-#: Width of a block, usual and narrow, and of the note above A.
+AXIS = 22
+#: Width of a block, usual and narrow.
 _BLOCK = (50, 36)
-_NOTE = 220
+#: What rows and columns are called, by role.
+_INDICES = {
+    "a": ("m", "k"), "b": ("k", "n"), "e": ("m", "chunk"), "scale_a": ("m", "byte"), "scale_b": ("byte", "n"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """A fragment's place on the sheet: its corner, and the size of one element."""
 
     fragment: Fragment
@@ -73,10 +75,12 @@ class _Grid:
 
     @property
     def width(self) -> float:
+        """Of the matrix, without its labels."""
         return self.fragment.shape[-1] * self.cell_width
 
     @property
     def height(self) -> float:
+        """Likewise."""
         return self.fragment.shape[-2] * self.cell_height
 
 
@@ -116,55 +120,20 @@ def fragment_map(
     """
     focus = Focus(lane, register)
     focus.check(fragment)
-    batch = _batch(fragment, lane, batch)
-    wide, high = _element(fragment)
-    grid = _Grid(fragment, 2 * _AXIS, 3 * _AXIS - 12, wide, high, batch)
+    batch = batch_of(fragment, lane, batch)
+    wide, high = element(fragment)
+    grid = Grid(fragment, 2 * AXIS, 3 * AXIS - 12, wide, high, batch)
     title = f"{_name(fragment)}: who holds what"
-    body = [*_draw(grid, focus), *_legend(fragment, grid.x, grid.y + grid.height + 24)]
+    body = [*draw(grid, focus), *legend(fragment, grid.x, grid.y + grid.height + 24)]
     width = max(grid.x + grid.width + 16, 520)
-    return picture(title, _in_words([fragment], focus, batch), width, grid.y + grid.height + 38, body)
-
-
-def mma_map(
-    instruction: Instruction, lane: int | None = None, register: int | None = None, batch: int | None = None
-) -> Picture:
-    """A on the left, B on top, D in the corner where a row of A meets a column of B.
-
-    `lane` marks what one lane holds of all three; `register` marks one register of each (of one lane, with `lane`).
-    m8n8k4 of f16 is four products side by side; `batch` picks one, else it is that of `lane`.
-    Raises LayoutError for a lane, register or batch that is not there.
-    """
-    a, b, d = (instruction.fragments[role] for role in "abd")
-    focus = Focus(lane, register)
-    for fragment in (a, b, d):
-        Focus(lane, None).check(fragment)
-    batch = _batch(a, lane, batch)
-    if register is not None and register >= max(fragment.registers for fragment in (a, b, d)):
-        focus.check(a)
-    (a_wide, a_high), (b_wide, b_high), (d_wide, d_high) = (_element(fragment, _is_wide(a)) for fragment in (a, b, d))
-    wide, high = max(b_wide, d_wide), max(a_high, d_high)
-    corner_x = 2 * _AXIS + max(a.shape[-1] * a_wide, _NOTE) + _GAP + _AXIS
-    corner_y = 2 * _AXIS + b.shape[-2] * b_high + _GAP + _AXIS
-    grids = [
-        _Grid(a, 2 * _AXIS, corner_y, a_wide, high, batch),
-        _Grid(b, corner_x, 2 * _AXIS + 8, wide, b_high, batch),
-        _Grid(d, corner_x, corner_y, wide, high, batch),
-    ]
-    bottom = corner_y + grids[0].height
-    body = [element for grid in grids for element in _draw(grid, focus)]
-    body += _note(instruction, focus, grids[1])
-    body += _legend(a, 2 * _AXIS, bottom + 24)
-    description = _in_words([a, b, d], focus, batch)
-    width = corner_x + grids[2].width + 16
-    which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
-    return picture(f"{_short(instruction)}{which}: who holds what", description, width, bottom + 38, body)
+    return picture(title, in_words([grid], focus), width, grid.y + grid.height + 38, body)
 
 
 def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
     """The map as text, a block as lane.register; the blocks of `lane` stand in brackets."""
     Focus(lane).check(fragment)
     columns: dict[int, dict[int, str]] = {}
-    for block in blocks(fragment, _batch(fragment, lane, batch)):
+    for block in blocks(fragment, batch_of(fragment, lane, batch)):
         label = f"{block.lane}.{fragment.role}{block.register}"
         for row in range(block.row, block.row + block.rows):
             columns.setdefault(row, {})[block.column] = f"[{label}]" if block.lane == lane else f" {label} "
@@ -175,8 +144,8 @@ def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | Non
     return "\n".join([head, *lines])
 
 
-def _batch(fragment: Fragment, lane: int | None, batch: int | None) -> int:
-    """Which of several products is drawn; there is only number 0 but for m8n8k4 of f16."""
+def batch_of(fragment: Fragment, lane: int | None, batch: int | None) -> int:
+    """Which of several is drawn (products of m8n8k4, selectors, thread-ids): `batch`, else that of `lane`, else 0."""
     products = fragment.shape[0] if len(fragment.shape) == 3 else 1
     if batch is None:
         return fragment.layout.position(lane, 0)[0] if lane is not None and products > 1 else 0
@@ -185,18 +154,19 @@ def _batch(fragment: Fragment, lane: int | None, batch: int | None) -> int:
     return batch
 
 
-def _element(fragment: Fragment, narrow: bool | None = None) -> tuple[float, float]:
+def element(fragment: Fragment, narrow: bool | None = None) -> tuple[float, float]:
     """Width and height of one element, so that a block's label fits; more narrow where many blocks stand in a row."""
     first = blocks(fragment)[0]
-    block = _BLOCK[_is_wide(fragment) if narrow is None else narrow]
+    block = _BLOCK[is_wide(fragment) if narrow is None else narrow]
     return max(block / 32, block / first.columns), max(0.75, 24 / first.rows)
 
 
-def _is_wide(fragment: Fragment) -> bool:
+def is_wide(fragment: Fragment) -> bool:
+    """Whether so many blocks stand in a row that they are drawn narrow."""
     return fragment.shape[-1] > 8 * blocks(fragment)[0].columns
 
 
-def _draw(grid: _Grid, focus: Focus) -> list[str]:
+def draw(grid: Grid, focus: Focus) -> list[str]:
     """Quiet blocks as two paths (registers of even and odd number) and one group of labels; the marked ones on top."""
     found = blocks(grid.fragment, grid.batch)
     quiet = [block for block in found if not focus.takes(block.lane, block.register)]
@@ -213,7 +183,7 @@ def _draw(grid: _Grid, focus: Focus) -> list[str]:
     return elements + _axes(grid, found)
 
 
-def _box(grid: _Grid, block: Block) -> tuple[float, float, float, float]:
+def _box(grid: Grid, block: Block) -> tuple[float, float, float, float]:
     return (
         grid.x + block.column * grid.cell_width,
         grid.y + block.row * grid.cell_height,
@@ -222,19 +192,21 @@ def _box(grid: _Grid, block: Block) -> tuple[float, float, float, float]:
     )
 
 
-def _outline(grid: _Grid, block: Block) -> str:
+def _outline(grid: Grid, block: Block) -> str:
     x, y, width, height = (svg.number(length) for length in _box(grid, block))
     return f"M{x} {y}h{width}v{height}h-{width}z"
 
 
-def _label(grid: _Grid, block: Block) -> str:
+def _label(grid: Grid, block: Block) -> str:
     """Lane and register, aligned by a figure space where the lane has one digit."""
     x, y, width, height = _box(grid, block)
     lane = f"{block.lane:\N{NO-BREAK SPACE}>2}{'+' if block.copies > 1 else ''}"
-    return svg.text(x + width / 2, y + height / 2 + 4, f"{lane} {grid.fragment.role}{block.register}")
+    role = grid.fragment.role
+    # a long name has no room, and where a lane has one register it needs none
+    return svg.text(x + width / 2, y + height / 2 + 4, lane if len(role) > 1 else f"{lane} {role}{block.register}")
 
 
-def _notches(grid: _Grid, found: Sequence[Block]) -> list[str]:
+def _notches(grid: Grid, found: Sequence[Block]) -> list[str]:
     """Short marks on the edges of the blocks, where one element ends and the next begins, if there is room for them."""
     rows, columns = grid.fragment.shape[-2:]
     block, data = found[0], ""
@@ -249,13 +221,14 @@ def _notches(grid: _Grid, found: Sequence[Block]) -> list[str]:
     return [svg.path(data, "l")] if data else []
 
 
-def _axes(grid: _Grid, found: Sequence[Block]) -> list[str]:
+def _axes(grid: Grid, found: Sequence[Block]) -> list[str]:
     fragment = grid.fragment
     rows, columns = fragment.shape[-2:]
     row_step, column_step = found[0].rows, found[0].columns
-    down, across = {"a": ("m", "k"), "b": ("k", "n")}.get(fragment.role, ("m", "n"))
-    name = f"{fragment.role.upper()}  {rows} × {columns}  {fragment.format.name}"
-    elements = [svg.text(grid.x, grid.y - _AXIS, name, "b")]
+    down, across = _INDICES.get(fragment.role, ("m", "n"))
+    elements = [svg.text(grid.x, grid.y - AXIS, heading(fragment), "b")]
+    which = _which(grid)
+    elements += [svg.text(grid.x, grid.y - AXIS - 16, which, "s")] if which else []
     for column in range(0, columns, column_step):
         x = grid.x + (column + column_step / 2) * grid.cell_width
         elements.append(svg.text(x, grid.y - 6, _range(across, column, column_step), "s t", "middle"))
@@ -271,40 +244,43 @@ def _range(name: str, start: int, size: int) -> str:
     return f"{front}{start}" if size == 1 else f"{front}{start}–{start + size - 1}"
 
 
-def _note(instruction: Instruction, focus: Focus, right: _Grid) -> list[str]:
-    """What the map shows, in the empty corner above A."""
-    x, y = 2 * _AXIS, right.y + 8
-    m, n, k = instruction.shape
-    lines = [("D = A × B + C", "b"), (f"one warp, 32 lanes: {m} × {n} × {k}", "")]
-    if focus.lane is not None:
-        lines.append((f"lane {focus.lane} holds the marked blocks", ""))
-    elif focus.register is not None:
-        lines.append((f"register {focus.register} of every lane is marked", ""))
-    return [svg.text(x, y + 20 * number, words, style) for number, (words, style) in enumerate(lines)]
-
-
-def _legend(fragment: Fragment, x: float, y: float) -> list[str]:
+def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
+    """How a block's label reads, and `more` of it."""
     role = fragment.role
     sharing = fragment.elements_per_register
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
-    return [svg.text(x, y, f"14 {role}1 means: register {role}1 of lane 14{together}", "s")]
+    return [svg.text(x, y, f"14 {role}1 means: register {role}1 of lane 14{together}{more}", "s")]
+
+
+def heading(fragment: Fragment) -> str:
+    """What stands over a matrix."""
+    rows, columns = fragment.shape[-2:]
+    return f"{_title(fragment)}  {rows} × {columns}  {fragment.type}"
+
+
+def _title(fragment: Fragment) -> str:
+    """A for a; e, scale_a as they are."""
+    return fragment.role.upper() if fragment.role in "abcd" else fragment.role
+
+
+def _which(grid: Grid) -> str:
+    """Which of several is drawn: "product 2", "selector 0"."""
+    fragment = grid.fragment
+    several = len(fragment.shape) == 3 and fragment.shape[0] > 1
+    return f"{axes(fragment)[0]} {grid.batch}" if several else ""
 
 
 def _name(fragment: Fragment) -> str:
-    return f"{fragment.role.upper()} ({' × '.join(str(size) for size in fragment.shape)} {fragment.format.name})"
+    return f"{_title(fragment)} ({' × '.join(str(size) for size in fragment.shape)} {fragment.type})"
 
 
-def _short(instruction: Instruction) -> str:
-    m, n, k = instruction.shape
-    return f"{instruction.family} m{m}n{n}k{k} {instruction.types['a'].name}"
-
-
-def _in_words(fragments: Sequence[Fragment], focus: Focus, batch: int) -> str:
+def in_words(grids: Sequence[Grid], focus: Focus) -> str:
     """The text alternative: what is marked, register by register, then the layouts."""
+    fragments = [grid.fragment for grid in grids]
     each = [f"{count(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
     told = []
     if focus.lane is not None:
-        parts = [_held(fragment, focus, batch) for fragment in fragments]
+        parts = [_held(grid, focus) for grid in grids]
         told.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
     elif focus.register is not None:
         told.append(f"Register {focus.register} of every lane is marked.")
@@ -312,17 +288,18 @@ def _in_words(fragments: Sequence[Fragment], focus: Focus, batch: int) -> str:
     return " ".join(told)
 
 
-def _held(fragment: Fragment, focus: Focus, batch: int) -> str:
-    parts = []
+def _held(grid: Grid, focus: Focus) -> str:
+    fragment, parts = grid.fragment, []
     for register in range(fragment.registers):
-        mine = [b for b in blocks(fragment, batch) if (b.lane, b.register) == (focus.lane, register)]
+        mine = [b for b in blocks(fragment, grid.batch) if (b.lane, b.register) == (focus.lane, register)]
         if mine and focus.takes(mine[0].lane, register):
-            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(block) for block in mine))
+            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(fragment, block) for block in mine))
     return ", ".join(parts)
 
 
-def _where(block: Block) -> str:
-    return f"{_span('row', block.row, block.rows)} {_span('column', block.column, block.columns)}"
+def _where(fragment: Fragment, block: Block) -> str:
+    *_, row, column = axes(fragment)
+    return f"{_span(row, block.row, block.rows)} {_span(column, block.column, block.columns)}"
 
 
 def _span(what: str, start: int, size: int) -> str:

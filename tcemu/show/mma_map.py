@@ -1,0 +1,104 @@
+"""The matrices of a product as they are held: A on the left, B on top, D in the corner where a row meets a column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tcemu.instructions import Instruction
+from tcemu.show import svg
+from tcemu.show.fragment_map import AXIS, Focus, Grid, batch_of, draw, element, heading, in_words, is_wide, legend
+from tcemu.show.picture import Picture, picture
+
+_GAP = 30
+#: Room for the note above A, also where nothing stands on top of D.
+_NOTE = (220, 130)
+#: Width of a bold letter.
+_LETTER = 7.5
+#: What stands left of D, level with its rows, and what stands above its columns.
+_BESIDE, _ABOVE = ("scale_a", "e", "a"), ("scale_b", "b")
+
+
+@dataclass
+class _Sheet:
+    """What is drawn, and where D goes."""
+
+    grids: list[Grid] = field(default_factory=list)
+    x: float = 2 * AXIS
+    y: float = 2 * AXIS + 8
+
+
+def mma_map(
+    instruction: Instruction, lane: int | None = None, register: int | None = None, batch: int | None = None
+) -> Picture:
+    """A on the left, B on top, D in the corner where a row of A meets a column of B.
+
+    Metadata stands left of A, scales left of A and above B; what lies in shared memory is not drawn. `lane` marks what
+    one lane holds of all; `register` marks one register of each (of one lane, with `lane`). m8n8k4 of f16 is four
+    products side by side; `batch` picks one, else it is that of `lane`, as are the selector of metadata and the
+    thread-id of scales.
+    Raises LayoutError for a lane, register or batch that is not there.
+    """
+    fragments = instruction.fragments
+    matrices = [fragments[role] for role in "abd" if role in fragments]
+    focus, a = Focus(lane, register), fragments["a"]
+    for fragment in matrices:
+        Focus(lane, None).check(fragment)
+    batch = batch_of(a, lane, batch)
+    if register is not None and register >= max(fragment.registers for fragment in matrices):
+        focus.check(a)
+    sheet = _arranged(instruction, lane, batch)
+    body = [shape for grid in sheet.grids for shape in draw(grid, focus)]
+    body += _note(instruction, focus)
+    bottom = sheet.y + sheet.grids[-1].height
+    scaled = "; of scales only the lane is written" if "scale_a" in fragments else ""
+    body += legend(a, 2 * AXIS, bottom + 24, scaled)
+    width = sheet.x + sheet.grids[-1].width + 16
+    which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
+    title = f"{_short(instruction)}{which}: who holds what"
+    return picture(title, in_words(sheet.grids, focus), width, bottom + 38, body)
+
+
+def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Sheet:
+    """Every fragment in its place; D comes last."""
+    fragments = instruction.fragments
+    narrow = is_wide(fragments["a"])
+    sizes = {role: element(fragments[role], narrow if role in "abd" else None) for role in fragments}
+    wide = max(sizes[role][0] for role in "bd" if role in fragments)
+    high = max(sizes[role][1] for role in "ad")
+    # what an operand picks (m8n8k4 alone has several products) goes with the lane
+    batches = {role: batch if role in "abd" else batch_of(fragments[role], lane, None) for role in fragments}
+    sheet = _Sheet()
+    above = [role for role in _ABOVE if role in fragments]
+    heights = {role: fragments[role].shape[-2] * sizes[role][1] for role in above}
+    corner = sum(heights[role] + _GAP + AXIS for role in above) if above else _NOTE[1]
+    top, sheet.y = sheet.y, 2 * AXIS + corner
+    for role in (role for role in _BESIDE if role in fragments):
+        grid = Grid(fragments[role], sheet.x, sheet.y, sizes[role][0], high, batches[role])
+        sheet.grids.append(grid)
+        sheet.x += max(grid.width + _GAP + AXIS, _LETTER * len(heading(grid.fragment)) + AXIS)
+    sheet.x = max(sheet.x, 2 * AXIS + _NOTE[0] + _GAP + AXIS)
+    for role in above:
+        sheet.grids.append(Grid(fragments[role], sheet.x, top, wide, sizes[role][1], batches[role]))
+        top += heights[role] + _GAP + AXIS
+    sheet.grids.append(Grid(fragments["d"], sheet.x, sheet.y, wide, high, batches["d"]))
+    return sheet
+
+
+def _note(instruction: Instruction, focus: Focus) -> list[str]:
+    """What the map shows, in the empty corner above A."""
+    x, y = 2 * AXIS, 2 * AXIS + 16
+    (m, n, k), fragments = instruction.shape, instruction.fragments
+    lanes = fragments["d"].lanes
+    who = "one warp" if lanes == 32 else "one warpgroup"
+    equation, where = ("D = A × B + C", []) if "b" in fragments else ("D = A × B + D", ["B lies in shared memory"])
+    lines = [(equation, "b"), *((line, "") for line in (f"{who}, {lanes} lanes: {m} × {n} × {k}", *where))]
+    if focus.lane is not None:
+        lines.append((f"lane {focus.lane} holds the marked blocks", ""))
+    elif focus.register is not None:
+        lines.append((f"register {focus.register} of every lane is marked", ""))
+    return [svg.text(x, y + 20 * number, words, style) for number, (words, style) in enumerate(lines)]
+
+
+def _short(instruction: Instruction) -> str:
+    m, n, k = instruction.shape
+    return f"{instruction.family} m{m}n{n}k{k} {instruction.types['a'].name}"
