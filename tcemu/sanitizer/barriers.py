@@ -1,4 +1,4 @@
-"""What orders accesses: barriers, bar.warp.sync, fence.proxy.async. The one rule: nobody waits for threads that exited."""
+"""What orders accesses: barriers, bar.warp.sync, fence.proxy.async. One rule: nobody waits for threads that exited."""
 
 from __future__ import annotations
 

@@ -1,0 +1,329 @@
+"""Kernels that use wgmma wrongly."""
+
+import numpy as np
+from kernels_table import IMMEDIATES, MMA, faulty, fill, finish, mma, one, ready, tiles
+
+from tcemu.layouts import Descriptor
+
+OTHER = "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"
+LONG = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
+
+
+# ------------------------------------------------------------------------------------------------ fences
+
+
+@faulty("wgmma-fence-first")
+def no_fence_at_all(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-fence-first")
+def the_fence_comes_after_the_first_mma(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    for step in range(2):
+        warp.run(MMA, d, *tiles(), step, *IMMEDIATES)  # <- reported
+        warp.wgmma_fence()
+    finish(warp)
+
+
+@faulty("wgmma-fence-first", block=256, shared=4096)
+def only_the_first_warpgroup_fences(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    if warp.warpgroup == 0:
+        warp.wgmma_fence()
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-fence-touched")
+def accumulator_zeroed_after_the_fence(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    d[...] = 0
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-fence-touched")
+def accumulator_scaled_between_two_groups(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    finish(warp)
+    d[...] = (d.view(np.float32) * 2).view(np.uint32)
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-fence-touched")
+def accumulator_read_between_two_groups(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    finish(warp)
+    warp.st_global(g + 16 * warp.threads, d, "v4.b32")
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-fence-touched")
+def a_registers_loaded_after_the_fence(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    a = warp.ld_shared(16 * warp.threads, "v4.b32")
+    warp.run(MMA, d, a, tiles()[1], 1, 1, 1, 0)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-fence-shape")
+def another_shape_on_the_same_accumulator(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    warp.run(OTHER, d, *tiles(), 1, 1, 1)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-fence-shape")
+def another_shape_after_the_wait(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    finish(warp)
+    warp.run(LONG, d, *tiles(), 1, 1, 1)  # <- reported
+    finish(warp)
+
+
+# ------------------------------------------------------------------------------------------------ waits
+
+
+@faulty("wgmma-unwaited")
+def accumulator_read_without_a_wait(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    warp.wgmma_commit_group()
+    warp.st_global(g + 16 * warp.threads, d, "v4.b32")  # <- reported
+    warp.wgmma_wait_group(0)
+
+
+@faulty("wgmma-unwaited")
+def accumulator_written_before_the_commit(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    d[:, 0] = 0  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-unwaited")
+def a_registers_overwritten_before_the_wait(warp, g):
+    ready(warp)
+    d, a = warp.registers(4, fill=0), warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    warp.run(MMA, d, a, tiles()[1], 1, 1, 1, 0)
+    warp.wgmma_commit_group()
+    a[...] = 1  # <- reported
+    warp.wgmma_wait_group(0)
+
+
+@faulty("wgmma-unwaited")
+def accumulator_becomes_a_too_early(warp, g):
+    ready(warp)
+    d, p = warp.registers(4, fill=0), warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, p)
+    warp.wgmma_commit_group()
+    warp.run(MMA, d, p, tiles()[1], 1, 1, 1, 0)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-wait-weak")
+def wait_group_leaves_the_only_group(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    warp.wgmma_commit_group()
+    warp.wgmma_wait_group(1)
+    warp.st_global(g + 16 * warp.threads, d, "v4.b32")  # <- reported
+    warp.wgmma_wait_group(0)
+
+
+@faulty("wgmma-wait-weak")
+def two_accumulators_and_the_younger_is_read(warp, g):
+    ready(warp)
+    first, second = warp.registers(4, fill=0), warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    for d in (first, second):
+        mma(warp, d)
+        warp.wgmma_commit_group()
+    warp.wgmma_wait_group(1)
+    total = first + second  # <- reported
+    warp.wgmma_wait_group(0)
+    warp.st_global(g + 16 * warp.threads, total, "v4.b32")
+
+
+@faulty("wgmma-wait-weak")
+def a_loop_that_always_waits_for_the_group_before(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    for _ in range(3):
+        warp.wgmma_fence()
+        mma(warp, d)
+        warp.wgmma_commit_group()
+        warp.wgmma_wait_group(1)
+    d[...] = 0  # <- reported
+    warp.wgmma_wait_group(0)
+
+
+@faulty("wgmma-uncommitted")
+def waited_without_a_commit(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    warp.wgmma_wait_group(0)
+    warp.st_global(g + 16 * warp.threads, d, "v4.b32")  # <- reported
+
+
+@faulty("wgmma-uncommitted")
+def commit_in_front_of_the_mma(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    warp.wgmma_commit_group()
+    mma(warp, d)
+    warp.wgmma_wait_group(0)
+    d[...] = 0  # <- reported
+
+
+@faulty("wgmma-uncommitted")
+def exits_without_a_commit(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
+
+
+# ------------------------------------------------------------------------------------------------ the warpgroup
+
+
+@faulty("wgmma-descriptors")
+def each_warp_its_own_tile_of_b(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    b = Descriptor.for_tile("f16", 8, 16, swizzle=0, start=256 * warp.index)
+    warp.wgmma_fence()
+    warp.run(MMA, d, tiles()[0], b, 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-descriptors")
+def each_warp_its_own_rows_of_a(warp, g):
+    fill(warp)
+    fill(warp, 1)
+    warp.fence_proxy_async()
+    warp.bar_sync()
+    d = warp.registers(4, fill=0)
+    a = Descriptor.for_tile("f16", 64, 16, swizzle=0, start=4096 if warp.index == 3 else 0)
+    warp.wgmma_fence()
+    warp.run(MMA, d, a, tiles()[1], 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("warpgroup-start", block=256)
+def warps_2_to_5_as_a_warpgroup(warp, g):
+    fill(warp)
+    warp.fence_proxy_async()
+    warp.bar_sync()
+    if 2 <= warp.index < 6:
+        d = warp.registers(4, fill=0)
+        warp.wgmma_fence()  # <- reported
+        mma(warp, d)
+        finish(warp)
+
+
+@faulty("warpgroup-start", block=160)
+def a_producer_in_front_of_the_consumers(warp, g):
+    if warp.index == 0:
+        for part in range(4):
+            warp.st_shared(512 * part + 16 * warp.lanes, 0, "v4.b32")
+        warp.st_shared(2048 + 8 * warp.lanes, 0, "v2.b32")
+        warp.fence_proxy_async()
+    warp.bar_sync()
+    if warp.index > 0:
+        d = warp.registers(4, fill=0)
+        warp.wgmma_fence()  # <- reported
+        mma(warp, d)
+        finish(warp)
+
+
+@faulty("warpgroup-start", block=64)
+def two_warps_are_no_warpgroup(warp, g):
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()  # <- reported
+    mma(warp, d)
+    finish(warp)
+
+
+@faulty("warpgroup-divergent")
+def one_warp_multiplies_something_else(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    opcode = OTHER if warp.index == 2 else MMA
+    warp.run(opcode, d, *tiles(), 1, *(IMMEDIATES if opcode == MMA else (1, 1)))  # <- reported
+    finish(warp)
+
+
+@faulty("warpgroup-divergent")
+def one_warp_leaves_the_commit_out(warp, g):
+    ready(warp)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, d)
+    if warp.index != 1:
+        warp.wgmma_commit_group()
+    warp.wgmma_wait_group(0)  # <- reported
+
+
+@faulty("warpgroup-divergent", block=256)
+def one_warp_waits_at_a_barrier_instead(warp, g):
+    ready(warp)
+    if warp.warpgroup == 1:
+        warp.bar_sync(1, 160)
+    elif warp.index == 1:
+        warp.bar_sync(2, 64)
+    else:
+        warp.wgmma_fence()  # <- reported
+
+
+@faulty("uninitialised-registers")
+def a_registers_never_written(warp, g):
+    ready(warp)
+    d, a = warp.registers(4, fill=0), warp.registers(4)
+    warp.wgmma_fence()
+    warp.run(MMA, d, a, tiles()[1], 1, 1, 1, 0)  # <- reported
+    finish(warp)
+
+
+@faulty("aligned-divergent")
+def a_fence_by_one_lane(warp, g):
+    ready(warp)
+    with one(warp):
+        warp.wgmma_fence()  # <- reported
+    finish(warp)
