@@ -15,6 +15,7 @@ from tcemu.arithmetic import FusedSum, FusedSums, fused_sum
 from tcemu.errors import TcemuError
 from tcemu.formats import FORMATS, Container, lookup, unpack
 from tcemu.layouts import Descriptor, Fragment, Layout
+from tcemu.machine.tensor_map import TensorMap
 from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
 from tcemu.show.picture import Picture
 from tcemu.show.words import compact, value
@@ -47,6 +48,10 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "descriptor with bits in no field": lambda: show.descriptor(0x4030004000014100),
     "shared tile": lambda: show.shared_tile(Descriptor(4096, 16, 1024, 128), "f16", 64, 64),
     "shared tile on top of itself": lambda: show.shared_tile(Descriptor(0, 64, 256), "b1", 64, 256, lines=36),
+    "tensor box": lambda: show.tensor_box(TensorMap(0, "f16", (256, 128), (512,), (64, 36), 128), (64, 120), lines=32),
+    "tensor box of five dimensions": lambda: show.tensor_box(
+        TensorMap(0, "f32", (40, 6, 5, 4, 3), (160, 960, 4800, 19200), (8, 2, 2, 2, 2), 32, "nan"), (-4, -1, 4, 0, 2)
+    ),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 

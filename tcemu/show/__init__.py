@@ -13,6 +13,7 @@ from tcemu.show.picture import Picture
 from tcemu.show.register_bits import register_bits
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.table import Table, format_table
+from tcemu.show.tensor_box import tensor_box
 
 __all__ = [
     "Picture",
@@ -32,4 +33,5 @@ __all__ = [
     "register_bits",
     "rounding",
     "shared_tile",
+    "tensor_box",
 ]
