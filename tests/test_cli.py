@@ -1,4 +1,4 @@
-"""The command line as a learner meets it: a child process, its output and its exit code."""
+"""The command line as a learner meets it: what it writes and its exit code, mostly of a child process."""
 
 import contextlib
 import json
@@ -78,17 +78,26 @@ def test_lab_in_a_clone_lays_nothing_out(tmp_path):
         (["lba"], "Error: No such command 'lba'. Did you mean 'lab'?\n"),
     ],
 )
-def test_a_mistake_is_exit_code_2_and_a_sentence(tmp_path, arguments, message):
+def test_a_mistake_is_exit_code_2_and_a_sentence(tmp_path, monkeypatch, capsys, arguments, message):
     (tmp_path / "taken").write_text("mine", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "theirs" / "notebooks").mkdir(parents=True)
     (tmp_path / "theirs" / "notebooks" / "thesis.ipynb").touch()
     before = sorted(tmp_path.rglob("*"))
-    code, out, err = run(*arguments, cwd=tmp_path)
-    assert (code, out) == (2, "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tcemu", *arguments])
+    with pytest.raises(SystemExit) as end:
+        tcemu.cli.main()
+    out, err = capsys.readouterr()
+    assert (end.value.code, out) == (2, "")
     assert err.endswith(message)
-    assert "Traceback" not in err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_mistake_ends_the_process_with_exit_code_2_and_no_traceback(tmp_path):
+    (tmp_path / "taken").touch()
+    code, out, err = run("lab", "taken", cwd=tmp_path)
+    assert (code, out, err) == (2, "", "tcemu: taken is a file, not a folder. " + ADVICE)
 
 
 @pytest.mark.parametrize(
