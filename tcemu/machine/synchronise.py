@@ -9,6 +9,7 @@ from tcemu.errors import AddressError, OperandError
 from tcemu.machine.core import Core
 from tcemu.machine.events import (
     By,
+    Faulted,
     MbarrierArrived,
     MbarrierCompleted,
     MbarrierInitialised,
@@ -152,7 +153,11 @@ class Mbarriers(Core):
 
     def _get(self, by: By, opcode: str, place: int) -> Mbarrier:
         self._check_place(by, opcode, place)
-        return Mbarrier.decode(self._bits(place), self._phases.get(place, 0))
+        try:
+            return Mbarrier.decode(self._bits(place), self._phases.get(place, 0))
+        except OperandError as error:
+            self._block.tell(Faulted, by, opcode, "operands", "shared", str(error))
+            raise
 
     def _bits(self, place: int) -> int:
         return int(self._block.shared.bytes[place : place + BYTES].view("<u8")[0])
