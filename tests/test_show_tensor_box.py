@@ -50,6 +50,15 @@ def test_every_unit_in_its_place(swizzle, start):
     assert found == expected
 
 
+def test_outer_dimensions_follow_each_other_inner_ones_first():
+    made = TensorMap(0, "u8", (32, 5, 4, 4), (32, 160, 640), (16, 2, 3, 2), 0, "zeros", (1, 2, 1, 1))
+    labels = [label for _, label in sorted(units(show.tensor_box(made, (16, 1, 0, 2))).items())]
+    assert labels[:6] == [f"16, 1, {z}, {w}" for w in (2, 3) for z in (0, 1, 2)]
+    wide = TensorMap(0, "u8", (32, 5, 400, 400), (32, 160, 640), (16, 2, 1, 2))
+    labels = [label for _, label in sorted(units(show.tensor_box(wide, (16, 1, 100, 200))).items())]
+    assert labels[:4] == ["16,1,100,200", "16,2,100,200", "16,1,100,201", "16,2,100,201"], "no room for spaces"
+
+
 def test_lines_wider_than_the_box_have_dots():
     made = TensorMap(0, "f16", (64, 64), (128,), (16, 12), 128)
     picture = show.tensor_box(made, (0, 0), lines=3)
@@ -88,6 +97,7 @@ def test_a_whole_box_in_words():
     assert "lies in shared memory from 0x400 on and has 1024 bytes. The swizzle" in picture.description
     assert "0, 1 at 0x490, unit 1; 0, 2 at 0x520, unit 2" in picture.description
     assert "outside" not in picture.description
+    assert 'class="g"' not in picture.svg
     assert "0, 0 means: elements 0 to 7 of the innermost dimension, at 0 in the other." in picture.svg
 
 
