@@ -1,5 +1,7 @@
 """ldmatrix, stmatrix and movmatrix: which lane's address is which row, who gets what, and errors that name the lane."""
 
+from dataclasses import replace
+
 import assembler
 import numpy as np
 import pytest
@@ -36,33 +38,45 @@ def rows_of(instruction):
 # Legality -------------------------------------------------------------------------------------------------------------
 
 
+#: ldmatrix .s8.s4 is of PTX ISA 9.4; the assembler was asked for one target of sm_100f's family and for sm_107a.
+NIBBLES = [instruction for instruction in LOADS if instruction.words.get("src_fmt") == "s4"]
+LOAD_UP_TO_9_1 = replace(LOAD, variants=tuple((w, i) for w, i in LOAD.variants if i not in NIBBLES))
+
+
+def test_the_forms_of_ptx_9_4():
+    spaces = ("", ".shared", ".shared::cta")
+    expected = {f"ldmatrix.sync.aligned.m8n16.{x}{space}.s8.s4" for x in ("x1", "x2", "x4") for space in spaces}
+    assert {instruction.opcode for instruction in NIBBLES} == expected
+    families = "sm_90a sm_100a sm_100f sm_103a sm_107a sm_110a sm_120a sm_120f sm_121a sm_121f"
+    for opcode in expected:
+        assert [name for name in assembler.ASKED if assembler.accepted(opcode, target=name)] == families.split()
+        assert assembler.accepted(opcode, ptx="9.4")
+        assert not assembler.accepted(opcode, ptx="9.3")
+    for other in ("m8n8.x1.s8.s4", "m16n16.x1.trans.shared.s8.s4", "m8n16.x1.shared.u8.u4", "m8n16.x1.trans.s8.s4"):
+        assert assembler.parse_or_none(f"ldmatrix.sync.aligned.{other}") is None
+
+
 @pytest.mark.parametrize(
     ("family", "expected"),
-    [(LOAD, (54, "e71df760222c61cf")), (STORE, (27, "b28692a3a69a11f0")), (MOVE, (1, "4415fca1579a7ca4"))],
+    [(LOAD_UP_TO_9_1, (54, "e71df760222c61cf")), (STORE, (27, "b28692a3a69a11f0")), (MOVE, (1, "4415fca1579a7ca4"))],
     ids=["ldmatrix", "stmatrix", "movmatrix"],
 )
 def test_the_table_is_what_the_assembler_takes(family, expected):
     assert assembler.table(family) == expected
 
 
-@pytest.mark.parametrize("family", [LOAD, STORE, MOVE], ids=lambda family: family.name)
+@pytest.mark.parametrize("family", [LOAD_UP_TO_9_1, STORE, MOVE], ids=lambda family: family.name)
 def test_every_verdict_of_the_assembler(family):
     assembler.check_legality(family, family.name)
-    assembler.check_refusals(family, 6)
-    assembler.check_order(family, {"b8x16", "b6x16_p32", "b4x16_p64"})
-
-
-#: ldmatrix .s8.s4 is of PTX ISA 9.4, which the package does not know yet.
-LATER = (".s8.s4",)
+    whole = LOAD if family is LOAD_UP_TO_9_1 else family
+    assembler.check_refusals(whole, 6)
+    assembler.check_order(whole, {"b8x16", "b6x16_p32", "b4x16_p64"})
 
 
 def test_operands_are_those_that_the_assembler_takes():
     seen = 0
     for _, line, target, taken in assembler.operand_verdicts("ldmatrix", "stmatrix", "movmatrix"):
         opcode, counts, texts = assembler.vectors(line)
-        if any(word in opcode for word in LATER):
-            assert assembler.parse_or_none(opcode) is None
-            continue
         instruction = assembler.parse_or_none(opcode)
         braces = any(isinstance(each, int) for each in counts) or "movmatrix" in opcode
         expected = [each for each in counts if isinstance(each, int)]
@@ -107,8 +121,9 @@ def loaded(instruction, rows):
 
 def element(instruction, line, i):
     """Element i of a row as a byte; six- and four-bit elements stand one after another, padding behind them."""
-    bits = {"b6x16_p32": 6, "b4x16_p64": 4}.get(instruction.words.get("src_fmt"), 8)
-    return int.from_bytes(line.tobytes(), "little") >> (bits * i) & ((1 << bits) - 1)
+    bits = {"b6x16_p32": 6, "b4x16_p64": 4, "s4": 4}.get(instruction.words.get("src_fmt"), 8)
+    code = int.from_bytes(line.tobytes(), "little") >> (bits * i) & ((1 << bits) - 1)
+    return code | 0xF0 if "s8" in instruction.words.values() and code >= 8 else code
 
 
 @pytest.mark.parametrize("instruction", LOADS, ids=str)
@@ -122,6 +137,34 @@ def test_a_load_gives_each_lane_its_elements(instruction):
     rows = np.array([shared[a : a + 16] for a in addresses[:needed].tolist()])
     assert np.array_equal(got, loaded(instruction, rows))
     assert got.shape == (32, instruction.fragments["d"].registers)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_nibbles_of_packed_rows_become_signed_bytes(number):
+    """Rows of eight bytes side by side: a lane gets four neighbours of a row, the first of a byte in its low half."""
+    numbers = np.random.default_rng(6).integers(-8, 8, (number, 8, 16))
+    shared = (numbers[..., ::2] & 15 | (numbers[..., 1::2] & 15) << 4).astype(np.uint8).reshape(-1)
+    opcode = f"ldmatrix.sync.aligned.m8n16.x{number}.shared.s8.s4"
+    got = run(opcode, np.arange(32) * 8, shared=shared)
+    for matrix in range(number):
+        for lane in range(32):
+            told = numbers[matrix, lane // 4, 4 * (lane % 4) : 4 * (lane % 4) + 4]
+            assert got[lane, matrix].tobytes() == told.astype(np.int8).tobytes()
+    assert np.array_equal(parse(opcode).fragments["d"].unpack(got), numbers)
+    with pytest.raises(OperandError, match="lane 1: address 4 is no multiple of 8: a row of 8 bytes starts at"):
+        run(opcode, np.arange(32) * 4, shared=shared)
+    with pytest.raises(OperandError, match=f"lane {8 * number - 1}: .* lies outside shared="):
+        run(opcode, np.arange(32) * 8, shared=shared[:-8])
+
+
+def test_nibbles_of_an_octet_are_a_column_operand():
+    """Two matrices side by side along k are B of m16n8k32: what the instruction is made for."""
+    mma = parse("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")
+    numbers = np.random.default_rng(7).integers(-8, 8, (8, 32))
+    shared = (numbers[:, ::2] & 15 | (numbers[:, 1::2] & 15) << 4).astype(np.uint8).reshape(-1)
+    addresses = np.arange(32) % 8 * 16 + np.arange(32) // 8 * 8
+    got = run("ldmatrix.sync.aligned.m8n16.x2.shared.s8.s4", addresses, shared=shared)
+    assert np.array_equal(mma.fragments["b"].unpack(got), numbers.T)
 
 
 @pytest.mark.parametrize("instruction", STORES, ids=str)
@@ -505,7 +548,7 @@ def test_elements_are_called_what_the_opcode_calls_them():
         run(MOV, zeros(32, 1, dtype=np.float16))
     for instruction in (*LOADS, *STORES, parse(MOV)):
         called = {fragment.type for fragment in instruction.fragments.values()}
-        assert called == {instruction.words.get("type", "b8")}
+        assert called == {instruction.words.get("type", "s8" if instruction in NIBBLES else "b8")}
         assert all(f" {name}, " in repr(fragment) for name in called for fragment in instruction.fragments.values())
 
 

@@ -7,13 +7,16 @@
 A lane gives the address of a row of 16 bytes, not of what it receives: row r of matrix i is at the address of lane
 8 i + r (16 i + r for m16n16). Addresses are arrays (..., 32); the lanes that are not needed may hold anything from
 sm_80 on.
+
+ldmatrix .s8.s4 is of PTX ISA 9.4, whose manual says that its elements are packed; that its rows of 8 bytes need no more
+than that alignment was seen on an H100 by others (the probe in vLLM's pull request 50096).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +35,9 @@ from tcemu.layouts.matrix import matrix
 Array = npt.NDArray[Any]
 
 LOAD_SECTION, STORE_SECTION, MOVE_SECTION = "9.7.14.5.15", "9.7.14.5.16", "9.7.14.5.17"
-#: Bytes of a row in shared memory, and what its address must be a multiple of.
-ROW = 16
 _SOURCES = ("b6x16_p32", "b4x16_p64")
 _BLACKWELL = "sm_100f sm_110f sm_120f"
+_NIBBLES = {"shape": ("m8n16",), "num": ("x1", "x2", "x4"), "dst_fmt": ("s8",), "src_fmt": ("s4",)}
 
 # ---------------------------------------------------------------------------------------------------- the tables
 
@@ -56,6 +58,7 @@ LOAD_ROWS = [
     *_rows({"shape": ("m16n16",), "num": ("x1", "x2"), "trans": ("trans",), "type": ("b8",)}, "8.6", _BLACKWELL),
     *_rows({"shape": ("m16n16",), "num": ("x1", "x2"), "trans": ("trans",), **_EXPANDED}, "8.6", _BLACKWELL),
     *_rows({"shape": ("m8n16",), "num": ("x1", "x2", "x4"), **_EXPANDED}, "8.6", _BLACKWELL),
+    *_rows(_NIBBLES, "9.4", f"sm_90a {_BLACKWELL}", row=8),
 ]
 STORE_ROWS = [
     *_rows(_B16, "7.8", "sm_90"),
@@ -63,15 +66,30 @@ STORE_ROWS = [
 ]
 MOVE_ROWS = [Rows({"shape": ("m8n8",), "trans": ("trans",), "type": ("b16",)}, "7.8", "sm_75")]
 
-#: Bits of an element in a row of memory, for sources that are filled up to bytes in registers; padding follows them.
-_SOURCE_BITS = {"b6x16_p32": 6, "b4x16_p64": 4}
-#: The element types of the fragments: plain bits, so unsigned integers of that width hold them.
-_BITS = {"b16": Container(lookup("f16"), 16), "b8": Container(lookup("u8"), 8)}
+
+
+class Source(NamedTuple):
+    """Elements in a row of memory that are filled up to bytes in registers: with zeros, or with their sign."""
+
+    bits: int
+    signed: bool = False
+
+
+#: By the .src_fmt qualifier; what is left of a row behind 16 elements is padding.
+SOURCES = {"b6x16_p32": Source(6), "b4x16_p64": Source(4), "s4": Source(4, signed=True)}
+#: The element types of the fragments: of plain bits unsigned integers of that width hold them.
+_BITS = {"b16": Container(lookup("f16"), 16), "b8": Container(lookup("u8"), 8), "s8": Container(lookup("s8"), 8)}
+
+
+def row_bytes(instruction: Instruction) -> int:
+    """Bytes of a row in shared memory, and what its address must be a multiple of."""
+    return int(instruction.facts.get("row", 16))
+
 
 
 def _make(name: str, section: str, roles: str) -> Any:
     def make(words: Words, rows: Rows, opcode: str) -> Instruction:
-        called = words.get("type", "b8")
+        called = words.get("type") or words["dst_fmt"].removesuffix("x16")
         layout = matrix(words["shape"], words.get("trans", ""), int(words.get("num", "x1")[1:]))
         fragments = {role: Fragment(role, layout, _BITS[called], called) for role in roles}
         shape, before = Shape.read(words["shape"]), ((frozenset({75}), {"facts": {"all lanes": True}}),)
@@ -97,7 +115,10 @@ def _addresses(instruction: Instruction, given: npt.ArrayLike, needed: int) -> t
     return array[..., :needed], array.shape[:-1]
 
 
-_RULE = "a row of 16 bytes starts at a multiple of 16"
+def _check(memory: Memory, addresses: Array, first: int) -> None:
+    """Rows at `addresses` (warps from `first` on, lanes), aligned and inside the memory."""
+    row = row_bytes(memory.instruction)
+    memory.check(addresses, row, row, "lane", f"a row of {row} bytes starts at a multiple of {row}", first)
 
 
 def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:
@@ -114,20 +135,22 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
     for start in range(0, len(out), CHUNK):
         some = slice(start, start + CHUNK)
         here = at(some)
-        memory.check(here, ROW, ROW, "lane", _RULE, start)
-        lines = memory.load(here[:, :rows], ROW, which(some) if memory.own else None)
+        _check(memory, here, start)
+        lines = memory.load(here[:, :rows], row_bytes(instruction), which(some) if memory.own else None)
         out[some] = fragment.write(_elements(instruction, lines).reshape(len(lines), -1))
     return out.reshape(*warps, fragment.lanes, fragment.registers)
 
 
 def _elements(instruction: Instruction, lines: Array) -> Array:
-    """Patterns of rows of bytes; 6- and 4-bit elements are filled up with zeros to bytes."""
-    bits = _SOURCE_BITS.get(instruction.words.get("src_fmt", ""))
-    if bits is None:
+    """Patterns of rows of bytes; 6- and 4-bit elements are filled up to bytes."""
+    source = SOURCES.get(instruction.words.get("src_fmt", ""))
+    if source is None:
         return np.ascontiguousarray(lines).view(instruction.fragments["d"].container.storage)
-    stream = np.unpackbits(lines, axis=-1, bitorder="little")[..., : 16 * bits]
-    each = stream.reshape(*lines.shape[:-1], 16, bits)
-    return np.packbits(each, axis=-1, bitorder="little")[..., 0]
+    stream = np.unpackbits(lines, axis=-1, bitorder="little")[..., : 16 * source.bits]
+    each = stream.reshape(*lines.shape[:-1], 16, source.bits)
+    filled: Array = np.packbits(each, axis=-1, bitorder="little")[..., 0]
+    sign = np.uint8(1 << source.bits - 1)
+    return (filled ^ sign) - sign if source.signed else filled
 
 
 def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> None:
@@ -151,8 +174,8 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
         return np.ascontiguousarray(patterns).reshape(len(patterns), rows, -1).view(np.uint8)
 
     for some in chunks:  # all of it, before the first byte is stored
-        memory.check(at(some), ROW, ROW, "lane", _RULE, some.start)
-        twice = np.flatnonzero(memory.repeated(at(some), ROW))
+        _check(memory, at(some), some.start)
+        twice = np.flatnonzero(memory.repeated(at(some), row_bytes(instruction)))
         if len(twice):
             _check_overlap(instruction, at(some)[twice], lines(held(some)[twice]), some.start + twice, prod(warps))
     for some in chunks:
@@ -200,7 +223,7 @@ LOAD = Family.of(
     computes=False,
     memories=_SHARED,
     operands="d = addresses",
-    about="matrices of rows of 16 bytes from shared memory into registers, by one warp",
+    about="matrices from rows of shared memory into registers, by one warp",
 )
 STORE = Family.of(
     "stmatrix",

@@ -14,7 +14,7 @@ import numpy as np
 from tcemu.errors import listing
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.matrix_move import ROW
+from tcemu.instructions.matrix_move import SOURCES, row_bytes
 from tcemu.instructions.memory import SPACES
 from tcemu.layouts import Fragment
 
@@ -170,8 +170,16 @@ def _addresses(instruction: Instruction) -> Operand:
     where = f"Lane {rows} i + r" if matrices > 1 else "Lane r"
     which = "row r of matrix i" if matrices > 1 else "row r"
     rule = f"{where} gives the address of {which} in shared memory, not of what the lane itself holds.{others}"
-    rules = (rule, f"A row is {ROW} bytes and starts at a multiple of {ROW}.")
-    return Operand("addresses", "in", "byte addresses", None, None, "int (..., 32)", rules, f"np.arange(32) * {ROW}")
+    row = row_bytes(instruction)
+    rules = [rule, f"A row is {row} bytes and starts at a multiple of {row}."]
+    source = SOURCES.get(instruction.words.get("src_fmt", ""))
+    if source:
+        rest = ", padding behind them" if 2 * source.bits < row else ""
+        filled = "its sign" if source.signed else "zeros"
+        rules.append(f"It holds 16 elements of {source.bits} bits, the first in the lowest bits{rest}.")
+        rules.append(f"Each is filled up to a byte with {filled}.")
+    example = f"np.arange(32) * {row}"
+    return Operand("addresses", "in", "byte addresses", None, None, "int (..., 32)", tuple(rules), example)
 
 
 def _pointer(instruction: Instruction) -> Operand:
@@ -220,7 +228,7 @@ def _extent(instruction: Instruction) -> tuple[int, int, int]:
 
 def bytes_needed(instruction: Instruction) -> int:
     """Bytes of memory that the example needs."""
-    return _extent(instruction)[2] if "layout" in instruction.words else 32 * ROW
+    return _extent(instruction)[2] if "layout" in instruction.words else 32 * row_bytes(instruction)
 
 
 def _range(count: int) -> str:

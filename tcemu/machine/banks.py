@@ -36,6 +36,7 @@ import numpy.typing as npt
 from tcemu.arithmetic.table import Known
 from tcemu.errors import IllegalInstruction, TableError, listing, nearest
 from tcemu.instructions import Instruction, parse
+from tcemu.instructions.matrix_move import row_bytes
 
 Addresses = npt.NDArray[np.int64]
 
@@ -126,7 +127,7 @@ ACCESSES = {
 }
 
 
-#: Instructions that move rows of 16 bytes, 8 rows a phase, by mnemonic and shape; the lanes that give addresses are
+#: Instructions that move rows, 8 of them a phase, by mnemonic and shape; the lanes that give addresses are
 #: as many as the matrices have rows, which the instruction table says.
 MATRICES: Mapping[tuple[str, str], Known] = {
     ("ldmatrix", "m8n8"): "silicon",
@@ -168,7 +169,7 @@ def _access_named(text: str) -> Access:
 def _matrix_access(instruction: Instruction) -> Access:
     (fragment,) = instruction.fragments.values()
     known = MATRICES[instruction.family, instruction.words["shape"]]
-    return Access(instruction.opcode, 16, prod(fragment.shape[:-1]), 8, pairs=False, known=known)
+    return Access(instruction.opcode, row_bytes(instruction), prod(fragment.shape[:-1]), 8, pairs=False, known=known)
 
 
 #: Words that say why an access is none.

@@ -289,7 +289,8 @@ def _addresses(access: Access, addresses: npt.ArrayLike) -> Addresses:
 
 def _rule(access: Access) -> str:
     if "matrix" in access.spelling:
-        return f"{access} takes rows of 16 bytes, and each starts at a multiple of 16 (PTX ISA, ldmatrix and stmatrix)"
+        rows = f"takes rows of {access.bytes} bytes, and each starts at a multiple of {access.bytes}"
+        return f"{access} {rows} (PTX ISA, ldmatrix and stmatrix)"
     rule = f"{access} moves {access.bytes} bytes a lane, and the address is a multiple of that"
     return f"{rule} (PTX ISA, Addresses as Operands)"
 
