@@ -23,6 +23,10 @@ POISON = 0x7FFFDEAD
 class Watcher(Protocol):
     """Whom registers tell that they are touched: the warp they belong to."""
 
+    @property
+    def active(self) -> Array:
+        """Lanes that take part in what happens now, bool (32,)."""
+
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Registers `which` are read or written; of `unwritten`, read, some lane was never written."""
 
@@ -118,7 +122,7 @@ class Registers(NDArrayOperatorsMixin):
             else:
                 missing = np.zeros(self.shape, bool)
                 missing[key] = True
-                unwritten = tuple(np.flatnonzero((missing & self._unwritten).any(axis=0)).tolist())
+                unwritten = tuple(np.flatnonzero((missing & self._unwritten & self._watcher.active[:, None]).any(axis=0)).tolist())
         self._watcher.touched(self, writes, self._which(key), unwritten)
 
     def leave_unwritten(self, lanes: Array) -> None:
