@@ -65,7 +65,7 @@ ROWS: tuple[Evidence, ...] = (
     _row("silicon", "read off an H200's registers; the manual hides it, other chips may differ", _WMMA, "", _HOPPER),
     _row("assembler", "read off the emitted loads; the manual hides it, other chips may differ", _WMMA),
     # ---- matrices to and from shared memory
-    _row("published", "seen on an H100 by others (vLLM's pull request 50096); no recording", _MOVES, "", _HOPPER, "m8n16"),
+    _row("published", "seen on an H100 by others (vLLM, pull request 50096)", _MOVES, "", _HOPPER, "m8n16"),
     _row("published", "as working libraries use it; no recording", _MOVES, "", (), "m16n16 m8n16 m16n8"),
     _row("silicon", "the manual's figure; every recording of an H200 agrees", _MOVES, "", _HOPPER),
     _row("manual", "one figure for all architectures; on sm_90 compared with an H200", _MOVES),
