@@ -11,6 +11,7 @@ import tcemu
 from tcemu import ArithmeticUnknown, OperandError, formats, parse, run
 from tcemu.arithmetic import compute
 from tcemu.instructions import target_named
+from tcemu.instructions.memory import uniform
 from tcemu.instructions.wmma import LOAD, MMA, STORE
 
 LOADS, STORES, PRODUCTS = ([instruction for _, instruction in family.variants] for family in (LOAD, STORE, MMA))
@@ -407,6 +408,32 @@ def test_what_is_refused_stores_nothing(pointer, stride):
     assert not memory.any()
     run(ST_D, pointers[:1400], registers[:1400], stride, memory=memory)
     assert memory.any()
+
+
+@pytest.mark.parametrize("what", ["the pointer", "the stride"])
+@pytest.mark.parametrize("opcode", [LD_A, ST_D])
+def test_lanes_that_give_one_value_and_lanes_that_do_not(opcode, what):
+    instruction = parse(opcode)
+    values = np.full(32, 256, np.uint32)
+    assert uniform(instruction, what, values) == uniform(instruction, what, 256) == 256
+    assert uniform(instruction, what, values).shape == ()
+    values[[17, 30]] = 288, 0
+    kind = {"the pointer": "pointer than lane 0: address", "the stride": "stride than lane 0: value"}[what]
+    with pytest.raises(OperandError) as error:
+        uniform(instruction, what, values)
+    told = f"{opcode}: lane 17 gives another {kind} 288, not 256. All lanes of a warp give the same"
+    assert str(error.value).startswith(told)
+    assert f"PTX ISA {instruction.section}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(np.zeros(31, int), r"one for each of 32 lanes; got \(31,\)"), (np.zeros((1, 32), int), r"got \(1, 32\)"),
+     (np.zeros(32), "must be integers; got dtype float64"), (None, "must be integers; got dtype object")],
+)  # fmt: skip
+def test_what_no_lanes_give(given, message):
+    with pytest.raises(OperandError, match=message):
+        uniform(parse(LD_A), "the pointer", given)
 
 
 def test_the_axes_in_front_broadcast():

@@ -155,3 +155,24 @@ def integers(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array
     # no memory is so large; what is beyond stays beyond
     held = np.minimum(array, np.iinfo(np.int64).max) if array.dtype == np.uint64 else array
     return held.astype(np.int64)
+
+
+def uniform(instruction: Instruction, what: str, given: npt.ArrayLike) -> Array:
+    """The one value, int64 (), of `what` ("the pointer", "the stride") that all lanes of a warp give, () or (32,).
+
+    For callers that know which lane gives what, as a kernel does; tcemu.run takes one value a warp. Raises OperandError
+    for the first lane that differs from lane 0, and for another shape: with one that differs the behaviour of
+    wmma.load and wmma.store is undefined (PTX ISA 9.7.14.4.3 and 9.7.14.4.4).
+    """
+    values = integers(instruction, given, what)
+    if values.shape not in ((), (32,)):
+        raise OperandError(f"{instruction}: {what} is one integer, or one for each of 32 lanes; got {values.shape}")
+    if values.ndim and (values != values[0]).any():
+        lane = int((values != values[0]).argmax())
+        kind = "address" if "pointer" in what else "value"
+        raise OperandError(
+            f"{instruction}: lane {lane} gives another {what.removeprefix('the ')} than lane 0: {kind} "
+            f"{int(values[lane])}, not {int(values[0])}. All lanes of a warp give the same, else what happens is "
+            f"undefined (PTX ISA {instruction.section})"
+        )
+    return values[0] if values.ndim else values

@@ -4,7 +4,8 @@
     d = tcemu.run("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", a, b, c)
     tcemu.run("wmma.store.d.sync.aligned.row.m16n16k16.global.f32", pointer, d, stride, memory=bytes)
 
-A pointer (...) is in bytes, a stride (...) in elements; left out, it is the length of a row (or column).
+A pointer (...) is in bytes, a stride (...) in elements; left out, it is the length of a row (or column). All lanes of a
+warp give the same, so there is one a warp; tcemu.instructions.memory.uniform checks what lanes give in a kernel.
 """
 
 from __future__ import annotations
