@@ -27,8 +27,8 @@ def opcodes(name):
 
 #: About so many instructions are replayed by one test: few tests, and still enough of them for all cores.
 TOGETHER = 50
-#: Parts of a file that the quick tests replay: all of them but for wgmma.
-QUICK = 8
+#: Parts of a file that the quick tests replay.
+QUICK = 4
 
 
 def parts():
