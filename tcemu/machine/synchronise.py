@@ -72,7 +72,7 @@ class Mbarriers(Core):
         found = self._get(by, opcode, place).test(parity)
         self._look(by, "mbarrier", place, found, lambda: self._told(place))
         if found:
-            self._seen(by, opcode, place)
+            self._seen(by, opcode, place, parity)
         return found
 
     def mbarrier_wait(self, address: int, parity: int) -> None:
@@ -83,7 +83,7 @@ class Mbarriers(Core):
             return
         place = self._one(address, opcode)
         self._wait(by, "mbarrier", place, lambda: self._get(by, opcode, place).test(parity), lambda: self._told(place))
-        self._seen(by, opcode, place)
+        self._seen(by, opcode, place, parity)
 
     def fence_mbarrier_init(self) -> None:
         """fence.mbarrier_init.release.cluster: mbarriers that were initialised before are visible to bulk copies."""
@@ -130,9 +130,10 @@ class Mbarriers(Core):
         if held.phase > phase:
             self._block.tell(MbarrierCompleted, self._block.number, place, phase)
 
-    def _seen(self, by: By, opcode: str, place: int) -> None:
-        """A wait has found the phase before the current one complete."""
+    def _seen(self, by: By, opcode: str, place: int, parity: int) -> None:
+        """A wait has found the last complete phase with this parity: others may complete before the warp goes on."""
         phase = self._get(by, opcode, place).phase - 1
+        phase -= phase & 1 != parity
         if phase >= 0:
             self._block.tell(MbarrierWaited, by, place, phase)
 
