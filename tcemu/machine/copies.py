@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +21,13 @@ from tcemu.machine.events import (
     Space,
 )
 from tcemu.machine.memory import Bytes
-from tcemu.machine.pending import Task
+from tcemu.machine.pending import Groups, Task
 from tcemu.machine.synchronise import Mbarriers
 from tcemu.machine.tensor_map import TensorMap
 
 ASYNC_SECTION, BULK_SECTION, TENSOR_SECTION = "9.7.9.25.3", "9.7.9.25.5", "9.7.9.27.1"
 #: The unit of bulk copies: sizes and addresses are multiples of it.
 UNIT = 16
-
-
-@dataclass
-class _Groups:
-    """Copies of a warp by the group they belong to."""
-
-    committed: list[list[Task]] = field(default_factory=list)
-    open: list[Task] = field(default_factory=list)
-
-    @property
-    def next(self) -> int:
-        """The number that the open group will have."""
-        return len(self.committed)
 
 
 class Copies(Mbarriers):
@@ -123,8 +109,7 @@ class Copies(Mbarriers):
         by = self._issue(opcode)
         if by is None:
             return
-        groups = self._groups("cp.async")
-        before = [task for group in (*groups.committed, groups.open) for task in group]
+        before = self._groups("cp.async").under_way
         for place, count in wanted:
             phase = self._expect_more(by, opcode, place, 0 if noinc else count)
             self._block.tell(CopiesArrive, by, place, phase)
@@ -244,7 +229,7 @@ class Copies(Mbarriers):
         groups = self._groups("bulk")
         self._begin(Copy("bulk", opcode, by, reads, writes, count, groups.next), move, groups)
 
-    def _begin(self, copy: Copy, move: Callable[[], None], groups: _Groups) -> None:
+    def _begin(self, copy: Copy, move: Callable[[], None], groups: Groups) -> None:
         def land() -> None:
             move()
             self._block.tell(CopyLanded, copy)
@@ -254,18 +239,15 @@ class Copies(Mbarriers):
         groups.open.append(task)
         self._block.pending.add(task)
 
-    def _groups(self, kind: CopyKind) -> _Groups:
-        found: _Groups = self._block.kept.setdefault(f"{kind} of warp {self.index}", _Groups())
+    def _groups(self, kind: CopyKind) -> Groups:
+        found: Groups = self._block.kept.setdefault(f"{kind} of warp {self.index}", Groups())
         return found
 
     def _commit_copies(self, kind: CopyKind, opcode: str = "") -> None:
         name = "cp.async" if kind == "cp.async" else "cp.async.bulk"
         by = self._issue(opcode or f"{name}.commit_group")
         if by is not None:
-            groups = self._groups(kind)
-            groups.committed.append(groups.open)
-            groups.open = []
-            self._block.tell(CopiesCommitted, by, kind, groups.next - 1)
+            self._block.tell(CopiesCommitted, by, kind, self._groups(kind).commit())
 
     def _wait_copies(self, kind: CopyKind, pending: int, read: bool, opcode: str = "") -> None:
         name = "cp.async" if kind == "cp.async" else "cp.async.bulk"
@@ -274,11 +256,7 @@ class Copies(Mbarriers):
         by = self._issue(opcode or f"{name}.wait_group{'.read' if read else ''}") if not opcode else self._by()
         if by is None:
             return
-        groups = self._groups(kind)
-        below = max(groups.next - int(pending), 0)
-        for tasks in groups.committed[:below]:
-            self._block.pending.finish(tasks)
-            tasks.clear()
+        below = self._groups(kind).wait(self._block.pending, int(pending))
         self._block.tell(CopiesWaited, by, kind, below, read)
 
     def _checked(

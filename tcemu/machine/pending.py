@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Literal, get_args
@@ -32,23 +33,23 @@ class Pending:
     """Tasks in the order in which they began."""
 
     def __init__(self, policy: Policy) -> None:
-        if policy not in POLICIES:
-            raise LaunchError(f"policy is {listing(map(repr, POLICIES))}; got {shown(policy)}")
-        self.policy = policy
-        self._tasks: list[Task] = []
+        self.policy = check_policy(policy)
+        #: in order; a dictionary, so that each can be taken out wherever it stands
+        self._tasks: dict[Task, None] = {}
+        self._queues: dict[object, deque[Task]] = {}
 
     def add(self, task: Task) -> None:
         """Something begins."""
         if self.policy == "early":
             task.run()
         else:
-            self._tasks.append(task)
+            self._tasks[task] = None
+            self._queues.setdefault(task.queue, deque()).append(task)
 
     def finish(self, tasks: Iterable[Task]) -> None:
         """Somebody waited for `tasks`: they end now, after what stands before them in their queues."""
         for task in list(tasks):
-            if not task.done:
-                self._end(task)
+            self._end(task)
 
     def finish_all(self) -> None:
         """End everything."""
@@ -57,19 +58,62 @@ class Pending:
 
     def step(self) -> bool:
         """End the oldest; whether there was one."""
-        if not self._tasks:
+        oldest = next(iter(self._tasks), None)
+        if oldest is None:
             return False
-        self._end(self._tasks[0])
+        self._end(oldest)
         return True
 
     def perhaps(self, random: Random) -> None:
         """Let a turn go by, in which something may end."""
         if self.policy == "random" and self._tasks and random.random() < _OFTEN:
-            self._end(random.choice(self._tasks))
+            self._end(random.choice(list(self._tasks)))
 
     def _end(self, task: Task) -> None:
-        for other in [each for each in self._tasks if each.queue == task.queue]:
-            self._tasks.remove(other)
-            other.run()
-            if other is task:
-                return
+        while not task.done:
+            queue = self._queues[task.queue]
+            first = queue.popleft()
+            if not queue:
+                del self._queues[task.queue]
+            del self._tasks[first]
+            first.run()
+
+
+class Groups:
+    """Tasks by the group they are committed in: 0, 1, 2..."""
+
+    def __init__(self) -> None:
+        #: those of no group yet
+        self.open: list[Task] = []
+        self._committed: deque[list[Task]] = deque()
+        self._ended = 0
+
+    @property
+    def next(self) -> int:
+        """The number that the open group will have."""
+        return self._ended + len(self._committed)
+
+    @property
+    def under_way(self) -> list[Task]:
+        """The tasks that nobody has waited for."""
+        return [task for group in (*self._committed, self.open) for task in group]
+
+    def commit(self) -> int:
+        """The open group is complete; its number."""
+        self._committed.append(self.open)
+        self.open = []
+        return self.next - 1
+
+    def wait(self, pending: Pending, youngest: int) -> int:
+        """End all groups but the `youngest`; groups below the number that comes back have ended."""
+        while len(self._committed) > youngest:
+            pending.finish(self._committed.popleft())
+            self._ended += 1
+        return self._ended
+
+
+def check_policy(policy: object) -> Policy:
+    """The policy. Raises LaunchError for what is none."""
+    if not isinstance(policy, str) or policy not in POLICIES:
+        raise LaunchError(f"policy is {listing(map(repr, POLICIES))}; got {shown(policy)}")
+    return policy

@@ -25,7 +25,7 @@ from tcemu.machine.events import (
     WgmmaWaited,
 )
 from tcemu.machine.meeting import GROUP, Meetings
-from tcemu.machine.pending import Task
+from tcemu.machine.pending import Groups, Task
 from tcemu.machine.registers import Registers
 
 FENCE, COMMIT, WAIT = (f"wgmma.{word}.sync.aligned" for word in ("fence", "commit_group", "wait_group"))
@@ -36,9 +36,7 @@ class _Group:
     """What a warpgroup has under way."""
 
     meetings: Meetings
-    #: mma_asyncs of the committed groups, by number, and of the one that is open
-    committed: list[list[Task]] = field(default_factory=list)
-    open: list[Task] = field(default_factory=list)
+    groups: Groups = field(default_factory=Groups)
 
 
 def _group(block: Block, number: int) -> _Group:
@@ -81,19 +79,13 @@ class Warpgroups(Core):
         self._wait(by, "warpgroup", self.warpgroup, lambda: here.done, lambda: meetings.missing(opcode))
 
     def _commit(self, bys: tuple[By, ...], _: Sequence[Any]) -> None:
-        group = _group(self._block, self.warpgroup)
-        group.committed.append(group.open)
-        group.open = []
-        self._block.tell(WgmmaCommitted, bys, self.warpgroup, len(group.committed) - 1)
+        number = _group(self._block, self.warpgroup).groups.commit()
+        self._block.tell(WgmmaCommitted, bys, self.warpgroup, number)
 
     def _end_groups(self, bys: tuple[By, ...], given: Sequence[int]) -> None:
         if len(set(given)) > 1:
             raise LaunchError(f"{WAIT} is to leave {given} groups in the four warps: it is the same number ({bys[0]})")
-        group = _group(self._block, self.warpgroup)
-        below = max(len(group.committed) - given[0], 0)
-        for tasks in group.committed[:below]:
-            self._block.pending.finish(tasks)
-            tasks.clear()
+        below = _group(self._block, self.warpgroup).groups.wait(self._block.pending, given[0])
         self._block.tell(WgmmaWaited, bys, self.warpgroup, below)
 
     # ---------------------------------------------------------------------------------------- mma_async
@@ -133,7 +125,7 @@ def _named(names: Sequence[str], operands: Sequence[Any]) -> tuple[tuple[str, Re
 
 def _issue_mma(block: Block, instruction: Instruction, bys: tuple[By, ...], given: list[list[Any]]) -> None:
     """All four warps have come to an mma_async: it begins."""
-    group = _group(block, bys[0].warp // GROUP)
+    groups = _group(block, bys[0].warp // GROUP).groups
     operands = _joined(instruction, given)
     found = Operands.of(instruction, operands)
     reads = found.reads(instruction)
@@ -148,7 +140,7 @@ def _issue_mma(block: Block, instruction: Instruction, bys: tuple[By, ...], give
         instruction,
         bys,
         bys[0].warp // GROUP,
-        len(group.committed),
+        groups.next,
         d,
         a,
         tuple((role, addresses.reshape(-1), size) for role, addresses, size in reads),
@@ -168,7 +160,7 @@ def _issue_mma(block: Block, instruction: Instruction, bys: tuple[By, ...], give
         block.tell(WgmmaEnded, wgmma)
 
     task = Task(("wgmma", bys[0].warp // GROUP), end)
-    group.open.append(task)
+    groups.open.append(task)
     block.pending.add(task)
 
 
