@@ -78,8 +78,12 @@ class Registers(NDArrayOperatorsMixin):
         return self._seen()[key].copy() if self._is_view(key) else self._seen()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        given = self._patterns(value)
         self.touch(True, key)
-        self.bits[key] = np.asarray(value)
+        try:
+            self.bits[key] = given
+        except ValueError as error:
+            raise OperandError(f"{self!r}[{key!r}] does not hold a value of shape {given.shape}: {error}") from None
         if self._unwritten is not None:
             self._unwritten[key] = False
 
@@ -115,15 +119,17 @@ class Registers(NDArrayOperatorsMixin):
         """Tell the watcher that the kernel reads or writes `registers[key]`."""
         if self._watcher is None:
             return
+        which = self._which(key)
         unwritten: tuple[int, ...] = ()
         if self._unwritten is not None and not writes:
             if not self._unwritten.any():
                 self._unwritten = None
             else:
-                missing = np.zeros(self.shape, bool)
-                missing[key] = True
-                unwritten = tuple(np.flatnonzero((missing & self._unwritten & self._watcher.active[:, None]).any(axis=0)).tolist())
-        self._watcher.touched(self, writes, self._which(key), unwritten)
+                read = np.zeros(self.shape, bool)
+                read[key] = True
+                missing = read & self._unwritten & self._watcher.active[:, None]
+                unwritten = tuple(np.flatnonzero(missing.any(axis=0)).tolist())
+        self._watcher.touched(self, writes, which, unwritten)
 
     def leave_unwritten(self, lanes: Array) -> None:
         """Nobody has written them in these lanes, bool (32,)."""
@@ -136,6 +142,19 @@ class Registers(NDArrayOperatorsMixin):
     def filled(self) -> None:
         """An instruction has written all of them."""
         self._unwritten = None
+
+    def _patterns(self, value: Any) -> Array:
+        """What is to be written, as integers."""
+        try:
+            array = np.asarray(value)
+        except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises
+            raise OperandError(f"not an array: {error}") from None
+        if array.dtype.kind not in "iub":
+            raise OperandError(
+                f"registers hold bits, written as integers; got dtype {array.dtype}. Say which bits are meant: "
+                f".view(np.{self.dtype}), or Fragment.pack"
+            )
+        return array
 
     def _which(self, key: Any) -> tuple[int, ...]:
         if key is Ellipsis:
