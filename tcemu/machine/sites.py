@@ -13,15 +13,16 @@ import numpy as np
 
 from tcemu.machine.events import Site
 
-#: Folders whose code is nobody's kernel.
+_PACKAGE = Path(__file__).parents[1]
+#: Folders whose code is nobody's kernel, and inside them one whose code is.
 _NOT_KERNELS = tuple(
-    str(folder) + os.sep
-    for folder in (Path(__file__).parents[1], Path(np.__file__).parent, Path(greenlet.__file__).parent)
+    f"{folder}{os.sep}" for folder in (_PACKAGE, Path(np.__file__).parent, Path(greenlet.__file__).parent)
 )
+_KERNELS = f"{_PACKAGE / 'gemm'}{os.sep}"
 
 
 def site() -> Site:
-    """The innermost line outside this package (and numpy) that is being executed."""
+    """The innermost line of a kernel that is being executed: not this package's, except for tcemu.gemm, nor numpy's."""
     frame = inspect.currentframe()
     if frame is None:  # a Python without frames
         return Site("?", 0, "?")
@@ -32,7 +33,7 @@ def site() -> Site:
 
 @lru_cache(maxsize=4096)
 def _is_ours(code: CodeType) -> bool:
-    return code.co_filename.startswith(_NOT_KERNELS)
+    return code.co_filename.startswith(_NOT_KERNELS) and not code.co_filename.startswith(_KERNELS)
 
 
 @lru_cache(maxsize=4096)
