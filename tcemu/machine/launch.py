@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import isasyncgen, iscoroutine, isgenerator
 from itertools import product
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.core import Array
 from tcemu.machine.events import Observer
 from tcemu.machine.memory import GlobalMemory, is_buffer
-from tcemu.machine.pending import POLICIES, Policy
+from tcemu.machine.pending import POLICIES, Policy, check_policy
 from tcemu.machine.warp import Warp
 
 Kernel = Callable[..., object]
@@ -43,9 +44,9 @@ class Launch:
     target: str
     seed: int
     policy: str
-    #: Instructions that warps executed, by opcode.
+    #: Instructions that warps executed, by opcode; under the last policy, if several were tried.
     counts: Counter[str] = field(default_factory=Counter)
-    #: Blocks that came to their end.
+    #: Blocks that came to their end, likewise.
     blocks: int = 0
     #: What observers that report have found.
     reports: list[Any] = field(default_factory=list)
@@ -80,6 +81,8 @@ def shape_of(
     grid: int | Sequence[int], block: int | Sequence[int], shared: int, target: str, seed: int, policy: Policy
 ) -> Shape:
     """The shape of a launch, checked. Raises LaunchError for what no GPU would launch."""
+    if not isinstance(target, str):
+        raise LaunchError(f"a target is given as text, e.g. 'sm_90a'; got {shown(target)}")
     chip = target_named(target).number
     most = 1024 * _SHARED.get(chip, _SHARED_NEWER)
     blocks = _three("grid", grid, _MAX_GRID)
@@ -115,27 +118,44 @@ def launch(
     """
     if not callable(kernel):
         raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
-    policies = [policy] if isinstance(policy, str) else list(policy)
-    if not policies:
-        raise LaunchError(f"which policy? one or several of {', '.join(POLICIES)}")
+    policies = _policies(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0])
-    name = getattr(kernel, "__qualname__", type(kernel).__name__)
-    result = Launch(name, shape.grid, shape.block, target, shape.seed, ", ".join(policies))
-    outcomes = []
-    for each in policies:
-        memory = GlobalMemory([(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)])
-        pointers = iter(memory.pointers)
-        passed = [next(pointers) if is_buffer(given) else given for given in args]
-        try:
-            _run(kernel, passed, replace(shape, policy=each), memory, observers, result)
-        except LaunchError as error:
-            error.launch = result
-            raise
-        outcomes.append(memory)
-    outcomes[0].copy_back()
+    if not isinstance(args, list | tuple):
+        raise LaunchError(f"args is a tuple of what the kernel is called with after the warp; got {briefly(args)}")
+    buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
+    result = Launch(_name(kernel), shape.grid, shape.block, target, shape.seed, ", ".join(policies))
+    listening, outcomes = _observers(observers), []
+    try:
+        for each in policies:
+            memory = GlobalMemory(buffers)
+            pointers = iter(memory.pointers)
+            passed = [next(pointers) if is_buffer(given) else given for given in args]
+            _run(kernel, passed, replace(shape, policy=each), memory, listening, result)
+            outcomes.append(memory)
+        outcomes[0].copy_back()
+    except LaunchError as error:
+        error.launch = result
+        raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]
     result.parted = _partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
     return result
+
+
+def _policies(given: object) -> list[Policy]:
+    policies = [check_policy(each) for each in (given if isinstance(given, list | tuple) else [given])]
+    if not policies:
+        raise LaunchError(f"which policy? one or several of {', '.join(POLICIES)}")
+    return policies
+
+
+def _observers(given: object) -> tuple[Observer, ...]:
+    if not isinstance(given, list | tuple) or not all(callable(each) for each in given):
+        raise LaunchError(f"observers is a tuple of functions that are called with an event; got {briefly(given)}")
+    return tuple(given)
+
+
+def _name(kernel: Kernel) -> str:
+    return getattr(kernel, "__qualname__", type(kernel).__name__)
 
 
 def _run(
@@ -147,6 +167,7 @@ def _run(
     result: Launch,
 ) -> None:
     """All blocks under one policy. One block is in flight at a time, so that memory does not grow with the grid."""
+    result.counts, result.blocks = Counter(), 0
     x, y, z = shape.grid
     order: Any = enumerate((a, b, c) for c, b, a in product(range(z), range(y), range(x)))
     if shape.seed:
@@ -160,8 +181,12 @@ def _run(
 
 def _body(kernel: Kernel, warp: Warp, args: Sequence[Any]) -> Callable[[], None]:
     def body() -> None:
-        kernel(warp, *args)
-        warp.exit()
+        came = kernel(warp, *args)
+        if isgenerator(came) or iscoroutine(came) or isasyncgen(came):
+            if iscoroutine(came):
+                came.close()  # nobody will await it
+            raise LaunchError(f"{_name(kernel)} has a yield or is async, and did not run: a kernel is a plain function")
+        warp._exit()  # noqa: SLF001 - the end of a warp is the machine's business, not the kernel's
 
     return body
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, OperandError, shown
+from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing, shown
 from tcemu.machine.events import Space
 
 Array = npt.NDArray[Any]
@@ -38,20 +38,26 @@ class Bytes:
         self._ends = np.array([end for _, end, _ in ranges], np.int64)
         self._names = [name for _, _, name in ranges]
 
-    def check(self, who: str, addresses: Array, size: int, align: int, section: str) -> None:
-        """Raise AddressError unless every one of `addresses` (n,) is a multiple of `align` with `size` bytes there."""
+    def check(
+        self, who: str, addresses: Array, size: int, align: int, section: str, lanes: Array | None = None
+    ) -> None:
+        """Raise AddressError unless every one of `addresses` (n,) is a multiple of `align` with `size` bytes there.
+
+        `lanes` (n,) gave them.
+        """
         wrong = addresses % align != 0
         if wrong.any():
-            lane = int(wrong.argmax())
+            first = int(wrong.argmax())
             raise AddressError(
-                f"{who}: address {int(addresses[lane])} in {self.space} memory is no multiple of {align}, as an access "
-                f"of {align} bytes needs (PTX ISA {section})",
+                f"{_told(who, lanes, first)}: address {int(addresses[first])} in {self.space} memory is no multiple of "
+                f"{align}, as an access of {align} bytes needs (PTX ISA {section})",
                 "alignment",
             )
         wrong = self._outside(addresses, size)
         if wrong.any():
-            at = int(addresses[int(wrong.argmax())])
-            raise AddressError(f"{who}: {self._where(at, size)} (PTX ISA {section})", "bounds")
+            first = int(wrong.argmax())
+            where = self._where(int(addresses[first]), size)
+            raise AddressError(f"{_told(who, lanes, first)}: {where} (PTX ISA {section})", "bounds")
 
     def _outside(self, addresses: Array, size: int) -> Array:
         if len(self._starts) == 1:
@@ -84,6 +90,21 @@ class Bytes:
         self.bytes.view(_UNITS[size])[addresses // size] = np.ascontiguousarray(data).view(_UNITS[size]).reshape(-1)
 
 
+def _told(who: str, lanes: Array | None, number: int) -> str:
+    return who if lanes is None else f"{who}: lane {int(lanes[number])}"
+
+
+def _integers(given: Any) -> Any:
+    """An int, or an array of int64. Raises OperandError for anything but integers."""
+    try:
+        array = np.asarray(given)
+    except Exception:  # noqa: BLE001 - whatever an object's __array__ raises
+        array = np.empty((), object)
+    if array.dtype.kind not in "iu":
+        raise OperandError(f"an index is an integer or an array of them; got {briefly(given)}")
+    return array.astype(np.int64) if array.ndim else int(array)
+
+
 class Pointer(int):
     """A byte address in global memory, of an array with this dtype and shape. Arithmetic is in bytes."""
 
@@ -108,11 +129,16 @@ class Pointer(int):
         """
         if len(index) != len(self.shape):
             raise OperandError(f"the array has {len(self.shape)} axes; got {len(index)} indices")
-        place: Any = 0
-        for number, size in zip(index, self.shape, strict=True):
-            place = place * size + np.asarray(number, np.int64)
-        found = int(self) + place * self.dtype.itemsize
-        return int(found) if np.ndim(found) == 0 else found
+        numbers = [_integers(number) for number in index]
+        found: Any = 0
+        try:
+            for number, size in zip(numbers, self.shape, strict=True):
+                found = found * size + number
+            found = found * self.dtype.itemsize + int(self)
+        except (ValueError, OverflowError):
+            shapes = listing([np.shape(number) for number in numbers], "and")
+            raise OperandError(f"indices of one element each, or arrays that broadcast; got shapes {shapes}") from None
+        return found
 
     def __repr__(self) -> str:
         return f"<pointer {int(self)} to {self.dtype} {self.shape}>"
@@ -122,40 +148,59 @@ class GlobalMemory(Bytes):
     """The arrays of a launch, one after the other in one address space with gaps; 0 is no array's address."""
 
     def __init__(self, arrays: Sequence[tuple[str, Array]]) -> None:
-        """`arrays` are (name, array); they are copied in, and out again by `copy_back`."""
-        ranges, at = [], ALIGN
+        """`arrays` are (name, array); they are copied in, and out again by `copy_back`. One array has one place."""
+        ranges: list[tuple[int, int, str]] = []
+        at = ALIGN
+        self.pointers: list[Pointer] = []
+        self._buffers: dict[Any, tuple[str, Array, Pointer]] = {}
         for name, array in arrays:
-            ranges.append((at, at + array.nbytes, name))
-            at = -(-(at + array.nbytes + ALIGN) // ALIGN) * ALIGN
+            same = array.__array_interface__["data"], array.strides, array.shape, array.dtype
+            if same not in self._buffers:
+                ranges.append((at, at + array.nbytes, name))
+                self._buffers[same] = name, array, Pointer(at, array.dtype, array.shape)
+                at = -(-(at + array.nbytes + ALIGN) // ALIGN) * ALIGN
+            self.pointers.append(self._buffers[same][2])
         super().__init__("global", at, ranges)
-        self._arrays = [array for _, array in arrays]
-        self.pointers = [
-            Pointer(start, array.dtype, array.shape) for (start, _, _), array in zip(ranges, self._arrays, strict=True)
-        ]
-        for pointer, array in zip(self.pointers, self._arrays, strict=True):
+        for _, array, pointer in self._buffers.values():
             self._bytes_of(pointer)[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def _bytes_of(self, pointer: Pointer) -> Array:
         return self.bytes[int(pointer) : int(pointer) + pointer.nbytes]
 
+    def _content(self, pointer: Pointer) -> Array:
+        return self._bytes_of(pointer).view(pointer.dtype).reshape(pointer.shape)
+
     def contents(self) -> list[Array]:
-        """Copies of the arrays as they are now."""
-        return [self._bytes_of(pointer).view(pointer.dtype).reshape(pointer.shape).copy() for pointer in self.pointers]
+        """Copies of the arrays as they are now, one for each pointer."""
+        return [self._content(pointer).copy() for pointer in self.pointers]
 
     def copy_back(self) -> None:
-        """Bring what the kernel wrote into the arrays. One that is read-only stays as it is."""
-        for array, content in zip(self._arrays, self.contents(), strict=True):
-            if array.flags.writeable:
-                array[...] = content
+        """Bring what the kernel wrote into the arrays. Raises LaunchError, and changes none, where that cannot be."""
+        written = [each for each in self._buffers.values() if self._changed(each[1], each[2])]
+        for name, array, _ in written:
+            if not array.flags.writeable:
+                raise LaunchError(f"the kernel wrote to {name}, an array that is read-only")
+            for other, view, _ in self._buffers.values():
+                if view is not array and np.may_share_memory(view, array) and np.shares_memory(view, array):
+                    raise LaunchError(
+                        f"the kernel wrote to {name}, and {other} is another view of the same numbers: in the machine "
+                        f"each has a place of its own. Give the kernel one array, or copies"
+                    )
+        for _, array, pointer in written:
+            array[...] = self._content(pointer)
+
+    def _changed(self, array: Array, pointer: Pointer) -> bool:
+        before = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return not np.array_equal(before, self._bytes_of(pointer))
 
 
 def is_buffer(argument: object) -> bool:
     """Whether an argument of a kernel lives in global memory: a numpy array. Raises OperandError for what cannot."""
     if not isinstance(argument, np.ndarray):
         return False
-    if argument.dtype.hasobject or argument.nbytes == 0:
+    if argument.dtype.hasobject or argument.nbytes == 0 or not argument.dtype.isnative:
         raise OperandError(
-            f"an array in global memory has at least one element of a plain dtype; got {shown(str(argument.dtype))}, "
-            f"shape {argument.shape}"
+            f"an array in global memory has at least one element, of a plain dtype with the low byte first; got "
+            f"{shown(str(argument.dtype))}, shape {argument.shape}"
         )
     return True
