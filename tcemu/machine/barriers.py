@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tcemu.errors import LaunchError, briefly
+import numpy as np
+
+from tcemu.errors import LaunchError, OperandError, briefly, listing
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, By
 
 if TYPE_CHECKING:
@@ -20,8 +22,9 @@ WARP = 32
 class _Barrier:
     """One barrier between two completions."""
 
-    #: Threads that it waits for; None for all of the block, however many have exited.
-    threads: int | None = None
+    #: Threads that it waits for, and whether somebody meant all of the block, however many have exited.
+    threads: int = 0
+    all: bool = False
     arrived: list[By] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     #: How often it was completed.
@@ -34,17 +37,26 @@ class Barriers:
     def __init__(self, block: Block) -> None:
         self._block = block
         self._barriers = [_Barrier() for _ in range(COUNT)]
+        self._most = WARP * block.warps
 
     def arrive(self, by: By, number: int, threads: int | None, waits: bool) -> int:
         """A warp arrives; the generation that it waits for the end of."""
         barrier = self._named(number)
-        self._check_threads(barrier, number, threads)
+        wanted = self._most if threads is None else self._checked(number, threads)
+        if barrier.arrived and wanted != barrier.threads:
+            self._block.fail(
+                LaunchError(
+                    f"barrier {number}: {barrier.arrived[0]} made it wait for {barrier.threads} threads, and now it is "
+                    f"to wait for {wanted}; all that arrive must give the same number ({by}; PTX ISA {SECTION})"
+                )
+            )
         generation = barrier.generation
-        barrier.threads = threads
+        barrier.threads = wanted
+        barrier.all |= threads is None
         barrier.arrived.append(by)
         if waits:
             barrier.waiting.append(by.warp)
-        self._block.tell(BarrierArrived, by, number, threads or WARP * self._block.warps, waits)
+        self._block.tell(BarrierArrived, by, number, wanted, waits)
         self._complete(number, barrier)
         return generation
 
@@ -55,43 +67,37 @@ class Barriers:
     def warp_exited(self) -> None:
         """Barriers of all threads no longer wait for a warp that has exited."""
         for number, barrier in enumerate(self._barriers):
-            if barrier.arrived and barrier.threads is None:
+            if barrier.arrived and barrier.all:
                 self._complete(number, barrier)
 
     def missing(self, number: int) -> str:
         """What an incomplete barrier waits for, in words."""
         barrier = self._barriers[number]
         there = WARP * len(barrier.arrived)
-        needed = barrier.threads or WARP * self._block.warps
-        who = ", ".join(str(by.warp) for by in barrier.arrived)
-        return f"barrier {number}, where {there} of {needed} threads have arrived (warp {who})"
+        who = [str(by.warp) for by in barrier.arrived]
+        warps = f"warp{'s' * (len(who) > 1)} {listing(who, 'and')}"
+        return f"barrier {number}, where {there} of {barrier.threads} threads have arrived ({warps})"
 
     def _complete(self, number: int, barrier: _Barrier) -> None:
-        exited = 0 if barrier.threads is not None else WARP * len(self._block.exited)
-        if WARP * len(barrier.arrived) + exited < (barrier.threads or WARP * self._block.warps):
+        exited = WARP * len(self._block.exited) if barrier.all else 0
+        if WARP * len(barrier.arrived) + exited < barrier.threads:
             return
         self._block.tell(
             BarrierCompleted, self._block.number, number, tuple(barrier.arrived), tuple(barrier.waiting), exited
         )
         barrier.generation += 1
-        barrier.threads, barrier.arrived, barrier.waiting = None, [], []
+        barrier.threads, barrier.all, barrier.arrived, barrier.waiting = 0, False, [], []
 
     def _named(self, number: int) -> _Barrier:
-        if isinstance(number, bool) or number not in range(COUNT):
-            raise LaunchError(f"a block has barriers 0 to {COUNT - 1}; got {briefly(number)} (PTX ISA {SECTION})")
+        if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < COUNT:
+            raise OperandError(f"a block has barriers 0 to {COUNT - 1}; got {briefly(number)} (PTX ISA {SECTION})")
         return self._barriers[number]
 
-    def _check_threads(self, barrier: _Barrier, number: int, threads: int | None) -> None:
-        most = WARP * self._block.warps
-        if threads is not None and (threads not in range(WARP, most + 1) or threads % WARP):
-            raise LaunchError(
+    def _checked(self, number: int, threads: int) -> int:
+        whole = isinstance(threads, int | np.integer) and not isinstance(threads, bool) and threads % WARP == 0
+        if not whole or not WARP <= threads <= self._most:
+            raise OperandError(
                 f"barrier {number} is to wait for {briefly(threads)} threads: a multiple of {WARP}, and this block has "
-                f"{most} (PTX ISA {SECTION})"
+                f"{self._most} (PTX ISA {SECTION})"
             )
-        if barrier.arrived and threads != barrier.threads:
-            first = barrier.arrived[0]
-            told = [f"{count} threads" if count else "all threads" for count in (barrier.threads, threads)]
-            raise LaunchError(
-                f"barrier {number}: {first} made it wait for {told[0]}, and now it is to wait for {told[1]}; all that "
-                f"arrive must give the same number (PTX ISA {SECTION})"
-            )
+        return int(threads)

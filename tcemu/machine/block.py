@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, NoReturn
 
-from tcemu.errors import Deadlock
+from tcemu.errors import Deadlock, LaunchError, TcemuError
 from tcemu.machine.barriers import WARP, Barriers
 from tcemu.machine.events import BlockEnded, BlockStarted, Event, Exited, Observer, Stuck, Waiting
 from tcemu.machine.memory import Bytes, GlobalMemory
@@ -64,36 +64,55 @@ class Block:
         self.scheduler = Scheduler(self.shape.seed + self.number if self.shape.seed else 0, self.pending)
         #: whatever operations keep for the block, by their own name
         self.kept: dict[str, Any] = {}
+        #: what ended the launch
+        self.failure: TcemuError | None = None
+        #: after it, registers may still be read
+        self.over = False
 
     def tell(self, kind: Callable[..., Event], *fields: Any) -> None:
         """Tell the observers of an event, which is made only where there are any."""
-        if self.observers:
+        if self.observers and not self.over:
             event = kind(*fields)
-            for observer in self.observers:
-                observer(event)
+            try:
+                for observer in self.observers:
+                    observer(event)
+            except LaunchError as error:
+                self.fail(error)
+
+    def fail(self, error: TcemuError) -> NoReturn:
+        """Raise what ends the launch. A kernel that catches it does not go on: its next operation raises it again."""
+        self.failure = error
+        raise error
 
     def run(self, bodies: Sequence[Callable[[], None]]) -> None:
         """Run a body for each warp to its end. Raises Deadlock."""
         self.tell(BlockStarted, self.number, self.shape.threads, self.shape.shared, self.shape.target)
         for number, body in enumerate(bodies):
             self.scheduler.add(number, body)
-        stuck = self.scheduler.run()
-        if stuck:
-            self.tell(Stuck, stuck)
-            raise Deadlock(self._told(stuck))
-        self.pending.finish_all()
-        self.tell(BlockEnded, self.number)
+        try:
+            stuck = self.scheduler.run()
+            if stuck:
+                self.tell(Stuck, stuck)
+                raise Deadlock(self._told(stuck))
+            self.pending.finish_all()
+            self.tell(BlockEnded, self.number)
+        finally:
+            self.over = True
 
     def leave(self, by: Any) -> None:
         """A warp came to the end of the kernel."""
+        if self.failure is not None:
+            raise self.failure
         self.exited.append(by.warp)
         self.tell(Exited, by)
         self.barriers.warp_exited()
 
     def _told(self, stuck: Sequence[Waiting]) -> str:
         lines = [f"block {self.index} cannot go on:"]
-        for (what, line), group in groupby(stuck, key=lambda each: (each.what, str(each.by.site))):
-            numbers = [each.by.warp for each in group]
+        alike: dict[tuple[str, str], list[int]] = {}
+        for each in stuck:
+            alike.setdefault((each.what, str(each.by.site)), []).append(each.by.warp)
+        for (what, line), numbers in alike.items():
             who = f"warp {numbers[0]} waits" if len(numbers) == 1 else f"warps {_ranges(numbers)} wait"
             lines.append(f"  {who} since {line} for {what}")
         if self.exited:

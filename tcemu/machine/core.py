@@ -15,12 +15,20 @@ from tcemu.machine.barriers import WARP
 from tcemu.machine.block import Block, Index3
 from tcemu.machine.events import By, Faulted, Issued, Site, Space, Touched, Waiting
 from tcemu.machine.memory import Bytes
-from tcemu.machine.operations import check_gate
+from tcemu.machine.operations import changes_something, check_gate
 from tcemu.machine.registers import POISON, Registers
 from tcemu.machine.sites import site
 
 Array = npt.NDArray[Any]
 Wait = Literal["barrier", "mbarrier", "warpgroup", "registers"]
+
+#: More registers than any thread has.
+_MOST = 1024
+
+
+def _constant(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
 
 
 class Core:
@@ -31,9 +39,9 @@ class Core:
         #: The warp's number in its block.
         self.index = index
         #: 0 to 31.
-        self.lanes = np.arange(WARP)
+        self.lanes = _constant(np.arange(WARP))
         #: Each lane's number in the block, (32,).
-        self.threads = index * WARP + self.lanes
+        self.threads = _constant(index * WARP + self.lanes)
         #: Lanes that exist; the last warp of a block may not be full.
         self._there = self.threads < block.shape.threads
         self._active = self._there.copy()
@@ -84,7 +92,7 @@ class Core:
 
         An operation without active lanes does nothing.
         """
-        wanted = np.asarray(mask)
+        wanted = self._values(mask)
         if wanted.dtype != np.bool_ or wanted.shape not in ((), (WARP,)):
             raise OperandError(f"a mask of lanes is bool (32,); got dtype {wanted.dtype}, shape {wanted.shape}")
         before = self._active
@@ -97,8 +105,8 @@ class Core:
     def __repr__(self) -> str:
         return f"<warp {self.index} of block {self.block}: {int(self._active.sum())} active lanes>"
 
-    def exit(self) -> None:
-        """exit: the warp's end. A kernel that returns has it done by the machine."""
+    def _exit(self) -> None:
+        """exit: the warp's end, which the machine lets it come to when the kernel returns."""
         self._active = self._there.copy()
         self._block.leave(self._by(self._latest))
 
@@ -106,10 +114,25 @@ class Core:
 
     def registers(self, count: int, fill: int | None = None, dtype: npt.DTypeLike = np.uint32) -> Registers:
         """Registers (32, count) of the warp, all of them `fill`, or never written."""
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise OperandError(f"a number of registers is an integer of at least 1; got {briefly(count)}")
-        bits = np.full((WARP, count), POISON if fill is None else fill, dtype)
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= _MOST:
+            raise OperandError(f"a number of registers is an integer from 1 to {_MOST}; got {briefly(count)}")
+        kind = self._register_dtype(dtype)
+        if fill is not None and (
+            not isinstance(fill, int | np.integer) or not -(1 << 8 * kind.itemsize - 1) <= fill < 1 << 8 * kind.itemsize
+        ):
+            raise OperandError(f"registers are filled with an integer of {8 * kind.itemsize} bits; got {briefly(fill)}")
+        bits = np.full((WARP, count), (POISON if fill is None else int(fill)) % (1 << 8 * kind.itemsize), kind)
         return self._made(bits, np.ones(WARP, bool) if fill is not None else np.zeros(WARP, bool))
+
+    @staticmethod
+    def _register_dtype(given: npt.DTypeLike) -> np.dtype[Any]:
+        try:
+            found = np.dtype(given)
+        except TypeError:
+            found = np.dtype(object)
+        if found not in (np.uint32, np.uint64):
+            raise OperandError(f"registers are uint32, or uint64 for f64; got dtype {briefly(given)}")
+        return found
 
     def _made(self, bits: Array, written: Array, origin: tuple[Any, str, str] | None = None) -> Registers:
         """Registers with content, of which only lanes in `written` were written."""
@@ -151,18 +174,20 @@ class Core:
         check_gate(opcode, self.target)
         if not self._active.any():
             return None
-        self._block.scheduler.pause()
+        self._block.scheduler.pause(self.index, changes=changes_something(opcode))
+        if self._block.failure is not None:
+            raise self._block.failure
         self._block.counts[opcode] += 1
         by = self._by()
         self._block.tell(Issued, by, opcode, aligned, instruction, operands)
         return by
 
     def _wait(self, by: By, kind: Wait, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
-        self._block.scheduler.wait(ready, lambda: Waiting(by, what(), kind, key))
+        self._block.scheduler.wait(self.index, ready, lambda: Waiting(by, what(), kind, key))
 
     def _look(self, by: By, kind: Wait, key: int, found: bool, what: Callable[[], str]) -> None:
         """The warp asked whether something has happened; if not, others go first."""
-        self._block.scheduler.looked(found, lambda: Waiting(by, what(), kind, key))
+        self._block.scheduler.looked(self.index, found, lambda: Waiting(by, what(), kind, key))
 
     def _space(self, space: Space) -> Bytes:
         return self._block.shared if space == "shared" else self._block.memory
@@ -170,7 +195,7 @@ class Core:
     def _fault(self, by: By, opcode: str, space: Space, error: AddressError) -> NoReturn:
         """An access that the hardware would not make: the launch ends."""
         self._block.tell(Faulted, by, opcode, error.kind, space, str(error))
-        raise MemoryFault(f"{error} ({by})") from None
+        self._block.fail(MemoryFault(f"{error} ({by})"))
 
     def _lanes_of(self, given: Any, what: str) -> Array:
         """An integer for each lane, int64 (32,), from one for all or one for each."""
@@ -179,6 +204,8 @@ class Core:
             raise OperandError(
                 f"{what}: one integer for all lanes or (32,), one for each; got {array.dtype} {array.shape}"
             )
+        if array.dtype == np.uint64:  # no memory is so large; what is beyond stays beyond
+            array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
         return np.broadcast_to(array.reshape(-1) if array.ndim else array, (WARP,)).astype(np.int64)
 
     def _distinct(self, given: Any, what: str) -> list[tuple[int, int]]:

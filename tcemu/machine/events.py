@@ -120,12 +120,12 @@ class Disagreed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a blocked warp waits for: in words, and as data where it is a barrier or an mbarrier."""
+    """What a blocked warp waits for: in words, and as data where there is a number or an address."""
 
     by: By
     what: str
-    kind: Literal["barrier", "mbarrier", "warpgroup", "registers"]
-    #: barrier number, mbarrier address, or the warpgroup's index
+    kind: Literal["barrier", "mbarrier", "warpgroup", "registers", "memory"]
+    #: barrier number, address of the mbarrier or the memory, or the warpgroup's index
     key: int = 0
 
 

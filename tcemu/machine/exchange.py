@@ -15,13 +15,17 @@ from tcemu.machine.core import Array, Core
 from tcemu.machine.events import ProxyFenced, RegistersMoved, WarpSynced
 from tcemu.machine.registers import POISON
 
-#: The lane that each lane asks, from (own lane, operand, first lane of its segment, end of it).
-_SHUFFLES: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
-    "idx": lambda _, by, first, end: first + by % (end - first),
-    "up": lambda lane, by, first, _: np.where(lane - by >= first, lane - by, lane),
-    "down": lambda lane, by, _, end: np.where(lane + by < end, lane + by, lane),
-    "bfly": lambda lane, by, _, end: np.where((lane ^ by) < end, lane ^ by, lane),
+SHUFFLE, VOTE, REGISTERS = "9.7.9.6", "9.7.13.8", "9.7.20.5"
+
+#: The lane that each lane asks, from (own lane, operand b, first lane of its segment, segment mask), and whether it
+#: lies inside, from (it, the segment's bound). A lane that would ask outside asks itself.
+_SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callable[[Array, Array], Array]]] = {
+    "idx": (lambda _, b, first, segment: first | b & ~segment, np.less_equal),
+    "up": (lambda lane, b, _, __: lane - b, np.greater_equal),
+    "down": (lambda lane, b, _, __: lane + b, np.less_equal),
+    "bfly": (lambda lane, b, _, __: lane ^ b, np.less_equal),
 }
+_WIDTHS = (1, 2, 4, 8, 16, 32)
 _VOTES: dict[str, Callable[[Array], Any]] = {
     "all": lambda given: bool(given.all()),
     "any": lambda given: bool(given.any()),
@@ -35,36 +39,51 @@ class Exchange(Core):
     def shfl_sync(self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP) -> Array:
         """shfl.sync: each lane's value of another lane, in the shape (32,) or (32, n) and dtype of `values`.
 
-        mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), `width` the lanes of a segment.
-        What an inactive lane would give is poison.
+        mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,
+        `width` the lanes of a segment. What an inactive lane would give is poison.
         """
-        if mode not in _SHUFFLES:
-            raise OperandError(f"shfl.sync has the modes {listing(_SHUFFLES)}; got {shown(mode)} (PTX ISA 9.7.9.6)")
-        if width not in (1, 2, 4, 8, 16, 32):
-            raise OperandError(f"shfl.sync: a segment has 1, 2, 4, 8, 16 or 32 lanes; got {briefly(width)}")
+        if not isinstance(width, int | np.integer) or width not in _WIDTHS:
+            raise OperandError(
+                f"shfl.sync: a segment has {listing(_WIDTHS)} lanes; got {briefly(width)} (PTX ISA {SHUFFLE})"
+            )
+        return self._shfl_sync(mode, values, lane, (WARP - int(width)) << 8 | (0 if mode == "up" else WARP - 1))
+
+    def _shfl_sync(self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, clamp: npt.ArrayLike) -> Array:
+        """shfl.sync with PTX's operands b and c: the segment mask from bit 8 of c on, the clamp value below."""
+        if not isinstance(mode, str) or mode not in _SHUFFLES:
+            raise OperandError(f"shfl.sync has the modes {listing(_SHUFFLES)}; got {shown(mode)} (PTX ISA {SHUFFLE})")
+        by = self._issue(f"shfl.sync.{mode}.b32")
         held = self._values(values)
-        if held.ndim not in (1, 2) or len(held) != WARP:
-            raise OperandError(f"shfl.sync: values are (32,) or (32, n); got shape {held.shape}")
-        by = self._lanes_of(lane, "shfl.sync: lane")
-        if self._issue(f"shfl.sync.{mode}.b32") is None:
-            return held.copy()
-        first = self.lanes // width * width
-        asked = _SHUFFLES[mode](self.lanes, by, first, first + width)
-        found = held[asked]
-        if held.dtype.kind in "iu":
-            found[~self._active[asked]] = POISON & np.iinfo(held.dtype).max
-        return np.asarray(found)
+        if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
+            raise OperandError(
+                f"shfl.sync: values are numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA {SHUFFLE})"
+            )
+        b, c = self._lanes_of(lane, "shfl.sync: b") & 31, self._lanes_of(clamp, "shfl.sync: c")
+        segment = c >> 8 & 31
+        first, bound = self.lanes & segment, self.lanes & segment | c & 31 & ~segment
+        source, inside = _SHUFFLES[mode]
+        asked = source(self.lanes, b, first, segment)
+        asked = np.where(inside(asked, bound), asked, self.lanes)
+        given = held.astype(held.dtype.newbyteorder("="))
+        bits = given.view(f"u{given.dtype.itemsize}")
+        bits[~self._active if by is not None else slice(None)] = POISON & np.iinfo(bits.dtype).max
+        return np.asarray(bits[asked].view(given.dtype))
 
     def vote_sync(self, mode: str, predicate: npt.ArrayLike) -> Any:
-        """vote.sync: "all", "any" or "uni" of the active lanes' predicates as a bool, or "ballot", bits as an int."""
-        given = self._values(predicate)
-        if given.dtype != np.bool_ or given.shape not in ((), (WARP,)):
-            raise OperandError(f"vote.sync: a predicate is bool (32,); got dtype {given.dtype}, shape {given.shape}")
-        if mode not in _VOTES and mode != "ballot":
+        """vote.sync: "all", "any" or "uni" of the active lanes' predicates as a bool, or "ballot", bits as an int.
+
+        Where no lane is active all and uni are true, as of nothing everything is.
+        """
+        if not isinstance(mode, str) or (mode not in _VOTES and mode != "ballot"):
             raise OperandError(
-                f"vote.sync has the modes {listing([*_VOTES, 'ballot'])}; got {shown(mode)} (PTX ISA 9.7.13.8)"
+                f"vote.sync has the modes {listing([*_VOTES, 'ballot'])}; got {shown(mode)} (PTX ISA {VOTE})"
             )
         self._issue(f"vote.sync.{mode}")
+        given = self._values(predicate)
+        if given.dtype != np.bool_ or given.shape not in ((), (WARP,)):
+            raise OperandError(
+                f"vote.sync: a predicate is bool (32,); got dtype {given.dtype}, shape {given.shape} (PTX ISA {VOTE})"
+            )
         lanes = np.broadcast_to(given, (WARP,))
         if mode == "ballot":
             return int(np.packbits(lanes & self._active, bitorder="little").view("<u4")[0])
@@ -120,14 +139,14 @@ class Exchange(Core):
     def setmaxnreg(self, action: Literal["inc", "dec"], count: int) -> None:
         """setmaxnreg.{inc,dec}.sync.aligned.u32: how many registers a thread of this warp may use from now on.
 
-        .inc waits until other warps have given back enough. Raises LaunchError for a count that is no multiple of 8
-        from 24 to 256, or that goes the other way.
+        .inc waits until other warps have given back enough. Raises OperandError for a count that is no multiple
+        of 8 from 24 to 256, LaunchError for one that goes the other way.
         """
-        section = "PTX ISA 9.7.20.5"
-        if action not in ("inc", "dec"):
+        section = f"PTX ISA {REGISTERS}"
+        if not isinstance(action, str) or action not in ("inc", "dec"):
             raise OperandError(f"setmaxnreg is .inc or .dec; got {shown(action)} ({section})")
-        if isinstance(count, bool) or count not in range(24, 257, 8):
-            raise LaunchError(f"setmaxnreg takes a multiple of 8 from 24 to 256; got {briefly(count)} ({section})")
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count not in range(24, 257, 8):
+            raise OperandError(f"setmaxnreg takes a multiple of 8 from 24 to 256; got {briefly(count)} ({section})")
         by = self._issue(f"setmaxnreg.{action}.sync.aligned.u32", aligned=True)
         if by is None:
             return
@@ -135,7 +154,8 @@ class Exchange(Core):
         have = pool.setdefault(self.index, self._block.shape.registers)
         more = count - have
         if more and (more > 0) != (action == "inc"):
-            raise LaunchError(f"setmaxnreg.{action} to {count}: warp {self.index} has {have} ({section})")
+            told = f"setmaxnreg.{action} to {count}: warp {self.index} has {have} registers a thread ({section})"
+            self._block.fail(LaunchError(told))
         if action == "inc":
             what = f"{more} registers a thread, which setmaxnreg.dec of other warps must give back ({section})"
             self._wait(by, "registers", 0, lambda: bool(pool["free"] >= more), lambda: what)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, OperandError, listing, shown
 from tcemu.machine.barriers import WARP
 from tcemu.machine.core import Array, Core
-from tcemu.machine.events import Accessed, Space
+from tcemu.machine.events import Accessed, By, Space, Waiting
 from tcemu.machine.memory import SHARED_WINDOW
 from tcemu.machine.registers import POISON, Registers
 
@@ -69,9 +69,13 @@ def form_of(access: object) -> Form:
 class Loads(Core):
     """ld and st."""
 
-    def generic(self, shared_address: Any) -> Any:
-        """cvta.shared: the generic address of an address in shared memory."""
-        return SHARED_WINDOW + shared_address
+    def generic(self, shared_address: npt.ArrayLike) -> Any:
+        """cvta.shared: the generic addresses of addresses in shared memory, an int or int64 of their shape."""
+        array = self._values(shared_address)
+        if array.dtype.kind not in "iu":
+            raise OperandError(f"cvta.shared: addresses are integers; got dtype {array.dtype} (PTX ISA 9.7.9.20)")
+        found = SHARED_WINDOW + array.astype(np.int64)
+        return found if array.ndim else int(found)
 
     def ld_shared(self, addresses: npt.ArrayLike, access: str = "b32") -> Registers:
         """ld.shared: registers (32, n) from byte addresses (32,), or one for all; `access` is "v4.b32" or such."""
@@ -94,49 +98,61 @@ class Loads(Core):
     def _ld(self, space: Space, addresses: npt.ArrayLike, access: str) -> Registers:
         form = form_of(access)
         opcode = f"ld.{space}.{form.spelling}"
-        where = self._lanes_of(addresses, f"{opcode}: addresses")
         bits = np.full((WARP, form.count), POISON, form.register)
         active = self._active
-        if self._access(opcode, space, False, where, form, LOAD_SECTION):
-            found = self._space(space).read(where[active], form.bytes).view(form.element)
+        by = self._issue(opcode)
+        if by is not None:
+            where = self._lanes_of(addresses, f"{opcode}: addresses")[active]
+            self._access(by, opcode, space, False, where, form, LOAD_SECTION)
+            data = self._space(space).read(where, form.bytes)
+            self._loaded(by, space, where, data)
+            found = data.view(form.element)
             bits[active] = found.astype(f"i{form.register.itemsize}").view(form.register)
         return self._made(bits, active)
+
+    def _loaded(self, by: By, space: Space, where: Array, data: Array) -> None:
+        """The scheduler hears of it: a loop that finds the same again and again waits for others."""
+        place = int(where[0])
+        alone = ", and no other block runs before this one has ended" if space == "global" else ""
+        told = f"{space} memory at {place} to change, which it loads again and again{alone}"
+        found = space, where.tobytes(), data.tobytes()
+        self._block.scheduler.loaded(self.index, found, lambda: Waiting(by, told, "memory", place))
 
     def _st(self, space: Space, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str) -> None:
         form = form_of(access)
         opcode = f"st.{space}.{form.spelling}"
-        where = self._lanes_of(addresses, f"{opcode}: addresses")
-        patterns = self._patterns(opcode, values, form)
         active = self._active
-        if self._access(opcode, space, True, where, form, STORE_SECTION):
-            self._space(space).write(where[active], np.ascontiguousarray(patterns[active]).view(np.uint8))
-
-    def _access(self, opcode: str, space: Space, writes: bool, where: Array, form: Form, section: str) -> bool:
-        """Tell of an access and check it; whether any lane makes it."""
         by = self._issue(opcode)
-        if by is None:
-            return False
-        active = self._active
+        if by is not None:
+            where = self._lanes_of(addresses, f"{opcode}: addresses")[active]
+            patterns = self._patterns(opcode, values, form)[active]
+            self._access(by, opcode, space, True, where, form, STORE_SECTION)
+            self._space(space).write(where, np.ascontiguousarray(patterns).view(np.uint8))
+
+    def _access(self, by: By, opcode: str, space: Space, writes: bool, where: Array, form: Form, section: str) -> None:
+        """Check an access of the active lanes, and tell of it."""
+        lanes = self.lanes[self._active]
         try:
-            self._space(space).check(opcode, where[active], form.bytes, form.bytes, section)
+            self._space(space).check(opcode, where, form.bytes, form.bytes, section, lanes)
         except AddressError as error:
             self._fault(by, opcode, space, error)
-        self._block.tell(Accessed, by, opcode, space, writes, where[active], form.bytes, self.lanes[active])
-        return True
+        self._block.tell(Accessed, by, opcode, space, writes, where, form.bytes, lanes)
 
     def _patterns(self, opcode: str, values: Any, form: Form) -> Array:
         """Elements (32, count) as they stand in memory."""
         array = self._values(values)
         if array.dtype.kind == "f" and array.dtype.itemsize * 8 == form.bits:
-            array = array.view(f"u{array.dtype.itemsize}")
+            array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
         if array.dtype.kind not in "iu":
             raise OperandError(
                 f"{opcode} stores integers, or floats of {form.bits} bits; got dtype {array.dtype}. Say which bits are "
-                f"meant: .view(np.uint32), or Fragment.pack"
+                f"meant: .view(np.uint32), or Fragment.pack (PTX ISA {STORE_SECTION})"
             )
         if array.shape == (WARP,) and form.count == 1:
             array = array[:, None]
         if array.shape not in ((), (WARP, form.count)):
             wanted = "(32, 1) or (32,)" if form.count == 1 else f"(32, {form.count})"
-            raise OperandError(f"{opcode} stores values {wanted}, or one for all; got shape {array.shape}")
+            raise OperandError(
+                f"{opcode} stores values {wanted}, or one for all; got shape {array.shape} (PTX ISA {STORE_SECTION})"
+            )
         return np.broadcast_to(array, (WARP, form.count)).astype(f"<u{form.bits // 8}")

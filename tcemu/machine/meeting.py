@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tcemu.errors import LaunchError
+from tcemu.errors import LaunchError, TcemuError
 from tcemu.machine.events import By, Disagreed
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ class Meetings:
     def meet(self, by: By, opcode: str, given: Any, act: Callable[[tuple[By, ...], list[Any]], None]) -> _Round:
         """A warp comes to `opcode` with its operands; once all four are there, `act` is called with all of theirs."""
         if self._members.stop > self._block.warps:
-            raise LaunchError(
-                f"{opcode}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four on; the "
-                f"block has {self._block.warps} warps (PTX ISA {SECTION})"
+            self._block.fail(
+                LaunchError(
+                    f"{opcode}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four on; "
+                    f"the block has {self._block.warps} warps (PTX ISA {SECTION})"
+                )
             )
         if self._round is None:
             self._round = _Round(opcode)
@@ -47,15 +49,20 @@ class Meetings:
         if here.opcode != opcode:
             first = next(iter(here.given.values()))[0]
             self._block.tell(Disagreed, (first, by), (here.opcode, opcode))
-            raise LaunchError(
-                f"the warps of warpgroup {self._group} must execute the same instruction: {first} came to "
-                f"{here.opcode}, {by} to {opcode} (PTX ISA {SECTION})"
+            self._block.fail(
+                LaunchError(
+                    f"the warps of warpgroup {self._group} must execute the same instruction: {first} came to "
+                    f"{here.opcode}, {by} to {opcode} (PTX ISA {SECTION})"
+                )
             )
         here.given[by.warp] = by, given
         if len(here.given) == GROUP:
             self._round = None
             who, what = zip(*(here.given[warp] for warp in self._members), strict=True)
-            act(who, list(what))
+            try:
+                act(who, list(what))
+            except TcemuError as error:  # the other three have gone through with it
+                self._block.fail(error)
             here.done = True
         return here
 

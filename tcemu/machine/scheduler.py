@@ -6,12 +6,15 @@ in an order that the seed alone decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from tcemu.errors import LaunchError
 from tcemu.machine.events import Waiting
 from tcemu.machine.pending import Pending
 
@@ -20,7 +23,9 @@ _SWITCH = 0.3
 #: Operations after which a warp makes room for others in any case: it may be looking at memory in a loop.
 _TURN = 256
 #: Looks that all warps may take in vain, with nothing under way, before the block counts as stuck.
-_LOOKS = 64
+_LOOKS = 1024
+#: Different loads of a loop that looks at memory, at most, and how many in a row find what they found before.
+_WINDOW, _REPEATS = 16, 256
 
 
 @dataclass
@@ -34,7 +39,10 @@ class _Strand:
     waiting: Callable[[], Waiting] | None = None
     #: What it last looked for in vain, and has not found since.
     looks: Callable[[], Waiting] | None = None
-    operations: int = field(default=0)
+    operations: int = 0
+    #: its latest loads, and how many of them in a row brought nothing new
+    loads: deque[Hashable] = field(default_factory=lambda: deque(maxlen=_WINDOW))
+    repeats: int = 0
 
 
 class Scheduler:
@@ -47,6 +55,9 @@ class Scheduler:
         self._strands: list[_Strand] = []
         self._current: _Strand | None = None
         self._hub = getcurrent()
+        #: turns that brought nothing, one after the other
+        self._in_vain = 0
+        self._ending = False
 
     def add(self, number: int, body: Callable[[], None]) -> None:
         """A warp that will run `body`."""
@@ -54,49 +65,71 @@ class Scheduler:
 
     # ------------------------------------------------------------------------------------------ from a warp
 
-    def pause(self) -> None:
-        """Before an operation: let others go first, where the seed says so."""
-        strand = self._strand()
+    def pause(self, number: int, *, changes: bool) -> None:
+        """Before an operation of warp `number`: let others go first, where the seed says so.
+
+        `changes` says whether the operation can make a difference to others, or to the warp's own memory.
+        """
+        strand = self._strand(number)
         strand.operations += 1
+        if changes:
+            strand.looks, strand.repeats, self._in_vain = None, 0, 0
         if strand.operations % _TURN == 0 or (not self._fixed and self.random.random() < _SWITCH):
             self._hub.switch()
 
-    def wait(self, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
+    def wait(self, number: int, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
         """Go on once `ready` answers True; `waiting` says what for, should that never be."""
-        strand = self._strand()
+        strand = self._strand(number)
         if not ready():
             strand.ready, strand.waiting = ready, waiting
             self._hub.switch()
             strand.ready = strand.waiting = None
         strand.looks = None
 
-    def looked(self, found: bool, waiting: Callable[[], Waiting]) -> None:
+    def looked(self, number: int, found: bool, waiting: Callable[[], Waiting]) -> None:
         """The warp looked for something; where it found nothing, others go first."""
-        strand = self._strand()
+        strand = self._strand(number)
         strand.looks = None if found else waiting
         if not found:
             self._hub.switch()
 
-    def _strand(self) -> _Strand:
-        if self._current is None:
-            raise RuntimeError("a warp's operations are for the kernel: its launch has ended")
-        return self._current
+    def loaded(self, number: int, what: Hashable, waiting: Callable[[], Waiting]) -> None:
+        """The warp loaded `what` (places and content). The same again and again: it looks at memory in a loop."""
+        strand = self._strand(number)
+        if what not in strand.loads:
+            strand.loads.append(what)
+            strand.looks, strand.repeats = None, 0
+            return
+        strand.repeats += 1
+        if strand.repeats > _REPEATS:
+            self.looked(number, False, waiting)
+
+    def _strand(self, number: int) -> _Strand:
+        """The warp that runs, which must be that one."""
+        strand = self._current
+        if strand is not None and strand.number == number and strand.fiber is getcurrent():
+            return strand
+        if self._ending:  # the launch is over: what a warp still does on its way out, in a finally, it does not do
+            raise GreenletExit
+        raise LaunchError(
+            f"warp {number} is no longer running, or it is not the one that runs: a warp's operations are for its own "
+            f"kernel, between its first line and its last"
+        )
 
     # ------------------------------------------------------------------------------------------ the loop
 
     def run(self) -> tuple[Waiting, ...]:
         """Run all warps to their end; what the others wait for, where some cannot come to theirs."""
-        in_vain = 0
         try:
             while self._strands:
                 able = [strand for strand in self._strands if strand.ready is None or strand.ready()]
                 busy = [strand for strand in able if strand.looks is None]
-                in_vain = 0 if busy else in_vain + 1
-                if not busy and in_vain > len(able):  # all have looked since something last happened
+                self._in_vain = 0 if busy else self._in_vain + 1
+                if not busy and self._in_vain > len(able):  # all have looked since something last happened
                     if self._pending.step():
-                        in_vain = 0
+                        self._in_vain = 0
                         continue
-                    if in_vain > _LOOKS * (len(able) + 1):
+                    if self._in_vain > _LOOKS * (len(able) + 1):
                         return self._waiting()
                 if able:
                     self._pending.perhaps(self.random)
@@ -127,8 +160,9 @@ class Scheduler:
 
     def _kill(self) -> None:
         """End what has not ended: the launch is over."""
-        self._current = None
+        self._current, self._ending = None, True
         for strand in self._strands:
             if strand.fiber and not strand.fiber.dead:
-                strand.fiber.throw(GreenletExit)
+                with suppress(Exception):  # what ended the launch is on its way; a warp's last words are not
+                    strand.fiber.throw(GreenletExit)
         self._strands.clear()

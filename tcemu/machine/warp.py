@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from tcemu.errors import AddressError, OperandError
+from tcemu.errors import AddressError, IllegalInstruction, OperandError, briefly, listing
 from tcemu.instructions import Instruction, parse, run
 from tcemu.instructions.explain import family_of
 from tcemu.instructions.family import Family
@@ -22,12 +23,15 @@ from tcemu.machine.events import Accessed, By, Space
 from tcemu.machine.exchange import Exchange
 from tcemu.machine.loads import Loads
 from tcemu.machine.memory import SHARED_WINDOW
-from tcemu.machine.operations import spoken
+from tcemu.machine.operations import Call, spoken, unspoken
 from tcemu.machine.registers import Registers
 from tcemu.machine.warpgroup import Warpgroups
 
 #: Arguments of tcemu.run that hold memory, and the state spaces behind them.
 _SPACES: dict[str, Space] = {"shared": "shared", "memory": "global"}
+
+#: Operands of which a lane gives one: addresses of rows, and a pointer, which all lanes give alike.
+_A_LANE = ("addresses", "pointer")
 
 
 class Warp(Loads, Exchange, Copies, Warpgroups):
@@ -48,14 +52,46 @@ class Warp(Loads, Exchange, Copies, Warpgroups):
         """
         said = spoken(instruction)
         if said is not None:
-            return getattr(self, said.operation.method)(*said.first, *operands, **said.named)
-        found = parse(instruction, self.target)
+            return self._call(str(instruction), said, operands)
+        found = self._parsed(instruction)
         ordered = _ORDERING.get(found.family)
         if ordered is not None:
             return ordered(self, found, *immediates(found, operands))
         if found.facts.get("lanes", found.lanes) > WARP:
             return self._mma_async(found, operands)
         return self._execute(found, operands)
+
+    def _parsed(self, instruction: str | Instruction) -> Instruction:
+        try:
+            return parse(instruction, self.target)
+        except IllegalInstruction:
+            told = unspoken(instruction)
+            if told:
+                raise IllegalInstruction(told) from None
+            raise
+
+    def _call(self, opcode: str, said: Call, operands: tuple[Any, ...]) -> Any:
+        """An instruction of the machine, by its method."""
+        names, least = _parameters(said.operation.method, len(said.first), frozenset(said.named))
+        given = operands
+        if said.operation.membermask and len(operands) == len(names) + 1:
+            *given, mask = operands  # type: ignore[assignment]
+            self._check_membermask(opcode, said, mask)
+        if not least <= len(given) <= len(names):
+            told = [*names[:least], *(f"[{name}]" for name in names[least:])]
+            raise OperandError(
+                f"{opcode} takes {listing(told, 'and') if told else 'no operands'}; got {len(operands)} operands "
+                f"(PTX ISA {said.operation.section})"
+            )
+        return getattr(self, said.operation.method)(*said.first, *given, **said.named)
+
+    def _check_membermask(self, opcode: str, said: Call, given: Any) -> None:
+        active = self._by().active
+        if not isinstance(given, int | np.integer) or int(given) != active:
+            raise OperandError(
+                f"{opcode}: the membermask names the lanes that execute it, {active:#010x}; got {briefly(given)} "
+                f"(PTX ISA {said.operation.section})"
+            )
 
     def _execute(self, instruction: Instruction, operands: tuple[Any, ...]) -> Any:
         """An instruction of one warp, at once."""
@@ -64,7 +100,8 @@ class Warp(Loads, Exchange, Copies, Warpgroups):
         opcode = str(instruction)
         by = self._issue(opcode, aligned="aligned" in opcode, instruction=instruction, operands=held)
         if by is None:
-            return None
+            return self._nothing(instruction, family)
+        self._check_axes(instruction, family, names, operands)
         given = [self._values(each) if isinstance(each, Registers) else each for each in operands]
         memories: dict[str, Any] = {}
         if family.memories:
@@ -81,9 +118,30 @@ class Warp(Loads, Exchange, Copies, Warpgroups):
             return None
         if out.ndim != 2:
             raise OperandError(
-                f"{instruction}: in a kernel each warp gives its own 32 lanes; got {out.shape[:-2]} warps"
+                f"{instruction}: in a kernel each warp gives its own 32 lanes; got {out.shape[:-2]} warps (PTX ISA "
+                f"{instruction.section})"
             )
         return self._made(out, np.ones(WARP, bool), (instruction, instruction.words.get("matrix", "d"), self.target))
+
+    def _nothing(self, instruction: Instruction, family: Family) -> Registers | None:
+        """What an instruction that no lane executes brings: registers that nobody has written, or None for a store."""
+        role = family.operands.format_map(instruction.words).split("=")[0].strip()
+        if not role:
+            return None
+        fragment = instruction.fragments[role]
+        return self.registers(fragment.registers, dtype=fragment.container.register_dtype)
+
+    def _check_axes(
+        self, instruction: Instruction, family: Family, names: list[str], operands: tuple[Any, ...]
+    ) -> None:
+        """Raise OperandError where an access to memory is given for several warps."""
+        for name, given in zip(names, operands, strict=False) if family.memories else ():
+            axes = 2 if name in instruction.fragments else 1 if name in _A_LANE else 0
+            if np.ndim(given.bits if isinstance(given, Registers) else self._values(given)) > axes:
+                raise OperandError(
+                    f"{instruction}: in a kernel each warp gives its own 32 lanes; got {name} of shape "
+                    f"{np.shape(given)} (PTX ISA {instruction.section})"
+                )
 
     def _addressed(self, instruction: Instruction, family: Family, given: Any) -> tuple[str, Any]:
         """Which memory an address means, as the argument of tcemu.run, and the address inside it."""
@@ -133,6 +191,14 @@ def _uniform(instruction: Instruction, pointers: Array) -> Array:
 def _known(instruction: Instruction) -> tuple[Family, list[str]]:
     family = family_of(instruction)
     return family, sources(instruction, family)
+
+
+@lru_cache(maxsize=256)
+def _parameters(method: str, first: int, named: frozenset[str]) -> tuple[tuple[str, ...], int]:
+    """The operands that a method takes after what the opcode says, and how many of them it needs."""
+    all_of_them = list(signature(getattr(Warp, method)).parameters.values())[1 + first :]
+    there = [each for each in all_of_them if each.name not in named]
+    return tuple(each.name for each in there), sum(each.default is each.empty for each in there)
 
 
 #: What the instructions that order others are here.
