@@ -53,10 +53,11 @@ class Row:
 
     def overlaps(self, other: Row) -> bool:
         """Whether one instruction could fall under both rows."""
-        pairs = [(getattr(self, axis), getattr(other, axis)) for axis in ("architectures", "families", "a", "b", "d")]
+        if self.architectures.isdisjoint(other.architectures) or self.families.isdisjoint(other.families):
+            return False
         shapes = bool(self.shapes & other.shapes) if self.shapes and other.shapes else self.shapes == other.shapes
         addends = not self.c or not other.c or bool(self.c & other.c)
-        return shapes and addends and all(mine & theirs for mine, theirs in pairs)
+        return shapes and addends and bool(self.a & other.a and self.b & other.b and self.d & other.d)
 
 
 VOLTA, TURING, AMPERE, ADA, HOPPER = (70, 72), (75,), (80, 86, 87), (89,), (90,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from tcemu.arithmetic import Operation, Row, find
@@ -47,10 +47,11 @@ class Shape(NamedTuple):
     n: int = 0
     k: int = 0
 
-    @classmethod
-    def read(cls, word: str) -> Shape:
+    @staticmethod
+    @cache
+    def read(word: str) -> Shape:
         """The shape that "m16n8k16" or "m8n8" spells."""
-        return cls(*(int(number) for number in re.findall(r"\d+", word)))
+        return Shape(*(int(number) for number in re.findall(r"\d+", word)))
 
     def __str__(self) -> str:
         return "".join(f"{name}{size}" for name, size in zip("mnk", self, strict=True) if size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -26,6 +27,7 @@ CHUNK = 1024
 _SHIFT_IN_BYTE = {"e2m1": 2}
 
 
+@cache
 def container(form: Format, width: int | None) -> Container:
     """The container of an operand's elements: `width` bits where the row says so, else the format's own."""
     if width is None or width == form.container:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -23,27 +24,36 @@ class Rows:
     since: str
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def gate(self) -> Gate:
         """What all of them need."""
         return Gate(self.ptx, tuple(self.since.split()))
 
+    @cached_property
+    def choices(self) -> tuple[tuple[Words, ...], ...]:
+        """For each key the words that it may be, by slot; none where the slot is left out."""
+        return tuple(
+            tuple(dict(zip(slots.split(), words.split(), strict=True)) if words else {} for words in chosen)
+            for slots, chosen in self.slots.items()
+        )
+
     def expand(self) -> Iterator[Words]:
         """The words of each form."""
-        for chosen in product(*self.slots.values()):
-            pairs = (
-                zip(slots.split(), words.split(), strict=True)
-                for slots, words in zip(self.slots, chosen, strict=True)
-                if words
-            )
-            yield {slot: word for group in pairs for slot, word in group}
+        for chosen in product(*self.choices):
+            words: Words = {}
+            for each in chosen:
+                words |= each
+            yield words
 
 
 def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
-    """The words of each slot that occur in `rows`, in the order of their first row."""
+    """The words of each slot that occur in `rows`; slots stand in the order in which the forms come to have them."""
     slots: dict[str, dict[str, None]] = {}
     for row in rows:
-        for words in row.expand():
+        # the first form has the first choice of every key; the last key is the first to come to its second choice
+        first = [chosen for chosen in row.choices if chosen[0]]
+        later = [chosen for chosen in reversed(row.choices) if not chosen[0]]
+        for words in (words for chosen in (*first, *later) for words in chosen):
             for slot, word in words.items():
                 slots.setdefault(slot, {})[word] = None
     return {slot: tuple(words) for slot, words in slots.items()}

@@ -74,12 +74,14 @@ class Spelling:
 
     def write(self, words: Mapping[str, str]) -> str:
         """The opcode in the documented order; slots without a word are left out."""
+        there = (text for text, slots in self._parts if slots is None or any(words.get(slot) for slot in slots))
+        return "".join(there).format_map(words)
 
-        def group(match: re.Match[str]) -> str:
-            slots = re.findall(r"{(\w+)}", match[1])
-            return match[1] if any(words.get(slot) for slot in slots) else ""
-
-        return re.sub(r"\[(.*?)\]", group, self.template).format_map(words)
+    @cached_property
+    def _parts(self) -> list[tuple[str, list[str] | None]]:
+        """The template in pieces: those in brackets with their slots, those that always stand without."""
+        pieces = re.split(r"\[(.*?)\]", self.template)
+        return [(text, re.findall(r"{(\w+)}", text) if number % 2 else None) for number, text in enumerate(pieces)]
 
     def read(self, text: str) -> Words:
         """The word in each slot. Raises IllegalInstruction for an unknown, a missing or a surplus word."""
@@ -98,14 +100,14 @@ class Spelling:
 
     def _place(self, word: str, words: Words) -> None:
         homes = self._homes.get(word, [])
-        slot = next((home for home in homes if home not in words), None)
-        if slot is not None:
-            words[slot] = word
-        elif homes or word in self.fixed:
+        for slot in homes:
+            if slot not in words:
+                words[slot] = word
+                return
+        if homes or word in self.fixed:
             places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
             raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}.")
-        else:
-            raise IllegalInstruction(self._unknown(word, words))
+        raise IllegalInstruction(self._unknown(word, words))
 
     def _unknown(self, word: str, words: Words) -> str:
         """What is wrong with a word that no slot has, and what its slot has: the one that a similar word would fill."""

@@ -11,6 +11,7 @@ warp give the same, so there is one a warp; tcemu.instructions.memory.uniform ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -137,27 +138,31 @@ _TOLD = (
     _Told(_OTHERS, "a b", "", "f16", _repeated),
     _Told(_OTHERS, "", "", "", _once),
 )
+_CHIPS = tuple(dict.fromkeys(row.chips for row in _TOLD if row.chips))
+
+
+@cache
+def _fragment(role: str, shape: Shape, type_: str, order: str, chips: frozenset[int]) -> Fragment | None:
+    """The fragment on some chips, or None where nobody has told it."""
+    holder = container(lookup(type_), None)
+    asked = _Asked(role, shape, type_, order, holder.elements)
+    told = next(row.layout for row in _TOLD if row.chips in (chips, _OTHERS) and row.speaks_of(asked))
+    return None if told is None else Fragment(role, told(asked), holder)
 
 
 def _fragments(types: Mapping[str, Format], shape: Shape, orders: Mapping[str, str]) -> tuple[Fragments, Any]:
     """The fragments from sm_80 on, and those of the chips that differ."""
-    holders = {role: container(form, None) for role, form in types.items()}
 
     def on(chips: frozenset[int]) -> Fragments | None:
-        found: dict[str, Fragment] = {}
-        for role, holder in holders.items():
-            asked = _Asked(role, shape, holder.form.name, orders.get(role, ""), holder.elements)
-            told = next(row.layout for row in _TOLD if row.chips in (chips, _OTHERS) and row.speaks_of(asked))
-            if told is None:
-                return None
-            found[role] = Fragment(role, told(asked), holder)
-        return found
+        found = {
+            role: _fragment(role, shape, form.name, orders.get(role, ""), chips) for role, form in types.items()
+        }
+        known = {role: fragment for role, fragment in found.items() if fragment}
+        return known if len(known) == len(found) else None
 
-    elsewhere = []
-    for chips in dict.fromkeys(row.chips for row in _TOLD if row.chips):
-        known = on(chips)
-        elsewhere.append((chips, None if known is None else {"fragments": known}))
-    return on(_OTHERS) or {}, tuple(elsewhere)
+    others = ((chips, on(chips)) for chips in _CHIPS)
+    elsewhere = tuple((chips, None if known is None else {"fragments": known}) for chips, known in others)
+    return on(_OTHERS) or {}, elsewhere
 
 
 def _make_mma(words: Words, rows: Rows, opcode: str) -> Instruction:
