@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -83,14 +84,29 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
         stored = shape.k // 2
         # the hardware takes both orders of two indices, as mma.sp without ordered metadata does
         facts |= {"stored": stored, "pattern": SPARSITY[facts["sparsity"], "sp"]}
-    holders = {role: container(types[role], None) for role in "da"}
-    fragments = {
-        "d": Fragment("d", layouts.accumulator(shape.n), holders["d"]),
-        "a": Fragment("a", layouts.registers(stored, holders["a"].elements), holders["a"]),
-    }
+    fragments = {"d": _accumulator(shape.n, words["dtype"]), "a": _registers(stored, words["atype"])}
     if "sparsity" in facts:
-        fragments["e"] = Fragment("e", layouts.metadata(types["a"].container), Container(lookup("u4"), 4), "codes")
+        fragments["e"] = _metadata(types["a"].container)
     return Instruction(opcode, "wgmma", SECTION, shape, rows.gate, types | {"c": types["d"]}, fragments, words, facts)
+
+
+# A thousand forms share few fragments, and what each comes to know of itself.
+
+
+@cache
+def _accumulator(n: int, type_: str) -> Fragment:
+    return Fragment("d", layouts.accumulator(n), container(lookup(type_), None))
+
+
+@cache
+def _registers(k: int, type_: str) -> Fragment:
+    holder = container(lookup(type_), None)
+    return Fragment("a", layouts.registers(k, holder.elements), holder)
+
+
+@cache
+def _metadata(bits: int) -> Fragment:
+    return Fragment("e", layouts.metadata(bits), Container(lookup("u4"), 4), "codes")
 
 
 # ---------------------------------------------------------------------------------------------------- operands
