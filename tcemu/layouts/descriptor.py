@@ -14,9 +14,10 @@ bytes; the byte k of K-major is k times the size of an element:
     MN-major, none      (mn mod T) size + (mn div T) SBO + (k mod 8) 16 + (k div 8) LBO
     MN-major, swizzled  (mn mod P) size + (mn div P) LBO + (k mod 8) W + (k div 8) SBO,  P = W / size
 
-A swizzle then XORs address bits 4.. with address bits 7..: three bits for 128 bytes, two for 64, one for 32. All of it
-was compared with an H200 for random starts and offsets in all modes, with a base offset of 0; what a base offset does
-is inferred from the manual's words.
+A swizzle then XORs address bits 4.. with the number of the line of 128 bytes, from which the base offset is subtracted
+first: three bits for 128 bytes, two for 64, one for 32. The address is that in shared memory, wherever the tile starts.
+All of it was compared with an H200, in all modes: random starts, also in the middle of a pattern, offsets and base
+offsets from 0 to 7.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tcemu.formats import Format
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.multiply import broadcast
 from tcemu.layouts.canonical import Major
-from tcemu.layouts.descriptor import Descriptor
+from tcemu.layouts.descriptor import FIELDS, Descriptor
 from tcemu.live import inputs, ptx
 from tcemu.live.job import Argument, Array, Job, given, wanted
 from tcemu.live.makers import Ask, Call, padded, spread, too_large
@@ -165,32 +165,55 @@ def _spell(form: Form) -> str:
 
 #: Where A and B begin in shared memory; 64 rows of at most 128 bytes, and 256 of them.
 _A, _B, _SIZE = 0, 8192, 8192 + 32768
+_BASE = next(field for field in FIELDS if field.attribute == "base_offset")
+
+
+#: Up to which n tiles are also laid off the boundary of their pattern: what a descriptor means does not depend on n.
+_NARROW = 16
 
 
 def cases(instruction: Instruction, kind: str, warps: int, series: str) -> Iterator[tuple[str, tuple[Any, ...], Array]]:
-    """A in registers and in shared memory, each with a layout that the key draws: name, operands, shared memory."""
-    groups, words = max(warps // 64, 1), instruction.facts
-    for where in ("registers", "shared"):
-        key = f"{series}|{instruction}|{kind}|{where}"
-        drawn = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
-        m, n, k = instruction.shape
-        stored = words.get("stored", k)
-        trans = (drawn & 1, drawn >> 1 & 1) if words.get("trans") else (0, 0)
-        swizzles = [(0, 32, 64, 128)[drawn >> shift & 3] for shift in (2, 4)]
-        described = where == "shared"
-        bytes_ = np.concatenate(
-            [_bytes(instruction.types["a"], kind, f"{key}|a", groups, _B, 0),
-             _bytes(instruction.types["b"], kind, f"{key}|b", groups, _SIZE - _B, 1)], axis=-1
-        )  # fmt: skip
-        a: Any = inputs.registers(instruction.fragments["a"], kind, f"{key}|a", groups)
-        if described:
-            a = _tile(instruction.types["a"], m, stored, trans[0], swizzles[0], _A, groups)
-        b = _tile(instruction.types["b"], n, k, trans[1], swizzles[1], _B, groups)
-        d = _accumulator(instruction, kind, f"{key}|d", groups)
-        signs = [1 - 2 * (drawn >> 6 & 1), 1 - 2 * (drawn >> 7 & 1)] if words.get("scales") else []
-        majors = [*([trans[0]] if described else []), trans[1]] if words.get("trans") else []
-        scale_d = inputs.words(f"{key}|scale_d", groups) % np.uint64(4) > 0
-        yield where, (d, a, b, *_sparsity(instruction, key, groups, drawn >> 8), scale_d, *signs, *majors), bytes_
+    """A in registers and in shared memory, each with a layout that the key draws: name, operands, shared memory.
+
+    Narrow ones also "off the boundary": each warpgroup has starts and base offsets of its own.
+    """
+    yield _case(instruction, kind, "registers", max(warps // 64, 1), series)
+    yield _case(instruction, kind, "shared", max(warps // 64, 1), series)
+    if instruction.shape.n <= _NARROW:
+        yield _case(instruction, kind, "off the boundary", max(warps // 4, 1), series)
+
+
+def _case(
+    instruction: Instruction, kind: str, where: str, groups: int, series: str
+) -> tuple[str, tuple[Any, ...], Array]:
+    key, words = f"{series}|{instruction}|{kind}|{where}", instruction.facts
+    drawn = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
+    m, n, k = instruction.shape
+    stored = words.get("stored", k)
+    trans = (drawn & 1, drawn >> 1 & 1) if words.get("trans") else (0, 0)
+    swizzles = [(0, 32, 64, 128)[drawn >> shift & 3] for shift in (2, 4)]
+    described, moved = where != "registers", where == "off the boundary"
+    bytes_ = np.concatenate(
+        [_bytes(instruction.types["a"], kind, f"{key}|a", groups, _B, 0),
+         _bytes(instruction.types["b"], kind, f"{key}|b", groups, _SIZE - _B, 1)], axis=-1
+    )  # fmt: skip
+    a: Any = inputs.registers(instruction.fragments["a"], kind, f"{key}|a", groups)
+    if described:
+        a = _tile(instruction.types["a"], m, stored, trans[0], swizzles[0], _A, groups)
+    b = _tile(instruction.types["b"], n, k, trans[1], swizzles[1], _B, groups)
+    if moved:
+        a, b = (tile | _off(f"{key}|{role} off", groups) for role, tile in (("a", a), ("b", b)))
+    d = _accumulator(instruction, kind, f"{key}|d", groups)
+    signs = [1 - 2 * (drawn >> 6 & 1), 1 - 2 * (drawn >> 7 & 1)] if words.get("scales") else []
+    majors = [*([trans[0]] if described else []), trans[1]] if words.get("trans") else []
+    scale_d = inputs.words(f"{key}|scale_d", groups) % np.uint64(4) > 0
+    return where, (d, a, b, *_sparsity(instruction, key, groups, drawn >> 8), scale_d, *signs, *majors), bytes_
+
+
+def _off(key: str, groups: int) -> Array:
+    """Bits (groups) that move a descriptor on by 0 to 1008 bytes and give it a base offset of 0 to 7."""
+    words = inputs.words(key, groups)
+    return words % np.uint64(64) | (words >> np.uint64(6) & np.uint64(7)) << np.uint64(_BASE.low)
 
 
 def _sparsity(instruction: Instruction, key: str, groups: int, drawn: int) -> tuple[Any, ...]:
