@@ -186,7 +186,7 @@ def _hatched(unit: _Unit, x: float, y: float, shown: SharedLines) -> list[str]:
     if not unit.outside:
         return []
     byte, first, size = shown.unit / 16, min(unit.outside), len(unit.outside)
-    return [svg.hatch(x + first * byte, y, size * byte, shown.height, "g", step=5)]
+    return [svg.hatch(x + first * byte, y, size * byte, shown.height, "g", step=8)]
 
 
 # ---------------------------------------------------------------------------------------------- words
