@@ -124,6 +124,11 @@ def listing(words: Iterable[object], last: str = "or") -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}" if texts else "nothing"
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 lane``, ``3 lanes``, ``100,000 warps``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
     """The accepted words that look most like `word`, best first; empty where none looks like it."""
     return difflib.get_close_matches(word, list(accepted), n=count, cutoff=cutoff)

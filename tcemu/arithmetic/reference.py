@@ -233,9 +233,12 @@ def _(
     return c
 
 
+#: By the .rounding qualifier; without one as with .rn.
+_ROUNDINGS: dict[str, Rounding] = {"rn": "rn", "rz": "rz", "rm": "rm", "rp": "rp"}
+
+
 def _rounding(qualifiers: dict[str, str]) -> Rounding:
-    word = qualifiers.get("rounding") or "rn"
-    return word if word in ("rz", "rm", "rp") else "rn"  # type: ignore[return-value]
+    return _ROUNDINGS[qualifiers.get("rounding", "rn")]
 
 
 def fma64(x: int, y: int, z: int, rounding: Rounding) -> int:

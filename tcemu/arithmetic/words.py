@@ -6,7 +6,7 @@ from functools import singledispatch
 
 from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.arithmetic.table import Known
-from tcemu.errors import listing
+from tcemu.errors import counted, listing
 
 #: What each word of `known` stands for.
 KNOWN: dict[Known, str] = {
@@ -29,17 +29,13 @@ def in_sentences(model: Model, depth: int, d: str) -> str:
     raise TypeError(model, depth, d)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 # ---------------------------------------------------------------------------------------------------- fused sums
 
 
 @in_words.register
 def _(model: FusedSums, depth: int) -> str:
     sums = model.sums(depth)
-    how = f"{_count(len(sums), 'fused sum')} of {len(sums[0])} products"
+    how = f"{counted(len(sums), 'fused sum')} of {len(sums[0])} products"
     through = f", operands as {model.through}" if model.through else ""
     addend = "" if model.addend == "first" else ", c added last"
     return f"{how}{through}, {model.fraction} bits kept{addend}"
@@ -55,7 +51,7 @@ def _(model: FusedSums, depth: int, d: str) -> str:
         order = " (first those with k mod 4 = 0 and 1, then the others)" if model.order == "pairs" else ""
         start = "The chain starts from +0" if last else "c joins the first sum"
         end = ", and c is added at the end, to nearest even." if last else "."
-        chain = f"An element of D is a chain of {_count(len(sums), 'fused sum')} of {products}{order}. {start}, the "
+        chain = f"An element of D is a chain of {counted(len(sums), 'fused sum')} of {products}{order}. {start}, the "
         chain += f"result of each sum is an addend of the next{end}"
     through = f"The operands are first converted to {model.through}, exactly. " if model.through else ""
     return f"{through}{chain} {_fused(model, model.via or d)}{_via(model, d)}"
@@ -78,7 +74,7 @@ def _fused(model: FusedSums, form: str) -> str:
 
 @in_words.register
 def _(model: ScaledSums, depth: int) -> str:
-    return f"{_count(-(-depth // (model.block or depth)), 'fused sum')} of scaled products, {model.fraction} bits kept"
+    return f"{counted(-(-depth // (model.block or depth)), 'fused sum')} of scaled products, {model.fraction} bits kept"
 
 
 @in_sentences.register
@@ -101,7 +97,7 @@ def _(model: ScaledSums, depth: int, d: str) -> str:
 @in_words.register
 def _(model: FmaGroups, depth: int) -> str:
     chains = len(model.groups)
-    return f"{_count(chains, 'chain')} of {depth // chains} f32 multiply-adds, and c"
+    return f"{counted(chains, 'chain')} of {depth // chains} f32 multiply-adds, and c"
 
 
 @in_sentences.register
@@ -111,7 +107,7 @@ def _(model: FmaGroups, depth: int, d: str) -> str:
     start = f"{'each ' * (len(chains) > 1)}starting from {'+0' if model.from_zero else 'its first product'}"
     told = f" ({'; '.join(chains)})" if len(chains) > 1 else ""
     return (
-        f"The tensor cores do not do it: {_count(len(chains), 'chain')} of f32 fused multiply-adds on the ordinary "
+        f"The tensor cores do not do it: {counted(len(chains), 'chain')} of f32 fused multiply-adds on the ordinary "
         f"cores{told}, {start}. Then {added} are added in this order. Every step is rounded to nearest "
         f"even, the last result to {d}."
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tcemu.errors import listing
+from tcemu.errors import counted, listing
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.matrix_move import SOURCES, row_bytes
@@ -114,7 +114,7 @@ def _scale(role: str) -> Callable[[Instruction], Operand]:
     def scale(instruction: Instruction) -> Operand:
         count, of = instruction.facts["scales"], "a row of A" if role == "scale_a" else "a column of B"
         each = instruction.shape.k // count
-        scales = f"{_plural(count, 'scale')}, one for each {each} of k"
+        scales = f"{counted(count, 'scale')}, one for each {each} of k"
         rule = f"{role}: {of} has {scales}, a byte each in one lane's register."
         example = f"np.full(32, {_ONE[instruction.words['stype']]}, np.uint32)"
         what = f"scales, {instruction.words['stype']}"
@@ -233,10 +233,6 @@ def bytes_needed(instruction: Instruction) -> int:
 
 def _range(count: int) -> str:
     return "0" if count == 1 else f"0 to {count - 1}"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 _OTHERS: dict[str, Callable[[Instruction], Operand]] = {

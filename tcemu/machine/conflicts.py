@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic.table import Known
-from tcemu.errors import OperandError, briefly
+from tcemu.errors import OperandError, briefly, counted
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction
 from tcemu.machine.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_phase
@@ -166,10 +166,10 @@ class Wavefronts:
 
     def __repr__(self) -> str:
         if isinstance(self.count, int):
-            return f"<{self.access}: {_many(self.count, 'wavefront')}, {self.least} without conflicts>"
+            return f"<{self.access}: {counted(self.count, 'wavefront')}, {self.least} without conflicts>"
         if not self.count.size:
             return f"<{self.access}: no warps>"
-        warps = _many(self.count.size, "warp")
+        warps = counted(self.count.size, "warp")
         low, high, total = self.count.min(), self.count.max(), int(self.count.sum())
         return f"<{self.access}: {warps}, {low} to {high} wavefronts, {total:,} in all>"
 
@@ -199,11 +199,11 @@ def _phase(access: Access, number: int, start: int, addresses: Addresses) -> Pha
 def _explain(result: Wavefronts) -> Iterator[str]:
     access, least = result.access, result.least
     ideal = "without a conflict" if result.count == least else f"where {least} would do"
-    yield f"{access}: {_many(int(result.count), 'wavefront')}, {ideal}"
+    yield f"{access}: {counted(int(result.count), 'wavefront')}, {ideal}"
     span = access.unit // WORD
     for number, phase in enumerate(result.phases):
         banks = f"bank {phase.bank}" if span == 1 else f"banks {phase.bank}-{phase.bank + span - 1}"
-        text = f"phase {number}, lanes {_ranges(phase.lanes)}: {_many(phase.wavefronts, 'wavefront')}"
+        text = f"phase {number}, lanes {_ranges(phase.lanes)}: {counted(phase.wavefronts, 'wavefront')}"
         yield text if phase.wavefronts == 1 else f"{text}; busiest: {banks}"
         for claim in phase.claims if phase.wavefronts > 1 else ():
             lanes = f"lane{'s' * (len(claim.lanes) > 1)} {_ranges(claim.lanes)}"
@@ -220,10 +220,6 @@ def _ranges(lanes: tuple[int, ...]) -> str:
     starts = [lane for lane in lanes if lane - 1 not in lanes]
     ends = [lane for lane in lanes if lane + 1 not in lanes]
     return ", ".join(f"{start}" if start == end else f"{start}-{end}" for start, end in zip(starts, ends, strict=True))
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 # ---------------------------------------------------------------------------------------------- what would help
@@ -262,7 +258,7 @@ def _best(result: Wavefronts, remedies: Callable[[Access, Addresses], Iterator[_
     tried = list(remedies(result.access, _counting(result.access, result.addresses)[0]))
     counts = per_phase(result.access, np.stack([remedy.addresses for remedy in tried])).sum(axis=1)
     best = int(counts.argmin())
-    return f"{tried[best].formula}: {_many(int(counts[best]), 'wavefront')}" if counts[best] < result.count else ""
+    return f"{tried[best].formula}: {counted(int(counts[best]), 'wavefront')}" if counts[best] < result.count else ""
 
 
 # ---------------------------------------------------------------------------------------------- what is refused
