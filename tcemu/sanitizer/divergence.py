@@ -9,7 +9,8 @@ from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 #: Warps of a warpgroup.
 GROUP = 4
-_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "operands": "wrong-operands"}
+#: What hardware answers with an exception, or where it finds no mbarrier in the bytes that are to be one.
+_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "operands": "mbarrier-init"}
 
 
 class Divergence:
@@ -53,15 +54,13 @@ class Divergence:
         self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
 
     def _faulted(self, event: Faulted) -> None:
-        if event.kind == "operands" and event.opcode.startswith("mbarrier"):
-            return  # no mbarrier is there, says another section
         self._block.report(_FAULTS[event.kind], event.by, event.message, what=f"{event.space} memory")
 
     # ---------------------------------------------------------------------------------------- nobody can go on
 
     def _stuck(self, event: Stuck) -> None:
         """The most telling of the reasons, and only that: the others follow from it."""
-        for explains in (self._bytes, self._start_apart, self._exited, self._apart):
+        for explains in (self._bytes, self._missed, self._start_apart, self._exited, self._apart):
             if explains(event.waiting):
                 return
         one = event.waiting[0]
@@ -75,6 +74,12 @@ class Divergence:
             if here is not None and self._mbarriers.check_all(here, each.key):
                 return True
         return False
+
+    def _missed(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Whether somebody waits for a phase, and missed one that is over."""
+        there = [each for each in waiting if each.kind == "mbarrier"]
+        missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
+        return missed or (bool(there) and self._mbarriers.check_again())
 
     def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
         """Whether four warps in a row act as a warpgroup that is none."""

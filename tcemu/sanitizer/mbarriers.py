@@ -9,9 +9,7 @@ import numpy as np
 from tcemu.machine.events import (
     BlockEnded,
     By,
-    Copy,
     CopyIssued,
-    Faulted,
     MbarrierArrived,
     MbarrierCompleted,
     MbarrierInitialised,
@@ -34,9 +32,9 @@ class Phase:
     """What one phase was told to expect, and what came."""
 
     expected: int = 0
-    by: By | None = None
     issued: int = 0
-    copies: list[Copy] = field(default_factory=list)
+    #: the first copy
+    copy: Earlier | None = None
     #: whether it was reported that the two differ
     told: bool = False
 
@@ -53,6 +51,10 @@ class Mbarrier:
     #: what those who arrived in the present phase and before it know
     arrived: Array
     completed: dict[int, Array] = field(default_factory=dict)
+    #: phases that are complete
+    count: int = 0
+    #: the last expect_tx
+    expecting: By | None = None
     phases: dict[int, Phase] = field(default_factory=dict)
 
     def phase(self, number: int) -> Phase:
@@ -66,6 +68,8 @@ class Mbarriers:
     def __init__(self, block: Block, shared: SharedMemory) -> None:
         self._block, self._clocks, self._shared = block, block.clocks, shared
         self.found: dict[int, Mbarrier] = {}
+        #: the first wait for a phase that the warp had waited for before, of which (address, number), and its copy
+        self._again: tuple[By, int, int, Earlier] | None = None
         shared.unexpected = self._unexpected
         #: who let cp.async arrive, by the identity of the instruction: the arrival itself comes later
         self.attached: list[By] = []
@@ -77,7 +81,6 @@ class Mbarriers:
             MbarrierWaited: self._wait,
             CopyIssued: self._issue,
             BlockEnded: self._end,
-            Faulted: self._fault,
         }
 
     # ---------------------------------------------------------------------------------------- the object
@@ -100,7 +103,7 @@ class Mbarriers:
     def used(self, by: By, address: int, opcode: str) -> Mbarrier | None:
         """The mbarrier that lanes use; reported where they cannot know yet that it was initialised."""
         here = self.found.get(address)
-        if here is not None and self._clocks.view(by.warp, by.active)[here.thread] <= here.clock:
+        if here is not None and not self._seen(by, here):
             message = (
                 f"{opcode} uses the mbarrier at {address}, which warp {here.init.warp} initialised; no barrier stands "
                 f"between mbarrier.init and this"
@@ -109,9 +112,11 @@ class Mbarriers:
             self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
         return here
 
-    def _fault(self, event: Faulted) -> None:
-        if event.kind == "operands" and event.opcode.startswith("mbarrier"):
-            self._block.report("mbarrier-init", event.by, event.message)
+    def _seen(self, by: By, here: Mbarrier) -> bool:
+        """Whether each of the lanes knows of the init, or executed it."""
+        own = 1 << (here.thread - THREAD) % 32 if by.warp == here.init.warp else 0
+        parts = self._clocks.common(by.warp, by.active & ~own)
+        return all(row[here.thread] > here.clock for lanes, row in parts if lanes)
 
     # ---------------------------------------------------------------------------------------- phases
 
@@ -128,21 +133,25 @@ class Mbarriers:
         if event.transaction:
             account = here.phase(event.phase)
             account.expected += event.transaction
-            account.by = by
+            here.expecting = by
 
     def _complete(self, event: MbarrierCompleted) -> None:
         here = self.found.get(event.address)
         if here is None:
             return
-        here.completed[event.phase] = here.arrived
-        here.completed.pop(event.phase - _KEPT, None)
+        here.completed[event.phase], here.count = here.arrived, event.phase + 1
         self.check_bytes(here, event.address, event.phase)
+        here.completed.pop(event.phase - _KEPT, None)
+        here.phases.pop(event.phase - _KEPT, None)
 
     def _wait(self, event: MbarrierWaited) -> None:
         by = event.by
         here = self.used(by, event.address, "mbarrier.try_wait")
         if here is None:
             return
+        account = here.phases.get(event.phase)
+        if account and account.copy and self._clocks.view(by.warp, by.active)[here.column] > event.phase:
+            self._again = self._again or (by, event.address, event.phase, account.copy)
         row = here.completed.get(event.phase, here.arrived).copy()
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
@@ -159,7 +168,7 @@ class Mbarriers:
         if here is not None:
             account = here.phase(copy.phase)
             account.issued += copy.bytes
-            account.copies.append(copy)
+            account.copy = account.copy or Earlier(copy.by, copy.opcode)
             # who waits for the copy knows that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
 
@@ -169,14 +178,42 @@ class Mbarriers:
         if account is None or account.expected == account.issued or account.told:
             return account is not None and account.told
         account.told = True
-        copy = account.copies[0] if account.copies else None
-        by = account.by or (copy.by if copy else here.init)
+        copy = account.copy
+        by = here.expecting or (copy.by if copy else here.init)
         message = (
             f"phase {number} of the mbarrier at {address} is told to expect {account.expected} bytes; its copies bring "
             f"{account.issued}"
         )
-        earlier = Earlier(copy.by, copy.opcode) if copy and account.by else None
+        earlier = copy if here.expecting else None
         self._block.report("expect-tx", by, message, what=f"the mbarrier at {address}", earlier=earlier)
+        return True
+
+    def check_missed(self, by: By, address: int) -> bool:
+        """Report that a warp waits in vain where it missed a phase that copies filled; whether it was."""
+        here = self.found.get(address)
+        if here is None:
+            return False
+        seen = int(self._clocks.view(by.warp, by.active)[here.column])
+        missed, what = here.count - seen, f"the mbarrier at {address}"
+        accounts = [here.phases.get(number, Phase()) for number in (seen, seen + 1)]
+        if missed >= 2 and accounts[1].copy:
+            message = f"the copy fills its stage again before warp {by.warp} has seen phase {seen} of {what} complete"
+            self._block.report(
+                "overwritten-early", accounts[1].copy.by, message, what=what, earlier=Earlier(by, "mbarrier.try_wait")
+            )
+        elif missed == 1 and accounts[0].copy:
+            message = f"phase {seen} of {what}, which a copy filled, is complete; the wait has the other parity"
+            self._block.report("tma-unwaited", by, message, what=what, earlier=accounts[0].copy)
+        return any(account.copy for account in accounts[:missed])
+
+    def check_again(self) -> bool:
+        """Report the wait that found an old phase, where nobody can go on; whether there was one."""
+        if self._again is None:
+            return False
+        by, address, number, copy = self._again
+        what = f"the mbarrier at {address}"
+        message = f"the wait finds phase {number} of {what}, which the warp has seen complete before: wrong parity"
+        self._block.report("tma-unwaited", by, message, what=what, earlier=copy)
         return True
 
     def _unexpected(self, column: int, number: int) -> bool:

@@ -266,13 +266,6 @@ _DIVERGENCE = (
         "Whoever waits is woken by somebody: as many threads arrive as a barrier or an mbarrier counts.",
         "Compare the counts with those who arrive, and the parity that is waited for with the phases that complete.",
     ),
-    Rule(
-        "wrong-operands",
-        "an instruction cannot be executed with these operands",
-        "9.7",
-        "Some operands have no meaning for the instruction, though the assembler accepts them.",
-        "See the message.",
-    ),
 )
 
 _FRAGMENTS = (

@@ -28,8 +28,12 @@ class Shadow:
         self.reads = np.zeros((0, self._cells), np.int64)
         self._rows: dict[object, int] = {}
 
-    def row(self, reader: object) -> int:
-        """The row of a reader: a warp, a warpgroup's wgmma, a warp's bulk copies."""
+    def reads_of(self, reader: object) -> Array:
+        """The last reads of one reader, for each cell: a warp's, a warpgroup's wgmma's, a warp's bulk copies'."""
+        row = self._row(reader)
+        return np.asarray(self.reads[row])
+
+    def _row(self, reader: object) -> int:
         found = self._rows.get(reader)
         if found is None:
             found = self._rows[reader] = len(self._rows)

@@ -182,7 +182,7 @@ class SharedMemory:
     def _collide_read(
         self, record: int, reader: object, cells: Array, prior: Array, lanes: Array, places: Array, known: Known
     ) -> None:
-        seen = self._shadow.reads[self._shadow.row(reader), cells]
+        seen = self._shadow.reads_of(reader)[cells]
         for where in self._by_record(prior, places):
             first = where[0]
             read, write = Side(record, int(lanes[first])), _side(prior[first])
@@ -267,10 +267,9 @@ class SharedMemory:
         if not prior.all():
             self._records.blind.add(record)
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
-        number = self._shadow.row(reader)
-        before = self._shadow.reads[number, cells]
-        self._link(record, before)
-        self._shadow.reads[number, cells] = 32 * record + lanes
+        reads = self._shadow.reads_of(reader)
+        self._link(record, reads[cells])
+        reads[cells] = 32 * record + lanes
 
     def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array) -> None:
         self._link(record, prior)
