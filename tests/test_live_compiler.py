@@ -17,11 +17,11 @@ NEW = (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
 FITS = [("Tesla T4", (7, 5)), ("NVIDIA A100-SXM4-40GB", (8, 0)), ("NVIDIA L4", (8, 9)), ("NVIDIA H200", (9, 0))]
 UNFIT = {
     ("Tesla V100", (7, 0), 13000, (13, 5), NEW): "NVRTC 13.5 does not compile for Tesla V100, which has compute "
-    'capability 7.0, any more; NVRTC 12 does: pip install "cuda-bindings==12.*" nvidia-cuda-nvrtc-cu12',
+    'capability 7.0, any more; NVRTC 12 does: pip install "tcemu[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"',
     ("NVIDIA B200", (10, 0), 12080, (12, 4), OLD): "NVRTC 12.4 does not compile for NVIDIA B200, which has compute "
     'capability 10.0, yet: pip install --upgrade "tcemu[gpu]"',
     ("Tesla T4", (7, 5), 12040, (13, 5), NEW): "NVRTC 13.5 compiles for drivers of CUDA 13, and this one is of CUDA "
-    '12.4: update the driver, or pip install "cuda-bindings==12.*" nvidia-cuda-nvrtc-cu12',
+    '12.4: update the driver, or pip install "tcemu[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"',
 }
 
 
@@ -55,7 +55,7 @@ def test_no_nvrtc_is_told(monkeypatch):
 
 
 HEADERS = {
-    "crt/mma.h": "<crt/mma.h> comes with pip install nvidia-cuda-crt",
+    "crt/mma.h": '<crt/mma.h> comes with pip install "tcemu[gpu]"; for CUDA 12 with pip install nvidia-cuda-nvcc-cu12',
     "cstdio": "NVRTC has no standard library, so no <cstdio>: printf and assert need no header",
     "stdint.h": "NVRTC has no standard library, so no <stdint.h>",
     "mma.h": 'CUDA\'s headers come with pip install "tcemu[gpu]"; of others',

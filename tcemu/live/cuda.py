@@ -123,7 +123,7 @@ def _complaint(lines: list[str], file: str, line: int, message: str) -> str:
 def header(name: str) -> str:
     """Where a header comes from that NVRTC did not find."""
     if name.startswith("crt/"):
-        return f"<{name}> comes with pip install nvidia-cuda-crt; for CUDA 12 with nvidia-cuda-nvcc-cu12"
+        return f"<{name}> comes with {INSTALL}; for CUDA 12 with pip install nvidia-cuda-nvcc-cu12"
     if name in _C or not {"/", "."} & set(name):
         return (
             f"NVRTC has no standard library, so no <{name}>: printf and assert need no header, and <cuda/std/cstdint> "

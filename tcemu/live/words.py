@@ -8,7 +8,7 @@ from tcemu.instructions import TARGETS
 INSTALL = 'pip install "tcemu[gpu]"'
 UPGRADE = 'pip install --upgrade "tcemu[gpu]"'
 #: What compiles for Volta, and for drivers of CUDA 12.
-TWELVE = 'pip install "cuda-bindings==12.*" nvidia-cuda-nvrtc-cu12'
+TWELVE = 'pip install "tcemu[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"'
 _DEBUG = "compute-sanitizer finds the line"
 #: The driver's name for an address that the hardware does not take.
 MISALIGNED = "CUDA_ERROR_MISALIGNED_ADDRESS"
@@ -21,8 +21,7 @@ _WORDS = {
     "packages": f"NVIDIA's Python packages do not load ({{}}): {UPGRADE}",
     "packages and driver": "NVIDIA's Python packages fail with this driver ({}): update the driver, or "
     f"{UPGRADE}, or for a driver of CUDA 12 {TWELVE}",
-    "no nvrtc": "NVRTC, the compiler of CUDA C++, does not load ({}): pip install nvidia-cuda-nvrtc, or for "
-    "cuda-bindings 12 nvidia-cuda-nvrtc-cu12",
+    "no nvrtc": f"NVRTC, the compiler of CUDA C++, does not load ({{}}): {INSTALL}; beside cuda-bindings 12, {TWELVE}",
     "CUDA_ERROR_NO_DEVICE": "the driver is there, but no GPU: is CUDA_VISIBLE_DEVICES set, or the container started "
     "without --gpus?",
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the driver's kernel module and its library are of different versions; a "
