@@ -27,7 +27,7 @@ from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.memory import Memory, integers
 from tcemu.instructions.multiply import CHUNK, broadcast, take
-from tcemu.instructions.rows import Rows, vocabulary
+from tcemu.instructions.rows import Rows, in_spaces, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment
 from tcemu.layouts.matrix import matrix
@@ -35,37 +35,28 @@ from tcemu.layouts.matrix import matrix
 Array = npt.NDArray[Any]
 
 LOAD_SECTION, STORE_SECTION, MOVE_SECTION = "9.7.14.5.15", "9.7.14.5.16", "9.7.14.5.17"
-_SOURCES = ("b6x16_p32", "b4x16_p64")
 _BLACKWELL = "sm_100f sm_110f sm_120f"
-_NIBBLES = {"shape": ("m8n16",), "num": ("x1", "x2", "x4"), "dst_fmt": ("s8",), "src_fmt": ("s4",)}
 
 # ---------------------------------------------------------------------------------------------------- the tables
 
 
-def _rows(slots: dict[str, tuple[str, ...]], ptx: str, since: str, **facts: Any) -> list[Rows]:
-    """Forms in every state space; .shared::cta came with PTX 7.8."""
-    later = ptx if tuple(map(int, ptx.split("."))) >= (7, 8) else "7.8"
-    return [
-        Rows(slots | {"ss": ss}, version, since, facts)
-        for ss, version in ((("", "shared"), ptx), (("shared::cta",), later))
-    ]
-
-
 _B16 = {"shape": ("m8n8",), "num": ("x1", "x2", "x4"), "trans": ("", "trans"), "type": ("b16",)}
-_EXPANDED = {"dst_fmt": ("b8x16",), "src_fmt": _SOURCES}
+_M16N16 = {"shape": ("m16n16",), "num": ("x1", "x2"), "trans": ("trans",)}
+_M16N8 = {"shape": ("m16n8",), "num": ("x1", "x2", "x4"), "trans": ("trans",), "type": ("b8",)}
+_EXPANDED = {"dst_fmt": ("b8x16",), "src_fmt": ("b6x16_p32", "b4x16_p64")}
+_NIBBLES = {"shape": ("m8n16",), "num": ("x1", "x2", "x4"), "dst_fmt": ("s8",), "src_fmt": ("s4",)}
 LOAD_ROWS = [
-    *_rows(_B16, "6.5", "sm_75"),
-    *_rows({"shape": ("m16n16",), "num": ("x1", "x2"), "trans": ("trans",), "type": ("b8",)}, "8.6", _BLACKWELL),
-    *_rows({"shape": ("m16n16",), "num": ("x1", "x2"), "trans": ("trans",), **_EXPANDED}, "8.6", _BLACKWELL),
-    *_rows({"shape": ("m8n16",), "num": ("x1", "x2", "x4"), **_EXPANDED}, "8.6", _BLACKWELL),
-    *_rows(_NIBBLES, "9.4", f"sm_90a {_BLACKWELL}", row=8),
+    *in_spaces(_B16, "shared", "6.5", "sm_75"),
+    *in_spaces({**_M16N16, "type": ("b8",)}, "shared", "8.6", _BLACKWELL),
+    *in_spaces({**_M16N16, **_EXPANDED}, "shared", "8.6", _BLACKWELL),
+    *in_spaces({"shape": ("m8n16",), "num": ("x1", "x2", "x4"), **_EXPANDED}, "shared", "8.6", _BLACKWELL),
+    *in_spaces(_NIBBLES, "shared", "9.4", f"sm_90a {_BLACKWELL}", row=8),
 ]
 STORE_ROWS = [
-    *_rows(_B16, "7.8", "sm_90"),
-    *_rows({"shape": ("m16n8",), "num": ("x1", "x2", "x4"), "trans": ("trans",), "type": ("b8",)}, "8.6", _BLACKWELL),
+    *in_spaces(_B16, "shared", "7.8", "sm_90"),
+    *in_spaces(_M16N8, "shared", "8.6", _BLACKWELL),
 ]
 MOVE_ROWS = [Rows({"shape": ("m8n8",), "trans": ("trans",), "type": ("b16",)}, "7.8", "sm_75")]
-
 
 
 class Source(NamedTuple):
@@ -130,7 +121,7 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
     rows = prod(fragment.shape[:-1])
     addresses, own = _addresses(instruction, operands[0], 32 if instruction.facts.get("all lanes") else rows)
     warps = broadcast(instruction, {"addresses": own, memory.name: memory.own})
-    at, which = take(addresses, own, warps), take(np.arange(prod(memory.own)).reshape(memory.own), memory.own, warps)
+    at, which = take(addresses, own, warps), take(memory.numbers, memory.own, warps)
     out = np.empty((prod(warps), fragment.lanes * fragment.registers), fragment.container.register_dtype)
     for start in range(0, len(out), CHUNK):
         some = slice(start, start + CHUNK)
@@ -166,7 +157,7 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
     addresses, own = _addresses(instruction, operands[0], rows)
     warps = broadcast(instruction, {"addresses": own, "registers": registers.shape[:-2], memory.name: memory.own})
     at, held = take(addresses, own, warps), take(registers, registers.shape[:-2], warps)
-    which = take(np.arange(prod(memory.own)).reshape(memory.own), memory.own, warps)
+    which = take(memory.numbers, memory.own, warps)
     chunks = [slice(start, start + CHUNK) for start in range(0, prod(warps), CHUNK)]
 
     def lines(flat: Array) -> Array:

@@ -56,6 +56,11 @@ class Memory:
         self.own = self.bytes.shape[:-1]
         self.size = self.bytes.shape[-1]
 
+    @property
+    def numbers(self) -> Array:
+        """The number of each memory, of shape `own`: what tells a warp which one it sees."""
+        return np.arange(prod(self.own)).reshape(self.own)
+
     def _check(self, given: object) -> Array:
         if not isinstance(given, np.ndarray) or given.dtype != np.uint8 or given.ndim < 1:
             what = (

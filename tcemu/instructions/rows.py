@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from tcemu.instructions.spelling import Words
-from tcemu.instructions.targets import Gate
+from tcemu.instructions.targets import Gate, ptx_version
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,13 @@ def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
             for slot, word in words.items():
                 slots.setdefault(slot, {})[word] = None
     return {slot: tuple(words) for slot, words in slots.items()}
+
+
+def in_spaces(slots: Mapping[str, Iterable[str]], spaces: str, ptx: str, since: str, **facts: Any) -> list[Rows]:
+    """Forms with a generic address and in each of `spaces`; .shared::cta may be spelt from PTX 7.8 on."""
+    later = max(ptx, "7.8", key=ptx_version)
+    both = (("", *spaces.split()), ptx), (("shared::cta",), later)
+    return [Rows({**slots, "ss": names}, version, since, facts) for names, version in both]
 
 
 def multiply(

@@ -230,7 +230,7 @@ def execute(
     own |= {"b": given.b.shape, "scale_d": last.scale_d.shape}
     if given.metadata is not None:
         arrays["metadata"], own["metadata"] = given.metadata, given.metadata.shape[:-1]
-    arrays["which"], own["which"] = np.arange(prod(memory.own)).reshape(memory.own), memory.own
+    arrays["which"], own["which"] = memory.numbers, memory.own
     groups = broadcast(instruction, own)
     takes: dict[str, Take] = {name: take(array, own[name], groups) for name, array in arrays.items()}
     out = np.empty((prod(groups), prod(d.shape[-2:])), d.dtype)

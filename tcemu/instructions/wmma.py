@@ -25,7 +25,7 @@ from tcemu.instructions.instruction import Fragments, Instruction, Shape
 from tcemu.instructions.memory import Memory, integers
 from tcemu.instructions.mma import ANY_LAYOUT, ROUNDING, SATFINITE
 from tcemu.instructions.multiply import broadcast, container, execute, take, types_of
-from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
+from tcemu.instructions.rows import Rows, in_spaces, multiply, pairs, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment, Layout
 from tcemu.layouts.wmma import TURING_S32_M8N32, modern, volta
@@ -40,18 +40,14 @@ _BOTH, _ROW, _COL = ("row", "col"), ("row",), ("col",)
 
 
 def _memory(matrix: str, shapes: str, types: str, ptx: str, since: str, layouts: tuple[str, ...] = _BOTH) -> list[Rows]:
-    """Loads or stores in every state space; .shared::cta came later."""
+    """Loads or stores in every state space."""
     slots: dict[str, Iterable[str]] = {
         "matrix": matrix.split(),
         "shape": shapes.split(),
         "layout": layouts,
         "type": types.split(),
     }
-    later = ptx if tuple(map(int, ptx.split("."))) >= (7, 8) else "7.8"
-    return [
-        Rows(slots | {"ss": ss}, version, since)
-        for ss, version in ((("", "global", "shared"), ptx), (("shared::cta",), later))
-    ]
+    return in_spaces(slots, "global shared", ptx, since)
 
 
 _OPERAND_ROWS = [
@@ -264,8 +260,7 @@ class _Lines:
         parts = {"pointer": (self.pointer, self.pointer.shape), "step": (self.step, self.step.shape)}
         if registers is not None:
             parts["registers"] = (registers, registers.shape[:-2])
-        own = self.memory.own
-        parts["which"] = (np.arange(prod(own)).reshape(own), own)
+        parts["which"] = (self.memory.numbers, self.memory.own)
         shape = broadcast(self.instruction, {name: each for name, (_, each) in parts.items()})
         return shape, {name: take(array, each, shape) for name, (array, each) in parts.items()}
 
