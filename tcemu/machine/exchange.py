@@ -40,7 +40,7 @@ class Exchange(Core):
         """shfl.sync: each lane's value of another lane, in the shape (32,) or (32, n) and dtype of `values`.
 
         mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,
-        `width` the lanes of a segment. What an inactive lane would give is poison.
+        `width` the lanes of a segment. What an inactive lane would give or get is poison.
         """
         if not isinstance(width, int | np.integer) or width not in _WIDTHS:
             raise OperandError(
@@ -66,8 +66,10 @@ class Exchange(Core):
         asked = np.where(inside(asked, bound), asked, self.lanes)
         given = held.astype(held.dtype.newbyteorder("="))
         bits = given.view(f"u{given.dtype.itemsize}")
-        bits[~self._active if by is not None else slice(None)] = POISON & np.iinfo(bits.dtype).max
-        return np.asarray(bits[asked].view(given.dtype))
+        taking = self._active & self._active[asked] & (by is not None)
+        found = np.asarray(bits[asked])
+        found[~taking] = POISON & np.iinfo(bits.dtype).max
+        return found.view(given.dtype)
 
     def vote_sync(self, mode: str, predicate: npt.ArrayLike) -> Any:
         """vote.sync: "all", "any" or "uni" of the active lanes' predicates as a bool, or "ballot", bits as an int.
