@@ -18,8 +18,7 @@ from tcemu.errors import (
 from tcemu.instructions import Instruction, matmul, parse, run
 from tcemu.machine import wavefronts
 from tcemu.sanitizer import launch
-
-__version__ = "0.1.0"
+from tcemu.version import __version__
 
 __all__ = [
     "ArithmeticUnknown",
@@ -33,6 +32,7 @@ __all__ = [
     "TargetError",
     "TcemuError",
     "UndefinedBehaviour",
+    "__version__",
     "launch",
     "matmul",
     "parse",

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import click
 
-from tcemu import __version__
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
 from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
+from tcemu.version import __version__
 
 #: The exit code of everything that the user can put right; click's own usage errors have the same.
 USER_ERROR = 2

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tcemu import __version__
 from tcemu.errors import TcemuError, listing
 from tcemu.live.device import Device, device
 from tcemu.live.measure.barriers import barriers
@@ -25,6 +24,7 @@ from tcemu.live.measure.products import products
 from tcemu.live.measure.warpgroups import closer, warpgroups
 from tcemu.live.process import Worker
 from tcemu.machine.costs import COLUMNS, WHAT, Cost
+from tcemu.version import __version__
 
 Suite = Callable[[str, str], Iterator[Probe]]
 #: What is told while it runs: done, of how many, of what.
