@@ -72,6 +72,30 @@ class EmulatedGpu:
         pass
 
 
+class V100(EmulatedGpu):
+    """As a data centre or Colab had it."""
+
+    device = Device("Tesla V100-SXM2-16GB", (7, 0), 12040, "550.54.15", 98304)
+
+
+class T4(EmulatedGpu):
+    """As Colab has it."""
+
+    device = Device("Tesla T4", (7, 5), 12040, "550.54.15", 65536)
+
+
+class A100(EmulatedGpu):
+    """As Colab has it."""
+
+    device = Device("NVIDIA A100-SXM4-40GB", (8, 0), 12040, "550.54.15", 166912)
+
+
+class L4(EmulatedGpu):
+    """As Colab has it."""
+
+    device = Device("NVIDIA L4", (8, 9), 12040, "550.54.15", 101376)
+
+
 class Wrong(EmulatedGpu):
     """Its tensor core flips a bit now and then: of D[0][0], where A[0][0] has a certain bit."""
 

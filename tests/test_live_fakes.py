@@ -107,6 +107,29 @@ def test_operands_and_answers_travel(card, opcode):
         assert np.array_equal(answer, expected)
 
 
+#: What each card lacks, and what it needs.
+LACKS = {
+    "V100": ("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", "sm_75 or later; this GPU is sm_70"),
+    "T4": ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_80 or later; this GPU is sm_75"),
+    "A100": ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_89 or later; this GPU is sm_80"),
+    "L4": ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "sm_90a; this GPU is sm_89"),
+}
+
+
+@pytest.mark.parametrize(("card", "lacks"), LACKS.items(), ids=LACKS, indirect=["card"])
+def test_other_cards_answer_what_they_have_and_say_what_they_lack(card, lacks):
+    """Registers, loads and stores as that card lays them out; on a driver of CUDA 12.4, as Colab has it."""
+    chip = live.device()
+    assert chip == getattr(live_fakes, card).device
+    model, found = emulator(chip.target), recordable(chip)
+    for instruction in found[:: len(found) // 12]:
+        for case in cases(instruction, kinds(instruction)[0], 2, "fakes"):
+            assert np.array_equal(case.answer(gpu), case.answer(model)), case.key
+    opcode, needs = lacks
+    with pytest.raises(GpuUnavailable, match=f"needs {needs}. tcemu.run emulates it"):
+        live.run(opcode)
+
+
 @pytest.mark.parametrize("shape", ["dense", "sparse"])
 def test_block_scaled_operands_travel(monkeypatch, shape):
     """Blackwell has them; the fake reads the byte-ids and thread-ids out of the kernel."""
