@@ -166,3 +166,4 @@ class Scheduler:
                 with suppress(Exception):  # what ended the launch is on its way; a warp's last words are not
                     strand.fiber.throw(GreenletExit)
         self._strands.clear()
+        self._ending = False

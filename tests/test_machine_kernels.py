@@ -1,0 +1,507 @@
+"""What kernels do that no kernel should: raise, catch, yield, keep their warp, launch kernels; and what one takes."""
+
+import gc
+import re
+import threading
+import time
+import traceback
+import tracemalloc
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from greenlet import greenlet
+
+from tcemu.errors import Deadlock, LaunchError, MemoryFault, OperandError, TargetError, TcemuError
+from tcemu.machine import events
+from tcemu.machine.launch import launch
+
+SEEDS = (0, 1, 2, 3, 17)
+every_seed = pytest.mark.parametrize("seed", SEEDS)
+
+
+# ------------------------------------------------------------------------------------------------ exceptions
+
+
+@every_seed
+def test_an_error_of_the_kernel_comes_out_with_its_traceback(seed):
+    out = np.zeros(4, np.int32)
+    left = []
+
+    def helper(number):
+        raise ValueError(f"no {number}")
+
+    def kernel(warp, out):
+        try:
+            warp.st_global(out.at(warp.index), 1)
+            warp.bar_sync()
+            if warp.index == 2:
+                helper(warp.index)
+            warp.bar_sync()
+        finally:
+            left.append(warp.index)
+
+    with pytest.raises(ValueError, match="no 2") as caught:
+        launch(kernel, 2, 128, (out,), seed=seed)
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[-2:] == ["kernel", "helper"]
+    assert sorted(left) == [0, 1, 2, 3]  # the other warps have left too
+    assert not out.any()
+
+
+def test_an_interrupt_ends_the_launch():
+    left = []
+
+    def kernel(warp):
+        with suppress(Exception):
+            try:
+                if warp.index == 1:
+                    raise KeyboardInterrupt
+                warp.bar_sync()
+            finally:
+                left.append(warp.index)
+
+    with pytest.raises(KeyboardInterrupt):
+        launch(kernel, 1, 96)
+    assert left == [1, 0]  # 2 never began
+
+
+def test_the_last_words_of_other_warps_hide_no_error():
+    """What a kernel does in a finally, when the launch is over, is not done; what it raises there is not heard."""
+    went_on = []
+
+    def kernel(warp):
+        try:
+            if warp.index == 2:
+                raise ZeroDivisionError
+            warp.bar_sync()
+        finally:
+            if warp.index == 0:
+                warp.st_shared(0, 1)
+                went_on.append(0)
+            raise RuntimeError(str(warp.index)) if warp.index == 1 else ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        launch(kernel, 1, 96, shared=16)
+    assert not went_on
+
+
+def fault(warp):
+    warp.ld_shared(3)
+
+
+def quarrel(warp):
+    warp.bar_sync(1, 32 + 32 * warp.index)
+    warp.bar_sync(1, 96 - 32 * warp.index)
+
+
+def no_warpgroup(warp):
+    warp.wgmma_fence()
+
+
+def broken_rule(_):
+    raise LaunchError("an observer")
+
+
+@every_seed
+def test_a_kernel_does_not_survive_what_ends_the_launch_by_catching_it(row, seed):
+    reached, heard = [], []
+
+    def observer(event):
+        if isinstance(event, events.Issued) and event.opcode == "elect.sync":
+            broken_rule(event)
+        heard.append(event.name)
+
+    def surviving(does, after):
+        def kernel(warp):
+            if warp.index == 0:
+                with suppress(TcemuError):
+                    does(warp)
+                after(warp)
+            else:
+                warp.bar_sync(7, 64)
+
+        return kernel
+
+    def stores(warp):
+        warp.st_shared(0, 1)
+        reached.append("store")
+
+    for does, kind in (
+        (fault, MemoryFault), (no_warpgroup, LaunchError), (lambda warp: warp.elect_sync(), LaunchError),
+        (lambda warp: warp.setmaxnreg("dec", 248) or warp.setmaxnreg("inc", 24), LaunchError),
+    ):  # fmt: skip
+        for after in (lambda _: None, stores):
+            with row(f"{does} {after}"), pytest.raises(kind):
+                launch(surviving(does, after), 1, 96, shared=16, seed=seed, observers=(observer,))
+    assert not reached
+    assert "BlockEnded" not in heard
+
+
+def test_a_wrong_operand_may_be_caught():
+    """Nothing happened: the kernel may go on."""
+    out = np.zeros(32, np.int32)
+
+    def kernel(warp, out):
+        with pytest.raises(OperandError):
+            warp.st_global(out.at(warp.lanes), 1.5)
+        warp.st_global(out.at(warp.lanes), 2)
+
+    launch(kernel, 1, 32, (out,))
+    assert out.tolist() == [2] * 32
+
+
+def test_a_kernel_that_catches_everything_still_ends():
+    def kernel(warp):
+        while True:
+            with suppress(Exception):
+                warp.bar_sync(warp.index, 64)
+
+    with pytest.raises(Deadlock):
+        launch(kernel, 1, 64)
+
+
+def test_an_error_of_an_observer_comes_out():
+    def observer(event):
+        raise KeyError(event.name)
+
+    with pytest.raises(KeyError, match="BlockStarted"):
+        launch(lambda _: None, observers=(observer,))
+
+
+# ------------------------------------------------------------------------------------------------ what a kernel is
+
+
+def test_a_kernel_may_return_anywhere_and_anything():
+    out = np.zeros(4, np.int32)
+
+    def kernel(warp, out):
+        for number in range(9):
+            with warp.only(warp.lanes == number):
+                warp.st_global(out.at(warp.index), number)
+                if number == warp.index:
+                    return number, warp
+        return None
+
+    result = launch(kernel, 1, 128, (out,))
+    assert out.tolist() == [0, 1, 2, 3]
+    assert result.counts == {"st.global.b32": 10}
+
+
+def test_what_would_not_run_is_no_kernel(row):
+    def generator(warp):
+        warp.bar_sync()
+        yield
+
+    async def coroutine(warp):
+        warp.bar_sync()
+
+    async def both(warp):
+        yield warp.bar_sync()
+
+    for kernel in (generator, coroutine, both):
+        with row(kernel.__name__), pytest.raises(LaunchError, match=f"{kernel.__name__} has a yield or is async") as no:
+            launch(kernel)
+        assert no.value.launch.blocks == 0
+    for kernel in (None, 5, "kernel", generator(None)):
+        with row(repr(kernel)), pytest.raises(LaunchError, match="a kernel is a function that is called with a warp"):
+            launch(kernel)
+    with pytest.raises(TypeError, match="positional argument"):  # Python says it well
+        launch(lambda _, __, ___: None, args=(1,))
+
+
+def test_kernels_that_are_not_functions():
+    class Kernel:
+        def __init__(self):
+            self.seen = []
+
+        def __call__(self, warp):
+            self.seen.append(warp.index)
+
+    kernel = Kernel()
+    assert repr(launch(kernel, 1, 64)).startswith("<launch of Kernel on sm_90a: 1 blocks of (64, 1, 1), 0 instructions")
+    launch(kernel.seen.append)
+    assert kernel.seen[:2] == [0, 1]
+
+
+# ------------------------------------------------------------------------------------------------ a warp's life
+
+#: Something of every kind that a warp does.
+DEEDS = {
+    "ld": lambda warp: warp.ld_shared(0),
+    "vote": lambda warp: warp.vote_sync("all", True),
+    "bar": lambda warp: warp.bar_sync(),
+    "wgmma": lambda warp: warp.wgmma_fence(),
+    "copy": lambda warp: warp.cp_async_wait_all(),
+    "mbarrier": lambda warp: warp.mbarrier_wait(0, 0),
+    "run": lambda warp: warp.run(
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", *[np.zeros((32, 1), np.uint64)] * 2
+    ),
+    "run a bar": lambda warp: warp.run("bar.warp.sync"),
+}
+
+
+def test_a_warp_is_not_used_after_its_launch(row):
+    kept, heard = [], []
+    launch(kept.append, 1, 64, shared=64, observers=(heard.append,))
+    count = len(heard)
+    for name, deed in DEEDS.items():
+        with (
+            row(name),
+            pytest.raises(LaunchError, match=r"warp 1 is no longer running.* between its first line and its last"),
+        ):
+            deed(kept[1])
+    assert repr(kept[1]) == "<warp 1 of block (0, 0, 0): 32 active lanes>"
+    assert kept[1].registers(2, fill=5)[3].tolist() == [5, 5]  # a value like any other
+    assert len(heard) == count
+
+
+def test_registers_may_be_read_after_the_launch():
+    kept, heard = [], []
+
+    def kernel(warp):
+        kept.append(warp.registers(2, fill=5))
+        kept.append(warp.registers(1))
+
+    launch(kernel, observers=(heard.append,))
+    count = len(heard)
+    assert (np.asarray(kept[0]) == 5).all()
+    assert (kept[0] + kept[1]).shape == (32, 2)
+    kept[0][...] = 6
+    assert len(heard) == count
+
+
+def test_a_warp_is_used_by_its_own_kernel(row):
+    for name, deed in DEEDS.items():
+        warps = []
+
+        def kernel(warp, warps=warps, deed=deed):
+            warps.append(warp)
+            warp.bar_sync()
+            deed(warps[1 - warp.index] if len(warps) == 2 else warp)
+
+        with (
+            row(name),
+            pytest.raises(LaunchError, match=r"warp \d is no longer running, or it is not the one that runs"),
+        ):
+            launch(kernel, 1, 64, shared=64)
+
+
+def test_a_warp_is_used_in_its_own_thread_and_not_in_other_greenlets():
+    said = []
+
+    def attempt(warp):
+        try:
+            warp.ld_shared(0)
+        except LaunchError as error:
+            said.append(str(error))
+
+    def kernel(warp):
+        thread = threading.Thread(target=attempt, args=(warp,))
+        thread.start()
+        thread.join()
+        greenlet(attempt).switch(warp)
+        warp.ld_shared(0)
+
+    launch(kernel, shared=64)
+    assert [text.partition(",")[0] for text in said] == ["warp 0 is no longer running"] * 2
+
+
+# ------------------------------------------------------------------------------------------------ launches together
+
+
+def doubled(warp, p):
+    at = p.at(warp.threads)
+    warp.st_shared(4 * warp.threads, warp.ld_global(at))
+    warp.bar_sync()
+    warp.st_global(at, 2 * warp.ld_shared(4 * warp.threads)[:, 0])
+
+
+@every_seed
+def test_a_kernel_may_launch_kernels(seed):
+    out = np.zeros(64, np.int32)
+    failures = []
+
+    def outer(warp, out):
+        mine = np.arange(64, dtype=np.int32) + warp.index
+        launch(doubled, 1, 64, (mine,), shared=256, seed=seed)
+        try:
+            launch(lambda inner: inner.bar_sync(inner.index, 64), 1, 64)
+        except Deadlock as error:
+            failures.append(error)
+        with pytest.raises(LaunchError, match="not the one that runs"):
+            launch(lambda _: warp.ld_shared(0), 1, 32, shared=64)
+        warp.bar_sync()
+        warp.st_global(out.at(warp.threads), mine[:32] if warp.index == 0 else mine[32:])
+
+    launch(outer, 1, 64, (out,), seed=seed, shared=64)
+    assert out.tolist() == [2 * i for i in range(32)] + [2 * (i + 1) for i in range(32, 64)]
+    assert len(failures) == 2
+
+
+def test_launches_from_several_threads():
+    arrays = [np.arange(256, dtype=np.int32) + 1000 * n for n in range(8)]
+    expected = [2**5 * array for array in arrays]
+    errors = []
+
+    def work(number):
+        try:
+            for _ in range(5):
+                launch(doubled, 1, 256, (arrays[number],), shared=1024, seed=number)
+        except BaseException as error:  # noqa: BLE001 - of a thread, for the assertion below
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert all(np.array_equal(*pair) for pair in zip(arrays, expected, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------ what a launch takes
+
+
+def test_what_a_launch_is_given(row):
+    cases = [
+        ({"grid": 0}, "grid is one to three numbers from 1 to (2147483647, 65535, 65535); got 0"),
+        ({"grid": (1, 65536)}, "got (1, 65536)"),
+        ({"grid": (1, 1, 1, 1)}, "got (1, 1, 1, 1)"),
+        ({"grid": 1.0}, "got 1.0"),
+        ({"grid": True}, "got True"),
+        ({"grid": "12"}, "got '12'"),
+        ({"grid": np.array([1, 2])}, "got array"),
+        ({"block": ()}, "block is one to three numbers from 1 to (1024, 1024, 64); got ()"),
+        ({"block": (1, 1, 65)}, "got (1, 1, 65)"),
+        ({"block": (32, 33)}, "a block has at most 1024 threads; (32, 33, 1) are 1056"),
+        ({"block": None}, "got None"),
+        ({"shared": -1}, "shared memory is a number of bytes, on sm_90a at most 232448 for a block; got -1"),
+        ({"shared": 227 * 1024 + 1}, "got 232449"),
+        ({"shared": 64 * 1024 + 1, "target": "sm_75"}, "on sm_75 at most 65536"),
+        ({"shared": True}, "got True"),
+        ({"shared": 1e3}, "got 1000.0"),
+        ({"seed": -1}, "a seed is an integer of at least 0; got -1"),
+        ({"seed": "x"}, "got 'x'"),
+        ({"seed": None}, "got None"),
+        ({"policy": "never"}, "policy is 'early', 'late' or 'random'; got 'never'"),
+        ({"policy": None}, "got an object of type NoneType"),
+        ({"policy": ("late", "never")}, "got 'never'"),
+        ({"policy": ()}, "which policy? one or several of early, late, random"),
+        ({"policy": np.zeros(3)}, "got an object of type ndarray"),
+        ({"args": np.zeros(3)}, "args is a tuple of what the kernel is called with after the warp; got array"),
+        ({"args": 5}, "got 5"),
+        ({"args": "ab"}, "got 'ab'"),
+        ({"observers": print}, "observers is a tuple of functions"),
+        ({"observers": (print, 3)}, "observers is a tuple of functions"),
+        ({"target": 90}, "a target is given as text, e.g. 'sm_90a'"),
+        ({"target": ["sm_90"]}, "an object of type list"),
+    ]  # fmt: skip
+    for given, says in cases:
+        with row(repr(given)), pytest.raises(LaunchError, match=re.escape(says)):
+            launch(lambda *_: pytest.fail("it ran"), **given)
+    with pytest.raises(TargetError, match="Did you mean 'sm_90'"):
+        launch(lambda *_: None, target="sm_90b")
+
+
+def test_shapes_are_filled_up_and_numpy_integers_are_integers():
+    result = launch(
+        lambda warp: warp.ld_shared(0),
+        np.int64(2),
+        (np.uint8(8), 2),
+        shared=np.int32(16),
+        seed=np.int16(3),
+        policy=["early"],
+    )
+    assert (result.grid, result.block, result.seed, result.policy) == ((2, 1, 1), (8, 2, 1), 3, "early")
+    assert (result.blocks, result.counts, result.parted, result.reports, result.error) == (
+        2,
+        {"ld.shared.b32": 2},
+        [],
+        [],
+        None,
+    )
+    told = "8 blocks of (16, 2, 2), 16 instructions, policy late, early"
+    result = launch(lambda warp: warp.ld_shared(0), (4, 2), (16, 2, 2), shared=4, policy=("late", "early"))
+    assert told in repr(result)
+
+
+def test_a_launch_is_told_in_a_line():
+    def kernel(warp, out):
+        warp.cp_async(0, out, 4)
+        warp.st_global(out.at(warp.lanes), warp.ld_shared(0))
+
+    out = np.array([3] * 32, np.int32)
+    result = launch(kernel, 1, 32, (out,), shared=4, target="sm_80", policy=("late", "early"))
+    name = "test_a_launch_is_told_in_a_line.<locals>.kernel"
+    told = "1 blocks of (32, 1, 1), 3 instructions, policy late, early, 1 arrays depend on the policy"
+    assert repr(result) == f"<launch of {name} on sm_80: {told}>"
+    (parting,) = result.parted
+    assert str(parting) == (
+        "argument 0 at [0] is np.int32(0) under late, np.int32(3) under early: the result depends on the policy"
+    )
+
+
+# ------------------------------------------------------------------------------------------------ what it costs
+
+
+def step(warp, out):
+    warp.st_shared(4 * warp.threads, 1)
+    warp.bar_sync()
+    warp.ld_shared(0)
+    with warp.only(warp.lanes == 0):
+        warp.st_global(out, warp.block[0] % 100)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_grid():
+    """100 KB of shared memory for each of 10,000 blocks: a gigabyte, if none were given back."""
+    out = np.zeros(1, np.int32)
+    launch(step, 10, 64, (out,), shared=100_000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        began = time.perf_counter()
+        result = launch(step, 10_000, 64, (out,), shared=100_000)
+        took = time.perf_counter() - began
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    print(f"10,000 blocks: {took:.1f} s, at most {peak / 1e6:.1f} MB")
+    assert result.blocks == 10_000
+    assert out[0] == 99
+    assert peak < 100e6
+
+
+@pytest.mark.slow
+def test_what_work_costs():
+    """Printed, not asserted: the second column should be about the same in every row of a kind."""
+
+    def copies(warp, p, count):
+        for _ in range(count):
+            warp.cp_async(16 * warp.lanes, p + 16 * warp.lanes, 16)
+            warp.cp_async_commit_group()
+        warp.cp_async_wait_all()
+
+    def waits(warp, p, count):
+        for _ in range(count):
+            warp.cp_async(16 * warp.lanes, p + 16 * warp.lanes, 16)
+            warp.cp_async_commit_group()
+            warp.cp_async_wait_group(1)
+
+    def loads(warp, p, count):
+        for number in range(count):
+            warp.ld_global(p + 16 * (number % 32))
+
+    def barriers(warp, _, count):
+        for _ in range(count):
+            warp.bar_sync()
+
+    given = np.zeros(1024, np.uint8)
+    for kernel in (copies, waits, loads, barriers):
+        for policy in ("late", "random"):
+            for count in (500, 1000, 2000, 4000):
+                began = time.perf_counter()
+                launch(kernel, 1, 128, (given, count), shared=1024, policy=policy)
+                each = (time.perf_counter() - began) / count / 4
+                print(f"{kernel.__name__:9} {policy:7} {count:5} {1e6 * each:8.1f} us each")

@@ -1,0 +1,449 @@
+"""Warps that take turns: barriers, deadlocks and what they say, loops that look, what a seed decides."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tcemu.errors import Deadlock, LaunchError, OperandError
+from tcemu.machine import events
+from tcemu.machine.launch import launch
+
+SEEDS = (0, 1, 2, 3, 17)
+every_seed = pytest.mark.parametrize("seed", SEEDS)
+HERE = Path(__file__)
+
+
+def line(mark):
+    """`file:number` of the line of this file that ends with a comment `# mark`."""
+    (number,) = (n for n, text in enumerate(HERE.read_text().split("\n"), 1) if text.endswith(f"# {mark}"))
+    return f"{HERE}:{number}"
+
+
+def completed(heard):
+    return [event for event in heard if isinstance(event, events.BarrierCompleted)]
+
+
+# ------------------------------------------------------------------------------------------------ barriers
+
+
+@every_seed
+def test_nobody_passes_a_barrier_before_all_have_come(seed):
+    out = np.zeros(8, np.int32)
+
+    def kernel(warp, out):
+        for number in range(25):
+            warp.st_shared(4 * warp.index, number)
+            warp.bar_sync()
+            assert (warp.ld_shared(4 * (warp.lanes % 8)) == number).all()
+            warp.bar_sync(1)
+        with warp.only(warp.lanes == 0):
+            warp.st_global(out.at(warp.index), 25)
+
+    launch(kernel, 1, 256, (out,), shared=64, seed=seed)
+    assert out.tolist() == [25] * 8
+
+
+@every_seed
+def test_producers_and_consumers(seed):
+    """A buffer that is filled and emptied by turns, as the manual's example has it (PTX ISA 9.1, 9.7.13.1)."""
+    out = np.zeros((40, 2), np.int32)
+    full, empty = 1, 2
+
+    def kernel(warp, out):
+        for number in range(40):
+            if warp.index < 2:
+                if number:
+                    warp.bar_sync(empty, 128)
+                warp.st_shared(128 * warp.index + 4 * warp.lanes, 10 * number + warp.index)
+                warp.bar_arrive(full, 128)
+            else:
+                warp.bar_sync(full, 128)
+                with warp.only(warp.lanes == 5):
+                    one = warp.index - 2
+                    warp.st_global(out.at(number, one), warp.ld_shared(128 * one + 4 * warp.lanes))
+                if number < 39:
+                    warp.bar_arrive(empty, 128)
+
+    launch(kernel, 1, 128, (out,), shared=256, seed=seed)
+    assert out.tolist() == [[10 * number, 10 * number + 1] for number in range(40)]
+
+
+@every_seed
+def test_pairs_of_warps_meet_at_their_own_barrier(seed):
+    heard = []
+
+    def kernel(warp):
+        for _ in range(5):
+            warp.bar_sync(3 + warp.index // 2, 64)
+        warp.bar_sync(15)
+
+    launch(kernel, 1, 232, seed=seed, observers=(heard.append,))
+    for event in completed(heard):
+        first = 2 * (event.barrier - 3)
+        assert {by.warp for by in event.arrived} == (set(range(8)) if event.barrier == 15 else {first, first + 1})
+        assert {by.warp for by in event.arrived} == set(event.released)
+    assert len(completed(heard)) == 4 * 5 + 1
+
+
+@every_seed
+def test_a_barrier_of_all_does_not_wait_for_warps_that_have_exited(seed):
+    heard = []
+
+    def kernel(warp):
+        if warp.index == 2:
+            return
+        warp.bar_sync()
+        if warp.index != 1:
+            warp.bar_sync(5)
+
+    launch(kernel, 1, 128, seed=seed, observers=(heard.append,))
+    one, other = sorted(completed(heard), key=lambda event: event.barrier)
+    assert ({by.warp for by in one.arrived}, one.exited) == ({0, 1, 3}, 32)
+    assert ({by.warp for by in other.arrived}, other.exited) == ({0, 3}, 64)
+
+
+def test_a_barrier_with_a_count_waits_for_warps_that_have_exited():
+    def kernel(warp):
+        if warp.index:
+            warp.bar_sync(1, 64)
+
+    with pytest.raises(Deadlock, match="where 32 of 64 threads have arrived"):
+        launch(kernel, 1, 64)
+
+
+def test_a_count_of_all_threads_is_the_same_barrier_as_none():
+    def kernel(warp):
+        if warp.index:
+            warp.bar_sync(4)
+        else:
+            warp.bar_arrive(4, 96)
+
+    launch(kernel, 1, 70)
+
+
+def test_a_barrier_counts_arrivals_and_not_who_arrives():
+    """A warp that arrives twice is two warps, and the third of three then waits alone."""
+
+    def kernel(warp):
+        if warp.index:
+            warp.bar_sync(4, 96)
+        else:
+            warp.run("bar.arrive", 4, 96)
+            warp.run("barrier.cta.arrive.aligned", np.int64(4), np.int64(96))
+
+    with pytest.raises(
+        Deadlock, match=r"warp 2 waits since .* barrier 4, where 32 of 96 threads have arrived \(warp 2\)"
+    ):
+        launch(kernel, 1, 96)
+
+
+def test_all_that_arrive_give_the_same_number():
+    def kernel(warp):
+        if warp.index == 0:
+            warp.bar_sync(2, 64)  # the first count
+        else:
+            warp.bar_sync(2, 96)  # another count
+
+    with pytest.raises(LaunchError) as caught:
+        launch(kernel, 1, 96)
+    told = str(caught.value)
+    assert f"barrier 2: warp 0 of block 0 at {line('the first count')} made it wait for 64 threads" in told
+    assert "now it is to wait for 96" in told
+    assert f"warp 1 of block 0 at {line('another count')}; PTX ISA 9.7.13.1" in told
+
+
+def test_barriers_and_counts_that_are_none(row):
+    cases = [
+        ("16", lambda w: w.bar_sync(16), "a block has barriers 0 to 15; got 16"),
+        ("-1", lambda w: w.bar_sync(-1), "got -1"),
+        ("0.0", lambda w: w.bar_sync(0.0), "got 0.0"),
+        ("True", lambda w: w.bar_sync(True), "got True"),
+        ("None", lambda w: w.bar_sync(None), "got None"),
+        ("an array", lambda w: w.bar_sync(w.lanes), "got array"),
+        ("33 threads", lambda w: w.bar_sync(0, 33), "33 threads: a multiple of 32, and this block has 96"),
+        ("no threads", lambda w: w.bar_sync(0, 0), "to wait for 0 threads"),
+        ("128 threads", lambda w: w.bar_sync(0, 128), "this block has 96"),
+        ("64.0 threads", lambda w: w.bar_sync(0, 64.0), "64.0 threads"),
+        ("many threads", lambda w: w.bar_arrive(0, w.lanes), "a multiple of 32"),
+        ("arrive", lambda w: w.bar_arrive(3, True), "wait for True threads"),
+    ]
+    for name, body, says in cases:
+        with row(name), pytest.raises(OperandError, match=re.escape(says)):
+            launch(body, 1, 96)
+
+
+# ------------------------------------------------------------------------------------------------ deadlocks
+
+
+def test_a_deadlock_says_who_waits_for_what_since_which_line():
+    heard = []
+
+    def kernel(warp):
+        if warp.index == 5:
+            return
+        if warp.index in (1, 3):
+            warp.bar_sync(1, 96)  # two of three
+        elif warp.index == 4:
+            with warp.only(warp.lanes == 0):
+                warp.mbarrier_init(8, 3)
+                warp.mbarrier_arrive(8)
+            warp.mbarrier_wait(
+                8,
+                0,
+            )  # never complete
+        else:
+            warp.bar_sync()  # all but those
+
+    with pytest.raises(Deadlock) as caught:
+        launch(kernel, (1, 2), 192, shared=64, observers=(heard.append,))
+    wait = int(line("never complete").rpartition(":")[2]) - 3
+    lines = str(caught.value).split("\n")
+    assert lines[0] == "block (0, 0, 0) cannot go on:"
+    assert lines[1].startswith(
+        f"  warps 0, 2 wait since {line('all but those')} for barrier 0, where 64 of 192 threads"
+    )
+    assert lines[2] == (
+        f"  warps 1, 3 wait since {line('two of three')} for barrier 1, where 64 of 96 threads have arrived "
+        f"(warps 1 and 3)"
+    )
+    assert lines[3].startswith(f"  warp 4 waits since {HERE}:{wait} for the mbarrier at 8, whose")
+    assert lines[4:] == ["  warp 5 came to the end of the kernel"]
+    assert caught.value.launch.blocks == 0
+    (stuck,) = (event for event in heard if isinstance(event, events.Stuck))
+    assert [(each.by.warp, each.kind, each.key) for each in stuck.waiting] == [
+        (0, "barrier", 0), (1, "barrier", 1), (2, "barrier", 0), (3, "barrier", 1), (4, "mbarrier", 8),
+    ]  # fmt: skip
+    assert isinstance(heard[-1], events.Stuck)
+
+
+def test_a_deadlock_of_a_later_block():
+    def kernel(warp):
+        if warp.block == (1, 1, 0) and warp.index == 0:
+            warp.bar_sync(0, 64)
+
+    with pytest.raises(Deadlock, match=r"block \(1, 1, 0\) cannot go on") as caught:
+        launch(kernel, (2, 2), 64)
+    assert caught.value.launch.blocks == 3
+
+
+def test_helpers_of_the_kernel_are_lines_too():
+    def helper(warp):
+        warp.bar_sync(1, 64)  # in the helper
+
+    with pytest.raises(Deadlock, match=re.escape(line("in the helper"))):
+        launch(lambda warp: helper(warp) if warp.index else None, 1, 64)
+
+
+# ------------------------------------------------------------------------------------------------ loops that look
+
+
+@every_seed
+def test_a_loop_that_tests_an_mbarrier_lets_others_go_on(seed):
+    order = []
+
+    def kernel(warp):
+        if warp.index == 0:
+            warp.mbarrier_init(0, 32)
+        warp.bar_sync()
+        if warp.index == 1:
+            for _ in range(40):
+                warp.st_shared(64, 1)
+            warp.mbarrier_arrive(0)
+            order.append("arrived")
+        else:
+            while not warp.mbarrier_test_wait(0, 0):
+                pass
+            assert order == ["arrived"]
+
+    launch(kernel, 1, 128, shared=128, seed=seed)
+
+
+@every_seed
+@pytest.mark.parametrize("space", ["shared", "global"])
+def test_a_loop_that_looks_at_memory_lets_others_go_on(seed, space):
+    """A flag that goes round from warp to warp, backwards, so that in no fixed order everybody finds it at once."""
+    out = np.zeros(4, np.int32)
+
+    def kernel(warp, out):
+        place, load = (0, warp.ld_shared) if space == "shared" else (out.at(0), warp.ld_global)
+        store = warp.st_shared if space == "shared" else warp.st_global
+        wanted = 3 - warp.index
+        while int(load(place)[0, 0]) != wanted:
+            warp.bar_warp_sync()
+        with warp.only(warp.elect_sync()):
+            store(place, wanted + 1)
+
+    heard = []
+    launch(kernel, 1, 128, (out,), shared=16, seed=seed, observers=(heard.append,))
+    stores = [event.by.warp for event in heard if isinstance(event, events.Accessed) and event.writes]
+    assert stores == [3, 2, 1, 0]
+
+
+@every_seed
+@pytest.mark.parametrize("policy", ["late", "early", "random"])
+def test_a_loop_that_looks_at_memory_sees_copies_land(seed, policy):
+    """Wrong, for nobody waits for the copy, but it ends: what is under way ends where nothing else can go on."""
+
+    def kernel(warp, given):
+        with warp.only(warp.elect_sync()):
+            warp.cp_async(0, given, 4)
+            while not int(warp.ld_shared(0)[0, 0]):
+                pass
+
+    launch(kernel, 1, 32, (np.array([7], np.int32),), shared=16, seed=seed, policy=policy)
+
+
+@every_seed
+def test_loops_that_look_in_vain_are_noticed(row, seed):
+    def test_wait(warp):
+        with warp.only(warp.elect_sync()):
+            warp.mbarrier_init(8, 2)
+        warp.bar_sync()
+        while not warp.mbarrier_test_wait(8, 0):  # looks at an mbarrier
+            warp.bar_warp_sync()
+
+    def shared(warp):
+        while not warp.ld_shared(warp.lanes * 4).bits.any():  # looks at shared memory
+            warp.vote_sync("any", True)
+
+    def both(warp, out):
+        if warp.index:
+            warp.bar_sync(1, 64)  # waits for one that looks
+        while not (warp.ld_global(out).bits.any() and warp.ld_global(out + 4).bits.any()):  # looks at global memory
+            pass
+
+    cases = [
+        (test_wait, "looks at an mbarrier", "mbarrier", 8, "for the mbarrier at 8"),
+        (
+            shared,
+            "looks at shared memory",
+            "memory",
+            0,
+            "for shared memory at 0 to change, which it loads again and again",
+        ),
+        (both, "looks at global memory", "memory", 256, "and no other block runs before this one has ended"),
+    ]
+    for kernel, mark, kind, key, says in cases:
+        heard = []
+        args = (np.zeros(2, np.int32),) if kernel is both else ()
+        with row(mark):
+            with pytest.raises(Deadlock, match=re.escape(says)) as caught:
+                launch(kernel, 1, 64, args, shared=128, seed=seed, observers=(heard.append,))
+            assert line(mark) in str(caught.value)
+            (stuck,) = (event for event in heard if isinstance(event, events.Stuck))
+            assert (stuck.waiting[0].kind, stuck.waiting[0].key in (key, key + 4)) == (kind, True)
+            assert (line("waits for one that looks") in str(caught.value)) == (kernel is both)
+
+
+@every_seed
+def test_who_looked_in_vain_and_works_on_is_not_stuck(seed):
+    """A test that fails, then more operations than any loop that looks would need to be noticed."""
+
+    def kernel(warp):
+        with warp.only(warp.elect_sync()):
+            warp.mbarrier_init(8, 1)
+        for number in range(6000):
+            assert not warp.mbarrier_test_wait(8, 0)
+            warp.st_shared(64, number)
+
+    launch(kernel, 1, 32, shared=128, seed=seed)
+
+
+@every_seed
+def test_who_loads_much_is_not_stuck(seed):
+    """The same places again and again, as a naive product of matrices loads them, and no store for a long time."""
+
+    def kernel(warp):
+        for _ in range(60):
+            for place in range(100):
+                warp.ld_shared(0)
+                warp.ld_shared(4 * place)
+
+    launch(kernel, 1, 32, shared=512, seed=seed)
+
+
+# ------------------------------------------------------------------------------------------------ seeds
+
+
+def busy(warp, out):
+    for number in range(4):
+        warp.st_shared(4 * warp.threads, number)
+        warp.bar_sync(1 + warp.index // 2, 64)
+        warp.cp_async(2048 + 4 * warp.threads, out.at(warp.threads), 4)
+        warp.cp_async_commit_group()
+        warp.ld_shared(4 * warp.lanes)
+        warp.cp_async_wait_group(0)
+    with warp.only(warp.elect_sync()):
+        warp.st_global(out.at(warp.index), warp.index)
+
+
+def told(seed, policy="random", grid=3):
+    heard = []
+    launch(
+        busy, grid, 128, (np.zeros(128, np.int32),), shared=4096, seed=seed, policy=policy, observers=(heard.append,)
+    )
+    return [(event.name, event.by.warp, event.by.block) if hasattr(event, "by") else event.name for event in heard]
+
+
+def test_a_seed_decides_everything():
+    sequences = {seed: told(seed) for seed in SEEDS}
+    assert all(sequence == told(seed) for seed, sequence in sequences.items())
+    assert len({str(sequence) for sequence in sequences.values()}) == len(SEEDS)
+
+
+def test_seed_0_lets_warps_go_on_until_they_wait():
+    def kernel(warp):
+        for _ in range(20):
+            warp.st_shared(0, 1)
+        warp.bar_sync()
+
+    def order(seed):
+        heard = []
+        launch(kernel, 2, 96, shared=16, seed=seed, observers=(heard.append,))
+        return [
+            (each.by.block, each.by.warp) for each in heard if isinstance(each, events.Issued) and "st" in each.opcode
+        ]
+
+    stores = [(block, warp) for block in range(2) for warp in range(3) for _ in range(20)]
+    assert order(0) == stores
+    switches = 0
+    for seed in range(1, 21):
+        found = order(seed)
+        switches += sum(one != other for one, other in zip(found, found[1:], strict=False))
+        assert sorted(found) == stores
+    assert switches > 20 * 10  # at seed 0 they are 5
+
+
+def test_a_seed_decides_the_order_of_the_blocks():
+    def order(seed):
+        found = []
+        launch(lambda warp: found.append(warp.block), (4, 3, 2), seed=seed)
+        return found
+
+    in_order = [(x, y, z) for z in range(2) for y in range(3) for x in range(4)]
+    assert order(0) == in_order
+    assert order(1) != order(2)
+    assert all(order(seed) != in_order and sorted(order(seed)) == sorted(in_order) for seed in (1, 2, 3))
+
+
+def test_the_hash_seed_of_python_decides_nothing():
+    code = f"""
+        import sys; sys.path.insert(0, {str(HERE.parent)!r})
+        import hashlib
+        from test_machine_scheduling import told
+        print(hashlib.sha256(str([told(seed) for seed in (0, 5)]).encode()).hexdigest())
+    """
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "PATH": ""},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("0", "1", "12345")
+    }  # fmt: skip
+    assert len(found) == 1
