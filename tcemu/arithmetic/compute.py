@@ -16,8 +16,8 @@ from tcemu.backend import backend
 from tcemu.formats import Format, lookup
 
 Array = npt.NDArray[Any]
-#: Fills d (w, m, n) from a (w, m, k), b (w, k, n), c (w, m, n) and the places of a sparse A's elements, or None.
-Kernel = Callable[[Array, Array, Array, Array, Array | None], None]
+#: Fills d (w, m, n) from a (w, m, k), b (w, k, n), c (w, m, n) and the places of a sparse A's elements, else empty.
+Kernel = Callable[[Array, Array, Array, Array, Array], None]
 
 #: Rounding words to the kernels' numbers.
 MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3}
@@ -57,10 +57,19 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
     """
     d = np.empty(c.shape, operation.formats["d"].storage)
     if backend() == "numba":
-        _kernel(operation)(a, b, c, d, places)
+        _kernel(operation)(a, b, c, d, _for_kernels(places))
     else:
         _by_reference(operation, a, b, c, d, places)
     return d
+
+
+#: The places of a dense A: none.
+_DENSE = np.empty((0, 0, 0), np.int16)
+
+
+def _for_kernels(places: Array | None) -> Array:
+    """Places in the one dtype that kernels are compiled for; those of a dense A are empty."""
+    return _DENSE if places is None else places.astype(np.int16, copy=False)
 
 
 def _met(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
@@ -76,7 +85,7 @@ def compute_scaled(
     """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for an equal share of A's elements."""
     d = np.empty(c.shape, operation.formats["d"].storage)
     if backend() == "numba":
-        _scaled_kernel(operation)(a, b, c, d, scale_a, scale_b, places)
+        _scaled_kernel(operation)(a, b, c, d, scale_a, scale_b, _for_kernels(places))
         return d
     model = operation.model
     for w, m, n in np.ndindex(d.shape):
@@ -104,7 +113,7 @@ def _scaled_kernel(operation: Operation) -> Callable[..., None]:
 
     zero, rules = forms["scale"].zero, (model.group, block, model.fraction, floor, keep, nan)
 
-    def run(a: Array, b: Array, c: Array, d: Array, scale_a: Array, scale_b: Array, places: Array | None) -> None:
+    def run(a: Array, b: Array, c: Array, d: Array, scale_a: Array, scale_b: Array, places: Array) -> None:
         chain_scaled(a, b, c, d, scale_a, scale_b, *tables, zero, *rules, places)
 
     return run
@@ -153,7 +162,7 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
     nearest, first = reference.ROUNDING[result.name] == "rn", model.addend == "first"
     block, nan = len(model.sums(operation.depth)[0]), reference.CANONICAL_NAN[result.name]
 
-    def run(a: Array, b: Array, c: Array, d: Array, places: Array | None) -> None:
+    def run(a: Array, b: Array, c: Array, d: Array, places: Array) -> None:
         if model.through is not None:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
         if operation.c != result.name:
@@ -199,8 +208,8 @@ def _(model: IntegerDot, operation: Operation) -> Kernel:
     signs = operation.formats["a"].sign_bit, operation.formats["b"].sign_bit
     saturate = "satfinite" in dict(operation.qualifiers)
 
-    def run(a: Array, b: Array, c: Array, d: Array, places: Array | None) -> None:
-        if places is None:
+    def run(a: Array, b: Array, c: Array, d: Array, places: Array) -> None:
+        if not places.size:
             dot(a, b, c, d, *signs, saturate)
         else:
             dot_sparse(a, b, c, d, *signs, saturate, places)

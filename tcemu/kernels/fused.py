@@ -107,11 +107,11 @@ def chain(  # type: ignore[no-untyped-def]
     """d[w] = a[w] @ b[w] + c[w], each output a chain of fused sums of `block` products.
 
     a (w, m, k), b (w, k, n), c and d (w, m, n) are patterns. `order` lists k in the order of the chain. `first` 1: c is
-    a term of the first sum; 0: the chain starts from +0 and c is added last, to nearest. `places` is None, or for a
-    sparse A (w, m, k) of the rows of a longer B that its elements meet.
+    a term of the first sum; 0: the chain starts from +0 and c is added last, to nearest. `places` is empty, or for a
+    sparse A (w, m, k) of the rows of a longer B that its elements meet: one function of both, compiled once.
     """
     tiles, rows, depth = a.shape
-    length, columns = b.shape[1], b.shape[2]
+    length, columns, sparse = b.shape[1], b.shape[2], places.size > 0
     # significands stand shifted up so far that aligning a product only ever shifts down
     lift = fraction - fmt_a[1] - fmt_b[1]
     sa, pa, ka = np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64)
@@ -122,7 +122,7 @@ def chain(  # type: ignore[no-untyped-def]
     for w in range(tiles):
         special = np.int64(0)
         for i in range(length):
-            k = order[i] if places is None else i
+            k = i if sparse else order[i]
             for n in range(columns):
                 sb[n, i], pb[n, i], kb[n, i] = _unpack(b[w, k, n], fmt_b)
                 special |= kb[n, i]
@@ -135,7 +135,7 @@ def chain(  # type: ignore[no-untyped-def]
         for m in range(rows):
             for n in range(columns):
                 column = n
-                if places is not None:
+                if sparse:
                     column = columns
                     for i in range(depth):
                         k = places[w, m, order[i]]

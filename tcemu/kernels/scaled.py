@@ -16,11 +16,12 @@ def chain_scaled(  # type: ignore[no-untyped-def]
 
     a (w, m, k), b (w, k, n), c, d (w, m, n), scale_a (w, m, s), scale_b (w, s, n) are patterns; scale i covers k / s
     products. `group` products are added exactly before they become one term. `zero` 0: the scale format has no zero,
-    its exponent field 0 is one more power of two. `places` is None, or for a sparse A (w, m, k) of the rows of a longer
-    B that its elements meet.
+    its exponent field 0 is one more power of two. `places` is empty, or for a sparse A (w, m, k) of the rows of a
+    longer B that its elements meet.
     """
     tiles, rows, depth = a.shape
     length, columns, scales = b.shape[1], b.shape[2], scale_a.shape[2]
+    sparse = places.size > 0
     cover = depth // scales
     sa, pa, ka = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.int64)
     # one more column has what a row of a sparse A meets
@@ -40,7 +41,7 @@ def chain_scaled(  # type: ignore[no-untyped-def]
                 sa[k], pa[k], ka[k] = _unpack(a[w, m, k], fmt_a)
             for n in range(columns):
                 column = n
-                if places is not None:
+                if sparse:
                     column = columns
                     for k in range(depth):
                         met = places[w, m, k]
