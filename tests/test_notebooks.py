@@ -113,9 +113,10 @@ def test_cells_for_a_gpu_are_tagged_compared_and_say_who_answered(notebook: Any)
             assert re.search(r"^recorded on NVIDIA \w+ \(sm_\d+a?\), \d{4}-\d\d-\d\d$", output.text, re.MULTILINE), SAVE
 
 
-def test_the_first_notebook_has_a_cell_for_a_gpu() -> None:
-    first = nbformat.read(NOTEBOOKS[0], as_version=4)
-    assert [cell.id for cell in _code(first) if "live-gpu" in cell.metadata.get("tags", [])] == ["c38"]
+@pytest.mark.parametrize(("number", "cells"), [(0, ["c38"]), (1, ["c22a", "c37a"])])
+def test_the_first_notebooks_have_cells_for_a_gpu(number: int, cells: list[str]) -> None:
+    first = nbformat.read(NOTEBOOKS[number], as_version=4)
+    assert [cell.id for cell in _code(first) if "live-gpu" in cell.metadata.get("tags", [])] == cells
 
 
 @pytest.mark.slow
