@@ -76,6 +76,10 @@ class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word
     """A kernel accessed memory where there is none, or at an address that is not aligned."""
 
 
+class MbarrierMisused(LaunchError, OperandError):
+    """There is no mbarrier where a kernel takes one to be, or more threads arrive than its phase waits for."""
+
+
 class Deadlock(LaunchError):  # noqa: N818 - the word for it
     """No warp of a block can go on; the message says who waits for what, and since which line."""
 

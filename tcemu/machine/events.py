@@ -142,9 +142,12 @@ class Faulted(Event):
 
     by: By
     opcode: str
-    kind: Literal["bounds", "alignment", "operands"]
+    #: operands: no mbarrier is there; arrivals: the phase of an mbarrier has none left
+    kind: Literal["bounds", "alignment", "operands", "arrivals"]
     space: Space
     message: str
+    #: of the mbarrier
+    address: int = -1
 
 
 # ------------------------------------------------------------------------------------------------ memory
@@ -346,7 +349,8 @@ class Wgmma:
     """One mma_async of a warpgroup: who issued it, the four warps' registers, the bytes that it reads.
 
     `reads` has for each operand in shared memory its role and the addresses (n,) of its elements, `size` bytes each;
-    `descriptors` each warp's descriptors as given. `group` is the group it will be committed in.
+    `descriptors` each warp's descriptors as given. `group` is the group it will be committed in. `adds` says whether D
+    is read, which a false scale_d spares.
     """
 
     instruction: Instruction
@@ -357,6 +361,7 @@ class Wgmma:
     a: tuple[Registers, ...]
     reads: tuple[tuple[str, Addresses, int], ...]
     descriptors: tuple[tuple[int, ...], ...]
+    adds: bool = True
 
 
 @dataclass(frozen=True, slots=True)

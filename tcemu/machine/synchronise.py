@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal, NoReturn
+
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, OperandError
+from tcemu.errors import AddressError, MbarrierMisused, OperandError
 from tcemu.machine.core import Core
 from tcemu.machine.events import (
     By,
@@ -105,7 +107,10 @@ class Mbarriers(Core):
         if transaction:
             held.expect_tx(transaction)
         if count:
-            held.arrive(count)
+            try:
+                held.arrive(count)
+            except OperandError as error:
+                self._misused(by, opcode, place, "arrivals", error)
         self._put(place, held)
         self._block.tell(MbarrierArrived, by, place, phase, count, transaction)
         self._tell_completed(place, phase, held)
@@ -157,8 +162,13 @@ class Mbarriers(Core):
         try:
             return Mbarrier.decode(self._bits(place), self._phases.get(place, 0))
         except OperandError as error:
-            self._block.tell(Faulted, by, opcode, "operands", "shared", str(error))
-            raise
+            self._misused(by, opcode, place, "operands", error)
+
+    def _misused(
+        self, by: By, opcode: str, place: int, kind: Literal["operands", "arrivals"], error: OperandError
+    ) -> NoReturn:
+        self._block.tell(Faulted, by, opcode, kind, "shared", str(error), place)
+        raise MbarrierMisused(str(error)) from None
 
     def _bits(self, place: int) -> int:
         return int(self._block.shared.bytes[place : place + BYTES].view("<u8")[0])

@@ -145,6 +145,7 @@ def _issue_mma(block: Block, instruction: Instruction, bys: tuple[By, ...], give
         a,
         tuple((role, addresses.reshape(-1), size) for role, addresses, size in reads),
         described,
+        bool(np.any(found.last.scale_d)),
     )
     block.tell(WgmmaIssued, wgmma)
     for registers in d:
