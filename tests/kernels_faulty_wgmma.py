@@ -321,6 +321,15 @@ def a_registers_never_written(warp, g):
     finish(warp)
 
 
+@faulty("uninitialised-registers")
+def an_accumulator_never_written(warp, g):
+    ready(warp)
+    d = warp.registers(4)
+    warp.wgmma_fence()
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
 @faulty("aligned-divergent")
 def a_fence_by_one_lane(warp, g):
     ready(warp)

@@ -54,6 +54,8 @@ class Divergence:
         self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
 
     def _faulted(self, event: Faulted) -> None:
+        if event.kind == "arrivals":
+            return  # mbarriers.py knows why
         self._block.report(_FAULTS[event.kind], event.by, event.message, what=f"{event.space} memory")
 
     # ---------------------------------------------------------------------------------------- nobody can go on
@@ -79,7 +81,7 @@ class Divergence:
         """Whether somebody waits for a phase, and missed one that is over."""
         there = [each for each in waiting if each.kind == "mbarrier"]
         missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
-        return missed or (bool(there) and self._mbarriers.check_again())
+        return missed or (bool(there) and (self._mbarriers.check_blind() or self._mbarriers.check_again()))
 
     def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
         """Whether four warps in a row act as a warpgroup that is none."""

@@ -10,6 +10,7 @@ from tcemu.machine.events import (
     BlockEnded,
     By,
     CopyIssued,
+    Faulted,
     MbarrierArrived,
     MbarrierCompleted,
     MbarrierInitialised,
@@ -81,6 +82,7 @@ class Mbarriers:
             MbarrierWaited: self._wait,
             CopyIssued: self._issue,
             BlockEnded: self._end,
+            Faulted: self._fault,
         }
 
     # ---------------------------------------------------------------------------------------- the object
@@ -117,6 +119,19 @@ class Mbarriers:
         own = 1 << (here.thread - THREAD) % 32 if by.warp == here.init.warp else 0
         parts = self._clocks.common(by.warp, by.active & ~own)
         return all(row[here.thread] > here.clock for lanes, row in parts if lanes)
+
+    def _fault(self, event: Faulted) -> None:
+        """More arrivals than the phase waits for: what the warp should have waited for tells why."""
+        here = self.found.get(event.address)
+        if event.kind != "arrivals" or here is None:
+            return
+        by, what = event.by, f"the mbarrier at {event.address}"
+        copy = here.phase(here.count).copy
+        if copy and copy.by.warp == by.warp:
+            message = f"{what} is made ready for the next copy, and the copy of phase {here.count} has not even ended"
+            self._block.report("overwritten-early", by, message, what=what, earlier=copy)
+        elif not (self.check_blind() or self.check_again()):
+            self._block.report("mbarrier-arrivals", by, event.message, what=what)
 
     # ---------------------------------------------------------------------------------------- phases
 
@@ -205,6 +220,15 @@ class Mbarriers:
             message = f"phase {seen} of {what}, which a copy filled, is complete; the wait has the other parity"
             self._block.report("tma-unwaited", by, message, what=what, earlier=accounts[0].copy)
         return any(account.copy for account in accounts[:missed])
+
+    def check_blind(self) -> bool:
+        """Report reads of bytes that nobody had written, by a warp that has not waited on all mbarriers."""
+        told = False
+        for warp in range(self._block.warps):
+            row = self._clocks.view(warp, self._clocks.there[warp])
+            if any(not row[here.column] for here in self.found.values()):
+                told |= self._shared.tell_blind(warp, "tma-unwaited", "and this warp has not waited on the mbarrier")
+        return told
 
     def check_again(self) -> bool:
         """Report the wait that found an old phase, where nobody can go on; whether there was one."""

@@ -6,7 +6,7 @@ what the same warp did before, and on how the bytes were accessed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Naming:
         older = records.previous[write.record]
         while older and not records.knows(known.all, older, write.lane):
             older = records.previous[older]
-        return bool(older) and seen < older and not self._same_warps(write, read)
+        return bool(older) and seen < older and not self._records.same_warps(write.record, read.record)
 
     def came_late(self, read: Side, write_known: Known, written: int) -> bool:
         """Whether an unordered read that a write found is one that should have waited for that write.
@@ -86,34 +86,32 @@ class Naming:
 
         `known` is what the reader knows; None where the read came first, and so knows nothing of the write.
         """
-        records = self._records
-        kind, how = Kind(records.kind[write.record]), Kind(records.kind[read.record])
-        own = self._same_warps(write, read)
+        kind = Kind(self._records.kind[write.record])
         if kind == Kind.BULK:
             return Verdict("tma-unwaited", "nothing shows the reader that the phase of its mbarrier is complete")
-        if kind == Kind.CP_ASYNC:
-            verdict = self._cp_async(read, write, known, own)
-            if verdict:
-                return verdict
+        return self._cp_async(read, write, known) if kind == Kind.CP_ASYNC else self._stored(read, write, known)
+
+    def _stored(self, read: Side, write: Side, known: Known | None) -> Verdict:
+        """For bytes that a lane stored, or copied and waited for."""
+        how, own = Kind(self._records.kind[read.record]), self._records.same_warps(write.record, read.record)
         if how in ASYNC:
             return self._proxies(write, known, own)
         if how == Kind.COLLECTIVE:
-            between = "bar.warp.sync or a barrier" if own else "barrier"
+            between = "bar.warp.sync and no barrier" if own else "barrier"
             return Verdict("ldmatrix-unsynced", f"no {between} stands between the store and the load")
         return self._race(own)
 
-    def _cp_async(self, read: Side, write: Side, known: Known | None, own: bool) -> Verdict | None:
-        """For bytes of a cp.async; None where it was waited for, and only what comes after the wait is missing."""
-        records = self._records
-        if known is not None and records.knows(known.all, write.record, write.lane):
-            return None
+    def _cp_async(self, read: Side, write: Side, known: Known | None) -> Verdict:
+        """For bytes of a cp.async. Once waited for, they are as if its lanes had stored them."""
+        records, own = self._records, self._records.same_warps(write.record, read.record)
         waited = bool(records.lanewise[write.record])
         began = known is not None and records.knows_began(known.any, write.record, write.lane)
-        if waited and (own or not began):
-            return None
+        ended = known is not None and records.knows(known.all, write.record, write.lane)
+        if ended or (waited and (own or not began)):
+            return self._stored(read, write, known)
         if own or began or records.attached(write.record):
             return Verdict("cp-async-unwaited", "nothing shows the reader that the copy was waited for")
-        return Verdict("shared-race", "nothing orders the accesses of the two warps", until=write.record)
+        return replace(self._stored(read, write, known), until=write.record)
 
     def _proxies(self, write: Side, known: Known | None, own: bool) -> Verdict:
         """For bytes that were written through the generic proxy, and are used through the async proxy."""
@@ -155,13 +153,13 @@ class Naming:
         how = Kind(self._records.kind[read.record])
         if how in ASYNC or self._records.kind[write.record] == Kind.BULK:
             return Verdict("overwritten-early", f"nothing shows the writer that {self._what(read)} has ended")
-        return self._race(self._same_warps(write, read))
+        return self._race(self._records.same_warps(write.record, read.record))
 
     def rewrite(self, write: Side, other: Side, known: Known) -> Verdict:
         """Two writes to the same bytes that nothing orders, or that go through different proxies."""
         records = self._records
         kind, before = Kind(records.kind[write.record]), Kind(records.kind[other.record])
-        own = self._same_warps(write, other)
+        own = records.same_warps(write.record, other.record)
         pending = before == Kind.CP_ASYNC and not records.lanewise[other.record]
         if before == Kind.BULK or (pending and (own or records.knows_began(known.any, other.record, other.lane))):
             return Verdict("overwritten-early", f"nothing shows the writer that {self._what(other)} has ended")
@@ -172,10 +170,6 @@ class Naming:
         return Verdict("overwritten-early", f"nothing orders the copy with {self._what(other)}")
 
     # ---------------------------------------------------------------------------------------- words
-
-    def _same_warps(self, one: Side, other: Side) -> bool:
-        warps = self._records.warps
-        return bool(set(warps[one.record]) & set(warps[other.record]))
 
     def _what(self, side: Side) -> str:
         """The access, in words."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.machine.events import By
+from tcemu.machine.events import By, Site
 from tcemu.sanitizer.clocks import ALWAYS, NEVER, THREAD, Clocks
 
 Array = npt.NDArray[Any]
@@ -33,6 +33,8 @@ class Kind(IntEnum):
     OBJECT = 6
 
 
+#: Whoever made no access.
+NOBODY = By(-1, -1, 0, Site("", 0, ""))
 #: Accesses through the async proxy.
 ASYNC = (Kind.BULK, Kind.WGMMA)
 
@@ -43,7 +45,7 @@ class Records:
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
         self._room = 256
-        self.by: list[By | None] = []
+        self.by: list[By] = []
         self.opcode: list[str] = []
         #: the warps that made the access
         self.warps: list[tuple[int, ...]] = []
@@ -65,7 +67,7 @@ class Records:
         self.clock = np.zeros(self._room, np.int64)
         #: records of ordinary accesses at a warp's present time, to be used again
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
-        self._add(None, "", Kind.NOTHING, (), ALWAYS, 0, 0)
+        self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 
     def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool) -> int:
         """The record of a load or store. What a line does at one time of its warp has one record."""
@@ -109,7 +111,7 @@ class Records:
         return (self.kind[record] == Kind.CP_ASYNC) & (self.lanewise[record] == 0) & (self.column[record] != NEVER)
 
     def _add(
-        self, by: By | None, opcode: str, kind: Kind, warps: tuple[int, ...], column: int, lanewise: int, clock: int
+        self, by: By, opcode: str, kind: Kind, warps: tuple[int, ...], column: int, lanewise: int, clock: int
     ) -> int:
         number = len(self.by)
         if number == self._room:
@@ -120,12 +122,16 @@ class Records:
         self.by.append(by)
         self.opcode.append(opcode)
         self.warps.append(warps)
-        self.row.append(self._clocks.rows[by.warp if by else 0])
+        self.row.append(self._clocks.rows[max(by.warp, 0)])
         self.began.append({warp: self._clocks.time[warp] for warp in warps})
         self.previous.append(0)
-        self.kind[number], self.warp[number] = kind, by.warp if by else -1
+        self.kind[number], self.warp[number] = kind, by.warp
         self.column[number], self.lanewise[number], self.clock[number] = column, lanewise, clock
         return number
+
+    def same_warps(self, one: int, other: int) -> bool:
+        """Whether two accesses were made by warps in common."""
+        return not set(self.warps[one]).isdisjoint(self.warps[other])
 
     def unknown(self, marks: Array, row: Array, fenced: bool = False) -> Array:
         """Which of `marks` are accesses that `row` does not know to have ended, bool (as marks).

@@ -227,6 +227,14 @@ _MEMORY = (
         "After mbarrier.init: fence.mbarrier_init or fence.proxy.async in that thread, then bar.sync for all.",
     ),
     Rule(
+        "mbarrier-arrivals",
+        "more threads arrive than the phase of an mbarrier waits for",
+        "9.7.13.15",
+        "A phase of an mbarrier takes as many arrivals as mbarrier.init said. Who arrives for the next phase knows "
+        "that this one is complete.",
+        "Compare the count of mbarrier.init with the threads that arrive, and wait for a phase before arriving again.",
+    ),
+    Rule(
         "mbarrier-object",
         "the bytes of an mbarrier are used as ordinary memory",
         "9.7.13.15",

@@ -50,13 +50,17 @@ class Sanitizer:
         if self.mode == "off":
             return
         kind = type(event)
-        if isinstance(event, BlockStarted):
-            self._watches[event.block] = _watch(Block(event, self._tell))
-        number = _BLOCK_OF.get(kind, _by)(event)
-        for handle in self._watches.get(number, {}).get(kind, ()):
+        if kind is BlockStarted:
+            self._watches[event.block] = _watch(Block(event, self._tell))  # type: ignore[attr-defined, arg-type]
+        which = _BLOCK_OF.get(kind)
+        number = event.by.block if which is None else which(event)  # type: ignore[attr-defined]
+        watch = self._watches.get(number)
+        if watch is None:
+            return
+        for handle in watch.get(kind, ()):
             handle(event)
         if kind is BlockEnded:
-            self._watches.pop(number, None)
+            del self._watches[number]
 
     def _tell(self, report: Report) -> None:
         before = self._known.get(report.key)
@@ -96,10 +100,6 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
         for kind, handler in section.handlers.items():
             handlers.setdefault(kind, []).append(handler)
     return handlers
-
-
-def _by(event: Any) -> int:
-    return int(event.by.block)
 
 
 #: The block of events that are not of one warp.

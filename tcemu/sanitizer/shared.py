@@ -35,6 +35,8 @@ class SharedMemory:
         self._held: dict[int, list[Report]] = {}
         #: asks the mbarriers whether a phase (column, number) was told to expect nothing, which they then report
         self.unexpected: Callable[[int, int], bool] = lambda *_: False
+        #: asks whether a wgmma's read was waited for in vain, as it is in no group, which is then reported
+        self.uncommitted: Callable[[int, Earlier], bool] = lambda *_: False
         self.handlers: Handlers = {Accessed: self._accessed, BlockEnded: self._ended, Stuck: self._ended}
 
     # ---------------------------------------------------------------------------------------- loads and stores
@@ -56,9 +58,8 @@ class SharedMemory:
     def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         prior = self._shadow.written[cells]
         for row, part in self._parts(by, lanes):
-            late = self._records.unknown(prior if part is None else prior[part], row)
-            if late.any():
-                places = np.flatnonzero(late) if part is None else part[late]
+            places = _places(self._records.unknown(prior, row), part)
+            if len(places):
                 if self._records.kind[record] != Kind.COLLECTIVE:
                     places = places[~self._own(prior[places], by.warp, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, row))
@@ -69,15 +70,15 @@ class SharedMemory:
         prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
         for row, part in self._parts(by, lanes):
             known = Known(row, row)
-            here = np.arange(len(cells)) if part is None else part
-            late = here[self._records.unknown(prior[here], row)]
-            late = late[~self._own(prior[late], by.warp, lanes[late])]
-            self._collide_rewrite(record, cells, prior, late, lanes, known)
-            for marks in reads:
-                late = here[self._records.unknown(marks[here], row)]
-                if len(late):
-                    late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
-                    self._collide_write(record, cells, marks, late, lanes, prior, known)
+            late = _places(self._records.unknown(prior, row), part)
+            if len(late):
+                late = late[~self._own(prior[late], by.warp, lanes[late])]
+                self._collide_rewrite(record, cells, prior, late, lanes, known)
+            unknown = self._records.unknown(reads, row)
+            for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
+                marks, late = reads[reader], _places(unknown[reader], part)
+                late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
+                self._collide_write(record, cells, marks, late, lanes, prior, known)
         self._note_write(record, cells, prior, lanes)
 
     # ---------------------------------------------------------------------------------------- the async proxy
@@ -102,9 +103,8 @@ class SharedMemory:
         self._collide_rewrite(record, cells, prior, late, lanes, known)
         for marks in reads:
             late = np.flatnonzero(self._records.unknown(marks, row))
-            if len(late):
-                late = late[~self._met(marks[late], row)]
-                self._collide_write(record, cells, marks, late, lanes, prior, known)
+            late = late[~self._met(marks[late], row)]
+            self._collide_write(record, cells, marks, late, lanes, prior, known)
         self._note_write(record, cells, prior, lanes)
 
     # ---------------------------------------------------------------------------------------- mbarriers, cp.async
@@ -130,12 +130,17 @@ class SharedMemory:
     def _ended(self, event: BlockEnded | Stuck) -> None:
         for record in list(self._held):
             self.decided(record, waited=False)
-        for record, what in self._blind.items():
-            by = self._records.by[record]
-            if by is not None:
-                message = f"{self._records.opcode[record]} reads {what}, where nothing was ever written"
-                self._block.report("uninitialised-shared", by, message, what=what)
-        self._blind.clear()
+        for warp in range(self._block.warps):
+            self.tell_blind(warp, "uninitialised-shared")
+
+    def tell_blind(self, warp: int, rule: str, why: str = "") -> bool:
+        """Report what a warp read and nobody had written; whether there was anything."""
+        found = [record for record in self._blind if self._records.warp[record] == warp]
+        for record in found:
+            what, here = self._blind.pop(record), self._earlier(record)
+            message = f"{here.what} reads {what}, where nothing was written before"
+            self._block.report(rule, here.by, f"{message}, {why}" if why else message, what=what)
+        return bool(found)
 
     # ---------------------------------------------------------------------------------------- what is in order
 
@@ -144,7 +149,7 @@ class SharedMemory:
         if not self._clocks.partial[by.warp]:
             return [(self._clocks.rows[by.warp], None)]
         found = self._clocks.common(by.warp, by.active)
-        return [(row, np.flatnonzero(np.isin(lanes, lanes_in(mask)))) for mask, row in found]
+        return [(row, np.isin(lanes, lanes_in(mask))) for mask, row in found]
 
     def _own(self, marks: Array, warp: int, lanes: Array) -> Array:
         """Which marks are the lane's own ordinary accesses, which it sees in order."""
@@ -183,7 +188,7 @@ class SharedMemory:
         self, record: int, reader: object, cells: Array, prior: Array, lanes: Array, places: Array, known: Known
     ) -> None:
         seen = self._shadow.reads_of(reader)[cells]
-        for where in self._by_record(prior, places):
+        for where in self._by_record(prior, places, record):
             first = where[0]
             read, write = Side(record, int(lanes[first])), _side(prior[first])
             if self._is_object(write, record, cells[where]):
@@ -196,19 +201,19 @@ class SharedMemory:
     def _collide_write(
         self, record: int, cells: Array, marks: Array, late: Array, lanes: Array, prior: Array, known: Known
     ) -> None:
-        for where in self._by_record(marks, late):
+        for where in self._by_record(marks, late, record):
             first = where[0]
             write, read = Side(record, int(lanes[first])), _side(marks[first])
             if self._naming.came_late(read, known, int(prior[first]) >> 5):
                 self._blind.pop(read.record, None)
                 self._tell_read(read, write, None, cells[where], "writes")
-            else:
+            elif not self.uncommitted(read.record, self._earlier(record)):
                 self._tell(self._naming.overwrite(write, read), write, read, cells[where], "overwrites", "reads")
 
     def _collide_rewrite(
         self, record: int, cells: Array, prior: Array, late: Array, lanes: Array, known: Known
     ) -> None:
-        for where in self._by_record(prior, late):
+        for where in self._by_record(prior, late, record):
             first = where[0]
             write, other = Side(record, int(lanes[first])), _side(prior[first])
             if self._is_object(other, record, cells[where]):
@@ -236,26 +241,25 @@ class SharedMemory:
         self._tell(verdict, Side(record, 0), there, cells, "accesses", "made an mbarrier of")
         return True
 
-    def _by_record(self, marks: Array, places: Array) -> list[Array]:
-        """Places, those of one record together."""
+    def _by_record(self, marks: Array, places: Array, record: int) -> list[Array]:
+        """Places, those of one record together, those of other warps than `record`'s in front."""
         if not len(places):
             return []
-        record = marks[places] >> 5
-        return [places[record == each] for each in np.unique(record)]
+        found = marks[places] >> 5
+        order = sorted(np.unique(found).tolist(), key=lambda each: self._records.same_warps(each, record))
+        return [places[found == each] for each in order]
 
     def _line(self, side: Side) -> int:
-        by = self._records.by[side.record]
-        return by.site.line if by else 0
+        return self._records.by[side.record].site.line
+
+    def _earlier(self, record: int) -> Earlier:
+        return Earlier(self._records.by[record], self._records.opcode[record])
 
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
-        by, earlier = self._records.by[side.record], self._records.by[other.record]
-        if by is None or earlier is None:
-            return
-        what = self._shadow.extent(cells)
-        opcode, before = self._records.opcode[side.record], self._records.opcode[other.record]
-        message = f"{opcode} {does} {what}; {before} of {self._naming.who(other)} {did} them: {verdict.cause}"
+        here, there, what = self._earlier(side.record), self._earlier(other.record), self._shadow.extent(cells)
+        message = f"{here.what} {does} {what}; {there.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
         lanes = (side.lane,) if self._records.lanewise[side.record] else ()
-        report = Report(verdict.rule, message, by, what, Earlier(earlier, before), lanes)
+        report = Report(verdict.rule, message, here.by, what, there, lanes)
         if verdict.until:
             self._held.setdefault(verdict.until, []).append(report)
         else:
@@ -279,6 +283,11 @@ class SharedMemory:
         if not self._records.previous[record] and len(before):
             previous = int(before.max()) >> 5
             self._records.previous[record] = previous if previous != record else 0
+
+
+def _places(unknown: Array, part: Array | None) -> Array:
+    """Where accesses are unknown, among those of `part`."""
+    return np.flatnonzero(unknown if part is None else unknown & part)
 
 
 def _side(mark: Any) -> Side:

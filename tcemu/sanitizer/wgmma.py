@@ -27,7 +27,7 @@ from tcemu.sanitizer.report import Earlier, ranges
 from tcemu.sanitizer.shared import SharedMemory
 
 
-@dataclass
+@dataclass(slots=True)
 class History:
     """What was done with one Registers of a warp."""
 
@@ -42,7 +42,7 @@ class History:
     used_fences: int = -1
 
 
-@dataclass
+@dataclass(slots=True)
 class UnderWay:
     """An mma_async that a warp has not waited for."""
 
@@ -56,7 +56,7 @@ class UnderWay:
     younger: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Warp:
     """What the rules remember of one warp."""
 
@@ -73,7 +73,7 @@ class Warp:
     open: list[UnderWay] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(slots=True)
 class Group:
     """A warpgroup: the column of its groups, and how many it committed."""
 
@@ -90,6 +90,9 @@ class Wgmmas:
         self._block, self._clocks, self._shared = block, block.clocks, shared
         self._warps = [Warp() for _ in range(block.warps)]
         self._groups: dict[int, Group] = {}
+        #: the mma_async behind a record of a read, until it was waited for
+        self._reads: dict[int, UnderWay] = {}
+        shared.uncommitted = self._uncommitted
         #: lines with a fence that ordered nothing, and lines with one that did
         self._idle: dict[Site, By] = {}
         self._needed: set[Site] = set()
@@ -221,10 +224,12 @@ class Wgmmas:
                 self._report_touched(warp, wgmma, by, role, history)
             warp.needed |= history.fences == warp.fences - 1
             if role == "accumulator":
+                if wgmma.adds and history.used is None:
+                    self._check_written(wgmma, by, registers, role)
                 self._check_shape(warp, wgmma, by, history)
             else:
                 self._check_chained(warp, wgmma, by, registers)
-                self._check_written(wgmma, by, registers)
+                self._check_written(wgmma, by, registers, role)
 
     def _report_touched(self, warp: Warp, wgmma: Wgmma, by: By, role: str, history: History) -> None:
         if not warp.fences or history.touched is None:
@@ -253,11 +258,12 @@ class Wgmmas:
                 earlier = Earlier(under_way.by, str(under_way.wgmma.instruction))
                 self._block.report("wgmma-unwaited", by, message, what="A registers", earlier=earlier)
 
-    def _check_written(self, wgmma: Wgmma, by: By, registers: Registers) -> None:
+    def _check_written(self, wgmma: Wgmma, by: By, registers: Registers, role: str) -> None:
         numbers = registers.unwritten()
         if numbers:
-            message = f"{wgmma.instruction} reads registers {ranges(numbers)} of A, to which nothing was ever written"
-            self._block.report("uninitialised-registers", by, message, what=f"registers {ranges(numbers)} of A")
+            what = f"registers {ranges(numbers)} of {role}"
+            message = f"{wgmma.instruction} reads {what}, to which nothing was ever written"
+            self._block.report("uninitialised-registers", by, message, what=what)
 
     def _read(self, wgmma: Wgmma, group: Group) -> None:
         """The bytes that it reads until its group is waited for."""
@@ -268,7 +274,20 @@ class Wgmmas:
             record = self._block.records.agent(
                 wgmma.bys[0], f"{opcode} ({role.upper()})", Kind.WGMMA, group.column, group.committed, warps
             )
+            self._reads[record] = self._warps[warps[0]].open[-1]
             self._shared.read_async(record, self._block.shadow.tile(addresses, size), rows, reader)
+
+    def _uncommitted(self, record: int, write: Earlier) -> bool:
+        """Report that a read was waited for in vain, as its mma_async is in no group; whether that is so."""
+        under_way = self._reads.get(record)
+        if under_way is None or under_way.committed or under_way.waited is None:
+            return False
+        message = (
+            f"{under_way.wgmma.instruction} is in no group, so that the wait at {under_way.waited.site} did not cover "
+            f"it, and what it reads is overwritten"
+        )
+        self._block.report("wgmma-uncommitted", under_way.by, message, earlier=write)
+        return True
 
     # ---------------------------------------------------------------------------------------- groups
 
@@ -287,9 +306,10 @@ class Wgmmas:
         group = self._group(event.warpgroup)
         covered = [number for number in group.met if number < event.below]
         met = np.max([group.met.pop(number) for number in covered], axis=0) if covered else None
+        self._reads = {record: each for record, each in self._reads.items() if not _covers(event, each)}
         for by in event.bys:
             warp = self._warps[by.warp]
-            self._end_pending(warp, by, event.below, group.committed)
+            self._end_pending(warp, by, event, group.committed)
             mask = self._clocks.there[by.warp]
             row = np.zeros_like(self._clocks.rows[by.warp])
             row[group.column] = event.below
@@ -303,11 +323,11 @@ class Wgmmas:
             yield from several
 
     @staticmethod
-    def _end_pending(warp: Warp, by: By, below: int, committed: int) -> None:
+    def _end_pending(warp: Warp, by: By, event: WgmmaWaited, committed: int) -> None:
         for key in list(warp.pending):
-            left = [each for each in warp.pending[key] if not each.committed or each.wgmma.group >= below]
+            left = [each for each in warp.pending[key] if not _covers(event, each)]
             for each in left:
-                each.waited, each.left = by, committed - below
+                each.waited, each.left = by, committed - event.below
             if left:
                 warp.pending[key] = left
             else:
@@ -317,3 +337,9 @@ class Wgmmas:
         for under_way in self._warps[event.by.warp].open:
             message = f"{under_way.wgmma.instruction} is in no group when its warp exits"
             self._block.report("wgmma-uncommitted", under_way.by, message)
+
+
+def _covers(wait: WgmmaWaited, under_way: UnderWay) -> bool:
+    """Whether a wait covers an mma_async."""
+    wgmma = under_way.wgmma
+    return under_way.committed and wgmma.warpgroup == wait.warpgroup and wgmma.group < wait.below
