@@ -176,7 +176,7 @@ OPERATIONS = (
 )
 #: First words: of the machine's instructions, and of those that tcemu.run executes.
 _MNEMONICS = tuple(dict.fromkeys(operation.example.split(".")[0] for operation in OPERATIONS))
-_OTHERS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
+_OTHERS = tuple(dict.fromkeys(each.mnemonic for each in FAMILIES if each.mnemonic not in _MNEMONICS))
 
 
 @lru_cache(maxsize=1024)
@@ -197,9 +197,9 @@ def spoken(instruction: Any) -> Call | None:
 
 def unspoken(instruction: Any) -> str:
     """What to say of an opcode that neither this table nor tcemu.parse has; empty where tcemu.parse says it better."""
-    if not isinstance(instruction, str) or any(mark.isspace() or mark in "{}[](),%" for mark in _opcode(instruction)):
+    opcode = _opcode(instruction)[:120] if isinstance(instruction, str) else ""
+    if not opcode or any(mark.isspace() or mark in "{}[](),%" for mark in opcode):
         return ""
-    opcode = _opcode(instruction)[:120]
     words = opcode.split(".")
     if any(family.claims(words) for family in FAMILIES):
         return ""

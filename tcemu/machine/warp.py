@@ -23,7 +23,7 @@ from tcemu.machine.events import Accessed, By, Space
 from tcemu.machine.exchange import Exchange
 from tcemu.machine.loads import Loads
 from tcemu.machine.memory import SHARED_WINDOW
-from tcemu.machine.operations import Call, spoken, unspoken
+from tcemu.machine.operations import Call, check_gate, spoken, unspoken
 from tcemu.machine.registers import Registers
 from tcemu.machine.warpgroup import Warpgroups
 
@@ -72,6 +72,7 @@ class Warp(Loads, Exchange, Copies, Warpgroups):
 
     def _call(self, opcode: str, said: Call, operands: tuple[Any, ...]) -> Any:
         """An instruction of the machine, by its method."""
+        check_gate(opcode.strip(" ;"), self.target)
         names, least = _parameters(said.operation.method, len(said.first), frozenset(said.named))
         given = operands
         if said.operation.membermask and len(operands) == len(names) + 1:
@@ -147,7 +148,9 @@ class Warp(Loads, Exchange, Copies, Warpgroups):
         """Which memory an address means, as the argument of tcemu.run, and the address inside it."""
         addresses = self._values(given)
         if addresses.dtype.kind not in "iu":
-            raise OperandError(f"{instruction}: addresses are integers; got dtype {addresses.dtype}")
+            raise OperandError(
+                f"{instruction}: addresses are integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
+            )
         if "memory" in family.memories and addresses.shape == (WARP,):
             addresses = _uniform(instruction, addresses)
         word = instruction.words.get("ss", "")

@@ -1,0 +1,427 @@
+"""warp.run in a kernel: what tcemu.run answers, to the bit; every opcode of the machine; what is wrong with others."""
+
+import functools
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import tcemu
+from tcemu.errors import IllegalInstruction, MemoryFault, OperandError, TcemuError
+from tcemu.instructions import FAMILIES
+from tcemu.live.cases import cases, kinds
+from tcemu.machine import events
+from tcemu.machine.launch import launch
+from tcemu.machine.operations import OPERATIONS
+from tcemu.machine.registers import Registers
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.warp import Warp
+
+#: Families of one warp, and a target that has all of their forms.
+WARP_FAMILIES = [family for family in FAMILIES if "mma_async" not in family.marks and family.variants[0][1].fragments]
+TARGETS = ("sm_90a", "sm_120a", "sm_100a")
+LOAD_C = "wmma.load.c.sync.aligned.row.m16n16k16.f32"
+STORE_D = "wmma.store.d.sync.aligned.row.m16n16k16.f32"
+X4 = "ldmatrix.sync.aligned.m8n8.x4.b16"
+ST1 = "stmatrix.sync.aligned.m8n8.x1.b16"
+
+
+def home(instruction):
+    for target in TARGETS:
+        try:
+            tcemu.parse(instruction, target)
+        except IllegalInstruction:
+            continue
+        return target
+    return ""
+
+
+def sample(family):
+    """A form for each combination of words that are no shape, or all."""
+    found = {}
+    for words, instruction in family.variants:
+        found.setdefault(tuple(sorted((slot, word) for slot, word in words.items() if slot != "shape")), instruction)
+    return list(found.values())
+
+
+def in_kernel(case, target, as_registers):
+    """What warp.run answers to a case of one warp: registers, or the bytes after a store."""
+    operands = [value[0] if isinstance(value, np.ndarray) else value for value in case.operands]
+    given = case.bytes[0].copy() if case.space == "memory" else np.zeros(1, np.uint8)
+    answers = []
+
+    def kernel(warp, buffer):
+        mine = [Registers(x.copy(), warp) if as_registers and np.ndim(x) == 2 else x for x in operands]
+        if case.space == "shared":
+            warp._block.shared.bytes[: case.bytes.size] = case.bytes[0]
+            if case.instruction.family.startswith("wmma") and not case.instruction.words.get("ss"):
+                mine[0] = warp.generic(mine[0])
+        elif case.space:
+            mine[0] = int(buffer) + np.asarray(mine[0], np.int64)
+        answers.append(warp.run(case.instruction, *mine))
+        answers.append(warp._block.shared.bytes[: case.bytes.size].copy() if case.space == "shared" else None)
+
+    launch(kernel, 1, 32, (given,), shared=8192, target=target)
+    found, shared = answers
+    return (given if case.space == "memory" else shared) if found is None else found.bits
+
+
+def compare(row, instructions, some_kinds=None):
+    asked = 0
+    for instruction in instructions:
+        target = home(instruction)
+        if not target:
+            continue
+        for kind in kinds(instruction) if some_kinds is None else (some_kinds & set(kinds(instruction)) or {"bits"}):
+            every = list(cases(instruction, kind, 1, "machine"))
+            for case in every[:: max(len(every) // 6, 1)]:
+                with row(case.key):
+                    expected = case.answer(functools.partial(tcemu.run, target=target))[0]
+                    assert np.array_equal(in_kernel(case, target, asked % 2 == 0), expected)
+                asked += 1
+    return asked
+
+
+@pytest.mark.parametrize("family", WARP_FAMILIES, ids=lambda family: family.name)
+def test_one_form_of_each_kind_answers_as_tcemu_run(row, family):
+    some = sample(family)
+    assert compare(row, some[:: max(len(some) // 12, 1)], {"specials"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", WARP_FAMILIES, ids=lambda family: family.name)
+def test_every_form_answers_as_tcemu_run(row, family):
+    assert compare(row, [instruction for _, instruction in family.variants])
+
+
+def test_a_warp_family_is_asked_of_each_kind():
+    names = {family.name for family in WARP_FAMILIES}
+    assert names == {
+        "mma", "mma.sp", "mma.block_scale", "wmma.load", "wmma.store", "wmma.mma", "ldmatrix", "stmatrix", "movmatrix"
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ generic addresses
+
+
+def one(kernel, *args, shared=8192, **options):
+    answers = []
+    launch(lambda warp, *given: answers.append(kernel(warp, *given)), 1, 32, args, shared=shared, **options)
+    return answers[0]
+
+
+def test_generic_addresses_mean_the_memory_they_lie_in():
+    data = np.arange(2048, dtype=np.float32)
+    tile = data[:256].reshape(16, 16)
+
+    def kernel(warp, p):
+        warp._block.shared.bytes[: data.nbytes] = data.view(np.uint8) ^ 1
+        near = warp.run(LOAD_C, warp.generic(1024), 16)
+        far = warp.run(LOAD_C, p + 1024, 16)
+        rows = warp.run(X4, warp.generic(16 * warp.lanes))
+        assert np.array_equal(rows, warp.run(X4, 16 * warp.lanes))
+        warp.run(STORE_D, warp.generic(2048), far, 16)
+        warp.run(STORE_D, p + 2048, near, 16)
+        return near.bits, far.bits, warp._block.shared.bytes[2048:3072].copy()
+
+    before = data.copy()
+    near, far, stored = one(kernel, data)
+    fragment = tcemu.parse(LOAD_C).fragments["c"]
+    flipped = (before.view(np.uint8) ^ 1).view(np.float32)
+    assert np.array_equal(fragment.unpack(far), tile + 256)
+    assert np.array_equal(fragment.unpack(near), flipped[256:512].reshape(16, 16))
+    assert np.array_equal(stored.view(np.float32), before[256:512])
+    assert np.array_equal(data[512:768], flipped[256:512])
+
+
+def test_a_pointer_may_be_given_by_every_lane_alike(row):
+    data = np.arange(256, dtype=np.float32)
+
+    def kernel(warp, p):
+        alone = warp.run(LOAD_C, p, 16)
+        assert np.array_equal(warp.run(LOAD_C, np.full(32, p), 16), alone)
+        assert np.array_equal(warp.run(LOAD_C, warp.registers(1, fill=int(p))[:, 0], 16), alone)
+        said = LOAD_C.replace(".f32", ".global.f32")
+        for where in (p + 4 * (warp.lanes == 7), p + 64 * warp.lanes):
+            lane = int(np.flatnonzero(where != p)[0])
+            with row(str(where)), pytest.raises(OperandError, match=f"all lanes give the same .*lane {lane} gives"):
+                warp.run(said, where, 16)
+
+    one(kernel, data)
+
+
+def test_accesses_are_told_and_checked(row):
+    data, heard = np.arange(64, dtype=np.float32), []
+    cases = [
+        ("ldmatrix", X4, lambda _: (np.where(np.arange(32) == 9, 8184, 0),), "alignment", "lane 9: address 8184"),
+        ("behind it", X4, lambda _: (np.where(np.arange(32) == 9, 8192, 0),), "bounds", "lane 9: address 8192"),
+        ("between arrays", LOAD_C, lambda p: (p, 16), "bounds", "(across|after) the end of argument 0"),
+        ("no array", LOAD_C.replace(".f32", ".global.f32"), lambda _: (0, 16), "bounds", "256 bytes before argument 0"),
+        ("in the window", LOAD_C, lambda _: ((1 << 40) + 8160, 16), "bounds", "lies outside"),
+        ("misaligned", LOAD_C, lambda p: (p + 4, 16), "alignment", "no multiple of 32"),
+        ("a store", STORE_D, lambda p: (p, np.zeros((32, 8), np.uint32), 16), "bounds", "after the end of argument 0"),
+    ]  # fmt: skip
+    for name, opcode, operands, kind, says in cases:
+        heard.clear()
+        with row(name):
+            with pytest.raises(MemoryFault, match=says) as caught:
+                one(
+                    lambda warp, p, *_, o=opcode, a=operands: warp.run(o, *a(p)),
+                    data,
+                    data * 0,
+                    observers=(heard.append,),
+                )
+            (fault,) = (event for event in heard if isinstance(event, events.Faulted))
+            assert fault.kind == kind
+            assert f"warp 0 of block 0 at {__file__}" in str(caught.value)
+            assert not any(isinstance(event, events.Accessed) for event in heard)
+    heard.clear()
+    one(lambda warp, _: warp.run(X4, 16 * warp.lanes), data, observers=(heard.append,))
+    (access,) = (event for event in heard if isinstance(event, events.Accessed))
+    assert (access.size, access.collective, access.writes, access.space) == (16, True, False, "shared")
+    assert access.addresses.tolist() == (16 * np.arange(32)).tolist()
+    assert access.lanes.tolist() == list(range(32))
+
+
+def test_the_events_of_an_instruction():
+    heard = []
+    opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+
+    def kernel(warp):
+        a, c = warp.registers(4, fill=0), warp.registers(4, fill=0)
+        heard.clear()
+        return a, c, warp.run(opcode, a, np.zeros((32, 2), np.uint32), c)
+
+    a, c, d = one(kernel, observers=(heard.append,))
+    issued, *touched = heard[:4]
+    assert (issued.name, issued.aligned, issued.opcode) == ("Issued", True, opcode)
+    assert issued.operands == (("a", a), ("c", c))
+    assert [(event.registers, event.writes, event.which) for event in touched] == [
+        (a, False, (0, 1, 2, 3)), (c, False, (0, 1, 2, 3)), (d, True, (0, 1, 2, 3)),
+    ]  # fmt: skip
+    assert d.origin == (issued.instruction, "d", "sm_90a")
+
+
+# ------------------------------------------------------------------------------------------------ the machine's opcodes
+
+#: Operands of each opcode in OPERATIONS that has some, where `m` is a tensor map of `p`, an array of 64 KB.
+OPERANDS = {
+    "ld.shared.v4.b32": "0", "ld.global.v4.b32": "p", "st.shared.v4.b32": "0, 5", "st.global.v4.b32": "p, 5",
+    "shfl.sync.bfly.b32": "w.lanes, 1, 31, 0xffffffff", "vote.sync.any.pred": "True, 0xffffffff",
+    "vote.sync.ballot.b32": "True", "elect.sync": "0xffffffff", "bar.warp.sync": "0xffffffff", "bar.sync": "0",
+    "bar.arrive": "1, 32", "mbarrier.init.shared::cta.b64": "64, 64", "mbarrier.inval.shared::cta.b64": "0",
+    "mbarrier.expect_tx.relaxed.cta.shared::cta.b64": "0, 0", "mbarrier.arrive.expect_tx.shared::cta.b64": "0, 16",
+    "mbarrier.arrive.shared::cta.b64": "0", "mbarrier.test_wait.parity.shared::cta.b64": "0, 1",
+    "mbarrier.try_wait.parity.shared::cta.b64": "0, 1", "cp.async.cg.shared.global": "1024 + 16 * w.lanes, p, 16",
+    "cp.async.wait_group": "0", "cp.async.mbarrier.arrive.noinc.shared.b64": "0",
+    "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "1024 + 16 * w.lanes, p, 16, 0",
+    "cp.async.bulk.global.shared::cta.bulk_group": "p + 16 * w.lanes, 1024, 16",
+    "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes": "1024, m, (0, 0), 0",
+    "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group": "m, (0, 0), 1024",
+    "cp.async.bulk.wait_group.read": "0", "setmaxnreg.inc.sync.aligned.u32": "256",
+}  # fmt: skip
+
+
+def speak(opcode, operands="", target="sm_90a", observers=(), policy="early"):
+    def kernel(w, p):
+        if target == "sm_90a":
+            m = TensorMap.of(p, (16, 16))
+            w.mbarrier_init(0, 64)
+            w.setmaxnreg("dec", 248)
+            w._block.kept["registers"]["free"] = 8
+        else:
+            m = None
+        given = eval(f"({operands}{',' if operands else ''})", {"w": w, "p": p, "m": m})  # noqa: S307 - the table above
+        return w.run(opcode, *given)
+
+    return one(kernel, np.zeros((256, 64), np.float32), target=target, observers=observers, policy=policy)
+
+
+def test_every_opcode_of_the_table_runs(row):
+    assert set(OPERANDS) <= {operation.example for operation in OPERATIONS}
+    for operation in OPERATIONS:
+        heard = []
+        with row(operation.example):
+            for spelling in (operation.example, f" {operation.example} ; "):
+                speak(spelling, OPERANDS.get(operation.example, ""), observers=(heard.append,))
+            issued = [event.opcode for event in heard if isinstance(event, events.Issued)]
+            assert issued[2].split(".")[0] == operation.example.split(".")[0]
+            assert inspect.getdoc(getattr(Warp, operation.method))
+
+
+def test_other_spellings(row):
+    cases = [
+        ("ld.shared::cta.u16", "2"), ("st.shared::cta.v2.f32", "8, 0"), ("barrier.cta.sync.aligned", "0"),
+        ("barrier.sync", "0, 32"), ("bar.cta.arrive", "0, 32"), ("vote.sync.uni", "True"),
+        ("vote.sync.ballot", "True"), ("mbarrier.init.b64", "64, 1"), ("mbarrier.arrive.b64", "0, 2"),
+        ("mbarrier.arrive.release.cta.shared::cta.b64", "0"), ("mbarrier.test_wait.parity.b64", "0, 1"),
+        ("mbarrier.arrive.expect_tx.relaxed.cluster.b64", "0, 0"), ("cp.async.mbarrier.arrive.b64", "0"),
+        ("cp.async.ca.shared::cta.global", "1024, p, 4, 0"), ("cp.async.bulk.wait_group", "3"),
+        ("setmaxnreg.dec.sync.aligned.u32", "24"), ("fence.proxy.async", ""), ("fence.proxy.async.global", ""),
+        ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes", "1024, m, (0, 0), 0"),
+    ]  # fmt: skip
+    for opcode, operands in cases:
+        with row(opcode):
+            speak(opcode, operands)
+
+
+def test_operands_that_are_too_many_or_too_few(row):
+    for operation in OPERATIONS:
+        operands = OPERANDS.get(operation.example, "")
+        told = rf"{re.escape(operation.example)} takes .+; got \d+ operands? \(PTX ISA {operation.section}"
+        if operands:
+            with row(f"{operation.example} of none"):
+                if operation.example in ("elect.sync", "bar.warp.sync", "bar.sync"):
+                    speak(operation.example)
+                else:
+                    with pytest.raises(OperandError, match=told):
+                        speak(operation.example)
+        with row(f"{operation.example} of more"), pytest.raises(OperandError, match=told):
+            speak(operation.example, f"{operands + ', ' if operands else ''}1, 2, 3, 4")
+    cases = [
+        ("bar.sync", "0, 32, 1", "bar.sync takes [barrier] and [threads]; got 3 operands"),
+        ("st.shared.b32", "0", "st.shared.b32 takes addresses and values; got 1 operand"),
+        ("wgmma.wait_group.sync.aligned", "", "takes one operand, N; got 0"),
+        ("fence.proxy.async", "1", "takes no operands; got 1"),
+        ("cp.async.commit_group", "1", "takes no operands; got 1"),
+    ]
+    for opcode, operands, says in cases:
+        with row(f"{opcode} {operands}"), pytest.raises(OperandError, match=re.escape(says)):
+            speak(opcode, operands)
+
+
+def test_words_that_are_wrong_find_the_nearest(row):
+    cases = [
+        ("bar.synk", "bar.synk is no instruction of the machine. Nearest: bar.sync (PTX ISA 9.7.13.1)"),
+        ("elect", "Nearest: elect.sync"),
+        ("elect.sync.aligned", "Nearest: elect.sync"),
+        ("mbarrier.arrives.shared::cta.b64", "Nearest: mbarrier.arrive.shared::cta.b64"),
+        ("mbarrier.try_wait.shared::cta.b64", "Nearest: mbarrier.try_wait.parity.shared::cta.b64"),
+        ("mbarrier.init.b32", "Nearest: mbarrier.init.shared::cta.b64"),
+        ("cp.async.cg.shared.shared", "Nearest: cp.async.cg.shared.global"),
+        ("cp.async.commit_groups", "Nearest: cp.async.commit_group (PTX ISA 9.7.9.25.3)"),
+        ("cp.async.bulk.tensor.6d.global.shared::cta.tile.bulk_group", "Nearest: cp.async.bulk.tensor.2d.global"),
+        ("setmaxnreg.keep.sync.aligned.u32", "Nearest: setmaxnreg.inc.sync.aligned.u32"),
+        ("fence.mbarrier_init", "Nearest: fence.mbarrier_init.release.cluster"),
+        ("shfl.idx.b32", "Nearest: shfl.sync.bfly.b32"),
+        ("shfl.sync.xor.b32", "shfl.sync has the modes idx, up, down or bfly; got 'xor'"),
+        ("vote.all", "Nearest: vote.sync."),
+        ("ld.local.b32", "Nearest: ld."),
+        ("ld.global.v3.b32", "got 'v3.b32'"),
+        ("ld.b32", "Nearest: ld."),
+        ("st.shared.b128", "got 'b128'"),
+        ("ldu.global.b32", "the machine has no 'ldu'. Did you mean 'ld'?"),
+        ("atom.add", "the machine has no 'atom'."),
+        ("atom.global.add.u32", "It has ld, st, shfl, vote, elect, bar, mbarrier, fence, cp and setmaxnreg"),
+        ("red.global.add.u32", "Arithmetic on registers is numpy's"),
+        ("add.f32", "the machine has no 'add'"),
+        ("Bar.sync", "Did you mean 'bar'?"),
+        ("x" * 10_000, "the machine has no 'xxx"),
+        # what tcemu.parse knows better
+        ("ldmatrix.sync.aligned.m8n8.x3.shared.b16", "Nearest legal form: ldmatrix"),
+        ("mma.sync.aligned.m16n8k17.row.col.f32.f16.f16.f32", "m16n8k16"),
+        ("wgmma.fences.sync.aligned", "wgmma"),
+        ("fence.proxy.async.local", "fence.proxy.async"),
+        ("", "an empty text is no instruction"),
+        ("bar.sync 0;", "operands are separate arguments"),
+        ("atom.add [x], 1", "operands are separate arguments"),
+    ]
+    given = {"shfl.sync.xor.b32": "w.lanes, 1, 31", "st.shared.b128": "0, 0", "ld.global.v3.b32": "0"}
+    for opcode, says in cases:
+        with row(opcode[:60]):
+            with pytest.raises(TcemuError, match=re.escape(says)) as caught:
+                speak(opcode, given.get(opcode, ""))
+            assert len(str(caught.value)) < 600
+    for junk in (None, 5, b"bar.sync", ["bar.sync"], {"bar": "sync"}):
+        with row(repr(junk)), pytest.raises(IllegalInstruction):
+            one(lambda warp, junk=junk: warp.run(junk))
+
+
+def test_gates(row):
+    for operation in OPERATIONS:
+        admitted = {
+            target: operation.gate.admits(tcemu.instructions.target_named(target))
+            for target in ("sm_75", "sm_80", "sm_90")
+        }
+        for target, there in admitted.items():
+            if there:
+                continue
+            needs = f"does not exist on {target}: it needs"
+            with row(f"{operation.example} {target}"), pytest.raises(IllegalInstruction, match=needs):
+                speak(operation.example, OPERANDS.get(operation.example, ""), target=target)
+    # PTX ISA 9.1, Target ISA Notes of each
+    cases = [
+        ("sm_75", lambda w: w.cp_async(0, 256, 16), "sm_80"),
+        ("sm_75", lambda w: w.cp_async_wait_all(), "sm_80"),
+        ("sm_75", lambda w: w.mbarrier_init(0, 1), "sm_80"),
+        ("sm_80", lambda w: w.mbarrier_arrive_expect_tx(0, 1), "sm_90"),
+        ("sm_80", lambda w: w.mbarrier_wait(0, 0), "sm_90"),
+        ("sm_80", lambda w: w.elect_sync(), "sm_90"),
+        ("sm_80", lambda w: w.fence_proxy_async(), "sm_90"),
+        ("sm_80", lambda w: w.cp_async_bulk_wait_group(0), "sm_90"),
+        ("sm_80", lambda w: w.wgmma_fence(), "sm_90a"),
+        ("sm_90", lambda w: w.wgmma_commit_group(), "sm_90a"),
+        ("sm_100a", lambda w: w.wgmma_wait_group(0), "sm_90a"),
+        ("sm_90", lambda w: w.setmaxnreg("dec", 24), "sm_90a"),
+        ("sm_90", lambda w: w.run("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", 0, 0, 0), "sm_90a"),
+        ("sm_80", lambda w: w.run("mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32", 0, 0, 0), "sm_89"),
+    ]  # fmt: skip
+    for target, body, needed in cases:
+        with row(f"{target} {inspect.getsource(body).strip()}"), pytest.raises(IllegalInstruction, match=needed):
+            one(body, target=target)
+
+
+# ------------------------------------------------------------------------------------------------ operands of others
+
+
+def test_a_kernel_gives_the_operands_of_one_warp(row):
+    pair = np.zeros((2, 32, 4), np.uint32)
+    cases = [
+        ("mma", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", (pair, pair[..., :2], pair)),
+        ("some", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", (pair[0], pair[0, :, :2], pair)),
+        ("ldmatrix", X4, (np.zeros((2, 32), int),)),
+        ("stmatrix", ST1, (np.arange(64).reshape(2, 32) * 16, pair[0, :, :1])),
+        ("registers of stmatrix", ST1, (16 * np.arange(32), pair[..., :1])),
+        ("wmma.load", LOAD_C, (np.array([[1 << 40, 1 << 40]]), 16)),
+        ("stride", STORE_D, (1 << 40, np.zeros((32, 8), np.uint32), np.array([16, 16]))),
+        ("registers", STORE_D, (1 << 40, np.zeros((2, 32, 8), np.uint32), 16)),
+    ]
+    for name, opcode, operands in cases:
+        written = []
+
+        def kernel(warp, opcode=opcode, operands=operands, written=written):
+            try:
+                warp.run(opcode, *operands)
+            finally:
+                written.append(warp._block.shared.bytes.any())
+
+        with row(name):
+            with pytest.raises(OperandError, match="in a kernel each warp gives its own 32 lanes"):
+                one(kernel)
+            assert written == [False]
+
+
+def test_wrong_operands_are_told_as_tcemu_run_tells_them(row):
+    zeros = np.zeros((32, 4), np.uint32)
+    cases = [
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", ()),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", (zeros, zeros, zeros)),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", (zeros, zeros[:, :2], zeros.astype(float))),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", (None, "x", object())),
+        (X4, ()),
+        (X4, (zeros,)),
+        (X4, (0.5,)),
+        (X4, (0, 1)),
+        (LOAD_C, (None,)),
+        (LOAD_C, (1 << 40, "x")),
+        (STORE_D, (1 << 40, zeros, 16)),
+        (STORE_D, (1 << 40,)),
+        (ST1, (16 * np.arange(32), zeros)),
+        ("movmatrix.sync.aligned.m8n8.trans.b16", (zeros,)),
+    ]  # fmt: skip
+    for number, (opcode, operands) in enumerate(cases):
+        with row(f"{number} {opcode}"):
+            with pytest.raises(OperandError, match=re.escape(opcode.split(".")[0])) as caught:
+                one(lambda warp, o=opcode, a=operands: warp.run(o, *a))
+            assert "PTX ISA" in str(caught.value)
