@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -131,18 +131,40 @@ def _print_block(console: Console, block: Block) -> None:
     if block.rows:
         if block.paragraphs:
             console.print()
-        console.print(Padding(_table(block), (0, 0, 0, 2)))
+        _print_table(console, block)
     for line in block.lines:
         console.print(f"  {line}", soft_wrap=True)
+
+
+def _print_table(console: Console, block: Block) -> None:
+    """Columns side by side. Where a row fits no line, rich folds its cells; it is too slow for thousands of rows."""
+    from rich.padding import Padding
+
+    columns = list(zip(block.columns, *block.rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    if sum(widths) + 2 * len(widths) > console.width:
+        console.print(Padding(_table(block), (0, 0, 0, 2)))
+        return
+    padded = [
+        [f"{cell:{'>' if _numbers(column[1:]) else '<'}{width}}" for cell in column]
+        for column, width in zip(columns, widths, strict=True)
+    ]
+    head, *rows = ("  " + "  ".join(row) for row in zip(*padded, strict=True))
+    if any(block.columns):
+        console.print(head, style="dim", soft_wrap=True)
+    console.print("\n".join(rows), soft_wrap=True)
+
+
+def _numbers(cells: Sequence[str]) -> bool:
+    return all(cell.isdigit() or not cell for cell in cells)
 
 
 def _table(block: Block) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(block.columns))
-    for position, name in enumerate(block.columns):
-        numbers = all(row[position].isdigit() or not row[position] for row in block.rows)
-        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for name, *cells in zip(block.columns, *block.rows, strict=True):
+        table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold")
     for row in block.rows:
         table.add_row(*row)
     return table
