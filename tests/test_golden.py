@@ -26,9 +26,9 @@ def opcodes(name):
 
 
 #: About so many instructions are replayed by one test: few tests, and still enough of them for all cores.
-TOGETHER = 50
+TOGETHER = 25
 #: Parts of a file that the quick tests replay.
-QUICK = 4
+QUICK = 2
 
 
 def parts():
