@@ -423,3 +423,18 @@ def other_lanes_wait_on_a_new_mbarrier(warp, g):
         warp.mbarrier_init(0, 1)
         warp.mbarrier_arrive(0)
     warp.mbarrier_wait(0, 0)  # <- reported
+
+
+@faulty("mbarrier-arrivals", block=64)
+def more_lanes_arrive_than_are_counted(warp, g):
+    barrier(warp, 0, count=2)
+    warp.mbarrier_arrive(0)  # <- reported
+
+
+@faulty("mbarrier-arrivals", block=64)
+def one_warp_arrives_for_the_next_phase_too(warp, g):
+    barrier(warp, 0, count=2)
+    if warp.index == 0:
+        with one(warp):
+            for count in (2, 1, 2):
+                warp.mbarrier_arrive(0, count)  # <- reported
