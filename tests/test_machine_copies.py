@@ -104,6 +104,26 @@ def test_cp_async_reads_nothing_where_src_size_is_0():
         launch(kernel, args=(source, out, 1), shared=512)
 
 
+@pytest.mark.parametrize("taken", [16, 0, 5, [0, 4, 8, 16] * 8, [*range(17), *range(15)]])
+def test_cp_async_tells_the_bytes_that_it_reads(taken):
+    """Observers hear of src-size bytes of each lane, and of all that is written."""
+    heard, started = [], []
+
+    def kernel(warp, source):
+        started.append(int(source))
+        warp.cp_async(16 * warp.lanes, source + 32 * warp.lanes, 16, np.asarray(taken))
+        warp.cp_async_wait_all()
+
+    launch(kernel, args=(numbers(32, 32),), shared=512, observers=[heard.append])
+    (copy,) = [event.copy for event in heard if isinstance(event, events.CopyIssued)]
+    space, addresses, size = copy.reads
+    read = [at - started[0] + byte for at in addresses.tolist() for byte in range(size)]
+    counts = np.broadcast_to(taken, 32).tolist()
+    assert (space, read) == ("global", [32 * lane + byte for lane in range(32) for byte in range(counts[lane])])
+    assert copy.writes[1].tolist() == list(range(0, 512, 16))
+    assert (copy.writes[2], copy.bytes) == (16, 512)
+
+
 def test_cp_async_waits_for_groups_from_the_oldest_on():
     """wait_group 1 after three groups: two are there, the youngest is not, unless the policy is early."""
     source, out = numbers(3, 512), np.zeros((3, 512), np.uint8)

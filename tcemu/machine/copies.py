@@ -67,11 +67,12 @@ class Copies(Mbarriers):
         self._checked(by, opcode, "global", start[taken > 0], 1, size, ASYNC_SECTION)
         self._checked(by, opcode, "global", (start + taken - 1)[taken > 0], 1, 1, ASYNC_SECTION)
         groups = self._groups("cp.async")
+        pieces, whole = _pieces(start, taken)
         copy = Copy(
             "cp.async",
             opcode,
             by,
-            ("global", start[taken > 0], size),
+            ("global", pieces, whole),
             ("shared", to, size),
             size * len(to),
             groups.next,
@@ -305,6 +306,13 @@ class Copies(Mbarriers):
 
     def _store_box(self, tensor_map: TensorMap, coordinates: Sequence[int], start: int) -> Callable[[], None]:
         return lambda: tensor_map.store(self._block.memory.bytes, self._block.shared.bytes, start, coordinates)
+
+
+def _pieces(starts: Array, counts: Array) -> tuple[Array, int]:
+    """Pieces of one size that make up `counts` (n,) bytes from `starts` (n,): their addresses, and the size."""
+    size = int(np.gcd.reduce(counts)) or 1
+    ends = (starts + counts).tolist()
+    return np.concatenate([np.arange(*each, size) for each in zip(starts.tolist(), ends, strict=True)]), size
 
 
 def _map(given: object) -> TensorMap:
