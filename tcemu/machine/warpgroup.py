@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tcemu.errors import AddressError, LaunchError, OperandError, briefly
+from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing
 from tcemu.instructions import Instruction, parse, run
+from tcemu.instructions.instruction import placed
+from tcemu.instructions.mma_sp import stored_places
 from tcemu.instructions.operands import sources
 from tcemu.instructions.wgmma import FAMILY, Operands
 from tcemu.machine.barriers import WARP
 from tcemu.machine.block import Block
-from tcemu.machine.core import Core
+from tcemu.machine.core import Array, Core
 from tcemu.machine.events import (
     By,
     Wgmma,
@@ -29,6 +31,9 @@ from tcemu.machine.pending import Groups, Task
 from tcemu.machine.registers import Registers
 
 FENCE, COMMIT, WAIT = (f"wgmma.{word}.sync.aligned" for word in ("fence", "commit_group", "wait_group"))
+
+#: Which operands may be registers (D, A, metadata of a sparse A), and which descriptors.
+_REGISTERS, _DESCRIPTORS = (0, 1, 3), (1, 2)
 
 
 @dataclass
@@ -95,7 +100,8 @@ class Warpgroups(Core):
         names = sources(instruction, FAMILY)
         if len(operands) < 3:
             raise OperandError(
-                f"{instruction} takes {', '.join(names)} and its immediates; got {len(operands)} operands"
+                f"{instruction} takes {', '.join(names)} and its immediates; got {len(operands)} operands (PTX ISA "
+                f"{instruction.section})"
             )
         d = operands[0] if isinstance(operands[0], Registers) else self._adopted(operands[0])
         mine = [d, *operands[1:]]
@@ -113,8 +119,11 @@ class Warpgroups(Core):
     def _adopted(self, given: Any) -> Registers:
         """A numpy array as registers; what was done to it before is not known."""
         array = self._values(given)
-        if array.ndim != 2 or array.dtype not in (np.uint32, np.uint64):
-            raise OperandError(f"a warp's registers are uint32 (32, n); got dtype {array.dtype}, shape {array.shape}")
+        if array.ndim != 2 or len(array) != WARP or array.dtype != np.uint32:
+            raise OperandError(
+                f"D of wgmma.mma_async is this warp's registers, uint32 (32, n); got dtype {array.dtype}, shape "
+                f"{array.shape} (PTX ISA {FAMILY.section})"
+            )
         return Registers(array.copy(), self)
 
 
@@ -126,8 +135,12 @@ def _named(names: Sequence[str], operands: Sequence[Any]) -> tuple[tuple[str, Re
 def _issue_mma(block: Block, instruction: Instruction, bys: tuple[By, ...], given: list[list[Any]]) -> None:
     """All four warps have come to an mma_async: it begins."""
     groups = _group(block, bys[0].warp // GROUP).groups
-    operands = _joined(instruction, given)
-    found = Operands.of(instruction, operands)
+    try:
+        found = Operands.of(instruction, _joined(instruction, given))
+        if found.metadata is not None:
+            stored_places(instruction, found.metadata.reshape(-1, WARP * GROUP), found.chosen)
+    except OperandError as error:
+        raise OperandError(f"{placed(error, instruction)} ({bys[-1]})") from None
     reads = found.reads(instruction)
     for role, addresses, size in reads:
         block.shared.check(f"{instruction}: element of {role}", addresses.reshape(-1), size, size, FAMILY.section)
@@ -153,7 +166,11 @@ def _issue_mma(block: Block, instruction: Instruction, bys: tuple[By, ...], give
         registers.veiled = block.pending.policy != "early"
 
     def end() -> None:
-        out = run(instruction, *_joined(instruction, given), target=block.shape.target, shared=block.shared.bytes)
+        try:
+            now = _joined(instruction, given)
+            out = run(instruction, *now, target=block.shape.target, shared=block.shared.bytes)
+        except OperandError as error:  # metadata that was legal, and was overwritten
+            block.fail(OperandError(f"{error} ({bys[0]})"))
         for number, registers in enumerate(d):
             registers.bits[...] = out[WARP * number : WARP * (number + 1)]
             registers.pending -= 1
@@ -167,15 +184,36 @@ def _issue_mma(block: Block, instruction: Instruction, bys: tuple[By, ...], give
 
 def _joined(instruction: Instruction, given: list[list[Any]]) -> list[Any]:
     """The warpgroup's operands from the four warps': registers one after the other, the rest as the first has it."""
-    lanes = WARP * GROUP
-    joined = []
-    for values in zip(*given, strict=True):
-        parts = [value.bits if isinstance(value, Registers) else np.asarray(value) for value in values]
-        shapes = {part.shape for part in parts}
-        if len(shapes) == 1 and parts[0].ndim and parts[0].shape[0] == WARP:
-            joined.append(np.concatenate(parts))
-        elif parts[0].ndim and parts[0].shape[:1] != (lanes,):
-            raise OperandError(f"{instruction}: in a kernel each warp gives its own 32 lanes; got {sorted(shapes)}")
-        else:
+    registers = _REGISTERS if "e" in instruction.fragments else _REGISTERS[:2]
+    if len({len(mine) for mine in given}) > 1:
+        counts = listing([len(mine) for mine in given], "and")
+        raise OperandError(f"the four warps give {counts} operands; they execute the same")
+    joined: list[Any] = []
+    for number, values in enumerate(zip(*given, strict=True)):
+        parts = [_content(value) for value in values]
+        if all(part.ndim == 0 for part in parts):
+            if number not in _DESCRIPTORS and any(part != parts[0] for part in parts):
+                told = listing([briefly(value) for value in values], "and")
+                raise OperandError(f"operand {number} is {told} in the four warps; it is the same in all")
             joined.append(values[0])
+        elif number in registers and {part.shape[:1] for part in parts} == {(WARP,)} and _alike(parts):
+            joined.append(np.concatenate(parts))
+        else:
+            shapes = listing([part.shape for part in parts], "and")
+            raise OperandError(
+                f"in a kernel each warp gives its own 32 lanes of registers, all warps alike, and one of everything "
+                f"else; operand {number} has shapes {shapes}"
+            )
     return joined
+
+
+def _content(value: Any) -> Array:
+    """An operand as it is now, unobserved: the four warps' are read when the last has come, and when it ends."""
+    try:
+        return value.bits if isinstance(value, Registers) else np.asarray(value)
+    except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises
+        raise OperandError(f"not an array: {error}") from None
+
+
+def _alike(parts: Sequence[Array]) -> bool:
+    return len({(part.shape, part.dtype) for part in parts}) == 1
