@@ -159,31 +159,20 @@ def move(opcode: str, warps: int) -> tuple[Callable[[], object], Callable[[], ob
     return lambda: tcemu.run(opcode, *operands, shared=shared), plain
 
 
-def table(title: str, beside: str, work: dict[str, tuple[Callable[[], object], Callable[[], object]]]) -> float:
-    """Print the times and ratios; return the largest ratio."""
-    times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in work}
-    for pair in work.values():
-        for one in pair:
-            one()
-    for _ in range(ROUNDS):
-        for name, pair in work.items():
-            for kept, one in zip(times[name], pair, strict=True):
-                kept.append(seconds(one))
-    print(f"{title:24}{'ms':>9}{beside:>14}{'ratio':>8}")
-    ratios = []
-    for name, (whole, alone) in times.items():
-        x, y = statistics.median(whole), statistics.median(alone)
-        ratios.append(x / y)
-        print(f"{name:24}{x * 1e3:9.0f}{y * 1e3:14.0f}{x / y:8.2f}")
-    return max(ratios)
+def ratio(name: str, whole: Callable[[], object], alone: Callable[[], object]) -> float:
+    """Time both in turn, print a row of the table and return the ratio of their medians."""
+    whole(), alone()
+    rounds = [(seconds(whole), seconds(alone)) for _ in range(ROUNDS)]
+    x, y = (statistics.median(times) for times in zip(*rounds, strict=True))
+    print(f"{name:24}{x * 1e3:9.0f}{y * 1e3:14.0f}{x / y:8.2f}", flush=True)
+    return x / y
 
 
 if __name__ == "__main__":
     warps = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    print(f"{warps} warps in one call, medians of {ROUNDS} rounds")
-    largest = 0.0
-    for name, (opcode, target) in PRODUCTS.items():
-        largest = max(largest, table("", "arithmetic", {name: product(opcode, target, warps)}))
-    for name, opcode in MOVES.items():
-        largest = max(largest, table("", "numpy", {name: move(opcode, warps)}))
-    print(f"largest ratio: {largest:.2f}")
+    ratios = []
+    print(f"{warps} warps in one call, medians of {ROUNDS} rounds\n{'':24}{'ms':>9}{'arithmetic':>14}{'ratio':>8}")
+    ratios += [ratio(name, *product(opcode, target, warps)) for name, (opcode, target) in PRODUCTS.items()]
+    print(f"{'':24}{'ms':>9}{'numpy':>14}{'ratio':>8}")
+    ratios += [ratio(name, *move(opcode, warps)) for name, opcode in MOVES.items()]
+    print(f"largest ratio: {max(ratios):.2f}")
