@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, briefly
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
@@ -55,8 +55,9 @@ def multiply(
 def check(a: npt.NDArray[Any], b: npt.NDArray[Any], m: int, n: int, k: int) -> None:
     """Raise OperandError unless A (rows, depth) and B (depth, columns) are f16, of whole tiles m by n by k."""
     told = f"A is (m, k) and B (k, n) of float16, with m a multiple of {m}, n of {n}, k of {k}"
-    shapes = np.shape(a), np.shape(b)
     f16 = all(isinstance(each, np.ndarray) and each.dtype == np.float16 for each in (a, b))
+    shapes = (a.shape, b.shape) if f16 else ((), ())
     whole = all(len(shape) == 2 and min(shape) > 0 for shape in shapes) and shapes[0][1] == shapes[1][0]
     if not f16 or not whole or shapes[0][0] % m or shapes[1][1] % n or shapes[1][0] % k:
-        raise OperandError(f"{told}; got {shapes[0]} and {shapes[1]}")
+        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in (a, b)]
+        raise OperandError(f"{told}; got {got[0]} and {got[1]}")
