@@ -496,6 +496,38 @@ def test_the_events_of_a_tensor_store():
     assert (copy.writes[1] - copy.writes[1][0]).tolist() == [0, 128]
 
 
+@pytest.mark.parametrize(("length", "written"), [(50, 52), (64, 52)])
+def test_a_store_writes_behind_a_tensor_that_ends_inside_a_unit(length, written):
+    """A tensor of 50 floats: where the array goes on behind it, 2 of its elements are lost; else nobody sees it."""
+    out, next_to_it = np.zeros(length, np.float32), np.zeros(4, np.float32)
+
+    def kernel(warp, out, _):
+        with one_lane(warp):
+            for at in range(0, 128, 4):
+                warp.st_shared(at, np.float32(1).view(np.uint32))
+            warp.fence_proxy_async()
+            for at in (0, 24, 48):
+                warp.cp_async_bulk_tensor_global_shared(TensorMap(int(out), "f32", (50,), (), (24,)), (at,), 0)
+            warp.cp_async_bulk_commit_group()
+            warp.cp_async_bulk_wait_group(0)
+
+    launch(kernel, args=(out, next_to_it), shared=128)
+    assert np.flatnonzero(out).tolist() == list(range(min(length, written)))
+    assert not next_to_it.any()
+
+
+def test_a_box_that_starts_inside_a_unit_is_a_fault():
+    heard = []
+
+    def kernel(warp, source):
+        load_box(warp, TensorMap.of(source, (32, 4)), (4, 0), 128, 512)
+
+    with pytest.raises(MemoryFault, match=r"multiple of 8 elements of f16: 0 or 8; got \(4, 0\)"):
+        launch(kernel, args=(np.zeros((32, 64), np.float16),), shared=520, observers=[heard.append])
+    (fault,) = [event for event in heard if isinstance(event, events.Faulted)]
+    assert (fault.kind, fault.space) == ("alignment", "global")
+
+
 def test_the_events_of_cp_async():
     heard = []
 

@@ -33,14 +33,18 @@ def turned(swizzle: int, address: int) -> int:
     return 128 * line + 16 * rows[line % len(rows)].index(str(rest // 16)) + rest % 16
 
 
-def elements(made: TensorMap, coordinates: tuple[int, ...], shared: int):
-    """Element by element: its bytes in global memory (None outside of the tensor) and in shared memory."""
+def elements(made: TensorMap, coordinates: tuple[int, ...], shared: int, *, whole: bool = False):
+    """Element by element: its bytes in global memory (None outside of the tensor) and in shared memory.
+
+    With `whole`, a line of the tensor goes on to the next multiple of 16 bytes.
+    """
     size, steps = ELEMENTS[made.element].bytes, (1, *made.element_strides[1:])
+    sizes = (math.ceil(made.sizes[0] * size / 16) * 16 // size, *made.sizes[1:]) if whole else made.sizes
     counts = [len(range(0, length, step)) for length, step in zip(made.box, steps, strict=True)]
     pitch = max(made.box[0] * size, made.swizzle)
     for number, index in enumerate(itertools.product(*(range(count) for count in reversed(counts)))):
         place = [at + step * i for at, step, i in zip(coordinates, steps, reversed(index), strict=True)]
-        inside = all(0 <= at < length for at, length in zip(place, made.sizes, strict=True))
+        inside = all(0 <= at < length for at, length in zip(place, sizes, strict=True))
         where = made.address + sum(at * stride for at, stride in zip(place, (size, *made.strides), strict=True))
         line, column = divmod(number, counts[0])
         yield where if inside else None, turned(made.swizzle, shared + line * pitch + column * size)
@@ -57,7 +61,7 @@ def loaded(made: TensorMap, memory: np.ndarray, shared: np.ndarray, address: int
 
 @st.composite
 def copies(draw: st.DrawFn, *, storing: bool = False):
-    """A map, coordinates around the tensor and an address in shared memory."""
+    """A map, coordinates around the tensor that a copy may start at, and an address in shared memory."""
     name = draw(st.sampled_from([name for name in ELEMENTS if name != "tf32"]))
     size, is_float = ELEMENTS[name].bytes, ELEMENTS[name].float
     rank = draw(st.integers(1, 5))
@@ -71,7 +75,9 @@ def copies(draw: st.DrawFn, *, storing: bool = False):
         strides.append(step)
         step *= length
     low = 0 if storing else -3
-    at = tuple(draw(st.integers(low, length + 1)) for length in sizes)
+    unit = 16 // size
+    first = unit * draw(st.integers(low, -(-sizes[0] // unit)))
+    at = (first, *(draw(st.integers(low, length + 1)) for length in sizes[1:]))
     fill = draw(st.sampled_from(["zeros", "nan"] if is_float else ["zeros"]))
     steps = (draw(st.integers(1, 8)), *(draw(st.integers(1, 3)) for _ in range(rank - 1)))
     made = TensorMap(16 * draw(st.integers(0, 3)), name, sizes, tuple(strides), box, swizzle, fill, steps)
@@ -101,11 +107,12 @@ def test_loads_against_a_loop_over_elements(copy):
 @settings(max_examples=300)
 @given(copies(storing=True))
 def test_stores_against_a_loop_over_elements(copy):
+    """Whole units of 16 bytes are written, as far as there is memory: an H200 does (tests/golden)."""
     made, at, address = copy
     memory, shared = _memories(made, address)
     expected = memory.copy()
-    for target, source in elements(made, at, address):
-        if target is not None:
+    for target, source in elements(made, at, address, whole=True):
+        if target is not None and target < len(memory):
             expected[target : target + made.element_bytes] = shared[source : source + made.element_bytes]
     made.store(memory, shared, address, at)
     assert np.array_equal(memory, expected)
@@ -199,19 +206,54 @@ def test_pieces_are_as_large_as_the_edge_allows():
     whole = TensorMap(0, "f16", (24, 4), (48,), (16, 4))
     assert whole.places((8, 0)).size == 16
     assert whole.places((16, 0)).inside.tolist() == [True, False] * 4
-    assert whole.places((12, 0)).size == 8
-    assert whole.places((9, 0)).size == 2
     odd = TensorMap(0, "f16", (20, 4), (48,), (16, 4))
     assert [odd.places((at, 0)).size for at in (0, 8, 24)] == [16, 8, 16]
+    assert TensorMap(0, "f16", (19, 4), (48,), (16, 4)).places((8, 0)).size == 2
+    assert [odd.places((at, 0), storing=True).size for at in (0, 8, 24)] == [16, 16, 16]
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_store_writes_units_of_16_bytes(rank):
+    """Of 50 floats the last 2 lie in a unit whose other 8 bytes are written too: padding, or what lies behind."""
+    made = TensorMap(64, "f32", (50, 2)[:rank], (208,)[: rank - 1], (32, 1)[:rank])
+    memory, shared = np.zeros(64 + 208 * rank, np.uint8), np.full(128, 255, np.uint8)
+    made.store(memory, shared, 0, (24, 0)[:rank])
+    assert np.flatnonzero(memory).tolist() == list(range(64 + 96, 64 + 208))
+    memory = np.zeros(64 + 208 * rank - 8, np.uint8)  # nothing lies behind
+    made.store(memory, shared, 0, (24, rank - 1)[:rank])
+    assert np.flatnonzero(memory).tolist() == list(range(208 * rank - 48, 64 + 208 * rank - 8))
+    with pytest.raises(AddressError, match="global memory has 255"):
+        TensorMap(64, "f32", (50,), (), (32,)).store(np.zeros(255, np.uint8), shared, 0, (24,))
+
+
+@pytest.mark.parametrize(
+    ("element", "at", "near"),
+    [
+        ("u8", 8, "multiple of 16 elements of u8: 0 or 16"),
+        ("u8", -1, "multiple of 16 elements of u8: -16 or 0"),
+        ("f16", 85, "multiple of 8 elements of f16: 80 or 88"),
+        ("f32", -2, "multiple of 4 elements of f32: -4 or 0"),
+        ("f64", 3, "multiple of 2 elements of f64: 2 or 4"),
+    ],
+)
+def test_a_box_that_starts_inside_a_unit_of_16_bytes(element, at, near):
+    """A GPU stops then, wherever the box lies (tests/golden)."""
+    made = TensorMap(0, element, (160, 4), (1280,), (16, 2))
+    for storing in {False, at > 0}:
+        with pytest.raises(AddressError) as error:
+            made.places((at, 9), storing=storing)
+        assert error.value.kind == "alignment"
+        assert f"{near}; got ({at}, 9). A GPU stops" in str(error.value)
+        assert "(PTX ISA 5.5.3.1)" in str(error.value)
 
 
 def test_what_lies_outside_is_filled():
-    memory = np.arange(1, 17, dtype=np.float32).view(np.uint8)
+    memory = np.arange(1, 33, dtype=np.float32).view(np.uint8)
     for name, fill, patterns in (("f32", "nan", 0x7FF77FF7), ("f32", "zeros", 0), ("tf32", "nan", 0x7FF77FF7)):
         shared = np.full(128, 255, np.uint8)
-        TensorMap(0, name, (4, 4), (16,), (4, 2), fill=fill).load(memory, shared, 0, (2, 3))
+        TensorMap(0, name, (6, 4), (32,), (4, 2), fill=fill).load(memory, shared, 0, (4, 3))
         assert shared.view(np.uint32)[[2, 3, 4, 5, 6, 7]].tolist() == [patterns] * 6
-        assert shared.view(np.float32)[:2].tolist() == [15, 16]
+        assert shared.view(np.float32)[:2].tolist() == [29, 30]
         assert (shared[32:] == 255).all()
 
 

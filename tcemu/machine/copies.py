@@ -296,7 +296,9 @@ class Copies(Mbarriers):
             far = places.global_addresses[places.inside]
             near = places.shared_addresses[places.inside] if storing else places.shared_addresses
             self._block.shared.check(opcode, near, places.size, 1, TENSOR_SECTION)
-            self._block.memory.check(opcode, far, places.size, 1, TENSOR_SECTION)
+            # a store's last unit may go beyond the array, into the gap behind it
+            own = tensor_map.places(coordinates, address) if storing else places
+            self._block.memory.check(opcode, own.global_addresses[own.inside], own.size, 1, TENSOR_SECTION)
         except AddressError as error:
             self._fault(by, opcode, "global" if "global memory" in str(error) else "shared", error)
         return ("global", far, places.size), ("shared", near, places.size)

@@ -9,8 +9,11 @@ With a swizzle each line of the innermost dimension takes the swizzle's bytes, a
 by their address, as wgmma expects: the copy writes what `Descriptor.for_tile` reads.
 
 Elements outside the tensor are filled when loading, and left alone when storing; the mbarrier counts them all the same.
-How this is known: boxes as wide as the swizzle from the manual's tables; narrower ones, the NaN of `fill="nan"` and the
-rounding of tf32 from what others report of sm_100 and sm_120 chips.
+But a store writes units of 16 bytes: where the innermost dimension ends inside one, the rest of it is written too,
+which is the padding of a line or whatever lies behind the tensor.
+
+How this is known: silicon. tests/golden/sm_90a-tensor-copies.json has what an H200 answered for every swizzle, boxes
+narrower than it, edges, both fills, the rounding of tf32, strides in any order, whole units, and what makes it stop.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ from tcemu.layouts.swizzle import swizzled
 Array = npt.NDArray[Any]
 Fill = Literal["zeros", "nan"]
 
-#: A box starts in shared memory at a multiple of this.
-ALIGN = 128
+#: A box starts in shared memory at a multiple of this, and in global memory at a multiple of UNIT.
+ALIGN, UNIT = 128, 16
 #: Every 16 bits of an element outside the tensor, where those are NaN.
 NAN = 0x7FF7
 _SECTION = "PTX ISA 5.5"
@@ -78,7 +81,7 @@ class Tensor(Protocol):
 class Places:
     """Where one copy reads and writes: pieces of `size` bytes each, in the box's order, innermost dimension first.
 
-    `inside` (n,) says which pieces belong to the tensor; of the others only the shared address means something.
+    `inside` (n,) says which are copied; of the others, outside the tensor, only the shared address means something.
     """
 
     size: int
@@ -245,9 +248,10 @@ class TensorMap:
     def places(self, coordinates: Sequence[int], address: int = 0, *, storing: bool = False) -> Places:
         """Where the box at `coordinates` (signed, innermost first) lies in global memory, and in shared from `address`.
 
-        Pieces have 16 bytes, fewer where the tensor's edge cuts one. Raises OperandError for coordinates that are not
-        `rank` integers of 32 bits, or negative ones where the copy is `storing` (9.7.9.27.1.1), and AddressError where
-        `address` is no multiple of 128.
+        Pieces have 16 bytes, when loading fewer where the tensor's edge cuts one; when `storing`, that one is whole.
+        Raises what an H200 answers by stopping: AddressError where `address` is no multiple of 128, or where the box
+        starts inside a unit of 16 bytes of global memory (5.5.3.1), wherever that is; OperandError for coordinates that
+        are not `rank` integers of 32 bits, or negative ones where the copy is `storing` (9.7.9.27.1.1).
         """
         start = self._start(coordinates, storing)
         if address % ALIGN:
@@ -256,7 +260,9 @@ class TensorMap:
                 "alignment",
             )
         first, end = start[0] * self.element_bytes, self.sizes[0] * self.element_bytes
-        size = math.gcd(16, first, end if first < end < first + self.line else 0)
+        if storing:
+            end = -(-end // UNIT) * UNIT
+        size = math.gcd(UNIT, end if first < end < first + self.line else 0)
         along = np.arange(0, self.line, size, dtype=np.int64)
         where, inside = np.zeros(1, np.int64), np.ones(1, bool)
         for at, count, step, limit, stride in reversed(
@@ -287,12 +293,15 @@ class TensorMap:
     def store(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy a box from `shared` from `address` on into `memory`, what lies inside the tensor; both uint8 (bytes,).
 
-        Raises as `load` does, and OperandError for negative coordinates.
+        Of the units that the tensor's edge cuts also the rest, as far as there is memory. Raises as `load` does, and
+        OperandError for negative coordinates.
         """
-        places = self.places(coordinates, address, storing=True)
-        data = shared[_bytes(places.shared_addresses, places.size, shared, "shared")]
-        there = _bytes(places.global_addresses[places.inside], places.size, memory, "global")
-        memory[there] = data[places.inside]
+        places, own = self.places(coordinates, address, storing=True), self.places(coordinates, address)
+        data = shared[_bytes(places.shared_addresses, UNIT, shared, "shared")][places.inside]
+        _bytes(own.global_addresses[own.inside], own.size, memory, "global")
+        there = places.global_addresses[places.inside][:, None] + np.arange(UNIT)
+        present = there < len(memory)
+        memory[there[present]] = data[present]
 
     def _start(self, coordinates: Sequence[int], storing: bool) -> tuple[int, ...]:
         start = _whole_numbers("coordinates", coordinates)
@@ -305,6 +314,15 @@ class TensorMap:
             raise OperandError(
                 f"a box is not stored at negative coordinates; got {start}. Boxes that leave the tensor at its end may "
                 "be stored, and any may be loaded (PTX ISA 9.7.9.27.1.1)"
+            )
+        past, whole = start[0] * self.element_bytes % UNIT, UNIT // self.element_bytes
+        if past:
+            near = start[0] // whole * whole
+            raise AddressError(
+                f"a box starts at a multiple of {UNIT} bytes in global memory, its innermost coordinate at a multiple "
+                f"of {whole} elements of {self.element}: {near} or {near + whole}; got {start}. A GPU stops with an "
+                "illegal instruction (PTX ISA 5.5.3.1)",
+                "alignment",
             )
         return start
 
