@@ -12,7 +12,8 @@ def attention(warp, g):
     """S = Q K, then P made of S in registers is A of the second product; both accumulators live on."""
     pipeline(warp)
     if warp.index == 4:
-        return produce(warp, g, 6)
+        produce(warp, g, 6)
+        return
     total = warp.registers(4, fill=0)
     for step in range(6):
         stage = step % 2
@@ -37,7 +38,8 @@ def the_epilogue_uses_a_stage_again(warp, g):
     """Accumulators go through shared memory and out by a bulk store, where the tiles have been."""
     pipeline(warp)
     if warp.index == 4:
-        return produce(warp, g, 4)
+        produce(warp, g, 4)
+        return
     d = consume(warp, 4)
     warp.bar_sync(1, 128)
     warp.st_shared(16 * warp.threads, d, "v4.b32")
@@ -61,7 +63,8 @@ def two_consumer_warpgroups_share_the_stages(warp, g):
     warp.bar_sync()
     if warp.index == 8:
         warp.setmaxnreg("dec", 40)
-        return produce(warp, g, 6)
+        produce(warp, g, 6)
+        return
     d = warp.registers(4, fill=0)
     for step in range(6):
         stage = step % 2
@@ -100,7 +103,8 @@ def looking_before_waiting(warp, g):
     """test_wait first, and a wait only where it found nothing."""
     pipeline(warp)
     if warp.index == 4:
-        return produce(warp, g, 6)
+        produce(warp, g, 6)
+        return
     for step in range(6):
         stage, parity = step % 2, step // 2 % 2
         found = warp.mbarrier_test_wait(FULL + 8 * stage, parity)
@@ -266,3 +270,75 @@ def several_tiles_for_each_block(warp, g):
             release(warp, stage)
         if warp.index < 4:
             warp.st_global(g + 16 * warp.threads, d, "v4.b32")
+
+
+@correct(block=32)
+def a_shuffle_between_loads_and_stores(warp, g):
+    """All lanes have loaded, or they could not shuffle what they loaded."""
+    warp.st_shared(4 * warp.lanes, warp.lanes)
+    warp.bar_warp_sync()
+    x = warp.shfl_sync("bfly", warp.ld_shared(4 * warp.lanes)[:, 0], 1)
+    warp.st_shared(4 * (31 - warp.lanes), x)
+
+
+@correct(block=32)
+def one_lane_waits_and_reads(warp, g):
+    barrier(warp, 1024)
+    load(warp, 0, g, 512, 1024)
+    with one(warp):
+        warp.mbarrier_wait(1024, 0)
+        warp.st_global(g, warp.ld_shared(0))
+
+
+@correct(block=96, shared=1056)
+def a_copy_hands_on_what_its_issuer_knew(warp, g):
+    """Warp 0 has read; warp 1 knows, and copies; warp 2 saw the copy end, and stores."""
+    barrier(warp, 1024, 1032)
+    if warp.index == 0:
+        warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+        warp.fence_proxy_async()
+        warp.bar_warp_sync()
+        warp.ld_shared(496 - 16 * warp.lanes, "v4.b32")
+        warp.bar_warp_sync()
+        with one(warp):
+            warp.mbarrier_arrive(1032)
+    if warp.index == 1:
+        with one(warp):
+            warp.mbarrier_arrive_expect_tx(1024, 512)
+            warp.mbarrier_wait(1032, 0)
+            warp.cp_async_bulk_shared_global(0, g, 512, 1024)
+    if warp.index == 2:
+        warp.mbarrier_wait(1024, 0)
+        warp.st_shared(16 * warp.lanes, 1, "v4.b32")
+
+
+@correct(block=160, **STAGES)
+def a_in_registers_and_one_thread_releases(warp, g):
+    """A wgmma that has ended shows that its four warps have loaded what they gave it."""
+    pipeline(warp)
+    if warp.index == 4:
+        produce(warp, g, 4)
+        return
+    d = warp.registers(4, fill=0)
+    for step in range(4):
+        stage = step % 2
+        warp.mbarrier_wait(FULL + 8 * stage, step // 2 % 2)
+        a = warp.run(LDMATRIX, 4096 * stage + 16 * warp.threads)
+        warp.wgmma_fence()
+        warp.run(MMA, d, a, tiles(stage)[1], 1, 1, 1, 0)
+        finish(warp)
+        with warp.only(warp.lanes % 8 == 0):
+            if warp.index == 0:
+                warp.mbarrier_arrive(EMPTY + 8 * stage)
+
+
+@correct()
+def a_fence_inside_a_group_for_other_registers(warp, g):
+    ready(warp)
+    first, second = warp.registers(4, fill=0), warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    mma(warp, first)
+    second[...] = 1
+    warp.wgmma_fence()
+    mma(warp, second)
+    finish(warp)

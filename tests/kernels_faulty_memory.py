@@ -3,6 +3,8 @@
 import numpy as np
 from kernels_table import MMA, barrier, faulty, fill, finish, mma, one, tiles
 
+from tcemu.machine.launch import launch
+
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
 WMMA_A = "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16"
 WMMA_B = "wmma.load.b.sync.aligned.col.m16n16k16.shared.f16"
@@ -378,6 +380,21 @@ def rows_loaded_as_columns_on_volta(warp, g):
     a = warp.run("wmma.load.a.sync.aligned.col.m16n16k16.global.f16", g, 16)
     b = warp.run(WMMA_B.replace("shared", "global"), g, 16)
     warp.run(WMMA, a, b, warp.registers(8, fill=0))  # <- reported
+
+
+@faulty("wmma-mixed", block=32, target="sm_80")
+def a_fragment_of_another_architecture(warp, g):
+    a = on_volta(g.shape[0])
+    b = warp.run(WMMA_B.replace("shared", "global"), g, 16)
+    warp.run(WMMA, a, b, warp.registers(8, fill=0))  # <- reported
+
+
+def on_volta(size):
+    """A fragment of A that a launch on sm_70 has loaded."""
+    kept = []
+    load = WMMA_A.replace("shared", "global")
+    launch(lambda warp, g: kept.append(warp.run(load, g, 16)), args=(np.zeros(size, np.uint8),), target="sm_70")
+    return kept[0]
 
 
 # ------------------------------------------------------------------------------------------------ mbarriers

@@ -4,6 +4,7 @@ import kernels_correct  # noqa: F401 - they fill the tables
 import kernels_correct_idioms  # noqa: F401
 import kernels_faulty_copies  # noqa: F401
 import kernels_faulty_memory  # noqa: F401
+import kernels_faulty_order  # noqa: F401
 import kernels_faulty_wgmma  # noqa: F401
 import pytest
 from kernels_table import CORRECT, FAULTY

@@ -6,9 +6,10 @@ from collections import Counter
 
 import kernels_correct  # noqa: F401 - they fill the tables
 import kernels_correct_idioms  # noqa: F401
-import kernels_faulty_copies
-import kernels_faulty_memory
-import kernels_faulty_wgmma
+import kernels_faulty_copies  # noqa: F401
+import kernels_faulty_memory  # noqa: F401
+import kernels_faulty_order  # noqa: F401
+import kernels_faulty_wgmma  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready
@@ -16,8 +17,6 @@ from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready
 import tcemu
 from tcemu.errors import OperandError, UndefinedBehaviour
 from tcemu.sanitizer import MODES, RULES, Sanitizer, SanitizerWarning
-
-MODULES = (kernels_faulty_copies, kernels_faulty_memory, kernels_faulty_wgmma)
 
 
 def row(name):
@@ -42,7 +41,8 @@ def test_the_table_of_rules_is_complete():
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
         assert re.fullmatch(r"\d+(\.\d+)*", rule.section), name
         for text in (rule.rule, rule.fix):
-            assert text.endswith(".") and "  " not in text, name
+            assert text.endswith("."), name
+            assert "  " not in text, name
         assert not rule.title.endswith("."), name
     assert [name for name, rule in RULES.items() if rule.severity == "hint"] == ["wgmma-fence-unneeded"]
 
@@ -179,6 +179,24 @@ def test_a_needed_fence_is_no_hint_though_another_warp_does_not_need_it():
     assert not launched.reports
 
 
+def test_one_mistake_is_one_report():
+    for name in ("the_reader_comes_first", "the_reader_of_cp_async_comes_first", "a_warp_leaves_before_the_barrier"):
+        for seed in range(5):
+            assert [report.rule for report in row(name).launch(seed=seed).reports] == [row(name).rule], name
+
+
+def test_a_barrier_that_counts_exited_threads_orders_what_they_did():
+    def kernel(warp, g):
+        if warp.index == 1:
+            warp.st_shared(4 * warp.lanes, 1)
+            return
+        warp.bar_sync()
+        warp.ld_shared(4 * warp.lanes)
+
+    launched = tcemu.launch(kernel, 1, 64, (np.zeros(4, np.uint8),), shared=4096, sanitizer="collect")
+    assert [report.rule for report in launched.reports] == ["exited-threads"]
+
+
 def test_two_launches_do_not_share_what_they_know():
     def kernel(warp, g):
         if g.nbytes > 4:
@@ -188,7 +206,5 @@ def test_two_launches_do_not_share_what_they_know():
 
     sanitizer = Sanitizer("collect")
     for size in (8, 4):
-        tcemu.launch(
-            kernel, 1, 128, (np.zeros(size, np.uint8),), shared=4096, sanitizer="off", observers=(sanitizer,)
-        )
+        tcemu.launch(kernel, 1, 128, (np.zeros(size, np.uint8),), shared=4096, sanitizer="off", observers=(sanitizer,))
     assert [report.rule for report in sanitizer.reports] == ["uninitialised-shared"]

@@ -190,4 +190,3 @@ def whole(rows: list[Array]) -> Known:
         return Known(rows[0], rows[0])
     stacked = np.stack(rows)
     return Known(stacked.min(axis=0), stacked.max(axis=0))
-
