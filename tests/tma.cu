@@ -14,19 +14,30 @@ __device__ u32 test(u32 bar, u32 parity) {
     return done;
 }
 
+__device__ u32 test_state(u32 bar, u64 state) {
+    u32 done;
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(bar), "l"(state) : "memory");
+    return done;
+}
+
 __device__ u32 pending(u64 state) {
     u32 count;
     asm("mbarrier.pending_count.b64 %0, %1;" : "=r"(count) : "l"(state));
     return count;
 }
 
-// Each operation (what, count) and what the mbarrier answers then: parities 0 and 1, arrivals pending before it.
+// Each operation (what, count) and what the mbarrier answers then: parities 0 and 1, arrivals pending before it, and
+// whether the phase of the last arrival since init is complete.
 __global__ void mbarrier(const u32* operations, u32* answers, u32 many) {
     __shared__ alignas(8) u64 object;
     u32 bar = in_shared(&object);
+    u64 state = 0;
+    bool arrived = false;
     for (u32 i = 0; i < many; ++i) {
         u32 what = operations[2 * i], count = operations[2 * i + 1];
-        u64 state = 0;
+        bool arrives = what == 1 || what == 2 || what == 5;
+        arrived = what != 0 && (arrived || arrives);
         switch (what) {
         case 0:
             if (i) asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(bar) : "memory");
@@ -45,10 +56,15 @@ __global__ void mbarrier(const u32* operations, u32* answers, u32 many) {
         case 4:
             asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
             break;
+        case 5:
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 %0, [%1], %2;"
+                         : "=l"(state) : "r"(bar), "r"(count) : "memory");
+            break;
         }
-        answers[3 * i] = test(bar, 0);
-        answers[3 * i + 1] = test(bar, 1);
-        answers[3 * i + 2] = what == 1 || what == 2 ? pending(state) : 0;
+        answers[4 * i] = test(bar, 0);
+        answers[4 * i + 1] = test(bar, 1);
+        answers[4 * i + 2] = arrives ? pending(state) : 0;
+        answers[4 * i + 3] = arrived ? test_state(bar, state) : 0;
     }
 }
 
