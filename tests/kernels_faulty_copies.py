@@ -388,3 +388,47 @@ def a_fence_between_mmas_of_one_group(warp, g):
     warp.wgmma_fence()  # <- reported
     mma(warp, d)
     finish(warp)
+
+
+@faulty("mbarrier-init-fence", block=64)
+def an_init_that_copies_may_not_see(warp, g):
+    if warp.index == 0:
+        with one(warp):
+            warp.mbarrier_init(1024, 1)
+    warp.bar_sync()
+    if warp.index == 1:
+        with one(warp):
+            warp.mbarrier_arrive_expect_tx(1024, 512)
+            warp.cp_async_bulk_shared_global(0, g, 512, 1024)  # <- reported
+    warp.mbarrier_wait(1024, 0)
+
+
+@faulty("mbarrier-init-fence", block=64)
+def another_thread_fences_the_init(warp, g):
+    if warp.index == 0:
+        with warp.only(warp.lanes == 3):
+            warp.mbarrier_init(1024, 1)
+        with one(warp):
+            warp.fence_mbarrier_init()
+    warp.bar_sync()
+    if warp.index == 1:
+        with one(warp):
+            warp.mbarrier_arrive_expect_tx(1024, 512)
+            warp.cp_async_bulk_shared_global(0, g, 512, 1024)  # <- reported
+    warp.mbarrier_wait(1024, 0)
+
+
+@faulty("overwritten-early", block=160, **STAGES)
+def a_producer_with_the_same_parity_for_ever(warp, g):
+    pipeline(warp)
+    if warp.index < 4:
+        consume(warp, 4)
+        return
+    for step in range(4):
+        stage = step % 2
+        warp.mbarrier_wait(EMPTY + 8 * stage, 1)  # <- reported
+        with one(warp):
+            warp.mbarrier_arrive_expect_tx(FULL + 8 * stage, 2304)  # <- reported
+            warp.cp_async_bulk_shared_global(4096 * stage, g, 2304, FULL + 8 * stage)  # <- reported
+        if step < 2:
+            warp.mbarrier_wait(FULL + 8 * stage, 0)

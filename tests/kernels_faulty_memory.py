@@ -383,6 +383,13 @@ def rows_loaded_as_columns_on_volta(warp, g):
 
 
 @faulty("wmma-mixed", block=32, target="sm_80")
+def rows_loaded_as_columns_on_ampere(warp, g):
+    a = warp.run("wmma.load.a.sync.aligned.col.m16n16k16.global.f16", g, 16)
+    b = warp.run(WMMA_B.replace("shared", "global"), g, 16)
+    warp.run(WMMA, a, b, warp.registers(8, fill=0))  # <- reported
+
+
+@faulty("wmma-mixed", block=32, target="sm_80")
 def a_fragment_of_another_architecture(warp, g):
     a = on_volta(g.shape[0])
     b = warp.run(WMMA_B.replace("shared", "global"), g, 16)

@@ -51,10 +51,16 @@ def _fragment(instruction: Instruction, role: str, target: str) -> tuple[Any, ..
     except (KeyError, TcemuError):
         return None
     side = "accumulator" if role in "cd" else role
-    return side, found.format.name, str(found.layout), found.layout.shape, found.registers
+    return side, _lines(instruction, role), found.format.name, str(found.layout), found.layout.shape, found.registers
+
+
+def _lines(instruction: Instruction, role: str) -> str:
+    """row or col, which a fragment of A or B was loaded by, or is multiplied by."""
+    return instruction.words.get(f"{role}layout", instruction.words.get("layout", "")) if role in "ab" else ""
 
 
 def _told(instruction: Instruction, role: str) -> str:
     """A fragment in words."""
     form = instruction.types.get(role)
-    return f"{role} of {instruction.shape}" + (f", {form.name}" if form else "")
+    parts = [f"{role} of {instruction.shape}", *([form.name] if form else []), _lines(instruction, role)]
+    return ", ".join(part for part in parts if part)

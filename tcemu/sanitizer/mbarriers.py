@@ -11,11 +11,13 @@ from tcemu.machine.events import (
     By,
     CopyIssued,
     Faulted,
+    Issued,
     MbarrierArrived,
     MbarrierCompleted,
     MbarrierInitialised,
     MbarrierInvalidated,
     MbarrierWaited,
+    ProxyFenced,
 )
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
@@ -54,6 +56,8 @@ class Mbarrier:
     completed: dict[int, Array] = field(default_factory=dict)
     #: phases that are complete
     count: int = 0
+    #: whether its thread has executed a fence since
+    fenced: bool = False
     #: the last expect_tx
     expecting: By | None = None
     phases: dict[int, Phase] = field(default_factory=dict)
@@ -74,6 +78,8 @@ class Mbarriers:
         shared.unexpected = self._unexpected
         #: who let cp.async arrive, by the identity of the instruction: the arrival itself comes later
         self.attached: list[By] = []
+        #: warps that issue bulk copies into shared memory
+        self._producers: set[int] = set()
         self.handlers: Handlers = {
             MbarrierInitialised: self._init,
             MbarrierInvalidated: self._inval,
@@ -83,6 +89,8 @@ class Mbarriers:
             CopyIssued: self._issue,
             BlockEnded: self._end,
             Faulted: self._fault,
+            Issued: self._fence,
+            ProxyFenced: self._fenced,
         }
 
     # ---------------------------------------------------------------------------------------- the object
@@ -120,6 +128,23 @@ class Mbarriers:
         parts = self._clocks.common(by.warp, by.active & ~own)
         return all(row[here.thread] > here.clock for lanes, row in parts if lanes)
 
+    def _fence(self, event: Issued) -> None:
+        if event.opcode.startswith("fence.mbarrier_init"):
+            self._fenced(event)
+
+    def _fenced(self, event: Issued | ProxyFenced) -> None:
+        """What these lanes initialised, bulk copies will see."""
+        by = event.by
+        for here in self.found.values():
+            if by.warp == here.init.warp and by.active >> (here.thread - THREAD) % 32 & 1:
+                here.fenced = True
+
+    def _check_fenced(self, here: Mbarrier, by: By, address: int, opcode: str) -> None:
+        if not here.fenced:
+            what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
+            message = f"{opcode} ends on {what}; the thread that initialised it has executed no fence since"
+            self._block.report("mbarrier-init-fence", by, message, what=what, earlier=earlier)
+
     def _fault(self, event: Faulted) -> None:
         """More arrivals than the phase waits for: what the warp should have waited for tells why."""
         here = self.found.get(event.address)
@@ -130,7 +155,7 @@ class Mbarriers:
         if copy and copy.by.warp == by.warp:
             message = f"{what} is made ready for the next copy, and the copy of phase {here.count} has not even ended"
             self._block.report("overwritten-early", by, message, what=what, earlier=copy)
-        elif not (self.check_blind() or self.check_again()):
+        elif not self.check_again():
             self._block.report("mbarrier-arrivals", by, event.message, what=what)
 
     # ---------------------------------------------------------------------------------------- phases
@@ -181,6 +206,8 @@ class Mbarriers:
             return
         here = self.used(copy.by, copy.mbarrier, copy.opcode)
         if here is not None:
+            self._check_fenced(here, copy.by, copy.mbarrier, copy.opcode)
+            self._producers.add(copy.by.warp)
             account = here.phase(copy.phase)
             account.issued += copy.bytes
             account.copy = account.copy or Earlier(copy.by, copy.opcode)
@@ -219,6 +246,10 @@ class Mbarriers:
         elif missed == 1 and accounts[0].copy:
             message = f"phase {seen} of {what}, which a copy filled, is complete; the wait has the other parity"
             self._block.report("tma-unwaited", by, message, what=what, earlier=accounts[0].copy)
+        elif missed == 1 and by.warp in self._producers:
+            message = f"phase {seen} of {what} is complete, and the producer waits with the other parity"
+            self._block.report("overwritten-early", by, message, what=what)
+            return True
         return any(account.copy for account in accounts[:missed])
 
     def check_blind(self) -> bool:

@@ -227,6 +227,15 @@ _MEMORY = (
         "After mbarrier.init: fence.mbarrier_init or fence.proxy.async in that thread, then bar.sync for all.",
     ),
     Rule(
+        "mbarrier-init-fence",
+        "no fence between mbarrier.init and a bulk copy that ends on the mbarrier",
+        "9.7.13.4",
+        "mbarrier.init writes through the generic proxy, and bulk copies count their bytes through the async proxy: "
+        "the thread that initialises executes fence.mbarrier_init or fence.proxy.async, before the barrier.",
+        "After mbarrier.init: fence.mbarrier_init in the same thread.",
+        "hint",
+    ),
+    Rule(
         "mbarrier-arrivals",
         "more threads arrive than the phase of an mbarrier waits for",
         "9.7.13.15",
