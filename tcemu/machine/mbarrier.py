@@ -11,7 +11,7 @@ pending. Everything here happens to one object at once; who waits for it is the 
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from operator import index
 
 from tcemu.errors import OperandError, briefly
 
@@ -101,7 +101,7 @@ class Mbarrier:
         `parity` is that of the current phase, which is not complete, or of the one before, which is. So on a new
         mbarrier parity 1 is complete: the phase before the first.
         """
-        if isinstance(parity, bool) or not isinstance(parity, SupportsIndex) or parity.__index__() not in (0, 1):
+        if _index(parity) not in (0, 1):
             raise OperandError(
                 f"phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(parity)} ({_SECTION}.16)"
             )
@@ -176,12 +176,22 @@ def pending_count(state: int) -> int:
 
 
 def _counted(name: str, count: int, section: str) -> int:
-    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 1 <= count.__index__() <= MOST:
+    found = _index(count)
+    if found is None or not 1 <= found <= MOST:
         raise OperandError(f"{name} of an mbarrier is 1 to {MOST}; got {briefly(count)} ({section})")
-    return count.__index__()
+    return found
 
 
 def _transacted(count: int, what: str) -> int:
-    if isinstance(count, bool) or not isinstance(count, SupportsIndex) or not 0 <= count.__index__() <= MOST:
+    found = _index(count)
+    if found is None or not 0 <= found <= MOST:
         raise OperandError(f"{what} of an mbarrier counts 0 to {MOST} bytes; got {briefly(count)} ({_SECTION}.5)")
-    return count.__index__()
+    return found
+
+
+def _index(given: object) -> int | None:
+    """A whole number, or None; arrays of several numbers have an __index__ too, which raises."""
+    try:
+        return None if isinstance(given, bool) else index(given)  # type: ignore[arg-type]
+    except TypeError:
+        return None

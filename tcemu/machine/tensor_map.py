@@ -23,7 +23,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, get_args
+from operator import index
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -356,9 +357,12 @@ def _all_within(numbers: Sequence[int], low: int, high: int) -> bool:
 
 
 def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, SupportsIndex):
-        raise OperandError(f"tensor map: {name} of whole numbers; got {briefly(value)}")
-    return value.__index__()
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:  # arrays of several numbers have an __index__ too, which raises it
+        raise OperandError(f"tensor map: {name} of whole numbers; got {briefly(value)}") from None
 
 
 def _whole_numbers(name: str, values: object) -> tuple[int, ...]:
