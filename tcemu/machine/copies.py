@@ -48,19 +48,19 @@ class Copies(Mbarriers):
 
         Of the source only `src_size` bytes are read (an integer, or one a lane); the rest is filled with zeros.
         """
-        if size not in (4, 8, 16) or cache not in ("ca", "cg") or (cache == "cg" and size != UNIT):
+        if not _one_of(size, (4, 8, 16)) or not _one_of(cache, ("ca", "cg")) or (cache == "cg" and size != UNIT):
             raise OperandError(
                 f"cp.async copies 4, 8 or 16 bytes, with .cg only 16; got .{cache}, {briefly(size)} (PTX ISA "
                 f"{ASYNC_SECTION})"
             )
         opcode = f"cp.async.{cache}.shared.global"
+        by = self._issue(opcode)
+        if by is None:
+            return
         to, start = self._lanes_of(destination, f"{opcode}: destination"), self._lanes_of(source, f"{opcode}: source")
         taken = self._lanes_of(size if src_size is None else src_size, f"{opcode}: src-size")
         if (taken < 0).any() or (taken > size).any():
             raise OperandError(f"{opcode}: src-size is 0 to {size}; got {taken.min()} to {taken.max()}")
-        by = self._issue(opcode)
-        if by is None:
-            return
         lanes, active = self.lanes[self._active], self._active
         to, start, taken = to[active], start[active], taken[active]
         self._checked(by, opcode, "shared", to, size, size, ASYNC_SECTION)
@@ -106,10 +106,10 @@ class Copies(Mbarriers):
         Without .noinc the phase expects that many more arrivals, so that the count set by init need not include them.
         """
         opcode = f"cp.async.mbarrier.arrive{'.noinc' if noinc else ''}.shared.b64"
-        wanted = self._distinct(address, f"{opcode}: address")
         by = self._issue(opcode)
         if by is None:
             return
+        wanted = self._distinct(address, f"{opcode}: address")
         before = self._groups("cp.async").under_way
         for place, count in wanted:
             phase = self._expect_more(by, opcode, place, 0 if noinc else count)
@@ -131,10 +131,10 @@ class Copies(Mbarriers):
         Their number is counted at `mbarrier`. Addresses and sizes are multiples of 16.
         """
         opcode = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
-        given = [self._lanes_of(each, opcode) for each in (destination, source, size, mbarrier)]
         by = self._issue(opcode)
         if by is None:
             return
+        given = [self._lanes_of(each, opcode) for each in (destination, source, size, mbarrier)]
         for to, start, count, barrier in zip(*(each[self._active].tolist() for each in given), strict=True):
             self._check_bulk(by, opcode, to, start, count)
             reads, writes = self._units("global", start, count), self._units("shared", to, count)
@@ -146,10 +146,10 @@ class Copies(Mbarriers):
     ) -> None:
         """cp.async.bulk.global.shared::cta.bulk_group: each active lane copies `size` bytes out of shared memory."""
         opcode = "cp.async.bulk.global.shared::cta.bulk_group"
-        given = [self._lanes_of(each, opcode) for each in (destination, source, size)]
         by = self._issue(opcode)
         if by is None:
             return
+        given = [self._lanes_of(each, opcode) for each in (destination, source, size)]
         for to, start, count in zip(*(each[self._active].tolist() for each in given), strict=True):
             self._check_bulk(by, opcode, start, to, count)
             reads, writes = self._units("shared", start, count), self._units("global", to, count)
@@ -164,10 +164,10 @@ class Copies(Mbarriers):
         The whole box, of `tensor_map.bytes`, is counted at `mbarrier`.
         """
         opcode = f"cp.async.bulk.tensor.{_map(tensor_map).rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
-        given = [self._lanes_of(each, opcode) for each in (destination, mbarrier)]
         by = self._issue(opcode)
         if by is None:
             return
+        given = [self._lanes_of(each, opcode) for each in (destination, mbarrier)]
         for to, barrier in zip(*(each[self._active].tolist() for each in given), strict=True):
             reads, writes = self._box(by, opcode, tensor_map, coordinates, to, storing=False)
             load = self._load_box(tensor_map, coordinates, to)
@@ -178,10 +178,10 @@ class Copies(Mbarriers):
     ) -> None:
         """cp.async.bulk.tensor, tile mode: each active lane copies the box at `source` out, where the tensor is."""
         opcode = f"cp.async.bulk.tensor.{_map(tensor_map).rank}d.global.shared::cta.tile.bulk_group"
-        starts = self._lanes_of(source, opcode)
         by = self._issue(opcode)
         if by is None:
             return
+        starts = self._lanes_of(source, opcode)
         for start in starts[self._active].tolist():
             writes, reads = self._box(by, opcode, tensor_map, coordinates, start, storing=True)
             store = self._store_box(tensor_map, coordinates, start)
@@ -321,3 +321,7 @@ def _map(given: object) -> TensorMap:
     if not isinstance(given, TensorMap):
         raise OperandError(f"a tensor copy takes a TensorMap; got {briefly(given)} (PTX ISA {TENSOR_SECTION})")
     return given
+
+
+def _one_of(given: object, accepted: tuple[object, ...]) -> bool:
+    return isinstance(given, int | str | np.integer) and not isinstance(given, bool) and given in accepted

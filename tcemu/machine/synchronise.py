@@ -7,7 +7,7 @@ from typing import Literal, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, MbarrierMisused, OperandError
+from tcemu.errors import AddressError, MbarrierMisused, OperandError, briefly
 from tcemu.machine.core import Core
 from tcemu.machine.events import (
     By,
@@ -32,10 +32,9 @@ class Mbarriers(Core):
         Other threads may use it after a barrier; bulk copies after fence_mbarrier_init, too.
         """
         opcode = "mbarrier.init.shared::cta.b64"
-        wanted = self._distinct(address, f"{opcode}: address")
         by = self._issue(opcode)
         if by is not None:
-            for place, _ in wanted:
+            for place, _ in self._distinct(address, f"{opcode}: address"):
                 self._check_place(by, opcode, place)
                 self._phases[place] = 0
                 self._put(place, Mbarrier(count))
@@ -44,10 +43,9 @@ class Mbarriers(Core):
     def mbarrier_inval(self, address: npt.ArrayLike) -> None:
         """mbarrier.inval: the 8 bytes are ordinary memory again."""
         opcode = "mbarrier.inval.shared::cta.b64"
-        wanted = self._distinct(address, f"{opcode}: address")
         by = self._issue(opcode)
         if by is not None:
-            for place, _ in wanted:
+            for place, _ in self._distinct(address, f"{opcode}: address"):
                 self._get(by, opcode, place)
                 self._block.shared.bytes[place : place + BYTES] = 0
                 self._block.tell(MbarrierInvalidated, by, place)
@@ -94,11 +92,13 @@ class Mbarriers(Core):
     # ---------------------------------------------------------------------------------------- how
 
     def _arrivals(self, opcode: str, address: npt.ArrayLike, count: int, transaction: int) -> None:
-        wanted = self._distinct(address, f"{opcode}: address")
+        for given in (count, transaction):
+            if not isinstance(given, int | np.integer) or isinstance(given, bool):
+                raise OperandError(f"{opcode}: a count is an integer; got {briefly(given)} (PTX ISA {SECTION})")
         by = self._issue(opcode)
         if by is not None:
-            for place, lanes in wanted:
-                self._arrive_at(by, opcode, place, lanes * count, lanes * transaction)
+            for place, lanes in self._distinct(address, f"{opcode}: address"):
+                self._arrive_at(by, opcode, place, lanes * int(count), lanes * int(transaction))
 
     def _arrive_at(self, by: By, opcode: str, place: int, count: int, transaction: int = 0) -> None:
         """`transaction` bytes are expected, then `count` arrivals happen."""
