@@ -467,7 +467,7 @@ def test_wrong_operands(row):
         ("a of the warpgroup", F16, (r4, whole, B, *ONES[:-1]), "each warp gives its own 32 lanes"),
         ("a of doubles", F16, (r4, r4.astype(float), B, *ONES), "a is a matrix descriptor"),
         ("a ragged", F16, (r4, [[1], [1, 2]], B, *ONES), "not an array"),
-        ("b of text", F16, (r4, A, "x", *ONES), "b is a matrix descriptor"),
+        ("b of text", F16, (r4, A, "x", *ONES), "operand 2 is a matrix descriptor"),
         ("b for each warpgroup", F16, (r4, A, np.array([int(B)], np.uint64), *ONES), "one of everything else"),
         ("scale_d for each lane", F16, (r4, A, B, np.ones(32, bool), 1, 1, 0, 0), "one of everything else"),
         ("scale_d of two", F16, (r4, A, B, 2, 1, 1, 0, 0), "scale_d is a predicate"),

@@ -128,7 +128,7 @@ class Core:
     def _register_dtype(given: npt.DTypeLike) -> np.dtype[Any]:
         try:
             found = np.dtype(given)
-        except TypeError:
+        except Exception:  # noqa: BLE001 - numpy raises much, SyntaxError too
             found = np.dtype(object)
         if found not in (np.uint32, np.uint64):
             raise OperandError(f"registers are uint32, or uint64 for f64; got dtype {briefly(given)}")

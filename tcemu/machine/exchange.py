@@ -42,6 +42,7 @@ class Exchange(Core):
         mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,
         `width` the lanes of a segment. What an inactive lane would give or get is poison.
         """
+        self._check_mode(mode)
         if not isinstance(width, int | np.integer) or width not in _WIDTHS:
             raise OperandError(
                 f"shfl.sync: a segment has {listing(_WIDTHS)} lanes; got {briefly(width)} (PTX ISA {SHUFFLE})"
@@ -50,8 +51,7 @@ class Exchange(Core):
 
     def _shfl_sync(self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, clamp: npt.ArrayLike) -> Array:
         """shfl.sync with PTX's operands b and c: the segment mask from bit 8 of c on, the clamp value below."""
-        if not isinstance(mode, str) or mode not in _SHUFFLES:
-            raise OperandError(f"shfl.sync has the modes {listing(_SHUFFLES)}; got {shown(mode)} (PTX ISA {SHUFFLE})")
+        self._check_mode(mode)
         by = self._issue(f"shfl.sync.{mode}.b32")
         held = self._values(values)
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
@@ -70,6 +70,11 @@ class Exchange(Core):
         found = np.asarray(bits[asked])
         found[~taking] = POISON & np.iinfo(bits.dtype).max
         return found.view(given.dtype)
+
+    @staticmethod
+    def _check_mode(mode: object) -> None:
+        if not isinstance(mode, str) or mode not in _SHUFFLES:
+            raise OperandError(f"shfl.sync has the modes {listing(_SHUFFLES)}; got {shown(mode)} (PTX ISA {SHUFFLE})")
 
     def vote_sync(self, mode: str, predicate: npt.ArrayLike) -> Any:
         """vote.sync: "all", "any" or "uni" of the active lanes' predicates as a bool, or "ballot", bits as an int.

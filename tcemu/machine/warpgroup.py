@@ -192,6 +192,9 @@ def _joined(instruction: Instruction, given: list[list[Any]]) -> list[Any]:
     for number, values in enumerate(zip(*given, strict=True)):
         parts = [_content(value) for value in values]
         if all(part.ndim == 0 for part in parts):
+            if number in _DESCRIPTORS and any(part.dtype.kind not in "iu" for part in parts):
+                told = listing([briefly(value) for value in values], "and")
+                raise OperandError(f"operand {number} is a matrix descriptor, 64 bits; the four warps give {told}")
             if number not in _DESCRIPTORS and any(part != parts[0] for part in parts):
                 told = listing([briefly(value) for value in values], "and")
                 raise OperandError(f"operand {number} is {told} in the four warps; it is the same in all")

@@ -1,0 +1,294 @@
+"""The face that a kernel sees: names, docstrings, reprs; junk in every operand, which brings an error that teaches."""
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tcemu.errors import TcemuError
+from tcemu.machine.launch import launch
+from tcemu.machine.memory import Pointer
+from tcemu.machine.operations import OPERATIONS
+from tcemu.machine.registers import Registers
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.warp import Warp
+
+#: What a kernel finds behind `warp.`: PTX's opcodes with underscores, and where it is.
+METHODS = {
+    "ld_shared",
+    "st_shared",
+    "ld_global",
+    "st_global",
+    "shfl_sync",
+    "vote_sync",
+    "elect_sync",
+    "bar_sync",
+    "bar_arrive",
+    "bar_warp_sync",
+    "mbarrier_init",
+    "mbarrier_inval",
+    "mbarrier_arrive",
+    "mbarrier_expect_tx",
+    "mbarrier_arrive_expect_tx",
+    "mbarrier_test_wait",
+    "mbarrier_wait",
+    "cp_async",
+    "cp_async_commit_group",
+    "cp_async_wait_group",
+    "cp_async_wait_all",
+    "cp_async_mbarrier_arrive",
+    "cp_async_bulk_shared_global",
+    "cp_async_bulk_global_shared",
+    "cp_async_bulk_tensor_shared_global",
+    "cp_async_bulk_tensor_global_shared",
+    "cp_async_bulk_commit_group",
+    "cp_async_bulk_wait_group",
+    "fence_proxy_async",
+    "fence_mbarrier_init",
+    "wgmma_fence",
+    "wgmma_commit_group",
+    "wgmma_wait_group",
+    "setmaxnreg",
+}
+OTHERS = "run registers generic only active block block_shape grid index lanes target thread threads touched warpgroup"
+
+
+def with_warp(body, *args, **options):
+    """What `body` answers in a warp."""
+    answers = []
+    launch(lambda warp, *given: answers.append(body(warp, *given)), 1, 32, args, shared=4096, **options)
+    return answers[0]
+
+
+def test_what_completion_offers():
+    names = with_warp(lambda warp: [name for name in dir(warp) if not name.startswith("_")])
+    assert sorted(names) == sorted(METHODS | set(OTHERS.split()))
+
+
+def test_everything_has_a_docstring_that_names_the_opcode(row):
+    for name in sorted(METHODS):
+        with row(name):
+            told = inspect.getdoc(getattr(Warp, name))
+            first = name.replace("mbarrier_wait", "mbarrier_try_wait").split("_")[0]
+            assert told.startswith(first)
+            assert told.split(":")[0].endswith(tuple("abcdefghijklmnopqrstuvwxyz0123456789.)N}"))
+    for name in set(OTHERS.split()) - {"index", "lanes", "threads"}:
+        assert inspect.getdoc(getattr(Warp, name)), name
+
+
+def test_every_method_has_an_opcode_and_every_opcode_a_method():
+    spoken = {operation.method for operation in OPERATIONS}
+    parsed = {"wgmma_fence", "wgmma_commit_group", "wgmma_wait_group", "fence_proxy_async"}
+    assert (spoken | parsed) ^ METHODS == {"_shfl_sync", "shfl_sync"}
+
+
+def test_reprs():
+    def body(warp, p):
+        assert repr(p) == "<pointer 256 to float32 (3, 4)>"
+        assert repr(warp) == "<warp 0 of block (0, 0, 0): 32 active lanes>"
+        with warp.only(warp.lanes < 5):
+            assert repr(warp) == "<warp 0 of block (0, 0, 0): 5 active lanes>"
+        assert repr(warp.registers(3)) == "<registers (32, 3) uint32>"
+        loaded = warp.run("ldmatrix.sync.aligned.m8n8.x2.shared.b16", 16 * warp.lanes)
+        assert repr(loaded) == "<registers of ldmatrix.sync.aligned.m8n8.x2.shared.b16 (32, 2) uint32>"
+
+    with_warp(body, np.zeros((3, 4), np.float32))
+
+
+def test_a_pointer_is_an_integer():
+    p = Pointer(256, np.dtype(np.int8), (4,))
+    assert p == 256
+    assert hash(p) == hash(256)
+    assert {256: "x"}[p] == "x"
+    assert np.asarray(p + np.arange(2)).tolist() == [256, 257]
+    assert f"{p:d} {p:#x}" == "256 0x100"
+    assert p // 2 == 128
+
+
+# ------------------------------------------------------------------------------------------------ registers
+
+
+def test_registers_are_an_array_that_is_copied_when_read():
+    def body(warp):
+        r = warp.registers(3, fill=7)
+        part, whole, one = r[:, 1:], r[...], r[5, 2]
+        r[:, 1] = 9
+        r[warp.lanes > 29] = 0
+        r[0, 0] = np.uint32(1)
+        assert (part == 7).all()
+        assert (whole == 7).all()
+        assert one == 7
+        assert r[:, 1].tolist() == [9] * 30 + [0, 0]
+        assert r[0, 0] == 1
+        assert (len(r), r.shape, r.ndim, r.dtype) == (32, (32, 3), 2, np.uint32)
+        assert ((r + 1)[1] == [8, 10, 8]).all()
+        r += 1
+        assert isinstance(r, Registers)
+        assert r[1].tolist() == [8, 10, 8]
+        assert r.view(np.float32).dtype == np.float32
+        assert np.array_equal(np.sum(r, axis=1)[1:30], [26] * 29)
+        r[...] = -1
+        assert (r.bits == 0xFFFFFFFF).all()
+        assert warp.registers(1, fill=-1).bits[0, 0] == 0xFFFFFFFF
+        assert warp.registers(np.int8(1), fill=(1 << 64) - 1, dtype="uint64").bits[0, 0] == (1 << 64) - 1
+
+    with_warp(body)
+
+
+def test_registers_and_junk(row):
+    def body(warp):
+        r = warp.registers(3, fill=7)
+        empty = warp.registers(3)
+        f32 = np.zeros((32, 3), np.float32)
+        cases = [
+            ("rows", lambda: r[32]), ("columns", lambda: r[:, 3]), ("text", lambda: r["x"]), ("half", lambda: r[0.5]),
+            ("mask", lambda: r[np.ones(5, bool)]), ("three", lambda: r[0, 0, 0]), ("none", lambda: r[{}]),
+            ("unwritten", lambda: empty[:, 3]), ("write rows", lambda: r.__setitem__(32, 0)),
+            ("write text", lambda: r.__setitem__("x", 0)), ("a float value", lambda: r.__setitem__(0, 1.5)),
+            ("f32 values", lambda: r.__setitem__(..., f32)), ("None", lambda: r.__setitem__(0, None)),
+            ("shape", lambda: r.__setitem__(..., np.zeros((32, 2), int))),
+            ("ragged", lambda: r.__setitem__(0, [[1], [1, 2]])), ("too large", lambda: r.__setitem__(0, 1 << 80)),
+            ("count 0", lambda: warp.registers(0)), ("count", lambda: warp.registers(10**9)),
+            ("bool", lambda: warp.registers(True)), ("0.5", lambda: warp.registers(0.5)),
+            ("fill", lambda: warp.registers(1, fill=1.5)), ("fill text", lambda: warp.registers(1, "x")),
+            ("fill large", lambda: warp.registers(1, fill=1 << 32)), ("array", lambda: warp.registers(1, fill=f32)),
+            ("small", lambda: warp.registers(1, fill=-(1 << 31) - 1)), ("none at all", lambda: warp.registers(None)),
+            ("dtype", lambda: warp.registers(1, dtype=np.float32)), ("junk", lambda: warp.registers(1, dtype=",")),
+            ("an object", lambda: warp.registers(1, dtype=Raises())),
+        ]  # fmt: skip
+        for name, deed in cases:
+            with row(name), pytest.raises(TcemuError):
+                deed()
+        assert (r.bits == 7).all()
+
+    with_warp(body)
+
+
+# ------------------------------------------------------------------------------------------------ junk
+
+
+class Raises:
+    """An object whose every conversion fails."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("no array")
+
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+
+OBJECTS = [
+    Raises(), object(), [], {}, (), [[1], [2, 3]], int, slice(3), np.float32(1), np.uint64(1 << 63), "b32", "v4.b32",
+    "any", "up", "inc", np.zeros(0), np.zeros(32), np.arange(32), np.arange(32) * 16, np.arange(64).reshape(32, 2),
+    1 << 70,
+    np.zeros((32, 4), np.uint32), np.zeros((2, 32, 4), np.uint32), np.zeros((128, 4), np.uint32), np.zeros(32, bool),
+    np.ones(32, bool), np.zeros((32, 1), object), np.array("x"), np.array(None), np.full(32, -1), np.zeros((1,) * 40),
+    np.zeros(32, [("a", int)]), np.zeros(32, "M8[s]"),
+]  # fmt: skip
+JUNK = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.integers(-40, 4200), st.floats(), st.text(max_size=5),
+    st.binary(max_size=3), st.sampled_from(OBJECTS),
+)  # fmt: skip
+PLACES = st.sampled_from(["p", "map", "registers"])
+
+
+def called(warp, pointer, name, operands):
+    things = {"p": pointer, "map": TensorMap.of(pointer, (16, 16)), "registers": warp.registers(2, fill=0)}
+    return getattr(warp, name)(*[things.get(each, each) if isinstance(each, str) else each for each in operands])
+
+
+def survives(deed):
+    """It ends well, or with an error that says something."""
+    try:
+        return deed()
+    except TcemuError as error:
+        told = str(error)
+    assert len(told) > 20
+    return None
+
+
+def survives_as_kernel(kernel):
+    survives(lambda: launch(kernel, 1, 64, (np.zeros((64, 64), np.float32),), shared=4096))
+
+
+def arity(name):
+    parameters = [
+        each for each in inspect.signature(getattr(Warp, name)).parameters.values() if each.kind != each.KEYWORD_ONLY
+    ]
+    return sum(each.default is each.empty for each in parameters) - 1, len(parameters) - 1
+
+
+@pytest.mark.parametrize("name", [*sorted(METHODS), "only", "generic", "registers"])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_junk_in_every_operand_brings_an_error_of_this_package(name, data):
+    least, most = arity(name)
+    operands = data.draw(st.lists(JUNK | PLACES, min_size=least, max_size=most))
+
+    def kernel(warp, p):
+        done = called(warp, p, name, operands)
+        if name == "only":
+            with done:
+                warp.vote_sync("all", True)
+
+    survives_as_kernel(kernel)
+
+
+OPCODES = [operation.example for operation in OPERATIONS] + [
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16", "ldmatrix.sync.aligned.m8n8.x1.b16",
+    "stmatrix.sync.aligned.m8n8.x2.shared.b16", "movmatrix.sync.aligned.m8n8.trans.b16",
+    "wmma.load.a.sync.aligned.row.m16n16k16.f16", "wmma.load.a.sync.aligned.row.m16n16k16.global.f16",
+    "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32", "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32",
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16",
+    "wgmma.wait_group.sync.aligned", "fence.proxy.async",
+]  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(opcode=st.sampled_from(OPCODES) | st.text(max_size=20), operands=st.lists(JUNK | PLACES, max_size=9))
+def test_junk_in_warp_run(opcode, operands):
+    def kernel(warp, p):
+        called(warp, p, "run", [opcode, *operands])
+
+    survives_as_kernel(kernel)
+
+
+WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+
+
+@settings(max_examples=200)
+@given(place=st.integers(0, 7), junk=JUNK, who=st.integers(0, 4), policy=st.sampled_from(["late", "early"]))
+def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
+    """In one warp of the four, or in all."""
+
+    def kernel(warp):
+        operands = [warp.registers(4, fill=0), 0, 0, True, 1, 1, 0, 0]
+        if who in (4, warp.index):
+            operands[place] = junk
+        warp.run(WGMMA, *operands)
+        warp.wgmma_commit_group()
+        warp.wgmma_wait_group(0)
+
+    survives(lambda: launch(kernel, 1, 128, shared=65536, policy=policy))
+
+
+@settings(max_examples=200)
+@given(
+    options=st.dictionaries(
+        st.sampled_from(["grid", "block", "args", "shared", "target", "seed", "policy", "observers"]), JUNK
+    )
+)
+def test_junk_in_launch(options):
+    if isinstance(options.get("grid"), int) and options["grid"] > 1000:
+        return  # legal, and long
+    survives(lambda: launch(lambda *_: None, **options))
+
+
+@settings(max_examples=100)
+@given(index=st.lists(JUNK, min_size=2, max_size=2))
+def test_junk_in_a_pointer(index):
+    found = survives(lambda: Pointer(256, np.dtype(np.float32), (4, 4)).at(*index))
+    assert found is None or isinstance(found, int) or found.dtype == np.int64
