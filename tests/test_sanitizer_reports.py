@@ -65,6 +65,14 @@ def test_raise_ends_the_launch_at_the_first_error():
     assert str(caught.value) == str(caught.value.report)
 
 
+def test_raise_raises_what_collect_collects_first():
+    for each in FAULTY:
+        if RULES[each.rule].severity == "error":
+            with pytest.raises(UndefinedBehaviour) as caught:
+                each.launch("raise")
+            assert caught.value.report.rule == each.rule, each.name
+
+
 def test_raise_is_what_launch_does():
     def kernel(warp, g):
         warp.st_global(g, warp.ld_shared(4 * warp.lanes))
@@ -209,3 +217,19 @@ def test_two_launches_do_not_share_what_they_know():
     for size in (8, 4):
         tcemu.launch(kernel, 1, 128, (np.zeros(size, np.uint8),), shared=4096, sanitizer="off", observers=(sanitizer,))
     assert [report.rule for report in sanitizer.reports] == ["uninitialised-shared"]
+
+
+def test_two_stores_in_turns_are_followed_back_once():
+    """What stood there before: each of the two lines, in turns, at one time of the warp."""
+
+    def kernel(warp, g):
+        if warp.index == 1:
+            for _ in range(3):
+                warp.st_shared(4 * warp.lanes, 1)
+                warp.st_shared(4 * warp.lanes, 2)
+        else:
+            warp.ld_shared(4 * warp.lanes)
+
+    for seed in range(5):
+        launched = tcemu.launch(kernel, 1, 64, (np.zeros(4, np.uint8),), shared=1024, sanitizer="collect", seed=seed)
+        assert {report.rule for report in launched.reports} == {"shared-race"}

@@ -29,7 +29,8 @@ class Block:
         self.records = Records(self.clocks)
         self.shadow = Shadow(started.shared)
         self.exited: dict[int, By] = {}
-        self._tell = tell
+        #: reports what is broken, once it is certain
+        self.tell = tell
 
     def report(
         self,
@@ -42,8 +43,4 @@ class Block:
         lanes: tuple[int, ...] = (),
     ) -> None:
         """A rule is broken."""
-        self._tell(Report(rule, message, by, what, earlier, lanes))
-
-    def known(self, report: Report) -> None:
-        """A report that was made before, and held back until it was certain."""
-        self._tell(report)
+        self.tell(Report(rule, message, by, what, earlier, lanes))

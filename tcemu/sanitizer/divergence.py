@@ -66,8 +66,11 @@ class Divergence:
             if explains(event.waiting):
                 return
         one = event.waiting[0]
-        others = "; ".join(f"warp {each.by.warp} waits for {each.what}" for each in event.waiting)
-        self._block.report("deadlock", one.by, others, what=one.what)
+        who: dict[str, list[int]] = {}
+        for each in event.waiting:
+            who.setdefault(each.what, []).append(each.by.warp)
+        told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+        self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
 
     def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
         """Whether somebody waits for bytes that never come."""

@@ -125,7 +125,7 @@ class SharedMemory:
         for report in self._held.pop(record, ()):
             if not waited:
                 report.rule = "cp-async-unwaited"
-            self._block.known(report)
+            self._block.tell(report)
 
     def _ended(self, event: BlockEnded | Stuck) -> None:
         for record in list(self._held):
@@ -191,7 +191,7 @@ class SharedMemory:
         for where in self._by_record(prior, places, record):
             first = where[0]
             read, write = Side(record, int(lanes[first])), _side(prior[first])
-            if self._is_object(write, record, cells[where]):
+            if self._is_object(read, write, cells[where]):
                 continue
             if self._naming.came_early(write, read, int(seen[first]) >> 5, known):
                 self._tell(self._naming.overwrite(write, read), write, read, cells[where], "overwrites", "reads")
@@ -216,7 +216,7 @@ class SharedMemory:
         for where in self._by_record(prior, late, record):
             first = where[0]
             write, other = Side(record, int(lanes[first])), _side(prior[first])
-            if self._is_object(other, record, cells[where]):
+            if self._is_object(write, other, cells[where]):
                 continue
             verdict = self._naming.rewrite(write, other, known)
             if verdict.rule.endswith("-race") and self._line(other) > self._line(write):
@@ -233,12 +233,12 @@ class SharedMemory:
                 return  # the reader has waited, for a phase that was complete without the copy
         self._tell(verdict, read, write, cells, "reads", did)
 
-    def _is_object(self, there: Side, record: int, cells: Array) -> bool:
+    def _is_object(self, here: Side, there: Side, cells: Array) -> bool:
         """Whether an access touches an mbarrier, which is reported."""
         if self._records.kind[there.record] != Kind.OBJECT:
             return False
         verdict = Verdict("mbarrier-object", "only mbarrier operations may, until mbarrier.inval")
-        self._tell(verdict, Side(record, 0), there, cells, "accesses", "made an mbarrier of")
+        self._tell(verdict, here, there, cells, "accesses", "made an mbarrier of")
         return True
 
     def _by_record(self, marks: Array, places: Array, record: int) -> list[Array]:
@@ -263,7 +263,7 @@ class SharedMemory:
         if verdict.until:
             self._held.setdefault(verdict.until, []).append(report)
         else:
-            self._block.known(report)
+            self._block.tell(report)
 
     # ---------------------------------------------------------------------------------------- marks
 
@@ -280,9 +280,10 @@ class SharedMemory:
         self._shadow.written[cells] = 32 * record + lanes
 
     def _link(self, record: int, before: Array) -> None:
+        """Remember what stood there before, if it is older: a record that is used again may come after a newer one."""
         if not self._records.previous[record] and len(before):
             previous = int(before.max()) >> 5
-            self._records.previous[record] = previous if previous != record else 0
+            self._records.previous[record] = previous if previous < record else 0
 
 
 def _places(unknown: Array, part: Array | None) -> Array:
