@@ -205,7 +205,8 @@ def test_the_events_of_an_instruction():
 
 # ------------------------------------------------------------------------------------------------ the machine's opcodes
 
-#: Operands of each opcode in OPERATIONS that has some, where `m` is a tensor map of `p`, an array of 64 KB.
+#: Operands of each opcode in OPERATIONS that has some, where `m` is a tensor map of `p`, an array of 64 KB, and 5 << 61
+#: the state of a phase that is complete.
 OPERANDS = {
     "ld.shared.v4.b32": "0", "ld.global.v4.b32": "p", "st.shared.v4.b32": "0, 5", "st.global.v4.b32": "p, 5",
     "shfl.sync.bfly.b32": "w.lanes, 1, 31, 0xffffffff", "vote.sync.any.pred": "True, 0xffffffff",
@@ -213,6 +214,8 @@ OPERANDS = {
     "bar.arrive": "1, 32", "mbarrier.init.shared::cta.b64": "64, 64", "mbarrier.inval.shared::cta.b64": "0",
     "mbarrier.expect_tx.relaxed.cta.shared::cta.b64": "0, 0", "mbarrier.arrive.expect_tx.shared::cta.b64": "0, 16",
     "mbarrier.arrive.shared::cta.b64": "0", "mbarrier.test_wait.parity.shared::cta.b64": "0, 1",
+    "mbarrier.arrive_drop.shared::cta.b64": "0", "mbarrier.test_wait.shared::cta.b64": "0, 5 << 61",
+    "mbarrier.try_wait.shared::cta.b64": "0, 5 << 61",
     "mbarrier.try_wait.parity.shared::cta.b64": "0, 1", "cp.async.cg.shared.global": "1024 + 16 * w.lanes, p, 16",
     "cp.async.wait_group": "0", "cp.async.mbarrier.arrive.noinc.shared.b64": "0",
     "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "1024 + 16 * w.lanes, p, 16, 0",
@@ -297,7 +300,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("elect", "Nearest: elect.sync"),
         ("elect.sync.aligned", "Nearest: elect.sync"),
         ("mbarrier.arrives.shared::cta.b64", "Nearest: mbarrier.arrive.shared::cta.b64"),
-        ("mbarrier.try_wait.shared::cta.b64", "Nearest: mbarrier.try_wait.parity.shared::cta.b64"),
+        ("mbarrier.try_wait.parity.b32", "Nearest: mbarrier.try_wait.parity.shared::cta.b64"),
         ("mbarrier.init.b32", "Nearest: mbarrier.init.shared::cta.b64"),
         ("cp.async.cg.shared.shared", "Nearest: cp.async.cg.shared.global"),
         ("cp.async.commit_groups", "Nearest: cp.async.commit_group (PTX ISA 9.7.9.25.3)"),

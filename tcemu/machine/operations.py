@@ -90,6 +90,28 @@ OPERATIONS = (
         "mbarrier.arrive.shared::cta.b64", rf"mbarrier\.arrive{_ORDER}{_CTA}\.b64", "mbarrier_arrive", _ARRIVE, _AMPERE
     ),
     Operation(
+        "mbarrier.arrive_drop.shared::cta.b64",
+        rf"mbarrier\.arrive_drop{_ORDER}{_CTA}\.b64",
+        "mbarrier_arrive_drop",
+        "9.7.13.15.14",
+        _AMPERE,
+    ),
+    Operation(
+        "mbarrier.test_wait.shared::cta.b64",
+        rf"mbarrier\.test_wait{_ORDER}{_CTA}\.b64",
+        "_test_wait_state",
+        _TEST,
+        _AMPERE,
+        **_QUIET,
+    ),
+    Operation(
+        "mbarrier.try_wait.shared::cta.b64",
+        rf"mbarrier\.try_wait{_ORDER}{_CTA}\.b64",
+        "_try_wait_state",
+        _TEST,
+        _HOPPER,
+    ),
+    Operation(
         "mbarrier.test_wait.parity.shared::cta.b64",
         rf"mbarrier\.test_wait\.parity{_ORDER}{_CTA}\.b64",
         "mbarrier_test_wait",

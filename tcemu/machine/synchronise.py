@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from tcemu.machine.events import (
     MbarrierInvalidated,
     MbarrierWaited,
 )
-from tcemu.machine.mbarrier import BYTES, Mbarrier
+from tcemu.machine.mbarrier import BYTES, Mbarrier, parity_of
 
 SECTION = "9.7.13.15"
 
@@ -50,21 +50,38 @@ class Mbarriers(Core):
                 self._block.shared.bytes[place : place + BYTES] = 0
                 self._block.tell(MbarrierInvalidated, by, place)
 
-    def mbarrier_arrive(self, address: npt.ArrayLike, count: int = 1) -> None:
-        """mbarrier.arrive: each active lane arrives `count` times."""
-        self._arrivals("mbarrier.arrive.shared::cta.b64", address, count, 0)
+    def mbarrier_arrive(self, address: npt.ArrayLike, count: int = 1) -> Any:
+        """mbarrier.arrive: each active lane arrives `count` times.
+
+        The state of the mbarrier before the warp's first arrival, for `mbarrier_test_wait` and `mbarrier_wait`: an
+        int, or where lanes give different addresses uint64 (32,), 0 for inactive lanes.
+        """
+        return self._arrivals("mbarrier.arrive.shared::cta.b64", address, count, 0)
+
+    def mbarrier_arrive_drop(self, address: npt.ArrayLike, count: int = 1) -> Any:
+        """mbarrier.arrive_drop: each active lane arrives `count` times and is not expected again in later phases.
+
+        The state, as `mbarrier_arrive` returns it.
+        """
+        return self._arrivals("mbarrier.arrive_drop.shared::cta.b64", address, count, 0, drop=True)
 
     def mbarrier_expect_tx(self, address: npt.ArrayLike, tx_count: int) -> None:
         """mbarrier.expect_tx: for each active lane, the phase waits for `tx_count` more bytes."""
         self._arrivals("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", address, 0, tx_count)
 
-    def mbarrier_arrive_expect_tx(self, address: npt.ArrayLike, tx_count: int) -> None:
-        """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives."""
-        self._arrivals("mbarrier.arrive.expect_tx.shared::cta.b64", address, 1, tx_count)
+    def mbarrier_arrive_expect_tx(self, address: npt.ArrayLike, tx_count: int) -> Any:
+        """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives.
 
-    def mbarrier_test_wait(self, address: int, parity: int) -> bool:
-        """mbarrier.test_wait.parity: whether the phase with this parity is complete; if not, others go first."""
-        opcode = "mbarrier.test_wait.parity.shared::cta.b64"
+        The state, as `mbarrier_arrive` returns it.
+        """
+        return self._arrivals("mbarrier.arrive.expect_tx.shared::cta.b64", address, 1, tx_count)
+
+    def mbarrier_test_wait(self, address: int, parity: int | None = None, *, state: int | None = None) -> bool:
+        """mbarrier.test_wait: whether the phase with this parity is complete; if not, others go first.
+
+        In place of the parity, the `state` that an arrival in the phase returned.
+        """
+        opcode, parity = self._asked("test_wait", parity, state)
         by = self._issue(opcode)
         if by is None:
             return False
@@ -75,9 +92,12 @@ class Mbarriers(Core):
             self._seen(by, opcode, place, parity)
         return found
 
-    def mbarrier_wait(self, address: int, parity: int) -> None:
-        """mbarrier.try_wait.parity in a loop: wait until the phase with this parity is complete."""
-        opcode = "mbarrier.try_wait.parity.shared::cta.b64"
+    def mbarrier_wait(self, address: int, parity: int | None = None, *, state: int | None = None) -> None:
+        """mbarrier.try_wait in a loop: wait until the phase with this parity is complete.
+
+        In place of the parity, the `state` that an arrival in the phase returned.
+        """
+        opcode, parity = self._asked("try_wait", parity, state)
         by = self._issue(opcode)
         if by is None:
             return
@@ -85,35 +105,66 @@ class Mbarriers(Core):
         self._wait(by, "mbarrier", place, lambda: self._get(by, opcode, place).test(parity), lambda: self._told(place))
         self._seen(by, opcode, place, parity)
 
+    def _test_wait_state(self, address: int, state: int) -> bool:
+        """mbarrier.test_wait with PTX's operands."""
+        return self.mbarrier_test_wait(address, state=state)
+
+    def _try_wait_state(self, address: int, state: int) -> None:
+        """mbarrier.try_wait with PTX's operands."""
+        self.mbarrier_wait(address, state=state)
+
     def fence_mbarrier_init(self) -> None:
         """fence.mbarrier_init.release.cluster: mbarriers that were initialised before are visible to bulk copies."""
         self._issue("fence.mbarrier_init.release.cluster")
 
     # ---------------------------------------------------------------------------------------- how
 
-    def _arrivals(self, opcode: str, address: npt.ArrayLike, count: int, transaction: int) -> None:
+    @staticmethod
+    def _asked(how: str, parity: int | None, state: int | None) -> tuple[str, int]:
+        """The opcode of a question, and the parity of the phase that it asks for."""
+        if parity is not None and state is None:
+            return f"mbarrier.{how}.parity.shared::cta.b64", parity
+        if parity is None and state is not None:
+            return f"mbarrier.{how}.shared::cta.b64", parity_of(state)
+        given = f"{briefly(parity)} and {briefly(state)}"
+        raise OperandError(f"mbarrier.{how} asks by parity or by state; got {given} (PTX ISA {SECTION}.16)")
+
+    def _arrivals(
+        self, opcode: str, address: npt.ArrayLike, count: int, transaction: int, *, drop: bool = False
+    ) -> Any:
         for given in (count, transaction):
             if not isinstance(given, int | np.integer) or isinstance(given, bool):
                 raise OperandError(f"{opcode}: a count is an integer; got {briefly(given)} (PTX ISA {SECTION})")
         by = self._issue(opcode)
-        if by is not None:
-            for place, lanes in self._distinct(address, f"{opcode}: address"):
-                self._arrive_at(by, opcode, place, lanes * int(count), lanes * int(transaction))
+        if by is None:
+            return 0
+        states = {
+            place: self._arrive_at(by, opcode, place, lanes * int(count), lanes * int(transaction), drop=drop)
+            for place, lanes in self._distinct(address, f"{opcode}: address")
+        }
+        if len(states) == 1:
+            return next(iter(states.values()))
+        found = np.zeros(len(self._active), np.uint64)
+        found[self._active] = [states[place] for place in self._lanes_of(address, opcode)[self._active].tolist()]
+        return found
 
-    def _arrive_at(self, by: By, opcode: str, place: int, count: int, transaction: int = 0) -> None:
-        """`transaction` bytes are expected, then `count` arrivals happen."""
+    def _arrive_at(
+        self, by: By, opcode: str, place: int, count: int, transaction: int = 0, *, drop: bool = False
+    ) -> int:
+        """`transaction` bytes are expected, then `count` arrivals happen; the state before that."""
         held = self._get(by, opcode, place)
-        phase = held.phase
+        phase, state = held.phase, held.encode()
         if transaction:
             held.expect_tx(transaction)
         if count:
             try:
-                held.arrive(count)
+                (held.drop if drop else held.arrive)(count)
             except OperandError as error:
                 self._misused(by, opcode, place, "arrivals", error)
         self._put(place, held)
         self._block.tell(MbarrierArrived, by, place, phase, count, transaction)
         self._tell_completed(place, phase, held)
+        return state
 
     def _complete_tx(self, by: By, opcode: str, place: int, count: int) -> None:
         """A copy of `count` bytes has landed."""
