@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, MemoryFault, OperandError, briefly
+from tcemu.errors import AddressError, LaunchError, MemoryFault, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.machine.barriers import WARP
 from tcemu.machine.block import Block, Index3
@@ -152,6 +152,8 @@ class Core:
         """The content of an operand, read now."""
         try:
             return np.asarray(given)
+        except LaunchError:  # the sanitizer's, about registers that are read here
+            raise
         except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises
             raise OperandError(f"not an array: {error}") from None
 

@@ -98,6 +98,8 @@ def _integers(given: Any) -> Any:
     """An int, or an array of int64. Raises OperandError for anything but integers."""
     try:
         array = np.asarray(given)
+    except LaunchError:  # the sanitizer's, about registers that are read here
+        raise
     except Exception:  # noqa: BLE001 - whatever an object's __array__ raises
         array = np.empty((), object)
     if array.dtype.kind not in "iu":

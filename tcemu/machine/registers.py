@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from tcemu.errors import OperandError
+from tcemu.errors import LaunchError, OperandError
 
 Array = npt.NDArray[Any]
 
@@ -147,6 +147,8 @@ class Registers(NDArrayOperatorsMixin):
         """What is to be written, as integers."""
         try:
             array = np.asarray(value)
+        except LaunchError:  # the sanitizer's, about registers that are read here
+            raise
         except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises
             raise OperandError(f"not an array: {error}") from None
         if array.dtype.kind not in "iub":
