@@ -61,15 +61,19 @@ def add_groups(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, single, group, order, fro
     columns = b.shape[2]
     sums = np.empty(order.size - 1, np.float32)
     started = np.empty(order.size - 1, np.bool_)
+    left, right = np.empty((rows, depth), np.float32), np.empty((columns, depth), np.float32)
     for w in range(tiles):
+        for k in range(depth):
+            for m in range(rows):
+                left[m, k] = _value32(np.uint32(_convert(a[w, m, k], fmt_a, single)))
+            for n in range(columns):
+                right[n, k] = _value32(np.uint32(_convert(b[w, k, n], fmt_b, single)))
         for m in range(rows):
             for n in range(columns):
                 sums[:] = 0.0
                 started[:] = from_zero
                 for k in range(depth):
-                    x = _value32(np.uint32(_convert(a[w, m, k], fmt_a, single)))
-                    y = _value32(np.uint32(_convert(b[w, k, n], fmt_b, single)))
-                    g = group[k]
+                    x, y, g = left[m, k], right[n, k], group[k]
                     sums[g] = _fma32(x, y, sums[g]) if started[g] else x * y
                     started[g] = True
                 addend = _value32(np.uint32(_convert(c[w, m, n], fmt_c, single)))
