@@ -146,8 +146,9 @@ class Exchange(Core):
     def setmaxnreg(self, action: Literal["inc", "dec"], count: int) -> None:
         """setmaxnreg.{inc,dec}.sync.aligned.u32: how many registers a thread of this warp may use from now on.
 
-        .inc waits until other warps have given back enough. Raises OperandError for a count that is no multiple
-        of 8 from 24 to 256, LaunchError for one that goes the other way.
+        .inc waits until other warps have given back enough. A warp begins with as many as the launch has room for; as
+        a kernel may be compiled for fewer, its first .inc may be to fewer. Raises OperandError for a count that is no
+        multiple of 8 from 24 to 256, LaunchError for one that goes the other way.
         """
         section = f"PTX ISA {REGISTERS}"
         if not isinstance(action, str) or action not in ("inc", "dec"):
@@ -158,8 +159,9 @@ class Exchange(Core):
         if by is None:
             return
         pool = self._block.kept.setdefault("registers", {"free": 0})
+        first = self.index not in pool
         have = pool.setdefault(self.index, self._block.shape.registers)
-        more = count - have
+        more = 0 if first and action == "inc" and count < have else count - have
         if more and (more > 0) != (action == "inc"):
             told = f"setmaxnreg.{action} to {count}: warp {self.index} has {have} registers a thread ({section})"
             self._block.fail(LaunchError(told))
