@@ -222,7 +222,7 @@ def arity(name):
 
 
 @pytest.mark.parametrize("name", [*sorted(METHODS), "only", "generic", "registers"])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_junk_in_every_operand_brings_an_error_of_this_package(name, data):
     least, most = arity(name)
@@ -248,7 +248,7 @@ OPCODES = [operation.example for operation in OPERATIONS] + [
 ]  # fmt: skip
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(opcode=st.sampled_from(OPCODES) | st.text(max_size=20), operands=st.lists(JUNK | PLACES, max_size=9))
 def test_junk_in_warp_run(opcode, operands):
     def kernel(warp, p):
@@ -260,7 +260,7 @@ def test_junk_in_warp_run(opcode, operands):
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(place=st.integers(0, 7), junk=JUNK, who=st.integers(0, 4), policy=st.sampled_from(["late", "early"]))
 def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
     """In one warp of the four, or in all."""
@@ -276,7 +276,7 @@ def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
     survives(lambda: launch(kernel, 1, 128, shared=65536, policy=policy))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     options=st.dictionaries(
         st.sampled_from(["grid", "block", "args", "shared", "target", "seed", "policy", "observers"]), JUNK

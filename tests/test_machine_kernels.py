@@ -371,6 +371,7 @@ def test_what_a_launch_is_given(row):
         ({"grid": 1.0}, "got 1.0"),
         ({"grid": True}, "got True"),
         ({"grid": "12"}, "got '12'"),
+        ({"grid": b"12"}, "got b'12'"),
         ({"grid": np.array([1, 2])}, "got array"),
         ({"block": ()}, "block is one to three numbers from 1 to (1024, 1024, 64); got ()"),
         ({"block": (1, 1, 65)}, "got (1, 1, 65)"),

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from tcemu.errors import Deadlock, LaunchError, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 
-SEEDS = (0, 1, 2, 3, 17)
+SEEDS = (0, 1, 2, 17)
 every_seed = pytest.mark.parametrize("seed", SEEDS)
+two_seeds = pytest.mark.parametrize("seed", (0, 2))
 HERE = Path(__file__)
 
 
@@ -298,7 +300,7 @@ def test_a_loop_that_looks_at_memory_sees_copies_land(seed, policy):
     launch(kernel, 1, 32, (np.array([7], np.int32),), shared=16, seed=seed, policy=policy)
 
 
-@every_seed
+@two_seeds
 def test_loops_that_look_in_vain_are_noticed(row, seed):
     def test_wait(warp):
         with warp.only(warp.elect_sync()):
@@ -340,26 +342,26 @@ def test_loops_that_look_in_vain_are_noticed(row, seed):
             assert (line("waits for one that looks") in str(caught.value)) == (kernel is both)
 
 
-@every_seed
+@two_seeds
 def test_who_looked_in_vain_and_works_on_is_not_stuck(seed):
     """A test that fails, then more operations than any loop that looks would need to be noticed."""
 
     def kernel(warp):
         with warp.only(warp.elect_sync()):
             warp.mbarrier_init(8, 1)
-        for number in range(6000):
+        for number in range(4000):
             assert not warp.mbarrier_test_wait(8, 0)
             warp.st_shared(64, number)
 
     launch(kernel, 1, 32, shared=128, seed=seed)
 
 
-@every_seed
+@two_seeds
 def test_who_loads_much_is_not_stuck(seed):
     """The same places again and again, as a naive product of matrices loads them, and no store for a long time."""
 
     def kernel(warp):
-        for _ in range(60):
+        for _ in range(50):
             for place in range(100):
                 warp.ld_shared(0)
                 warp.ld_shared(4 * place)
@@ -414,7 +416,7 @@ def test_seed_0_lets_warps_go_on_until_they_wait():
     switches = 0
     for seed in range(1, 21):
         found = order(seed)
-        switches += sum(one != other for one, other in zip(found, found[1:], strict=False))
+        switches += sum(one != other for one, other in pairwise(found))
         assert sorted(found) == stores
     assert switches > 20 * 10  # at seed 0 they are 5
 
@@ -444,6 +446,6 @@ def test_the_hash_seed_of_python_decides_nothing():
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path), "PATH": ""},
             capture_output=True, text=True, check=True,
         ).stdout
-        for seed in ("0", "1", "12345")
+        for seed in ("0", "12345")
     }  # fmt: skip
     assert len(found) == 1

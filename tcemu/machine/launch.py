@@ -211,7 +211,8 @@ def _bits(array: Array) -> npt.NDArray[np.uint8]:
 
 
 def _three(what: str, given: int | Sequence[int], most: Sequence[int]) -> Index3:
-    numbers = (given,) if isinstance(given, int | np.integer) else tuple(given) if isinstance(given, Sequence) else ()
+    several = tuple(given) if isinstance(given, list | tuple) else ()
+    numbers = (given,) if isinstance(given, int | np.integer) else several
     fits = 1 <= len(numbers) <= 3 and all(
         isinstance(number, int | np.integer) and not isinstance(number, bool) and 1 <= number <= limit
         for number, limit in zip(numbers, most, strict=False)
