@@ -76,7 +76,7 @@ class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word
     """A kernel accessed memory where there is none, or at an address that is not aligned."""
 
 
-class MbarrierMisused(LaunchError, OperandError):
+class MbarrierMisused(LaunchError, OperandError):  # noqa: N818 - likewise
     """There is no mbarrier where a kernel takes one to be, or more threads arrive than its phase waits for."""
 
 
