@@ -15,7 +15,8 @@ from kernels_wild_table import CORRECT, FAULTY, POLICIES
 
 from tcemu.sanitizer import RULES
 
-SEEDS = range(21)
+#: Of 21 that were tried with each kernel.
+SEEDS = range(0, 21, 4)
 
 
 def once(table):
