@@ -11,17 +11,34 @@ from kernels_table import CORRECT, FAULTY
 
 POLICIES = ("late", "early", "random")
 #: Kernels that take many steps: 50 seeds of them, unless `pytest --seeds 1000` asks for more.
-LONG = """
-    a_consumer_that_loads_with_ldmatrix a_fence_before_every_batch a_in_registers_and_one_thread_releases
-    accumulator_scaled_between_groups attention cp_async_in_four_stages_with_one_barrier cp_async_in_two_stages
-    double_buffered_tiles_with_one_barrier every_lane_copies_a_row looking_before_waiting one_buffer_in_a_loop
-    one_tile_by_tma ordinary_stores_announced_by_an_mbarrier ordinary_stores_by_a_producer_warpgroup
-    one_lane_of_the_producer_waits_too partial_sums_of_two_warpgroups several_tiles_for_each_block
-    stores_fence_barrier_wgmma the_epilogue_uses_a_stage_again the_stage_before_is_released
-    two_accumulators_the_older_is_read two_buffers_and_a_group_under_way two_buffers_leave_by_bulk_stores
-    two_consumer_warpgroups_share_the_stages two_warpgroups_with_a_tile_each
-    warpgroups_take_turns_at_the_tensor_cores
-""".split()
+LONG = [
+    "a_consumer_that_loads_with_ldmatrix",
+    "a_fence_before_every_batch",
+    "a_in_registers_and_one_thread_releases",
+    "accumulator_scaled_between_groups",
+    "attention",
+    "cp_async_in_four_stages_with_one_barrier",
+    "cp_async_in_two_stages",
+    "double_buffered_tiles_with_one_barrier",
+    "every_lane_copies_a_row",
+    "looking_before_waiting",
+    "one_buffer_in_a_loop",
+    "one_tile_by_tma",
+    "ordinary_stores_announced_by_an_mbarrier",
+    "ordinary_stores_by_a_producer_warpgroup",
+    "one_lane_of_the_producer_waits_too",
+    "partial_sums_of_two_warpgroups",
+    "several_tiles_for_each_block",
+    "stores_fence_barrier_wgmma",
+    "the_epilogue_uses_a_stage_again",
+    "the_stage_before_is_released",
+    "two_accumulators_the_older_is_read",
+    "two_buffers_and_a_group_under_way",
+    "two_buffers_leave_by_bulk_stores",
+    "two_consumer_warpgroups_share_the_stages",
+    "two_warpgroups_with_a_tile_each",
+    "warpgroups_take_turns_at_the_tensor_cores",
+]
 named = {"ids": lambda row: f"{row.rule}-{row.name}" if row.rule else row.name}
 
 
