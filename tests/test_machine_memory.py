@@ -438,6 +438,8 @@ def test_two_views_of_one_array_may_be_read_and_not_written():
     assert no.value.launch.blocks == 1
     run(increment_first, array[:16], array[16:])  # they share a base, and no element
     assert array.tolist() == [i + (i < 16) for i in range(32)]
+    run(increment_first, array[::2], array[1::2])
+    assert array.tolist() == [i + (i < 16) + (i % 2 == 0) for i in range(32)]
 
 
 def increment_first(warp, p, _):

@@ -16,7 +16,7 @@ from tcemu.machine.launch import launch
 
 SEEDS = (0, 1, 2, 17)
 every_seed = pytest.mark.parametrize("seed", SEEDS)
-two_seeds = pytest.mark.parametrize("seed", (0, 2))
+two_seeds = pytest.mark.parametrize("seed", [0, 2])
 HERE = Path(__file__)
 
 
@@ -71,8 +71,13 @@ def test_producers_and_consumers(seed):
                 if number < 39:
                     warp.bar_arrive(empty, 128)
 
-    launch(kernel, 1, 128, (out,), shared=256, seed=seed)
+    heard = []
+    launch(kernel, 1, 128, (out,), shared=256, seed=seed, observers=(heard.append,))
     assert out.tolist() == [[10 * number, 10 * number + 1] for number in range(40)]
+    for event in completed(heard):
+        assert {by.warp for by in event.arrived} == {0, 1, 2, 3}
+        assert set(event.released) == ({2, 3} if event.barrier == full else {0, 1})
+    assert len(completed(heard)) == 40 + 39
 
 
 @every_seed
@@ -284,6 +289,18 @@ def test_a_loop_that_looks_at_memory_lets_others_go_on(seed, space):
     launch(kernel, 1, 128, (out,), shared=16, seed=seed, observers=(heard.append,))
     stores = [event.by.warp for event in heard if isinstance(event, events.Accessed) and event.writes]
     assert stores == [3, 2, 1, 0]
+
+
+@two_seeds
+def test_a_loop_that_looks_and_stores_lets_others_go_on(seed):
+    def kernel(warp):
+        looks = 0
+        while warp.index == 0 and not int(warp.ld_shared(0)[0, 0]):
+            looks += 1
+            warp.st_shared(4, looks)
+        warp.st_shared(0, 1)
+
+    launch(kernel, 1, 64, shared=16, seed=seed)
 
 
 @every_seed

@@ -14,6 +14,7 @@ from tcemu.layouts import Descriptor
 from tcemu.live.cases import cases, kinds
 from tcemu.machine import events
 from tcemu.machine.launch import launch
+from tcemu.machine.pending import Pending, Task
 from tcemu.machine.registers import POISON
 
 POLICIES = ("late", "early", "random")
@@ -215,6 +216,44 @@ def test_a_policy_decides_when_results_appear():
     assert not any(any(found) for found in seen["late"].values())
     assert all(all(found) for found in seen["early"].values())
     assert all(set(found) == {False, True} for found in seen["random"].values())
+
+
+def test_what_is_under_way_ends_in_order_under_every_policy():
+    """The first one overwrites D, the others add to it; another accumulator lies between."""
+
+    def kernel(warp):
+        prepared(warp)
+        d, other = warp.registers(4, fill=77), warp.registers(4, fill=0)
+        for number in range(4):
+            warp.run(F16, d, A, B, number > 0, 1, 1, 0, 0)
+            warp.run(F16, other, A, B, number > 1, 1, 1, 0, 0)
+            warp.wgmma_commit_group()
+        for _ in range(5):
+            warp.bar_sync()
+        warp.wgmma_wait_group(0)
+        assert ended(warp, d, 4)
+        assert ended(warp, other, 3)
+
+    for seed in range(12):
+        run_group(kernel, "random", seed=seed)
+
+
+def test_tasks_end_after_what_stands_before_them():
+    def pending():
+        order, under_way = [], Pending("late")
+        tasks = [Task(name[0], functools.partial(order.append, name)) for name in ("a1", "b1", "a2", "b2", "a3")]
+        for task in tasks:
+            under_way.add(task)
+        return order, under_way, tasks
+
+    order, under_way, tasks = pending()
+    under_way.finish([tasks[2], tasks[0]])
+    assert order == ["a1", "a2"]
+    assert under_way.step()
+    assert order == ["a1", "a2", "b1"]
+    under_way.finish_all()
+    assert order == ["a1", "a2", "b1", "b2", "a3"]
+    assert not under_way.step()
 
 
 def test_what_nobody_waits_for_ends_with_the_block():
@@ -483,6 +522,20 @@ def test_wrong_operands(row):
                 with pytest.raises(OperandError, match=re.escape(says)) as caught:
                     run_group(lambda warp, o=opcode, a=operands: warp.run(o, *a), policy)
                 assert "PTX ISA" in str(caught.value)
+
+
+def test_metadata_are_checked_when_they_are_issued():
+    reached = []
+
+    def kernel(warp):
+        prepared(warp)
+        e = np.full(32, 0x44444444 if warp.index < 3 else 0x04444444, np.uint32)
+        warp.run(SPARSE, warp.registers(4, fill=0), A, B, e, 0, False, 1, 1, 0, 0)
+        reached.append(warp.index)
+
+    with pytest.raises(OperandError, match=r"metadata of lane \d+, bits 31:28 .* is 0b0000; 2:4 sparsity takes"):
+        run_group(kernel)
+    assert not reached
 
 
 def test_metadata_that_is_overwritten_before_the_wait():

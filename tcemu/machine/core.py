@@ -107,7 +107,6 @@ class Core:
 
     def _exit(self) -> None:
         """exit: the warp's end, which the machine lets it come to when the kernel returns."""
-        self._active = self._there.copy()
         self._block.leave(self._by(self._latest))
 
     # ---------------------------------------------------------------------------------------- registers
@@ -151,7 +150,7 @@ class Core:
     def _values(self, given: Any) -> Array:
         """The content of an operand, read now."""
         try:
-            return np.asarray(given)
+            return given.used() if isinstance(given, Registers) else np.asarray(given)
         except LaunchError:  # the sanitizer's, about registers that are read here
             raise
         except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises
@@ -206,8 +205,6 @@ class Core:
             raise OperandError(
                 f"{what}: one integer for all lanes or (32,), one for each; got {array.dtype} {array.shape}"
             )
-        if array.dtype == np.uint64:  # no memory is so large; what is beyond stays beyond
-            array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
         return np.broadcast_to(array.reshape(-1) if array.ndim else array, (WARP,)).astype(np.int64)
 
     def _distinct(self, given: Any, what: str) -> list[tuple[int, int]]:

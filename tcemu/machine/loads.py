@@ -40,7 +40,7 @@ class Form:
     @property
     def element(self) -> np.dtype[Any]:
         """The dtype of an element in memory."""
-        return np.dtype(f"<{'i' if self.signed and self.bits < 32 else 'u'}{self.bits // 8}")
+        return np.dtype(f"<{'i' if self.signed else 'u'}{self.bits // 8}")
 
 
 _TYPES = [f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)] + ["f32", "f64"]

@@ -57,7 +57,6 @@ class Scheduler:
         self._hub = getcurrent()
         #: turns that brought nothing, one after the other
         self._in_vain = 0
-        self._ending = False
 
     def add(self, number: int, body: Callable[[], None]) -> None:
         """A warp that will run `body`."""
@@ -109,8 +108,6 @@ class Scheduler:
         strand = self._current
         if strand is not None and strand.number == number and strand.fiber is getcurrent():
             return strand
-        if self._ending:  # the launch is over: what a warp still does on its way out, in a finally, it does not do
-            raise GreenletExit
         raise LaunchError(
             f"warp {number} is no longer running, or it is not the one that runs: a warp's operations are for its own "
             f"kernel, between its first line and its last"
@@ -160,10 +157,9 @@ class Scheduler:
 
     def _kill(self) -> None:
         """End what has not ended: the launch is over."""
-        self._current, self._ending = None, True
+        self._current = None
         for strand in self._strands:
             if strand.fiber and not strand.fiber.dead:
                 with suppress(Exception):  # what ended the launch is on its way; a warp's last words are not
                     strand.fiber.throw(GreenletExit)
         self._strands.clear()
-        self._ending = False
