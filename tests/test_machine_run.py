@@ -211,7 +211,10 @@ OPERANDS = {
     "ld.shared.v4.b32": "0", "ld.global.v4.b32": "p", "st.shared.v4.b32": "0, 5", "st.global.v4.b32": "p, 5",
     "shfl.sync.bfly.b32": "w.lanes, 1, 31, 0xffffffff", "vote.sync.any.pred": "True, 0xffffffff",
     "vote.sync.ballot.b32": "True", "elect.sync": "0xffffffff", "bar.warp.sync": "0xffffffff", "bar.sync": "0",
-    "bar.arrive": "1, 32", "mbarrier.init.shared::cta.b64": "64, 64", "mbarrier.inval.shared::cta.b64": "0",
+    "bar.arrive": "1, 32", "bar.red.popc.u32": "0, True", "atom.shared.add.u32": "64, 1",
+    "atom.global.add.u32": "p, 1", "red.shared.add.u32": "64, 1", "red.global.add.u32": "p, 1", "nanosleep.u32": "20",
+    "prefetch.global.L2": "p", "prefetch.tensormap": "m",
+    "mbarrier.init.shared::cta.b64": "64, 64", "mbarrier.inval.shared::cta.b64": "0",
     "mbarrier.expect_tx.relaxed.cta.shared::cta.b64": "0, 0", "mbarrier.arrive.expect_tx.shared::cta.b64": "0, 16",
     "mbarrier.arrive.shared::cta.b64": "0", "mbarrier.test_wait.parity.shared::cta.b64": "0, 1",
     "mbarrier.arrive_drop.shared::cta.b64": "0", "mbarrier.test_wait.shared::cta.b64": "0, 5 << 61",
@@ -315,9 +318,10 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("ld.b32", "Nearest: ld."),
         ("st.shared.b128", "got 'b128'"),
         ("ldu.global.b32", "the machine has no 'ldu'. Did you mean 'ld'?"),
-        ("atom.add", "the machine has no 'atom'."),
-        ("atom.global.add.u32", "It has ld, st, shfl, vote, elect, bar, mbarrier, fence, cp and setmaxnreg"),
-        ("red.global.add.u32", "Arithmetic on registers is numpy's"),
+        ("atom.add", "Nearest: atom."),
+        ("red.shared.exch.b32", "red has the operations and, or, xor, add, inc, dec, min or max"),
+        ("multimem.ld_reduce.global.add.u32", "Arithmetic on registers is numpy's"),
+        ("redux.sync.add.s32", "It has ld, st, atom, red, fence, membar, nanosleep, prefetch, griddepcontrol, shfl"),
         ("add.f32", "the machine has no 'add'"),
         ("Bar.sync", "Did you mean 'bar'?"),
         ("x" * 10_000, "the machine has no 'xxx"),
@@ -330,7 +334,8 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("bar.sync 0;", "operands are separate arguments"),
         ("atom.add [x], 1", "operands are separate arguments"),
     ]
-    given = {"shfl.sync.xor.b32": "w.lanes, 1, 31", "st.shared.b128": "0, 0", "ld.global.v3.b32": "0"}
+    given = {"shfl.sync.xor.b32": "w.lanes, 1, 31", "st.shared.b128": "0, 0", "ld.global.v3.b32": "0",
+             "red.shared.exch.b32": "0, 1"}
     for opcode, says in cases:
         with row(opcode[:60]):
             with pytest.raises(TcemuError, match=re.escape(says)) as caught:

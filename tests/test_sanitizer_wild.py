@@ -1,11 +1,13 @@
 """The sanitizer on other people's kernels: silence on idioms of well-known libraries, the right rule for their bugs."""
 
 import kernels_wild_correct  # noqa: F401 - they fill the tables
+import kernels_wild_correct_flags  # noqa: F401
 import kernels_wild_correct_hopper  # noqa: F401
 import kernels_wild_correct_mma  # noqa: F401
 import kernels_wild_correct_tma  # noqa: F401
 import kernels_wild_correct_wgmma  # noqa: F401
 import kernels_wild_faulty  # noqa: F401
+import kernels_wild_faulty_flags  # noqa: F401
 import kernels_wild_faulty_hopper  # noqa: F401
 import kernels_wild_faulty_mma  # noqa: F401
 import kernels_wild_faulty_stores  # noqa: F401

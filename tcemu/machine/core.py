@@ -150,7 +150,7 @@ class Core:
     def _values(self, given: Any) -> Array:
         """The content of an operand, read now."""
         try:
-            return np.asarray(given)
+            return given.used() if isinstance(given, Registers) else np.asarray(given)
         except LaunchError:  # the sanitizer's, about registers that are read here
             raise
         except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises

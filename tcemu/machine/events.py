@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Addresses = npt.NDArray[np.int64]
 Space = Literal["shared", "global"]
+#: The memory order of a strong access; the empty one is weak, and orders nothing.
+Order = Literal["", "volatile", "relaxed", "acquire", "release", "acq_rel"]
 #: cp.async (groups of a thread), cp.async.bulk and cp.async.bulk.tensor (mbarrier or bulk groups).
 CopyKind = Literal["cp.async", "bulk"]
 
@@ -158,7 +160,7 @@ class Accessed(Event):
     """Bytes read or written through the generic proxy, at once: `size` bytes from each of `addresses` (n,).
 
     `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
-    among all lanes.
+    among all lanes. A strong one has an `order`; atom and red tell a reading access, then a writing one.
     """
 
     by: By
@@ -169,6 +171,7 @@ class Accessed(Event):
     size: int
     lanes: npt.NDArray[Any]
     collective: bool = False
+    order: Order = ""
 
 
 @dataclass(frozen=True, slots=True)

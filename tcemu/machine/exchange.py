@@ -53,17 +53,18 @@ class Exchange(Core):
         """shfl.sync with PTX's operands b and c: the segment mask from bit 8 of c on, the clamp value below."""
         self._check_mode(mode)
         by = self._issue(f"shfl.sync.{mode}.b32")
-        held = self._values(values)
-        if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
-            raise OperandError(
-                f"shfl.sync: values are numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA {SHUFFLE})"
-            )
         b, c = self._lanes_of(lane, "shfl.sync: b") & 31, self._lanes_of(clamp, "shfl.sync: c")
         segment = c >> 8 & 31
         first, bound = self.lanes & segment, self.lanes & segment | c & 31 & ~segment
         source, inside = _SHUFFLES[mode]
         asked = source(self.lanes, b, first, segment)
         asked = np.where(inside(asked, bound), asked, self.lanes)
+        with self.only(np.isin(self.lanes, asked[self._active])):  # what nobody asks for is not read
+            held = self._values(values)
+        if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
+            raise OperandError(
+                f"shfl.sync: values are numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA {SHUFFLE})"
+            )
         given = held.astype(held.dtype.newbyteorder("="))
         bits = given.view(f"u{given.dtype.itemsize}")
         taking = self._active & self._active[asked] & (by is not None)

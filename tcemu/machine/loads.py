@@ -11,8 +11,9 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, OperandError, listing, shown
 from tcemu.machine.barriers import WARP
 from tcemu.machine.core import Array, Core
-from tcemu.machine.events import Accessed, By, Space, Waiting
+from tcemu.machine.events import Accessed, By, Order, Space, Waiting
 from tcemu.machine.memory import SHARED_WINDOW
+from tcemu.machine.orders import LOAD, STORE, ordered
 from tcemu.machine.registers import POISON, Registers
 
 LOAD_SECTION, STORE_SECTION = "9.7.9.8", "9.7.9.11"
@@ -77,33 +78,44 @@ class Loads(Core):
         found = SHARED_WINDOW + array.astype(np.int64)
         return found if array.ndim else int(found)
 
-    def ld_shared(self, addresses: npt.ArrayLike, access: str = "b32") -> Registers:
-        """ld.shared: registers (32, n) from byte addresses (32,), or one for all; `access` is "v4.b32" or such."""
-        return self._ld("shared", addresses, access)
+    def ld_shared(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
+        """ld.shared: registers (32, n) from byte addresses (32,), or one for all; `access` is "v4.b32" or such.
 
-    def ld_global(self, addresses: npt.ArrayLike, access: str = "b32") -> Registers:
-        """ld.global: registers (32, n) from byte addresses (32,); a pointer is the address of its first byte."""
-        return self._ld("global", addresses, access)
+        `order` is "volatile", "relaxed" or "acquire", with a scope behind it or not ("acquire.cta"): a strong load.
+        """
+        return self._ld("shared", addresses, access, order)
 
-    def st_shared(self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32") -> None:
-        """st.shared: store values (32, n), (32,) or one for all; floats of the access's width go as they are."""
-        self._st("shared", addresses, values, access)
+    def ld_global(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
+        """ld.global, as ld_shared; a pointer is the address of its first byte."""
+        return self._ld("global", addresses, access, order)
 
-    def st_global(self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32") -> None:
+    def st_shared(
+        self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
+    ) -> None:
+        """st.shared: store values (32, n), (32,) or one for all; floats of the access's width go as they are.
+
+        `order` is "volatile", "relaxed" or "release", with a scope behind it or not: a strong store.
+        """
+        self._st("shared", addresses, values, access, order)
+
+    def st_global(
+        self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
+    ) -> None:
         """st.global, as st_shared."""
-        self._st("global", addresses, values, access)
+        self._st("global", addresses, values, access, order)
 
     # ---------------------------------------------------------------------------------------- how
 
-    def _ld(self, space: Space, addresses: npt.ArrayLike, access: str) -> Registers:
+    def _ld(self, space: Space, addresses: npt.ArrayLike, access: str, given: str) -> Registers:
         form = form_of(access)
-        opcode = f"ld.{space}.{form.spelling}"
+        order, spelling = ordered(f"ld.{space}", given, LOAD, space)
+        opcode = f"ld{spelling}.{space}.{form.spelling}"
         bits = np.full((WARP, form.count), POISON, form.register)
         active = self._active
         by = self._issue(opcode)
         if by is not None:
             where = self._lanes_of(addresses, f"{opcode}: addresses")[active]
-            self._access(by, opcode, space, False, where, form, LOAD_SECTION)
+            self._access(by, opcode, space, False, where, form, LOAD_SECTION, order)
             data = self._space(space).read(where, form.bytes)
             self._loaded(by, space, where, data)
             found = data.view(form.element)
@@ -118,25 +130,36 @@ class Loads(Core):
         found = space, where.tobytes(), data.tobytes()
         self._block.scheduler.loaded(self.index, found, lambda: Waiting(by, told, "memory", place))
 
-    def _st(self, space: Space, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str) -> None:
+    def _st(self, space: Space, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str, given: str) -> None:
         form = form_of(access)
-        opcode = f"st.{space}.{form.spelling}"
+        order, spelling = ordered(f"st.{space}", given, STORE, space)
+        opcode = f"st{spelling}.{space}.{form.spelling}"
         active = self._active
         by = self._issue(opcode)
         if by is not None:
             where = self._lanes_of(addresses, f"{opcode}: addresses")[active]
             patterns = self._patterns(opcode, values, form)[active]
-            self._access(by, opcode, space, True, where, form, STORE_SECTION)
+            self._access(by, opcode, space, True, where, form, STORE_SECTION, order)
             self._space(space).write(where, np.ascontiguousarray(patterns).view(np.uint8))
 
-    def _access(self, by: By, opcode: str, space: Space, writes: bool, where: Array, form: Form, section: str) -> None:
+    def _access(
+        self,
+        by: By,
+        opcode: str,
+        space: Space,
+        writes: bool,
+        where: Array,
+        form: Form,
+        section: str,
+        order: Order = "",
+    ) -> None:
         """Check an access of the active lanes, and tell of it."""
         lanes = self.lanes[self._active]
         try:
             self._space(space).check(opcode, where, form.bytes, form.bytes, section, lanes)
         except AddressError as error:
             self._fault(by, opcode, space, error)
-        self._block.tell(Accessed, by, opcode, space, writes, where, form.bytes, lanes)
+        self._block.tell(Accessed, by, opcode, space, writes, where, form.bytes, lanes, False, order)
 
     def _patterns(self, opcode: str, values: Any, form: Form) -> Array:
         """Elements (32, count) as they stand in memory."""

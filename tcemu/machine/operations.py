@@ -49,18 +49,47 @@ class Call(NamedTuple):
 #: A memory order and scope, a state space, a block that is its own cluster.
 _ORDER, _CTA = r"(?:\.(?:release|acquire|relaxed))?(?:\.(?:cta|cluster))?", r"(?:\.shared(?:::cta)?)?"
 _CLUSTER = r"(?:cta|cluster)"
+_SCOPE = r"(?:cta|cluster|gpu|sys)"
+#: The order of a load, of a store, of atom, of red; hints to the caches.
+_OF_LD = rf"(?P<order>\.(?:weak|volatile|(?:relaxed|acquire)\.{_SCOPE}))?"
+_OF_ST = rf"(?P<order>\.(?:weak|volatile|(?:relaxed|release)\.{_SCOPE}))?"
+_OF_ATOM = rf"(?P<order>(?:\.(?:relaxed|acquire|release|acq_rel))?(?:\.{_SCOPE})?)"
+_OF_RED = rf"(?P<order>(?:\.(?:relaxed|release))?(?:\.{_SCOPE})?)"
+_HINTS = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt|nc|L[12]::\w+))*"
 _ACCESS = r"(?P<access>[\w.]+)"
 _BAR = r"(?:bar|barrier)(?:\.cta)?"
 _LD, _ST, _SHFL, _BARRIER, _VOTE = "9.7.9.8", "9.7.9.11", "9.7.9.6", "9.7.13.1", "9.7.13.8"
+_ATOM, _RED, _FENCE = "9.7.13.5", "9.7.13.6", "9.7.13.4"
 _ASYNC, _BULK, _TENSOR, _ARRIVE, _TEST = "9.7.9.25.3", "9.7.9.25.5", "9.7.9.27.1", "9.7.13.15.13", "9.7.13.15.16"
 #: Only looking, and who takes part.
 _QUIET: dict[str, Any] = {"changes": False}
 _LANES: dict[str, Any] = {"changes": False, "membermask": True}
 OPERATIONS = (
-    Operation("ld.shared.v4.b32", rf"ld\.shared(?:::cta)?\.{_ACCESS}", "ld_shared", _LD, **_QUIET),
-    Operation("ld.global.v4.b32", rf"ld\.global\.{_ACCESS}", "ld_global", _LD, **_QUIET),
-    Operation("st.shared.v4.b32", rf"st\.shared(?:::cta)?\.{_ACCESS}", "st_shared", _ST),
-    Operation("st.global.v4.b32", rf"st\.global\.{_ACCESS}", "st_global", _ST),
+    Operation("ld.shared.v4.b32", rf"ld{_OF_LD}\.shared(?:::cta)?\.{_ACCESS}", "ld_shared", _LD, **_QUIET),
+    Operation("ld.global.v4.b32", rf"ld{_OF_LD}\.global{_HINTS}\.{_ACCESS}", "ld_global", _LD, **_QUIET),
+    Operation("st.shared.v4.b32", rf"st{_OF_ST}\.shared(?:::cta)?\.{_ACCESS}", "st_shared", _ST),
+    Operation("st.global.v4.b32", rf"st{_OF_ST}\.global{_HINTS}\.{_ACCESS}", "st_global", _ST),
+    Operation("atom.shared.add.u32", rf"atom{_OF_ATOM}\.shared(?:::cta)?\.([\w.]+)", "atom_shared", _ATOM, **_QUIET),
+    Operation("atom.global.add.u32", rf"atom{_OF_ATOM}\.global\.([\w.]+)", "atom_global", _ATOM, **_QUIET),
+    Operation("red.shared.add.u32", rf"red{_OF_RED}\.shared(?:::cta)?\.([\w.]+)", "red_shared", _RED),
+    Operation("red.global.add.u32", rf"red{_OF_RED}\.global\.([\w.]+)", "red_global", _RED),
+    Operation("fence.acq_rel.gpu", r"fence(?:\.(sc|acq_rel))?\.(cta|gpu|sys)", "fence", _FENCE),
+    Operation("fence.acq_rel.cluster", r"fence(?:\.(sc|acq_rel))?\.(cluster)", "fence", _FENCE, _HOPPER),
+    Operation("fence.acquire.gpu", rf"fence\.(acquire|release)\.({_SCOPE})", "fence", _FENCE, _HOPPER),
+    Operation("membar.gl", r"membar\.(cta|gl|sys)", "membar", _FENCE),
+    Operation("nanosleep.u32", r"nanosleep\.u32", "nanosleep", "9.7.20.2", **_QUIET),
+    Operation("prefetch.global.L2", r"prefetch\.global\.(L1|L2)", "prefetch_global", "9.7.9.15", **_QUIET),
+    Operation(
+        "prefetch.tensormap", r"prefetch\.(?:param\.)?tensormap", "prefetch_tensormap", "9.7.9.15", _HOPPER, **_QUIET
+    ),
+    Operation(
+        "griddepcontrol.wait",
+        r"griddepcontrol\.(wait|launch_dependents)",
+        "griddepcontrol",
+        "9.7.13.13",
+        _HOPPER,
+        **_QUIET,
+    ),
     Operation("shfl.sync.bfly.b32", r"shfl\.sync\.(\w+)\.b32", "_shfl_sync", _SHFL, **_LANES),
     Operation("vote.sync.any.pred", r"vote\.sync\.(all|any|uni)(?:\.pred)?", "vote_sync", _VOTE, **_LANES),
     Operation("vote.sync.ballot.b32", r"vote\.sync\.(ballot)(?:\.b32)?", "vote_sync", _VOTE, **_LANES),
@@ -68,6 +97,12 @@ OPERATIONS = (
     Operation("bar.warp.sync", r"bar\.warp\.sync", "bar_warp_sync", "9.7.13.2", **_LANES),
     Operation("bar.sync", rf"{_BAR}\.sync(?:\.aligned)?", "bar_sync", _BARRIER),
     Operation("bar.arrive", rf"{_BAR}\.arrive(?:\.aligned)?", "bar_arrive", _BARRIER),
+    Operation(
+        "bar.red.popc.u32",
+        rf"{_BAR}\.red\.(popc(?=(?:\.aligned)?\.u32)|(?:and|or)(?=(?:\.aligned)?\.pred))(?:\.aligned)?\.\w+",
+        "_bar_red",
+        _BARRIER,
+    ),
     Operation("mbarrier.init.shared::cta.b64", rf"mbarrier\.init{_CTA}\.b64", "mbarrier_init", "9.7.13.15.9", _AMPERE),
     Operation(
         "mbarrier.inval.shared::cta.b64", rf"mbarrier\.inval{_CTA}\.b64", "mbarrier_inval", "9.7.13.15.10", _AMPERE
@@ -135,7 +170,7 @@ OPERATIONS = (
     ),
     Operation(
         "cp.async.cg.shared.global",
-        r"cp\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global",
+        r"cp\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?:\.L2::(?:64|128|256)B)?",
         "cp_async",
         _ASYNC,
         _AMPERE,

@@ -74,31 +74,42 @@ class Registers(NDArrayOperatorsMixin):
         return len(self.bits)
 
     def __getitem__(self, key: Any) -> Any:
-        self.touch(False, key)
+        self.touch(False, key, moves=True)
         return self._seen()[key].copy() if self._is_view(key) else self._seen()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        """Write active lanes; the others keep what they have."""
         given = self._patterns(value)
         self.touch(True, key)
+        kept = np.zeros(len(self), bool) if self._watcher is None else ~self._watcher.active
+        before = self.bits[kept]
         try:
             self.bits[key] = given
         except ValueError as error:
             raise OperandError(f"{self!r}[{key!r}] does not hold a value of shape {given.shape}: {error}") from None
+        self.bits[kept] = before
         if self._unwritten is not None:
+            before = self._unwritten[kept]
             self._unwritten[key] = False
+            self._unwritten[kept] = before
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        self.touch(False)
+        self.touch(False, moves=True)
         return self._seen().astype(self.dtype if dtype is None else dtype, copy=True)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
-        given = [np.asarray(value) if isinstance(value, Registers) else value for value in inputs]
+        given = [value.used() if isinstance(value, Registers) else value for value in inputs]
         if out is None:
             return getattr(ufunc, method)(*given, **keywords)
         (target,) = out
         result = getattr(ufunc, method)(*given, **keywords)
         target[...] = result
         return target
+
+    def used(self) -> Array:
+        """A numpy array of the content, for an operation that uses every active lane of it."""
+        self.touch(False)
+        return self._seen().copy()
 
     def copy(self) -> Array:
         """A numpy array of the content, read now."""
@@ -115,8 +126,11 @@ class Registers(NDArrayOperatorsMixin):
 
     # ---------------------------------------------------------------------------------------- being watched
 
-    def touch(self, writes: bool, key: Any = ...) -> None:
-        """Tell the watcher that the kernel reads or writes `registers[key]`."""
+    def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:
+        """Tell the watcher that the kernel reads or writes `registers[key]`.
+
+        What only `moves` may be chosen from later: it is read where some active lane of a register was written.
+        """
         if self._watcher is None:
             return
         which = self._which(key)
@@ -128,7 +142,10 @@ class Registers(NDArrayOperatorsMixin):
                 read = np.zeros(self.shape, bool)
                 read[key] = True
                 missing = read & self._unwritten & self._watcher.active[:, None]
-                unwritten = tuple(np.flatnonzero(missing.any(axis=0)).tolist())
+                wanted = missing.any(axis=0)
+                if moves:
+                    wanted &= ~(read & ~self._unwritten & self._watcher.active[:, None]).any(axis=0)
+                unwritten = tuple(np.flatnonzero(wanted).tolist())
         self._watcher.touched(self, writes, which, unwritten)
 
     def leave_unwritten(self, lanes: Array) -> None:

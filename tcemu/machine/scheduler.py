@@ -103,6 +103,18 @@ class Scheduler:
         if strand.repeats > _REPEATS:
             self.looked(number, False, waiting)
 
+    def changed(self, number: int) -> None:
+        """The warp has changed something after all, by an operation that often does not."""
+        strand = self._strand(number)
+        strand.looks, strand.repeats, self._in_vain = None, 0, 0
+
+    def rest(self, number: int) -> None:
+        """The warp lets all others go first."""
+        strand = self._strand(number)
+        self._strands.remove(strand)
+        self._strands.append(strand)
+        self._hub.switch()
+
     def _strand(self, number: int) -> _Strand:
         """The warp that runs, which must be that one."""
         strand = self._current

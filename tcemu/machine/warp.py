@@ -16,12 +16,14 @@ from tcemu.instructions.family import Family
 from tcemu.instructions.memory import Told
 from tcemu.instructions.operands import sources
 from tcemu.instructions.ordering import immediates
+from tcemu.machine.atomics import Atomics
+from tcemu.machine.bar_red import BarrierReductions
 from tcemu.machine.barriers import WARP
 from tcemu.machine.copies import Copies
 from tcemu.machine.core import Array
 from tcemu.machine.events import Accessed, By, Space
 from tcemu.machine.exchange import Exchange
-from tcemu.machine.loads import Loads
+from tcemu.machine.fences import Fences
 from tcemu.machine.memory import SHARED_WINDOW
 from tcemu.machine.operations import Call, check_gate, spoken, unspoken
 from tcemu.machine.registers import Registers
@@ -34,7 +36,7 @@ _SPACES: dict[str, Space] = {"shared": "shared", "memory": "global"}
 _A_LANE = ("addresses", "pointer")
 
 
-class Warp(Loads, Exchange, Copies, Warpgroups):
+class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
     """A warp of a running kernel: what it is, and everything it can do.
 
     The operations are named after the PTX opcode, with underscores. Addresses are bytes: shared ones count from the

@@ -57,6 +57,8 @@ class Records:
         self.previous: list[int] = []
         #: whether any cp.async ends with a phase of an mbarrier
         self.attachments = False
+        #: the memory order of strong accesses
+        self.strong: dict[int, str] = {}
         #: reads of bytes that nobody had written
         self.blind: set[int] = set()
         self.kind = np.zeros(self._room, np.int64)
@@ -69,7 +71,7 @@ class Records:
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 
-    def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool) -> int:
+    def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool, order: str = "") -> int:
         """The record of a load or store. What a line does at one time of its warp has one record."""
         time = self._clocks.time[by.warp]
         present = self._present.get(by.warp)
@@ -81,6 +83,8 @@ class Records:
         found = present[1].get(key)
         if found is None:
             found = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
+            if order:
+                self.strong[found] = order
         return found
 
     def object(self, by: By, opcode: str) -> int:
@@ -128,6 +132,11 @@ class Records:
         self.kind[number], self.warp[number] = kind, by.warp
         self.column[number], self.lanewise[number], self.clock[number] = column, lanewise, clock
         return number
+
+    def together(self, one: int, other: int) -> bool:
+        """Whether both are strong, which is no race; but lanes that count on volatile count on running in step."""
+        orders = self.strong.get(one), self.strong.get(other)
+        return None not in orders and not (orders == ("volatile", "volatile") and self.same_warps(one, other))
 
     def same_warps(self, one: int, other: int) -> bool:
         """Whether two accesses were made by warps in common."""

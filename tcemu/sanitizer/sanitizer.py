@@ -13,6 +13,7 @@ from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
+from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report, SanitizerWarning
@@ -94,6 +95,7 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),
         shared,
+        Flags(block),
     ]
     handlers: dict[type[Event], list[Callable[[Any], None]]] = {}
     for section in sections:

@@ -47,7 +47,7 @@ class SharedMemory:
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
-        record = self._records.ordinary(event.by, event.opcode, kind, event.writes)
+        record = self._records.ordinary(event.by, event.opcode, kind, event.writes, event.order)
         if event.writes:
             self.write_lanes(event.by, record, cells, lanes)
         else:
@@ -242,12 +242,12 @@ class SharedMemory:
         return True
 
     def _by_record(self, marks: Array, places: Array, record: int) -> list[Array]:
-        """Places, those of one record together, those of other warps than `record`'s in front."""
+        """Places, those of one record together, those of other warps than `record`'s in front; no strong pairs."""
         if not len(places):
             return []
         found = marks[places] >> 5
         order = sorted(np.unique(found).tolist(), key=lambda each: self._records.same_warps(each, record))
-        return [places[found == each] for each in order]
+        return [places[found == each] for each in order if not self._records.together(each, record)]
 
     def _line(self, side: Side) -> int:
         return self._records.by[side.record].site.line

@@ -1,0 +1,72 @@
+"""What flags order: strong accesses that release and acquire, and fences around them (PTX ISA 8.8 and 8.9).
+
+A strong write behind a release, its own or a fence's, hands on what its lanes know; who reads the place, and acquires
+then or with a later fence, learns it. What was handed on to a place is joined: a place is not asked which of its values
+was read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcemu.machine.events import Accessed, Issued
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import Array, joined
+
+#: Instructions that fence a thread's strong accesses.
+_FENCES = ("fence.acq_rel.", "fence.sc.", "fence.acquire.", "fence.release.", "membar.")
+
+
+class Flags:
+    """The strong accesses of one block."""
+
+    def __init__(self, block: Block) -> None:
+        self._clocks = block.clocks
+        #: what a place hands on, by state space and address
+        self._released: dict[tuple[str, int], Array] = {}
+        #: lanes of each warp that fenced, and what they knew then
+        self._fenced: list[tuple[int, Array] | None] = [None] * block.warps
+        #: what lanes of each warp have read, and learn with their next fence
+        self._read: list[list[tuple[int, Array]]] = [[] for _ in range(block.warps)]
+        self.handlers: Handlers = {Accessed: self._accessed, Issued: self._issued}
+
+    def _accessed(self, event: Accessed) -> None:
+        if not event.order:
+            return
+        step = self._write if event.writes else self._reads
+        for address in np.unique(event.addresses).tolist():
+            lanes = int(sum(1 << lane for lane in event.lanes[event.addresses == address].tolist()))
+            step(event, (event.space, address), lanes)
+
+    def _write(self, event: Accessed, place: tuple[str, int], lanes: int) -> None:
+        warp = event.by.warp
+        fenced = self._fenced[warp]
+        if event.order == "release":
+            row = self._clocks.release(warp, lanes)
+        elif fenced is not None and fenced[0] & lanes == lanes:
+            row = fenced[1]
+        else:
+            return
+        before = self._released.get(place)
+        self._released[place] = row if before is None else joined(before, row)
+
+    def _reads(self, event: Accessed, place: tuple[str, int], lanes: int) -> None:
+        found = self._released.get(place)
+        if found is None:
+            return
+        if event.order == "acquire":
+            self._clocks.acquire(event.by.warp, lanes, found)
+        else:
+            self._read[event.by.warp].append((lanes, found))
+
+    def _issued(self, event: Issued) -> None:
+        if not event.opcode.startswith(_FENCES):
+            return
+        warp, lanes = event.by.warp, event.by.active
+        read, self._read[warp] = self._read[warp], []
+        for having, row in read:
+            if having & lanes:
+                self._clocks.acquire(warp, having & lanes, row)
+            if having & ~lanes:
+                self._read[warp].append((having & ~lanes, row))
+        self._fenced[warp] = lanes, self._clocks.release(warp, lanes)
