@@ -30,6 +30,16 @@ def completed(heard):
     return [event for event in heard if isinstance(event, events.BarrierCompleted)]
 
 
+def at_most(count):
+    """An observer under which a loop without an end fails, where it would hang."""
+    numbers = iter(range(count))
+
+    def observer(_):
+        assert next(numbers, None) is not None, "it does not end"
+
+    return observer
+
+
 # ------------------------------------------------------------------------------------------------ barriers
 
 
@@ -267,7 +277,7 @@ def test_a_loop_that_tests_an_mbarrier_lets_others_go_on(seed):
                 pass
             assert order == ["arrived"]
 
-    launch(kernel, 1, 128, shared=128, seed=seed)
+    launch(kernel, 1, 128, shared=128, seed=seed, observers=(at_most(10_000),))
 
 
 @every_seed
@@ -286,7 +296,7 @@ def test_a_loop_that_looks_at_memory_lets_others_go_on(seed, space):
             store(place, wanted + 1)
 
     heard = []
-    launch(kernel, 1, 128, (out,), shared=16, seed=seed, observers=(heard.append,))
+    launch(kernel, 1, 128, (out,), shared=16, seed=seed, observers=(heard.append, at_most(50_000)))
     stores = [event.by.warp for event in heard if isinstance(event, events.Accessed) and event.writes]
     assert stores == [3, 2, 1, 0]
 
@@ -300,7 +310,7 @@ def test_a_loop_that_looks_and_stores_lets_others_go_on(seed):
             warp.st_shared(4, looks)
         warp.st_shared(0, 1)
 
-    launch(kernel, 1, 64, shared=16, seed=seed)
+    launch(kernel, 1, 64, shared=16, seed=seed, observers=(at_most(10_000),))
 
 
 @every_seed
@@ -314,7 +324,8 @@ def test_a_loop_that_looks_at_memory_sees_copies_land(seed, policy):
             while not int(warp.ld_shared(0)[0, 0]):
                 pass
 
-    launch(kernel, 1, 32, (np.array([7], np.int32),), shared=16, seed=seed, policy=policy)
+    given = np.array([7], np.int32)
+    launch(kernel, 1, 32, (given,), shared=16, seed=seed, policy=policy, observers=(at_most(10_000),))
 
 
 @two_seeds
@@ -352,7 +363,7 @@ def test_loops_that_look_in_vain_are_noticed(row, seed):
         args = (np.zeros(2, np.int32),) if kernel is both else ()
         with row(mark):
             with pytest.raises(Deadlock, match=re.escape(says)) as caught:
-                launch(kernel, 1, 64, args, shared=128, seed=seed, observers=(heard.append,))
+                launch(kernel, 1, 64, args, shared=128, seed=seed, observers=(heard.append, at_most(100_000)))
             assert line(mark) in str(caught.value)
             (stuck,) = (event for event in heard if isinstance(event, events.Stuck))
             assert (stuck.waiting[0].kind, stuck.waiting[0].key in (key, key + 4)) == (kind, True)
