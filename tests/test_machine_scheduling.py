@@ -1,5 +1,6 @@
 """Warps that take turns: barriers, deadlocks and what they say, loops that look, what a seed decides."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import textwrap
 from itertools import pairwise
 from pathlib import Path
 
+import marks
 import numpy as np
 import pytest
 
@@ -18,12 +20,7 @@ SEEDS = (0, 1, 2, 17)
 every_seed = pytest.mark.parametrize("seed", SEEDS)
 two_seeds = pytest.mark.parametrize("seed", [0, 2])
 HERE = Path(__file__)
-
-
-def line(mark):
-    """`file:number` of the line of this file that ends with a comment `# mark`."""
-    (number,) = (n for n, text in enumerate(HERE.read_text().split("\n"), 1) if text.endswith(f"# {mark}"))
-    return f"{HERE}:{number}"
+line = functools.partial(marks.line, HERE)
 
 
 def completed(heard):

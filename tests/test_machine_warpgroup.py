@@ -1,33 +1,34 @@
 """wgmma in kernels: what tcemu.run answers, to the bit; groups and waits; operands read late; warps that disagree."""
 
 import functools
-import re
-from pathlib import Path
 
+import marks
 import numpy as np
 import pytest
+from wgmma_tiles import (
+    ACCUMULATED,
+    F16,
+    IMAGE,
+    ONES,
+    PRODUCT,
+    TILE_A,
+    A,
+    B,
+    D,
+    ended,
+    mine,
+    prepared,
+    run_group,
+)
 
 import tcemu
-from tcemu.errors import Deadlock, LaunchError, MemoryFault, OperandError
 from tcemu.instructions.wgmma import FAMILY
-from tcemu.layouts import Descriptor
 from tcemu.live.cases import cases, kinds
-from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.pending import Pending, Task
-from tcemu.machine.registers import POISON
 
 POLICIES = ("late", "early", "random")
-HERE = Path(__file__)
-F16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
-SPARSE = "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16"
-ONES = (True, 1, 1, 0, 0)
-
-
-def line(mark):
-    """`file:number` of the line of this file that ends with a comment `# mark`."""
-    (number,) = (n for n, text in enumerate(HERE.read_text().split("\n"), 1) if text.endswith(f"# {mark}"))
-    return f"{HERE}:{number}"
+line = functools.partial(marks.line, __file__)
 
 
 # ------------------------------------------------------------------------------------------------ as tcemu.run
@@ -86,60 +87,6 @@ def test_every_form_answers_as_tcemu_run(row):
 
 
 # ------------------------------------------------------------------------------------------------ groups and waits
-
-#: A tile of A and one of B at 0 and 2048, and what is there: whole numbers, so that sums are exact.
-A, B = Descriptor.for_tile("f16", 64, 16), Descriptor.for_tile("f16", 8, 16, start=2048)
-NUMBERS = np.random.default_rng(4)
-TILE_A, TILE_B = NUMBERS.integers(-8, 9, (64, 16)), NUMBERS.integers(-8, 9, (8, 16))
-PRODUCT = (TILE_A @ TILE_B.T).astype(np.float32)
-D = tcemu.parse(F16).fragments["d"]
-ACCUMULATED = D.pack(PRODUCT)
-
-
-def lay(bytes_, descriptor, matrix):
-    """Write a matrix (mn, k) of f16 where a descriptor says."""
-    for i, j in np.ndindex(*matrix.shape):
-        at = descriptor.address(i, j, "f16")
-        bytes_[at : at + 2] = np.frombuffer(np.float16(matrix[i, j]).tobytes(), np.uint8)
-
-
-IMAGE = np.zeros(4096, np.uint8)
-lay(IMAGE, A, TILE_A)
-lay(IMAGE, B, TILE_B)
-
-
-def prepared(warp):
-    """Both tiles in shared memory."""
-    if warp.index % 4 == 0:
-        warp._block.shared.bytes[:4096] = IMAGE
-    warp.bar_sync()
-    warp.wgmma_fence()
-
-
-def mine(warp):
-    return slice(32 * (warp.index % 4), 32 * (warp.index % 4) + 32)
-
-
-def ended(warp, registers, times=1):
-    """Whether registers hold `times` the product; if not they are under way and show nothing."""
-    seen = registers.copy()
-    if registers.pending:
-        assert (seen == POISON).all()
-        assert "result under way" in repr(registers)
-        return False
-    assert np.array_equal(
-        D.unpack(np.tile(seen, (4, 1)))[16 * (warp.index % 4) :][:16], times * PRODUCT[mine_rows(warp)]
-    )
-    return True
-
-
-def mine_rows(warp):
-    """A warp of a warpgroup has 16 rows of D."""
-    return slice(16 * (warp.index % 4), 16 * (warp.index % 4) + 16)
-
-
-def run_group(kernel, policy="late", block=128, **options):
-    return launch(kernel, 1, block, shared=4096, policy=policy, **options)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -389,201 +336,3 @@ def test_an_accumulator_may_be_a_numpy_array():
         assert (given == 1).all()
 
     run_group(kernel)
-
-
-# ------------------------------------------------------------------------------------------------ several warpgroups
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_warpgroups_do_not_wait_for_each_other(seed):
-    times = {}
-
-    def kernel(warp):
-        prepared(warp)
-        d = warp.registers(4, fill=0)
-        for _ in range(1 + 2 * warp.warpgroup):
-            warp.wgmma_fence()
-            warp.run(F16, d, A, B, *ONES)
-            warp.wgmma_commit_group()
-            warp.wgmma_wait_group(0)
-        assert ended(warp, d, 1 + 2 * warp.warpgroup)
-        times[warp.index] = warp.warpgroup
-
-    heard = []
-    with pytest.raises(LaunchError, match="belongs to no whole warpgroup"):
-        run_group(kernel, "late", 416, seed=seed)
-    run_group(kernel, POLICIES[seed % 3], 384, seed=seed, observers=(heard.append,))
-    assert sorted(times) == list(range(12))
-    issued = [event.wgmma for event in heard if isinstance(event, events.WgmmaIssued)]
-    assert [len([one for one in issued if one.warpgroup == group]) for group in range(3)] == [1, 3, 5]
-    assert all([by.warp // 4 for by in one.bys] == [one.warpgroup] * 4 for one in issued)
-
-
-def test_a_block_without_a_whole_warpgroup(row):
-    for block, warp_index in ((64, 0), (96, 0), (160, 4)):
-
-        def kernel(warp, warp_index=warp_index):
-            if warp.index == warp_index:
-                warp.run(F16, warp.registers(4, fill=0), A, B, *ONES)  # not enough of us
-
-        says = f"{F16}: warp {warp_index} of block 0 at {line('not enough of us')} belongs to no whole warpgroup"
-        with row(str(block)), pytest.raises(LaunchError, match=re.escape(says)):
-            run_group(kernel, block=block)
-
-
-# ------------------------------------------------------------------------------------------------ warps that disagree
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_warps_that_come_to_different_instructions(seed):
-    heard = []
-
-    def kernel(warp):
-        prepared(warp)
-        if warp.index == 2:
-            warp.wgmma_commit_group()  # another one
-        else:
-            warp.run(F16, warp.registers(4, fill=0), A, B, *ONES)  # the one
-
-    with pytest.raises(LaunchError, match="the warps of warpgroup 0 must execute the same instruction") as caught:
-        run_group(kernel, seed=seed, observers=(heard.append,))
-    told = str(caught.value)
-    assert f"at {line('another one')}" in told
-    assert f"at {line('the one')}" in told
-    assert f"came to {F16}" in told or f"to {F16} (PTX" in told
-    (event,) = (event for event in heard if isinstance(event, events.Disagreed))
-    assert set(event.opcodes) == {F16, "wgmma.commit_group.sync.aligned"}
-    assert 2 in [by.warp for by in event.bys]
-
-
-def test_a_warp_that_does_not_come():
-    def kernel(warp):
-        if warp.index in (1, 3):
-            return
-        warp.wgmma_fence()  # two of four
-
-    with pytest.raises(Deadlock) as caught:
-        run_group(kernel)
-    told = (
-        f"warps 0, 2 wait since {line('two of four')} for warp 1, 3 of warpgroup 0 to come to wgmma.fence.sync.aligned"
-    )
-    assert told in str(caught.value)
-    assert "warps 1, 3 came to the end of the kernel" in str(caught.value)
-
-
-def test_operands_on_which_the_warps_disagree(row):
-    d = np.zeros((32, 4), np.uint32)
-    cases = [
-        ("wait", lambda w: w.wgmma_wait_group(w.index // 3), LaunchError, "to leave [0, 0, 0, 1] groups"),
-        ("scale_d", lambda w: w.run(F16, d, A, B, w.index > 0, 1, 1, 0, 0), OperandError, "operand 3 is False, True"),
-        ("sign", lambda w: w.run(F16, d, A, B, 1, 1 - 2 * (w.index == 1), 1, 0, 0), OperandError, "1, -1, 1 and 1"),
-        ("count", lambda w: w.run(F16, d, A, B, *ONES[: 5 - w.index // 2]), OperandError, "8, 8, 7 and 7 operands"),
-        ("where A is", lambda w: w.run(F16, d, d if w.index else A, B, 1, 1, 1, 0), OperandError, "operand 1"),
-        ("registers", lambda w: w.run(F16, d[:, : 4 - w.index], A, B, *ONES), OperandError, "operand 0 has shapes"),
-    ]  # fmt: skip
-    for name, body, kind, says in cases:
-        with row(name), pytest.raises(kind, match=re.escape(says)) as caught:
-            run_group(body)
-        assert str(HERE) in str(caught.value)
-
-
-# ------------------------------------------------------------------------------------------------ wrong operands
-
-
-def test_wrong_operands(row):
-    r4, r8 = np.zeros((32, 4), np.uint32), np.zeros((32, 8), np.uint32)
-    whole = np.zeros((128, 4), np.uint32)
-    e = np.full(32, 0x44444444, np.uint32)
-    cases = [
-        ("no operands", F16, (), "takes d, a, b_descriptor"),
-        ("two", F16, (r4, A), "got 2 operands"),
-        ("no immediates", F16, (r4, A, B), "d, a, b, scale_d and its immediates"),
-        ("too many", F16, (r4, A, B, *ONES, 0), "got 6 of them"),
-        ("d too wide", F16, (r8, A, B, *ONES), "d"),
-        ("d of the warpgroup", F16, (whole, A, B, *ONES), "uint32 (32, n); got dtype uint32, shape (128, 4)"),
-        ("d of floats", F16, (r4.astype(np.float32), A, B, *ONES), "got dtype float32"),
-        ("d of nothing", F16, (None, A, B, *ONES), "got dtype object"),
-        ("a of the warpgroup", F16, (r4, whole, B, *ONES[:-1]), "each warp gives its own 32 lanes"),
-        ("a of doubles", F16, (r4, r4.astype(float), B, *ONES), "a is a matrix descriptor"),
-        ("a ragged", F16, (r4, [[1], [1, 2]], B, *ONES), "not an array"),
-        ("b of text", F16, (r4, A, "x", *ONES), "operand 2 is a matrix descriptor"),
-        ("b for each warpgroup", F16, (r4, A, np.array([int(B)], np.uint64), *ONES), "one of everything else"),
-        ("scale_d for each lane", F16, (r4, A, B, np.ones(32, bool), 1, 1, 0, 0), "one of everything else"),
-        ("scale_d of two", F16, (r4, A, B, 2, 1, 1, 0, 0), "scale_d is a predicate"),
-        ("sign", F16, (r4, A, B, 1, 2, 1, 0, 0), "imm_scale_a is an immediate, -1 or 1; got 2"),
-        ("major", F16, (r4, A, B, 1, 1, 1, 0, None), "imm_trans_b is an immediate"),
-        ("metadata", SPARSE, (r4, A, B, r4, 0, 1, 1, 1, 0, 0), "metadata is one uint32 register a lane"),
-        ("selector", SPARSE, (r4, A, B, e, 2, 1, 1, 1, 0, 0), "the selector is an immediate"),
-        ("illegal metadata", SPARSE, (r4, A, B, e * 0, 0, 1, 1, 1, 0, 0), "2:4 sparsity takes"),
-    ]  # fmt: skip
-    for name, opcode, operands, says in cases:
-        for policy in ("late", "early"):
-            with row(f"{name} {policy}"):
-                with pytest.raises(OperandError, match=re.escape(says)) as caught:
-                    run_group(lambda warp, o=opcode, a=operands: warp.run(o, *a), policy)
-                assert "PTX ISA" in str(caught.value)
-
-
-def test_metadata_are_checked_when_they_are_issued():
-    reached = []
-
-    def kernel(warp):
-        prepared(warp)
-        e = np.full(32, 0x44444444 if warp.index < 3 else 0x04444444, np.uint32)
-        warp.run(SPARSE, warp.registers(4, fill=0), A, B, e, 0, False, 1, 1, 0, 0)
-        reached.append(warp.index)
-
-    with pytest.raises(OperandError, match=r"metadata of lane \d+, bits 31:28 .* is 0b0000; 2:4 sparsity takes"):
-        run_group(kernel)
-    assert not reached
-
-
-def test_metadata_that_is_overwritten_before_the_wait():
-    def kernel(warp):
-        prepared(warp)
-        e = warp.registers(1, fill=0x44444444)
-        warp.run(SPARSE, warp.registers(4, fill=0), A, B, held := e[:, 0], 0, False, 1, 1, 0, 0)  # with metadata
-        held[...] = 0
-        warp.wgmma_commit_group()
-        warp.wgmma_wait_group(0)
-
-    with pytest.raises(OperandError, match=r"is 0b0000; 2:4 sparsity takes .*warp 0 of block 0 at ") as caught:
-        run_group(kernel)
-    assert line("with metadata") in str(caught.value)
-    run_group(kernel, "early")
-
-
-def test_tiles_beyond_shared_memory(row):
-    beyond = Descriptor.for_tile("f16", 8, 16, start=4096 - 128)
-    empty = np.zeros((32, 4), np.uint32)
-    cases = [("b", (A, beyond)), ("a", (Descriptor.for_tile("f16", 64, 16, start=2064), B))]
-    for role, descriptors in cases:
-        heard = []
-        with row(role):
-            says = rf"element of {role}: address \d+, 2 bytes, lies outside shared memory, which has 4096 bytes"
-            with pytest.raises(MemoryFault, match=says) as caught:
-                run_group(lambda warp, d=descriptors: warp.run(F16, empty, *d, *ONES), observers=(heard.append,))
-            assert str(HERE) in str(caught.value)
-            (fault,) = (event for event in heard if isinstance(event, events.Faulted))
-            assert (fault.kind, fault.space, fault.opcode) == ("bounds", "shared", F16)
-
-
-def test_a_wrong_operand_ends_the_launch_even_if_it_is_caught():
-    """The other three warps have gone through with it."""
-
-    def kernel(warp):
-        try:
-            warp.run(F16, np.zeros((32, 8), np.uint32), A, B, *ONES)
-        except OperandError:
-            warp.bar_sync()
-
-    with pytest.raises(OperandError, match="8 registers a lane where 4 are needed"):
-        run_group(kernel)
-
-
-def test_numbers_that_wait_group_does_not_take(row):
-    for junk in (-1, 0.0, None, True, "0", np.zeros(1, int), [0]):
-        with row(repr(junk)), pytest.raises(OperandError, match=r"an integer|an immediate"):
-            run_group(lambda warp, junk=junk: warp.wgmma_wait_group(junk))
-        with row(f"run {junk!r}"), pytest.raises(OperandError, match="an immediate, an integer from 0 on"):
-            run_group(lambda warp, junk=junk: warp.run("wgmma.wait_group.sync.aligned", junk))
