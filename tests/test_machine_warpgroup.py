@@ -1,4 +1,4 @@
-"""wgmma in kernels: what tcemu.run answers, to the bit; groups and waits; operands read late; warps that disagree."""
+"""wgmma in kernels: what tcemu.run answers, to the bit; groups and waits; operands read late."""
 
 import functools
 

@@ -90,7 +90,7 @@ class Core:
     def only(self, mask: npt.ArrayLike) -> Iterator[None]:
         """Only lanes of `mask` (bool, (32,) or one for all) take part in what is done inside; none is allowed.
 
-        An operation without active lanes does nothing.
+        An operation without active lanes does nothing; registers that it would bring are unwritten.
         """
         wanted = self._values(mask)
         if wanted.dtype != np.bool_ or wanted.shape not in ((), (WARP,)):
