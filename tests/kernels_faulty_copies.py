@@ -341,6 +341,19 @@ def a_named_barrier_counts_a_warp_that_left(warp, g):
     warp.bar_sync(1, 96)  # <- reported
 
 
+@faulty("barrier-threads")
+def a_barrier_with_two_counts(warp, g):
+    warp.bar_sync(1, 96 if warp.index == 3 else 128)  # <- reported
+
+
+@faulty("barrier-threads", block=160)
+def a_producer_that_counts_itself_alone(warp, g):
+    if warp.index == 4:
+        warp.bar_arrive(1, 64)  # <- reported
+    else:
+        warp.bar_sync(1, 160)  # <- reported
+
+
 @faulty("deadlock", block=64)
 def a_barrier_that_one_warp_leaves_out(warp, g):
     if warp.index == 0:

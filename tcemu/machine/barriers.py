@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tcemu.errors import LaunchError, OperandError, briefly, listing
-from tcemu.machine.events import BarrierArrived, BarrierCompleted, By
+from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, By
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -44,6 +44,7 @@ class Barriers:
         barrier = self._named(number)
         wanted = self._most if threads is None else self._checked(number, threads)
         if barrier.arrived and wanted != barrier.threads:
+            self._block.tell(BarrierDisagreed, (barrier.arrived[0], by), number, (barrier.threads, wanted))
             self._block.fail(
                 LaunchError(
                     f"barrier {number}: {barrier.arrived[0]} made it wait for {barrier.threads} threads, and now it is "

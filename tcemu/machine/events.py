@@ -233,6 +233,15 @@ class BarrierCompleted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BarrierDisagreed(Event):
+    """Who arrives at a barrier last gives another number of threads than the first did: the launch ends."""
+
+    bys: tuple[By, By]
+    barrier: int
+    threads: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class MbarrierInitialised(Event):
     """mbarrier.init: the object at `address` expects `count` arrivals a phase. Other threads see it after a barrier."""
 

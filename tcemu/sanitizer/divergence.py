@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcemu.machine.events import By, Disagreed, Faulted, Issued, Stuck, Waiting
+from tcemu.machine.events import BarrierDisagreed, By, Disagreed, Faulted, Issued, Stuck, Waiting
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
@@ -21,6 +21,7 @@ class Divergence:
         self.handlers: Handlers = {
             Issued: self._issued,
             Disagreed: self._disagreed,
+            BarrierDisagreed: self._counts,
             Stuck: self._stuck,
             Faulted: self._faulted,
         }
@@ -52,6 +53,13 @@ class Divergence:
             one, other, first, second = other, one, second, first
         message = f"warp {other.warp} executes {second}, warp {one.warp} of the same warpgroup {first}"
         self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
+
+    def _counts(self, event: BarrierDisagreed) -> None:
+        first, second = sorted(zip(event.bys, event.threads, strict=True), key=lambda each: each[0].site.line)
+        (one, wanted), (other, given) = first, second
+        message = f"warp {other.warp} waits there for {given} threads, warp {one.warp} for {wanted}"
+        earlier = Earlier(one, f"bar for {wanted} threads")
+        self._block.report("barrier-threads", other, message, what=f"barrier {event.barrier}", earlier=earlier)
 
     def _faulted(self, event: Faulted) -> None:
         if event.kind == "arrivals":

@@ -124,7 +124,8 @@ class Naming:
         if own and records.lanewise[write.record] and clocks.fenced[lane] > records.clock[write.record]:
             where = "the barrier stands before the fence" if began else "there is no barrier"
             return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but after it {where}")
-        if self._fenced_elsewhere(write, known, warp):
+        too_early = 0 < clocks.fenced[lane] <= records.began[write.record][warp]
+        if self._fenced_elsewhere(write, known, warp) and not (too_early and not self._fenced_behind(write)):
             return Verdict("proxy-fence-thread", "another thread executed fence.proxy.async, not the one that wrote")
         return Verdict(
             "proxy-fence-missing",
@@ -140,6 +141,12 @@ class Naming:
         later = known.any[first:last] > before
         later[32 * warp + write.lane] = False
         return bool(later.any())
+
+    def _fenced_behind(self, write: Side) -> bool:
+        """Whether another warp executed a fence.proxy.async and knew of the write by then."""
+        views = enumerate(self._clocks.fence_views)
+        others = [view for warp, view in views if view is not None and warp not in self._records.warps[write.record]]
+        return any(self._records.knows(view, write.record, write.lane) for view in others)
 
     def _race(self, own: bool) -> Verdict:
         if own:

@@ -269,6 +269,13 @@ _DIVERGENCE = (
         "Let nothing that is around a wgmma instruction depend on the warp's number.",
     ),
     Rule(
+        "barrier-threads",
+        "a barrier with different numbers of threads",
+        "9.7.13.1",
+        "All that arrive at a barrier, until it completes, give the same number of threads.",
+        "Give one number for one barrier everywhere, and different barriers to groups that meet separately.",
+    ),
+    Rule(
         "exited-threads",
         "threads are waited for that have exited",
         "9.7.13.1",

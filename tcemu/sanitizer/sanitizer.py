@@ -108,7 +108,7 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
 _BLOCK_OF: dict[type[Event], Callable[[Any], int]] = {
     **{kind: lambda event: event.block for kind in (BlockStarted, BlockEnded)},
     **{kind: lambda event: event.block for kind in (events.BarrierCompleted, events.MbarrierCompleted)},
-    events.Disagreed: lambda event: event.bys[0].block,
+    **{kind: lambda event: event.bys[0].block for kind in (events.Disagreed, events.BarrierDisagreed)},
     **{kind: lambda event: event.bys[0].block for kind in (events.WgmmaCommitted, events.WgmmaWaited)},
     **{kind: lambda event: event.wgmma.bys[0].block for kind in (events.WgmmaIssued, events.WgmmaEnded)},
     **{kind: lambda event: event.copy.by.block for kind in (events.CopyIssued, events.CopyLanded)},
