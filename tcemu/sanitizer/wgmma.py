@@ -118,12 +118,13 @@ class Wgmmas:
         history = self._history(warp, event.registers)
         history.touched, history.fences = by, warp.fences
         history.what = "write" if event.writes else "read"
-        if event.unwritten:
+        under_way = warp.pending.get(id(event.registers), ())
+        if event.unwritten and not under_way:  # what is under way may be about to write them
             numbers = ranges(event.unwritten)
             message = f"nothing was ever written to registers {numbers}"
             self._block.report("uninitialised-registers", by, message, what=f"registers {numbers}")
-        for under_way in warp.pending.get(id(event.registers), ()):
-            self._touch_pending(event, under_way)
+        for each in under_way:
+            self._touch_pending(event, each)
 
     @staticmethod
     def _history(warp: Warp, registers: Registers) -> History:
