@@ -334,8 +334,12 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("bar.sync 0;", "operands are separate arguments"),
         ("atom.add [x], 1", "operands are separate arguments"),
     ]
-    given = {"shfl.sync.xor.b32": "w.lanes, 1, 31", "st.shared.b128": "0, 0", "ld.global.v3.b32": "0",
-             "red.shared.exch.b32": "0, 1"}
+    given = {
+        "shfl.sync.xor.b32": "w.lanes, 1, 31",
+        "st.shared.b128": "0, 0",
+        "ld.global.v3.b32": "0",
+        "red.shared.exch.b32": "0, 1",
+    }
     for opcode, says in cases:
         with row(opcode[:60]):
             with pytest.raises(TcemuError, match=re.escape(says)) as caught:
