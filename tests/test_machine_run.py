@@ -145,8 +145,11 @@ def test_a_pointer_may_be_given_by_every_lane_alike(row):
         said = LOAD_C.replace(".f32", ".global.f32")
         for where in (p + 4 * (warp.lanes == 7), p + 64 * warp.lanes):
             lane = int(np.flatnonzero(where != p)[0])
-            with row(str(where)), pytest.raises(OperandError, match=f"all lanes give the same .*lane {lane} gives"):
+            with row(str(where)), pytest.raises(OperandError, match=f"lane {lane} gives another pointer .*All lanes"):
                 warp.run(said, where, 16)
+        assert np.array_equal(warp.run(LOAD_C, p, np.full(32, 16)), alone)
+        with row("stride"), pytest.raises(OperandError, match="lane 9 gives another stride .*: value 32, not 16"):
+            warp.run(said, p, 16 + 16 * (warp.lanes == 9))
 
     one(kernel, data)
 

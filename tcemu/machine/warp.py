@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from inspect import signature
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tcemu.errors import AddressError, IllegalInstruction, OperandError, briefly
 from tcemu.instructions import Instruction, parse, run
 from tcemu.instructions.explain import family_of
 from tcemu.instructions.family import Family
-from tcemu.instructions.memory import Told
+from tcemu.instructions.memory import Told, uniform
 from tcemu.instructions.operands import sources
 from tcemu.instructions.ordering import immediates
 from tcemu.machine.atomics import Atomics
@@ -111,6 +112,10 @@ class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
             if not given:
                 raise OperandError(f"{instruction} begins with an address (PTX ISA {instruction.section})")
             name, given[0] = self._addressed(instruction, family, given[0])
+            given = [
+                uniform(instruction, "the stride", each) if _each_lane(what, each) else each
+                for what, each in zip_longest(names[: len(given)], given, fillvalue="")
+            ]
             space = _SPACES[name]
             memories[name] = Told(self._bytes(space), self._teller(by, instruction, space))
         try:
@@ -139,7 +144,7 @@ class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
     ) -> None:
         """Raise OperandError where an access to memory is given for several warps."""
         for name, given in zip(names, operands, strict=False) if family.memories else ():
-            axes = 2 if name in instruction.fragments else 1 if name in _A_LANE else 0
+            axes = 2 if name in instruction.fragments else 1 if name in _A_LANE or _each_lane(name, given) else 0
             if np.ndim(given.bits if isinstance(given, Registers) else self._values(given)) > axes:
                 raise OperandError(
                     f"{instruction}: in a kernel each warp gives its own 32 lanes; got {name} of shape "
@@ -153,8 +158,8 @@ class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
             raise OperandError(
                 f"{instruction}: addresses are integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
             )
-        if "memory" in family.memories and addresses.shape == (WARP,):
-            addresses = _uniform(instruction, addresses)
+        if "memory" in family.memories:
+            addresses = uniform(instruction, "the pointer", addresses)
         word = instruction.words.get("ss", "")
         if word:
             return ("memory" if word == "global" else "shared"), addresses
@@ -180,16 +185,9 @@ class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
         return tell
 
 
-def _uniform(instruction: Instruction, pointers: Array) -> Array:
-    """The pointer that all lanes give. Raises OperandError where one gives another."""
-    other = pointers != pointers[0]
-    if other.any():
-        lane = int(other.argmax())
-        raise OperandError(
-            f"{instruction}: all lanes give the same pointer; lane {lane} gives {int(pointers[lane])}, lane 0 "
-            f"{int(pointers[0])} (PTX ISA {instruction.section})"
-        )
-    return np.asarray(pointers[0])
+def _each_lane(name: str, given: Any) -> bool:
+    """Whether it is a stride given lane by lane."""
+    return name == "stride" and isinstance(given, np.ndarray) and given.shape == (WARP,)
 
 
 @lru_cache(maxsize=1024)
