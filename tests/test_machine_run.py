@@ -148,7 +148,7 @@ def test_a_pointer_may_be_given_by_every_lane_alike(row):
             with row(str(where)), pytest.raises(OperandError, match=f"lane {lane} gives another pointer .*All lanes"):
                 warp.run(said, where, 16)
         assert np.array_equal(warp.run(LOAD_C, p, np.full(32, 16)), alone)
-        with row("stride"), pytest.raises(OperandError, match="lane 9 gives another stride .*: value 32, not 16"):
+        with row("stride"), pytest.raises(OperandError, match=r"lane 9 gives another stride .*: value 32, not 16"):
             warp.run(said, p, 16 + 16 * (warp.lanes == 9))
 
     one(kernel, data)
