@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
+#: Failing rows of a loop that are reported.
+MOST = 20
+
 
 @pytest.fixture
 def row(subtests):
     """What runs one row of a loop, `with row(name):`. A row that fails is reported by its name; the loop goes on.
 
     A test of a table is one loop, not a test for each row: thousands of small tests cost more than what they ask, and
-    `subtests` alone reports the passing ones too. A test without rows does not pass.
+    `subtests` alone reports the passing ones too. A test without rows does not pass; where everything fails, the loop
+    ends after MOST rows.
     """
-    names = set()
+    names, failed = set(), []
 
     @contextmanager
     def one(name):
@@ -23,8 +27,11 @@ def row(subtests):
         try:
             yield
         except (Exception, pytest.fail.Exception):
+            failed.append(name)
             with subtests.test(str(name)):
                 raise
+            if len(failed) == MOST:
+                pytest.fail(f"{MOST} of {len(names)} rows fail; no more were asked")
 
     yield one
     assert names, "no row was asked"
