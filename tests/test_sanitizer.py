@@ -10,7 +10,7 @@ import pytest
 from kernels_table import CORRECT, FAULTY
 
 POLICIES = ("late", "early", "random")
-#: Kernels that take many steps: 50 seeds of them, unless `pytest --seeds 1000` asks for more.
+#: Kernels that take many steps: 20 seeds of them, unless `pytest --seeds 1000` asks for more.
 LONG = [
     "a_consumer_that_loads_with_ldmatrix",
     "a_fence_before_every_batch",
@@ -83,10 +83,10 @@ def seeds(request):
 @pytest.mark.slow
 @pytest.mark.parametrize("row", FAULTY, **named)
 def test_faulty_kernels_are_reported_under_every_seed(row, seeds):
-    check_reported(row, seeds(10))
+    check_reported(row, seeds(6))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", CORRECT, **named)
 def test_correct_kernels_are_not_under_a_thousand_seeds(row, seeds):
-    check_silent(row, seeds(50 if row.name in LONG else 1000))
+    check_silent(row, seeds(20 if row.name in LONG else 1000))
