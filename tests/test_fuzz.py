@@ -236,6 +236,8 @@ def test_any_name_is_looked_up_or_explained(name):
     st.one_of(st.sampled_from(["rn", "rz", "rm", "rp", "rna"]), ANYTHING),
     st.booleans(),
 )
+@example(formats.lookup("s32"), np.array([0x7FF0000000000001], np.uint64).view(np.float64), "rn", False)
+@example(formats.lookup("s32"), np.array([0x7FF0000000000001], np.uint64).view(np.float64), "rn", True)
 def test_anything_is_encoded_and_decoded_or_explained(form, values, rounding, satfinite):
     encoded = only_tcemu_errors(form.encode, values, rounding, satfinite)
     if encoded is not None:

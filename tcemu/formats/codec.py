@@ -150,10 +150,12 @@ def _as_numbers(form: Format, array: Array) -> Array:
 def _encode_integers(form: Format, numbers: Array, satfinite: bool) -> Array:
     low, high = (-(1 << form.mantissa) if form.signed else 0), (1 << form.mantissa) - 1
     if satfinite and numbers.dtype.kind == "f":
-        numbers = np.nan_to_num(np.rint(numbers))
+        with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+            numbers = np.nan_to_num(np.rint(numbers))
     if satfinite:
         numbers = np.clip(numbers.astype(np.int64) if numbers.dtype.kind == "b" else numbers, low, high)
-    wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers)))
+    with np.errstate(invalid="ignore"):
+        wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers)))
     if wrong.any():
         offender = numbers[wrong].flat[0]
         raise FormatError(
