@@ -24,9 +24,26 @@ class Shadow:
         self._cells = -(-size // _WIDEST)
         #: the last write of each cell
         self.written = np.zeros(self._cells, np.int64)
+        #: the last weak write of each cell, from the first strong one on: strong ones race with it, not with each other
+        self.weak: Array | None = None
         #: the last read of each cell, a row for each reader that there was
         self.reads = np.zeros((0, self._cells), np.int64)
         self._rows: dict[object, int] = {}
+
+    def write(self, cells: Array, marks: Array, strong: bool) -> None:
+        """The last writes of cells."""
+        if strong and self.weak is None:
+            self.weak = self.written.copy()
+        if not strong and self.weak is not None:
+            self.weak[cells] = marks
+        self.written[cells] = marks
+
+    def writes(self, cells: Array, strong: bool) -> list[Array]:
+        """The last writes of cells; where those that come are strong, the last weak ones too."""
+        found = [self.written[cells]]
+        if strong and self.weak is not None:
+            found.append(self.weak[cells])
+        return found
 
     def reads_of(self, reader: object) -> Array:
         """The last reads of one reader, for each cell: a warp's, a warpgroup's wgmma's, a warp's bulk copies'."""
@@ -70,4 +87,5 @@ class Shadow:
         self.cell = cell
         self._cells *= parts
         self.written = np.repeat(self.written, parts)
+        self.weak = None if self.weak is None else np.repeat(self.weak, parts)
         self.reads = np.repeat(self.reads, parts, axis=1)

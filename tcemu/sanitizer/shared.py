@@ -7,6 +7,7 @@ the accessing warps do not know to have ended is a collision; tcemu/sanitizer/na
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -56,24 +57,26 @@ class SharedMemory:
             self._clocks.meet(event.by.warp)
 
     def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
-        prior = self._shadow.written[cells]
-        for row, part in self._parts(by, lanes):
+        writes = self._shadow.writes(cells, record in self._records.strong)
+        for (row, part), prior in product(self._parts(by, lanes), writes):
             places = _places(self._records.unknown(prior, row), part)
             if len(places):
                 if self._records.kind[record] != Kind.COLLECTIVE:
                     places = places[~self._own(prior[places], by.warp, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, row))
-        self._note_read(record, by.warp, cells, prior, lanes)
+        self._note_read(record, by.warp, cells, writes[0], lanes)
 
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         """A store, or cp.async, of which each lane writes its own cells."""
-        prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
+        writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads[:, cells]
+        prior = writes[0]
         for row, part in self._parts(by, lanes):
             known = Known(row, row)
-            late = _places(self._records.unknown(prior, row), part)
-            if len(late):
-                late = late[~self._own(prior[late], by.warp, lanes[late])]
-                self._collide_rewrite(record, cells, prior, late, lanes, known)
+            for before in writes:
+                late = _places(self._records.unknown(before, row), part)
+                if len(late):
+                    late = late[~self._own(before[late], by.warp, lanes[late])]
+                    self._collide_rewrite(record, cells, before, late, lanes, known)
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
                 marks, late = reads[reader], _places(unknown[reader], part)
@@ -113,12 +116,12 @@ class SharedMemory:
         """mbarrier.init: the cells are an object from now on."""
         lanes = np.full(len(cells), lanes_in(by.active)[0])
         self.write_lanes(by, self._records.ordinary(by, opcode, Kind.ORDINARY, True), cells, lanes)
-        self._shadow.written[cells] = 32 * self._records.object(by, opcode) + lanes
+        self._shadow.write(cells, 32 * self._records.object(by, opcode) + lanes, False)
 
     def bytes_again(self, by: By, opcode: str, cells: Array) -> None:
         """mbarrier.inval: the cells are ordinary memory again, in which this thread has written something."""
-        lane = lanes_in(by.active)[0]
-        self._shadow.written[cells] = 32 * self._records.ordinary(by, opcode, Kind.ORDINARY, True) + lane
+        marks = 32 * self._records.ordinary(by, opcode, Kind.ORDINARY, True) + lanes_in(by.active)[0]
+        self._shadow.write(cells, np.full(len(cells), marks), False)
 
     def decided(self, record: int, waited: bool) -> None:
         """It is known how a cp.async is waited for: by its warp's own wait, or not by it."""
@@ -277,7 +280,7 @@ class SharedMemory:
 
     def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array) -> None:
         self._link(record, prior)
-        self._shadow.written[cells] = 32 * record + lanes
+        self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
     def _link(self, record: int, before: Array) -> None:
         """Remember what stood there before, if it is older: a record that is used again may come after a newer one."""
