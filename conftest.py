@@ -19,7 +19,7 @@ os.environ["IPYTHONDIR"] = _IPYTHON.name
 
 def pytest_addoption(parser):
     """Add what pyproject.toml cannot."""
-    parser.addoption("--live", action="store_true", help="ask the GPU of this machine too: tests/test_live.py")
+    parser.addoption("--live", action="store_true", help="ask the GPU of this machine too: tests/live/test_live.py")
     parser.addoption("--seeds", type=int, default=0, help="so many orders of the warps for every kernel (slow tests)")
 
 

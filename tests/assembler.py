@@ -9,16 +9,16 @@ import importlib.util
 import random
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT
 
 import tcemu
 from tcemu import IllegalInstruction, TcemuError, parse
 from tcemu.live.inputs import CLASSES, registers
 
-SHARED = Path(__file__).parents[2] / "shared"
+SHARED = ROOT.parent / "shared"
 #: Targets for which the assembler was asked, and PTX versions.
 ASKED = [
     "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f",

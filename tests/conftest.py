@@ -45,7 +45,7 @@ def card(monkeypatch, request):
     from tcemu.live import process
 
     name = getattr(request, "param", "EmulatedGpu")
-    start = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import live_fakes; "
+    start = f"import sys; sys.path.insert(0, {str(Path(__file__).parent / 'live')!r}); import live_fakes; "
     monkeypatch.setattr(process, "START_CODE", f"{start}from tcemu.live.worker import main; main(live_fakes.{name})")
     monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda _module: True)
     if [name] != live_fakes.RUNNING:  # starting one takes a while

@@ -9,7 +9,7 @@ A phase is complete when pending arrivals and tx-count are both 0; the next one 
 pending. Everything here happens to one object at once; who waits for it is the machine's business.
 
 How this is known: the manual; an H200 answers the same after 2,000 random operations and at the limits of each count
-(tests/test_tma_live.py), so also that expect_tx completes a phase whose bytes came before they were expected.
+(tests/machine/test_tma_live.py), so also that expect_tx completes a phase whose bytes came before they were expected.
 """
 
 from __future__ import annotations

@@ -4,19 +4,18 @@ import hashlib
 import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+from places import GOLDEN, ROOT
 
 import tcemu
 from tcemu.instructions import target_named
 from tcemu.instructions.mma import FAMILY
 from tcemu.live.inputs import CLASSES, classes, digest, operands
 
-GOLDEN = Path(__file__).parent / "golden"
-SHARED = Path(__file__).parents[2] / "shared" / "silicon"
+SHARED = ROOT.parent / "shared" / "silicon"
 RECORDED = json.loads((GOLDEN / "sm_90a-mma.json").read_text())
 TARGET, WARPS = RECORDED["provenance"]["target"], RECORDED["provenance"]["warps"]
 VARIANTS = {instruction.opcode: instruction for _, instruction in FAMILY.variants}

@@ -1,4 +1,4 @@
-// Asks a GPU what tensor copies and mbarriers do: tests/test_tma_live.py runs these through tcemu.live.cuda.
+// Asks a GPU what tensor copies and mbarriers do: tests/machine/test_tma_live.py runs these through tcemu.live.cuda.
 
 using u32 = unsigned int;
 using u64 = unsigned long long;

@@ -3,12 +3,12 @@
 import csv
 import json
 from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import GOLDEN, ROOT
 from wavefront_questions import questions
 
 import tcemu
@@ -17,7 +17,7 @@ from tcemu.errors import IllegalInstruction, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
 from tcemu.machine.banks import ACCESSES, MATRICES, access_named, in_pairs
 
-SHARED = Path(__file__).parents[2] / "shared"
+SHARED = ROOT.parent / "shared"
 RECORDING = SHARED / "silicon"
 LANE = np.arange(32)
 
@@ -155,7 +155,7 @@ def test_questions_for_a_gpu_tell_two_rules_apart(question):
     assert min(question.ours, question.other) > 2  # what a lone warp can see
 
 
-MEASURED = json.loads((Path(__file__).parent / "golden" / "sm_90a-wavefronts.json").read_text())["cycles"]
+MEASURED = json.loads((GOLDEN / "sm_90a-wavefronts.json").read_text())["cycles"]
 
 
 @pytest.mark.parametrize(("question", "answer"), list(zip(questions(), MEASURED, strict=True)))

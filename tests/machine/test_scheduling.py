@@ -462,7 +462,7 @@ def test_the_hash_seed_of_python_decides_nothing():
     code = f"""
         import sys; sys.path.insert(0, {str(HERE.parent)!r})
         import hashlib
-        from test_machine_scheduling import told
+        from test_scheduling import told
         print(hashlib.sha256(str([told(seed) for seed in (0, 5)]).encode()).hexdigest())
     """
     found = {

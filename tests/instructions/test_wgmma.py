@@ -3,16 +3,16 @@
 import hashlib
 import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT
 
 import tcemu
 from tcemu.errors import IllegalInstruction, LayoutError, OperandError
 from tcemu.layouts.descriptor import Descriptor, addresses
 
-SHARED = Path(__file__).parents[2] / "shared" / "silicon"
+SHARED = ROOT.parent / "shared" / "silicon"
 F16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 SPARSE = "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16"
 

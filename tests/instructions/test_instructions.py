@@ -5,10 +5,10 @@ import hashlib
 import random
 from collections import Counter
 from itertools import pairwise, permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import ROOT
 
 import tcemu
 from tcemu import ArithmeticUnknown, IllegalInstruction, OperandError, TargetError, parse, run
@@ -19,7 +19,7 @@ from tcemu.instructions.mma import FAMILY as MMA
 from tcemu.instructions.spelling import Spelling
 from tcemu.instructions.targets import Gate, ptx_version, target_named
 
-VERDICTS = Path(__file__).parents[2] / "shared" / "reference" / "legality.csv"
+VERDICTS = ROOT.parent / "shared" / "reference" / "legality.csv"
 VARIANTS = {instruction.opcode: instruction for _, instruction in MMA.variants}
 HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import nbformat
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SAVE = "run `python tools/save_notebooks.py`"
 

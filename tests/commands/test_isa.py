@@ -32,7 +32,7 @@ MOVE = "movmatrix.sync.aligned.m8n8.trans.b16"
 #: The first and the last form of every family.
 SAMPLE = list(dict.fromkeys(family.variants[number][1] for family in FAMILIES for number in (0, -1)))
 BY_OPCODE = pytest.mark.parametrize("instruction", SAMPLE, ids=str)
-#: Those that hold a matrix; what only orders others (tests/test_ordering.py) has no layout, picture and example.
+#: Those that hold a matrix: an instruction that only orders others has no layout, picture or example.
 WITH_MATRICES = pytest.mark.parametrize("instruction", [each for each in SAMPLE if each.fragments], ids=str)
 
 

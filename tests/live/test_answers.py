@@ -5,17 +5,16 @@ import subprocess
 import sys
 import time
 from configparser import ConfigParser
-from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+from places import ROOT
 
 import tcemu
 from tcemu.errors import GpuUnavailable, OperandError
 from tcemu.live import Device, answers
 
-ROOT = Path(__file__).parent.parent
 MMA = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 STORE = "stmatrix.sync.aligned.m8n8.x1.shared.b16"
 CARD = Device("NVIDIA TEST", (9, 0), 13000, "580.1", 200_000)

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 import tcemu
 
-ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"^## How to add (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
 

@@ -3,13 +3,12 @@
 import doctest
 import os
 import re
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
 import tcemu
 
-ROOT = Path(__file__).parent.parent
 TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "exercises/README.md"]
 
 

@@ -1,15 +1,15 @@
 """Tensor copies against silicon: what an H200 left in both memories, replayed by the emulator."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import GOLDEN
 from tensor_copies import MISALIGNED, MODES, REFUSED, Copied, recorded, stopping
 
 from tcemu.machine.tensor_map import ELEMENTS
 
-FILE = json.loads((Path(__file__).parent / "golden" / "sm_90a-tensor-copies.json").read_text(encoding="utf-8"))
+FILE = json.loads((GOLDEN / "sm_90a-tensor-copies.json").read_text(encoding="utf-8"))
 COPIES = [(Copied.of(row), answer) for *row, answer in FILE["copies"]]
 every_way = pytest.mark.parametrize("storing", [False, True], ids=["load", "store"])
 

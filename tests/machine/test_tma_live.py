@@ -1,4 +1,4 @@
-"""Tensor copies and mbarriers on the GPU of this machine and in the emulator: pytest --live tests/test_tma_live.py.
+"""Tensor copies and mbarriers on this machine's GPU and in the emulator: pytest --live tests/machine/test_tma_live.py.
 
 Without --live, or without a GPU of sm_90a, these skip; of tensor copies test_tensor_copies.py replays what an H200
 answered. What the manual leaves open has a test of its own, so that a failure says what hardware does instead.

@@ -4,12 +4,12 @@ from fractions import Fraction
 from functools import cache
 from itertools import product as product_of
 from math import inf, isnan
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 
 matmul = pytest.importorskip("tcemu.kernels.matmul", reason="numba is not installed", exc_type=ImportError)
 
@@ -426,7 +426,7 @@ def test_what_is_refused():
 # --------------------------------------------------------------------------------------------------- published outputs
 
 # Outputs of GPUs by Khattak and Mikaitis (arXiv 2512.07004), where a copy lies beside the repository.
-PUBLISHED = Path(__file__).parents[2] / "shared" / "silicon" / "published"
+PUBLISHED = ROOT.parent / "shared" / "silicon" / "published"
 SM_80 = {
     "fp16|fp32": "sm_80 f16 k8",
     "fp16|fp16": "sm_80 f16 k8 into f16",

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import TESTS
 
 import tcemu
 
@@ -67,7 +68,7 @@ sys.meta_path[:] = [Absent(finder) for finder in sys.meta_path]
 
 
 def ask(statements, **environment):
-    setup = f"TESTS, CASES = {str(Path(__file__).parent)!r}, {CASES!r}\n"
+    setup = f"TESTS, CASES = {str(TESTS)!r}, {CASES!r}\n"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TCEMU_QUIET": "1", "TCEMU_KERNELS": "", **environment}
     return subprocess.run(
         [sys.executable, "-c", setup + statements], capture_output=True, text=True, env=environment, check=False

@@ -2,13 +2,13 @@
 
 import json
 import sys
-from pathlib import Path
 
 import live_fakes
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from live_fakes import sample
+from places import TESTS
 
 import tcemu
 import tcemu.cli
@@ -21,7 +21,6 @@ from tcemu.live.record import record
 from tcemu.live.run import recordable
 from tcemu.live.verify import verify
 
-TESTS = Path(__file__).parent
 OPCODE = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
 STORE = "stmatrix.sync.aligned.m8n8.x1.shared.b16"
 

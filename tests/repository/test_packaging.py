@@ -13,11 +13,11 @@ import pytest
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from places import ROOT
 
 import tcemu
 from tcemu.course import files
 
-ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PYTHONS = ["3.11", "3.12", "3.13"]

@@ -2,9 +2,9 @@
 
 import json
 from itertools import groupby
-from pathlib import Path
 
 import pytest
+from places import GOLDEN
 
 import tcemu
 from tcemu.instructions import target_named
@@ -13,7 +13,6 @@ from tcemu.live.device import Device
 from tcemu.live.inputs import digest
 from tcemu.live.run import recordable
 
-GOLDEN = Path(__file__).parent / "golden"
 FILES = {path.stem: json.loads(path.read_text()) for path in sorted(GOLDEN.glob("sm_*.json"))}
 FILES = {name: file for name, file in FILES.items() if "sha256" in file}
 ELSEWHERE = {"sm_90a-mma"}

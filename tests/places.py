@@ -1,0 +1,7 @@
+"""Where the tests find things of the repository."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+GOLDEN = TESTS / "golden"
