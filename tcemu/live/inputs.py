@@ -1,7 +1,7 @@
 """Inputs that tell rules apart: the same on every machine, made from Philox words, so that only answers need be kept.
 
 A class of inputs says where the exponents lie; `elements` gives patterns of a format, `registers` fills a fragment.
-The golden files are hashes of answers to these: a change here makes them worthless, and tests/live/test_golden.py sees it.
+The golden files are hashes of answers to these: a change here makes them worthless; tests/live/test_golden.py tells.
 """
 
 from __future__ import annotations
