@@ -164,7 +164,7 @@ def scale_registers(
         raise OperandError(f"{found} has scales of 'a' and of 'b'; got {shown(role)}")
     byte, thread = byte_and_thread(found, name, (byte_id, thread_id))
     codes = lookup(found.words["stype"]).patterns(scales, f"{name} of {found}")
-    fragment, count = found.fragments[name], found.facts["scales"]
+    fragment, count = found.fragments[name], found.facts.scales
     rows, columns = (found.shape.m, count) if role == "a" else (count, found.shape.n)
     if codes.shape[-2:] != (rows, columns):
         raise OperandError(f"{found}: {name} comes from scales (..., {rows}, {columns}); got shape {codes.shape}")

@@ -22,7 +22,8 @@ from tcemu.errors import IllegalInstruction, OperandError, did_you_mean, listing
 from tcemu.formats import Format
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse
-from tcemu.instructions.mma_sp import SPARSITY, Sparsity, metadata_registers, selector, stored_places
+from tcemu.instructions.mma_sp import metadata_registers, pattern_of, selector, stored_places
+from tcemu.instructions.sparsity import SPARSITY, Sparsity
 
 Array = npt.NDArray[Any]
 
@@ -154,7 +155,7 @@ def _sparse(instruction: str | Instruction) -> tuple[Instruction, Sparsity]:
         raise IllegalInstruction(
             f"{found} has no sparse operand; mma.sp and mma.sp::ordered_metadata have (PTX ISA 9.7.14.6)"
         )
-    return found, found.facts["pattern"]
+    return found, pattern_of(found)
 
 
 def _units(pattern: Sparsity) -> tuple[int, int]:

@@ -12,7 +12,7 @@ business: here an instruction completes at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from math import prod
@@ -25,13 +25,15 @@ from tcemu.arithmetic import Operation, compute
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
+from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.memory import Memory
 from tcemu.instructions.mma import FP8, SATFINITE
-from tcemu.instructions.mma_sp import SPARSITY, metadata_registers, selector, stored_places
+from tcemu.instructions.mma_sp import metadata_registers, selector, stored_places
 from tcemu.instructions.multiply import Take, broadcast, container, take
 from tcemu.instructions.rows import Rows, vocabulary
+from tcemu.instructions.sparsity import SPARSITY
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment
 from tcemu.layouts import wgmma as layouts
@@ -52,7 +54,7 @@ def _rows(
     ns: Sequence[int], k: int, types: list[str], ptx: str, options: Mapping[str, tuple[str, ...]], **facts: Any
 ) -> Rows:
     shapes = [f"m64n{n}k{k}" for n in ns]
-    return Rows({"shape": shapes, "dtype atype btype": types, **options}, ptx, "sm_90a", facts)
+    return Rows({"shape": shapes, "dtype atype btype": types, **options}, ptx, "sm_90a", Facts(**facts))
 
 
 _DENSE, _SPARSE = {"sp": ("",)}, {"sp": ("sp",)}
@@ -63,12 +65,12 @@ _FLOATS = (
 )
 _SAME, _MIXED = ["s32 s8 s8", "s32 u8 u8"], ["s32 s8 u8", "s32 u8 s8"]
 ROWS = [
-    *(_rows(_EVERY_8, k, types, "8.0", _DENSE, scales=True, trans=trans) for k, types, _, trans in _FLOATS),
+    *(_rows(_EVERY_8, k, types, "8.0", _DENSE, negates=True, transposes=trans) for k, types, _, trans in _FLOATS),
     _rows(_INTEGER_N, 32, _SAME, "8.0", {**_DENSE, **SATFINITE}),
     _rows(_INTEGER_N, 32, _MIXED, "8.4", {**_DENSE, **SATFINITE}),
     _rows(_INTEGER_N, 256, ["s32 b1 b1"], "8.0", {**_DENSE, "op": ("and",)}),
     *(
-        _rows(_EVERY_8, 2 * k, types, "8.2", _SPARSE, scales=True, trans=trans, sparsity=kind)
+        _rows(_EVERY_8, 2 * k, types, "8.2", _SPARSE, negates=True, transposes=trans, sparsity=kind)
         for k, types, kind, trans in _FLOATS
     ),
     _rows(_INTEGER_N, 64, _SAME, "8.2", {**_SPARSE, **SATFINITE}, sparsity="2:4"),
@@ -79,13 +81,13 @@ ROWS = [
 def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
     shape = Shape.read(words["shape"])
     types: dict[str, Format] = {role: lookup(words[f"{role}type"]) for role in "dab"}
-    facts, stored = dict(rows.facts), shape.k
-    if "sparsity" in facts:
+    facts, stored = rows.facts, shape.k
+    if facts.sparsity:
         stored = shape.k // 2
         # the hardware takes both orders of two indices, as mma.sp without ordered metadata does
-        facts |= {"stored": stored, "pattern": SPARSITY[facts["sparsity"], "sp"]}
+        facts = replace(facts, stored=stored, pattern=SPARSITY[facts.sparsity, "sp"])
     fragments = {"d": _accumulator(shape.n, words["dtype"]), "a": _registers(stored, words["atype"])}
-    if "sparsity" in facts:
+    if facts.sparsity:
         fragments["e"] = _metadata(types["a"].container)
     return Instruction(opcode, "wgmma", SECTION, shape, rows.gate, types | {"c": types["d"]}, fragments, words, facts)
 
@@ -125,8 +127,8 @@ class _Immediates:
 
 def _immediates(instruction: Instruction, given: Sequence[Any], described: bool) -> _Immediates:
     """The operands after b (and metadata), in PTX's order."""
-    scales = ["imm_scale_a", "imm_scale_b"] if instruction.facts.get("scales") else []
-    trans = (["imm_trans_a"] * described + ["imm_trans_b"]) if instruction.facts.get("trans") else []
+    scales = ["imm_scale_a", "imm_scale_b"] if instruction.facts.negates else []
+    trans = (["imm_trans_a"] * described + ["imm_trans_b"]) if instruction.facts.transposes else []
     names = [*scales, *trans]
     if len(given) != 1 + len(names):
         told = listing(["scale_d", *names], "and")
@@ -210,7 +212,7 @@ class Operands:
         words = 32 if instruction.types["a"].container == 1 else 1
         tiles = [("b", self.b, (n, k // words), self.last.mn_major_b)]
         if self.described:
-            stored = instruction.facts.get("stored", k) // words
+            stored = (instruction.facts.stored or k) // words
             tiles.insert(0, ("a", self.a, (m, stored), self.last.mn_major_a))
         return tuple(
             (role, *_places(instruction, role, descriptors, shape, mn_major))
@@ -303,19 +305,23 @@ def _places(
     return where.reshape(len(where), -1), size
 
 
-FAMILY = Family.of(
+FAMILY = Family(
     "wgmma",
     SECTION,
     Spelling(
         "wgmma.mma_async[.{sp}].sync.aligned.{shape}[.{satfinite}].{dtype}.{atype}.{btype}[.{op}.popc]",
         vocabulary(ROWS),
     ),
-    ROWS,
+    tuple(ROWS),
     _instruction,
     execute,
     marks=frozenset({"mma_async"}),
+    computes=True,
     matrices=True,
     memories=frozenset({"shared"}),
-    operands="d = d a b_descriptor [e f] scale_d [scales? imm_scale_a imm_scale_b] [trans? imm_trans_b]",
+    signature=(
+        "d = d a/descriptor b_descriptor [e f] scale_d [negates: imm_scale_a imm_scale_b] "
+        "[transposes: imm_trans_a? imm_trans_b]"
+    ),
     about="D = A B + D by a warpgroup of 128 lanes, B (and A) in shared memory",
 )

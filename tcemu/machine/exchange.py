@@ -142,7 +142,7 @@ class Exchange(Core):
         found = parse(f"fence.proxy.async{'.' if space else ''}{space}", self.target)
         by = self._issue(str(found))
         if by is not None:
-            self._block.tell(ProxyFenced, by, found.facts["spaces"])
+            self._block.tell(ProxyFenced, by, found.facts.spaces)
 
     def setmaxnreg(self, action: Literal["inc", "dec"], count: int) -> None:
         """setmaxnreg.{inc,dec}.sync.aligned.u32: how many registers a thread of this warp may use from now on.

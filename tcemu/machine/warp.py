@@ -12,11 +12,9 @@ import numpy as np
 
 from tcemu.errors import AddressError, IllegalInstruction, OperandError, briefly, listing
 from tcemu.instructions import Instruction, parse, run
-from tcemu.instructions.explain import family_of
 from tcemu.instructions.family import Family
 from tcemu.instructions.memory import Told, uniform
-from tcemu.instructions.operands import sources
-from tcemu.instructions.ordering import immediates
+from tcemu.instructions.table import family_of
 from tcemu.machine.atomics import Atomics
 from tcemu.machine.bar_red import BarrierReductions
 from tcemu.machine.barriers import WARP
@@ -59,8 +57,8 @@ class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
         found = self._parsed(instruction)
         ordered = _ORDERING.get(found.family)
         if ordered is not None:
-            return ordered(self, found, *immediates(found, operands))
-        if found.facts.get("lanes", found.lanes) > WARP:
+            return ordered(self, found, *operands)
+        if found.lanes > WARP:
             return self._mma_async(found, operands)
         return self._execute(found, operands)
 
@@ -133,7 +131,7 @@ class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
 
     def _nothing(self, instruction: Instruction, family: Family) -> Registers | None:
         """What an instruction that no lane executes brings: registers that nobody has written, or None for a store."""
-        role = family.operands.format_map(instruction.words).split("=")[0].strip()
+        role = next((each.role for each in instruction.operands if each.written), "")
         if not role:
             return None
         fragment = instruction.fragments[role]
@@ -193,7 +191,7 @@ def _each_lane(name: str, given: Any) -> bool:
 @lru_cache(maxsize=1024)
 def _known(instruction: Instruction) -> tuple[Family, list[str]]:
     family = family_of(instruction)
-    return family, sources(instruction, family)
+    return family, [each.role for each in instruction.sources]
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,6 @@ from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listi
 from tcemu.instructions import Instruction, parse, run
 from tcemu.instructions.instruction import placed
 from tcemu.instructions.mma_sp import stored_places
-from tcemu.instructions.operands import sources
 from tcemu.instructions.wgmma import FAMILY, Operands
 from tcemu.machine.barriers import WARP
 from tcemu.machine.block import Block
@@ -97,7 +96,7 @@ class Warpgroups(Core):
 
     def _mma_async(self, instruction: Instruction, operands: Sequence[Any]) -> Registers:
         """Issue an mma_async with this warp's part of its operands; the accumulator, whose result is under way."""
-        names = sources(instruction, FAMILY)
+        names = [each.role for each in instruction.sources]
         if len(operands) < 3:
             raise OperandError(
                 f"{instruction} takes {', '.join(names)} and its immediates; got {len(operands)} operands (PTX ISA "

@@ -27,5 +27,5 @@ def _row(instruction: Instruction, name: str) -> tuple[str, ...]:
         row = instruction.arithmetic(target)
     except ArithmeticUnknown as unknown:
         return (name, "unknown", "", str(unknown))
-    depth = instruction.facts.get("stored", instruction.shape.k)
+    depth = instruction.facts.stored or instruction.shape.k
     return (name, in_words(row.model, depth), row.known, row.note)

@@ -201,7 +201,7 @@ def in_fractions(names, grouped, a, b, c, scale_a, scale_b):
     return toward_zero(total * unit)
 
 
-TYPES = sorted({(i.types["a"].name, i.types["b"].name, i.words["stype"], i.facts["scales"]) for i in VARIANTS})
+TYPES = sorted({(i.types["a"].name, i.types["b"].name, i.words["stype"], i.facts.scales) for i in VARIANTS})
 
 
 @st.composite
@@ -235,7 +235,7 @@ def operation_of(names, scales):
         for i in VARIANTS
         if "sp" not in i.words
         and (i.types["a"].name, i.types["b"].name, i.words["stype"]) == (names["a"], names["b"], names["scale"])
-        and i.facts["scales"] == scales
+        and i.facts.scales == scales
     )
     return found.operation(target_named(RTX))
 
@@ -282,7 +282,7 @@ def test_much_of_the_kernels_is_what_fractions_say(case):
 
 def scales_for(instruction, rng, low=120, high=135):
     """Scale matrices near 1."""
-    s = instruction.facts["scales"]
+    s = instruction.facts.scales
     if instruction.words["stype"] == "ue4m3":
         low, high = 0x30, 0x40
     return [rng.integers(low, high, shape).astype(np.uint8) for shape in ((16, s), (s, 8))]
@@ -301,14 +301,14 @@ def test_a_warp_is_its_sixteen_times_eight_outputs(instruction):
     if "sp" in instruction.words:
         held = metadata(instruction, "warp", 1)[0]
         codes = fragments["e"].unpack_patterns(held[:, None])[0]
-        places = np.array([instruction.facts["pattern"].places[code] for code in codes.ravel()])
-        chunk = instruction.facts["pattern"].chunk
+        places = np.array([instruction.facts.pattern.places[code] for code in codes.ravel()])
+        chunk = instruction.facts.pattern.chunk
         met = (places.reshape(m, k // chunk, -1) + np.arange(0, k, chunk)[:, None]).reshape(m, -1)
         more = [held, 0]
     expected = None
-    for byte in range(0, 4, instruction.facts["scales"]):
+    for byte in range(0, 4, instruction.facts.scales):
         for thread in range(4):
-            p, q = (byte, thread % 2), (4 - instruction.facts["scales"] - byte, thread)
+            p, q = (byte, thread % 2), (4 - instruction.facts.scales - byte, thread)
             registers = [
                 tcemu.microscaling.scale_registers(scales, instruction, role, *pick)
                 for role, scales, pick in (("a", x, p), ("b", y, q))
@@ -321,7 +321,7 @@ def test_a_warp_is_its_sixteen_times_eight_outputs(instruction):
     for row, column in ((0, 0), (3, 7), (9, 2), (15, 5)):
         one = in_fractions(
             names,
-            instruction.facts["scales"] > 1,
+            instruction.facts.scales > 1,
             left[row].tolist(),
             right[met[row], column].tolist(),
             int(addend[row, column]),

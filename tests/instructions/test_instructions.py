@@ -4,6 +4,7 @@ import csv
 import hashlib
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -14,7 +15,6 @@ import tcemu
 from tcemu import ArithmeticUnknown, IllegalInstruction, OperandError, TargetError, parse, run
 from tcemu.errors import TableError, TcemuError
 from tcemu.instructions import FAMILIES, TARGETS
-from tcemu.instructions.family import Family
 from tcemu.instructions.mma import FAMILY as MMA
 from tcemu.instructions.spelling import Spelling
 from tcemu.instructions.targets import Gate, ptx_version, target_named
@@ -85,11 +85,13 @@ def test_instructions_are_values():
 
 
 def test_a_table_that_contradicts_itself_cannot_be_made():
-    with pytest.raises(TableError, match="two rows spell the same instruction"):
-        Family("mma", MMA.section, MMA.spelling, (MMA.variants[0], MMA.variants[0]), MMA.execute)
-    words, instruction = MMA.variants[0]
+    with pytest.raises(TableError, match="two rows of mma spell the same instruction"):
+        replace(MMA, rows=(*MMA.rows, MMA.rows[3]))
+    turned = replace(MMA.rows[-1], slots={**MMA.rows[-1].slots, "op": ("xor", "and")})
+    with pytest.raises(TableError, match="two rows of mma spell the same instruction"):
+        replace(MMA, rows=(*MMA.rows[:-1], turned))
     with pytest.raises(TableError, match="does not read back as"):
-        Family("mma", MMA.section, MMA.spelling, (({**words, "shape": "m16n8k8"}, instruction),), MMA.execute)
+        replace(MMA, make=lambda words, row, opcode: MMA.make({**words, "satfinite": "satfinite"}, row, opcode))
     with pytest.raises(TableError, match="slots and vocabularies differ"):
         Spelling("mma.{shape}", {"size": ("m8n8k4",)})
 

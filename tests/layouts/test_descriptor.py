@@ -226,8 +226,8 @@ def test_wgmma_on_every_layout_is_matmul(name, a_major, b_major, swizzle, first)
     bt = Descriptor.for_tile(types["b"], n, k, major=b_major, swizzle=b_swizzle, start=32768 + 1024, **how)
     copy_tile(a, shared, at, a_major)
     copy_tile(b.T, shared, bt, b_major)
-    scales = (1, 1) if instruction.facts.get("scales") else ()
-    trans = (int(a_major == "MN"), int(b_major == "MN")) if instruction.facts.get("trans") else ()
+    scales = (1, 1) if instruction.facts.negates else ()
+    trans = (int(a_major == "MN"), int(b_major == "MN")) if instruction.facts.transposes else ()
     fragment = instruction.fragments["d"]
     d = np.zeros((128, fragment.registers), np.uint32)
     for number, start in enumerate(range(0, k, step)):

@@ -11,7 +11,7 @@ import tcemu
 from tcemu import show
 from tcemu.errors import TcemuError
 from tcemu.formats import Container, lookup
-from tcemu.instructions.parse import FAMILIES
+from tcemu.instructions.table import FAMILIES
 from tcemu.layouts import Fragment, Layout
 from tcemu.show.fragment_map import blocks, element
 

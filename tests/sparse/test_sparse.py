@@ -59,7 +59,7 @@ def test_round_trips_keep_every_bit(instruction, seed, share):
     patterns = rng.integers(0, form.code_mask + 1, shape).astype(form.storage)
     zero = form.storage.type(form.sign_bit if form.kind == "float" and seed % 3 else 0)
     patterns[rng.random(shape) < share] = zero
-    pattern = instruction.facts["pattern"]
+    pattern = instruction.facts.pattern
     pruned = (
         sparse.prune(patterns, instruction)
         if form.kind == "float"
@@ -115,7 +115,7 @@ def test_the_metadata_stands_in_the_lanes_of_its_selector(selector):
 @rows("instruction", VARIANTS[::5])
 def test_every_choice_of_places_has_its_code(instruction):
     """Each set of units that may be kept, in one chunk: its metadata rises and is legal for both orders."""
-    pattern, form = instruction.facts["pattern"], instruction.types["a"]
+    pattern, form = instruction.facts.pattern, instruction.types["a"]
     unit = 2 if pattern.chunk == 8 else 1
     units = pattern.chunk // unit
     one = form.encode(1) if form.kind == "float" else np.ones((), form.storage)
