@@ -16,8 +16,8 @@ from tcemu.errors import (
     UndefinedBehaviour,
 )
 from tcemu.instructions import Instruction, matmul, parse, run
-from tcemu.machine import wavefronts
-from tcemu.sanitizer import launch
+from tcemu.timing import wavefronts
+from tcemu.launcher import launch
 from tcemu.version import __version__
 
 __all__ = [

@@ -84,6 +84,10 @@ class Deadlock(LaunchError):  # noqa: N818 - the word for it
     """No warp of a block can go on; the message says who waits for what, and since which line."""
 
 
+class UnknownName(LaunchError, AttributeError):  # noqa: N818 - the word for it
+    """A warp has no attribute of that name; the message names the right form."""
+
+
 class UndefinedBehaviour(LaunchError):  # noqa: N818 - the manual's word for it
     """A kernel broke a rule that the sanitizer knows; `report` says which, where, and what mends it."""
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.gemm.wmma_global import check
+from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
-from tcemu.sanitizer import launch
 
 #: A block's tile, its step along K, and the stages.
 M, N, K = 64, 64, 32
@@ -44,7 +44,7 @@ def place_b(row: Lanes, unit: Lanes) -> Lanes:
 
 def copy_stage(warp: Warp, a: Pointer, b: Pointer, k: int, stage: int) -> None:
     """Begin to copy the tiles of A and B at `k`: 256 units of 16 bytes each, two for each thread."""
-    x, y, _ = warp.block
+    x, y, _ = warp.ctaid
     for half in range(2):
         unit = warp.threads + 128 * half
         row, column = unit // 4, unit % 4
@@ -58,10 +58,10 @@ def copy_stage(warp: Warp, a: Pointer, b: Pointer, k: int, stage: int) -> None:
 def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
     """Multiply the tiles of a stage: this warp's 32 x 32, in steps of 16 along K."""
     first_a, first_b = stage * STAGE_BYTES, stage * STAGE_BYTES + A_BYTES
-    row, column = 32 * (warp.index // 2), 32 * (warp.index % 2)
+    row, column = 32 * (warp.warpid // 2), 32 * (warp.warpid % 2)
     for k in range(0, K, 16):
         # the lanes of each 8 give the rows of one 8 x 8 matrix: down first, then along
-        down, along = warp.lanes % 16, warp.lanes // 16
+        down, along = warp.laneid % 16, warp.laneid // 16
         held_a = [warp.run(LOAD, first_a + place_a(row + 16 * m + down, k // 8 + along)) for m in range(2)]
         held_b = [warp.run(LOAD_TRANSPOSED, first_b + place_b(k + down, column // 8 + 2 * n + along)) for n in range(2)]
         for m in range(2):
@@ -72,7 +72,7 @@ def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
 
 def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
     """D = A B, all in rows: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
-    x, y, _ = warp.block
+    x, y, _ = warp.ctaid
     steps = b.shape[0] // K
     c = [[warp.registers(4, fill=0) for _ in range(4)] for _ in range(2)]
     copy_stage(warp, a, b, 0, 0)
@@ -85,8 +85,8 @@ def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
         warp.bar_sync()  # everybody's copies are there
         multiply_stage(warp, step % STAGES, c)
         warp.bar_sync()  # everybody has read them: the stage may be overwritten
-    row = M * y + 32 * (warp.index // 2) + warp.lanes // 4
-    column = N * x + 32 * (warp.index % 2) + 2 * (warp.lanes % 4)
+    row = M * y + 32 * (warp.warpid // 2) + warp.laneid // 4
+    column = N * x + 32 * (warp.warpid % 2) + 2 * (warp.laneid % 4)
     for m in range(2):
         for n in range(4):
             for half in range(2):

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from tcemu.gemm.wmma_global import check
 from tcemu.layouts import Descriptor
+from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
-from tcemu.sanitizer import launch
 
 #: A block's tile, its step along K, and the stages.
 M, N, K = 64, 128, 64
@@ -39,7 +39,7 @@ PRODUCER = 4
 
 def produce(warp: Warp, a: TensorMap, b: TensorMap, steps: int) -> None:
     """One lane copies the tiles of all steps, stage after stage, each as soon as it is empty."""
-    x, y, _ = warp.block
+    x, y, _ = warp.ctaid
     with warp.only(warp.elect_sync()):
         for step in range(steps):
             stage, turn = step % STAGES, step // STAGES
@@ -82,9 +82,9 @@ def release(warp: Warp, stage: int) -> None:
 
 def store(warp: Warp, d: Pointer, c: Any) -> None:
     """Write the accumulator: each lane holds pairs of neighbours, 8 columns apart, in two rows."""
-    x, y, _ = warp.block
-    row = M * y + 16 * warp.index + warp.lanes // 4
-    column = N * x + 2 * (warp.lanes % 4)
+    x, y, _ = warp.ctaid
+    row = M * y + 16 * warp.warpid + warp.laneid // 4
+    column = N * x + 2 * (warp.laneid % 4)
     for pair in range(N // 4):
         half, step = pair % 2, pair // 2
         warp.st_global(d.at(row + 8 * half, column + 8 * step), c[:, 2 * pair : 2 * pair + 2], "v2.b32")
@@ -93,14 +93,14 @@ def store(warp: Warp, d: Pointer, c: Any) -> None:
 def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
     """D = A B, all in rows: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
     steps = b.shape[0] // K
-    if warp.index == PRODUCER:
+    if warp.warpid == PRODUCER:
         with warp.only(warp.elect_sync()):
             for stage in range(STAGES):
                 warp.mbarrier_init(FULL + 8 * stage, 1)
                 warp.mbarrier_init(EMPTY + 8 * stage, CONSUMERS // 32)
             warp.fence_mbarrier_init()
     warp.bar_sync()
-    if warp.index == PRODUCER:
+    if warp.warpid == PRODUCER:
         box_a, box_b = TensorMap.of(a, (K, M), swizzle=128), TensorMap.of(b, (LINE, K), swizzle=128)
         produce(warp, box_a, box_b, steps)
     else:

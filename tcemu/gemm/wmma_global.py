@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
+from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
-from tcemu.sanitizer import launch
 
 #: Rows and columns of a warp's tile, and the steps along K.
 TILE = 16
@@ -26,9 +26,9 @@ STORE = "wmma.store.d.sync.aligned.row.m16n16k16.global.f32"
 
 def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
     """D = A B, all in rows: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
-    x, y, _ = warp.block
-    row = TILE * (WARPS * y + warp.index // WARPS)
-    column = TILE * (WARPS * x + warp.index % WARPS)
+    x, y, _ = warp.ctaid
+    row = TILE * (WARPS * y + warp.warpid // WARPS)
+    column = TILE * (WARPS * x + warp.warpid % WARPS)
     depth, width = b.shape
     c = warp.registers(8, fill=0)
     for k in range(0, depth, TILE):

@@ -108,8 +108,10 @@ class Family:
         found = self._forms.get(opcode)
         if found is None:
             made = self.make(words, row, opcode)
-            aligned = self.aligned or "aligned" in opcode.split(".")
-            found = replace(made, signature=self.signature, aligned=aligned, changes=self.changes)
+            said = opcode.split(".")
+            aligned = self.aligned or "aligned" in said
+            sync = aligned or "sync" in said
+            found = replace(made, signature=self.signature, aligned=aligned, sync=sync, changes=self.changes)
             self._forms[opcode] = found
         return found
 

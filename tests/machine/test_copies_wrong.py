@@ -57,13 +57,13 @@ def test_a_wait_with_the_wrong_parity():
 
 def test_consumers_that_never_say_empty():
     def kernel(warp):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one_lane(warp):
                 warp.mbarrier_init(0, 1)
                 warp.mbarrier_init(8, 1)
         warp.bar_sync()
         for turn in range(3):
-            if warp.index == 0:
+            if warp.warpid == 0:
                 with one_lane(warp):
                     warp.mbarrier_wait(8, (turn + 1) % 2)
                     warp.mbarrier_arrive(0)

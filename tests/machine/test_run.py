@@ -119,8 +119,8 @@ def test_generic_addresses_mean_the_memory_they_lie_in():
         warp._block.shared.bytes[: data.nbytes] = data.view(np.uint8) ^ 1
         near = warp.run(LOAD_C, warp.generic(1024), 16)
         far = warp.run(LOAD_C, p + 1024, 16)
-        rows = warp.run(X4, warp.generic(16 * warp.lanes))
-        assert np.array_equal(rows, warp.run(X4, 16 * warp.lanes))
+        rows = warp.run(X4, warp.generic(16 * warp.laneid))
+        assert np.array_equal(rows, warp.run(X4, 16 * warp.laneid))
         warp.run(STORE_D, warp.generic(2048), far, 16)
         warp.run(STORE_D, p + 2048, near, 16)
         return near.bits, far.bits, warp._block.shared.bytes[2048:3072].copy()
@@ -143,13 +143,13 @@ def test_a_pointer_may_be_given_by_every_lane_alike(row):
         assert np.array_equal(warp.run(LOAD_C, np.full(32, p), 16), alone)
         assert np.array_equal(warp.run(LOAD_C, warp.registers(1, fill=int(p))[:, 0], 16), alone)
         said = LOAD_C.replace(".f32", ".global.f32")
-        for where in (p + 4 * (warp.lanes == 7), p + 64 * warp.lanes):
+        for where in (p + 4 * (warp.laneid == 7), p + 64 * warp.laneid):
             lane = int(np.flatnonzero(where != p)[0])
             with row(str(where)), pytest.raises(OperandError, match=f"lane {lane} gives another pointer .*All lanes"):
                 warp.run(said, where, 16)
         assert np.array_equal(warp.run(LOAD_C, p, np.full(32, 16)), alone)
         with row("stride"), pytest.raises(OperandError, match=r"lane 9 gives another stride .*: value 32, not 16"):
-            warp.run(said, p, 16 + 16 * (warp.lanes == 9))
+            warp.run(said, p, 16 + 16 * (warp.laneid == 9))
 
     one(kernel, data)
 
@@ -180,7 +180,7 @@ def test_accesses_are_told_and_checked(row):
             assert f"warp 0 of block 0 at {__file__}" in str(caught.value)
             assert not any(isinstance(event, events.Accessed) for event in heard)
     heard.clear()
-    one(lambda warp, _: warp.run(X4, 16 * warp.lanes), data, observers=(heard.append,))
+    one(lambda warp, _: warp.run(X4, 16 * warp.laneid), data, observers=(heard.append,))
     (access,) = (event for event in heard if isinstance(event, events.Accessed))
     assert (access.size, access.collective, access.writes, access.space) == (16, True, False, "shared")
     assert access.addresses.tolist() == (16 * np.arange(32)).tolist()
@@ -212,7 +212,7 @@ def test_the_events_of_an_instruction():
 #: the state of a phase that is complete.
 OPERANDS = {
     "ld.shared.v4.b32": "0", "ld.global.v4.b32": "p", "st.shared.v4.b32": "0, 5", "st.global.v4.b32": "p, 5",
-    "shfl.sync.bfly.b32": "w.lanes, 1, 31, 0xffffffff", "vote.sync.any.pred": "True, 0xffffffff",
+    "shfl.sync.bfly.b32": "w.laneid, 1, 31, 0xffffffff", "vote.sync.any.pred": "True, 0xffffffff",
     "vote.sync.ballot.b32": "True", "elect.sync": "0xffffffff", "bar.warp.sync": "0xffffffff", "bar.sync": "0",
     "bar.arrive": "1, 32", "bar.red.popc.u32": "0, True", "atom.shared.add.u32": "64, 1",
     "atom.global.add.u32": "p, 1", "red.shared.add.u32": "64, 1", "red.global.add.u32": "p, 1", "nanosleep.u32": "20",
@@ -222,10 +222,10 @@ OPERANDS = {
     "mbarrier.arrive.shared::cta.b64": "0", "mbarrier.test_wait.parity.shared::cta.b64": "0, 1",
     "mbarrier.arrive_drop.shared::cta.b64": "0", "mbarrier.test_wait.shared::cta.b64": "0, 5 << 61",
     "mbarrier.try_wait.shared::cta.b64": "0, 5 << 61",
-    "mbarrier.try_wait.parity.shared::cta.b64": "0, 1", "cp.async.cg.shared.global": "1024 + 16 * w.lanes, p, 16",
+    "mbarrier.try_wait.parity.shared::cta.b64": "0, 1", "cp.async.cg.shared.global": "1024 + 16 * w.laneid, p, 16",
     "cp.async.wait_group": "0", "cp.async.mbarrier.arrive.noinc.shared.b64": "0",
-    "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "1024 + 16 * w.lanes, p, 16, 0",
-    "cp.async.bulk.global.shared::cta.bulk_group": "p + 16 * w.lanes, 1024, 16",
+    "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "1024 + 16 * w.laneid, p, 16, 0",
+    "cp.async.bulk.global.shared::cta.bulk_group": "p + 16 * w.laneid, 1024, 16",
     "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes": "1024, m, (0, 0), 0",
     "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group": "m, (0, 0), 1024",
     "cp.async.bulk.wait_group.read": "0", "setmaxnreg.inc.sync.aligned.u32": "256",
@@ -338,7 +338,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("atom.add [x], 1", "operands are separate arguments"),
     ]
     given = {
-        "shfl.sync.xor.b32": "w.lanes, 1, 31",
+        "shfl.sync.xor.b32": "w.laneid, 1, 31",
         "st.shared.b128": "0, 0",
         "ld.global.v3.b32": "0",
         "red.shared.exch.b32": "0, 1",

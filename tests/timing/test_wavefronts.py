@@ -15,7 +15,7 @@ import tcemu
 from tcemu import wavefronts
 from tcemu.errors import IllegalInstruction, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
-from tcemu.machine.banks import ACCESSES, MATRICES, access_named, in_pairs
+from tcemu.timing.banks import ACCESSES, MATRICES, access_named, in_pairs
 
 SHARED = ROOT.parent / "shared"
 RECORDING = SHARED / "silicon"
