@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tcemu.machine.operations import OPERATIONS
 
 from tcemu.errors import TcemuError
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import Pointer
-from tcemu.machine.operations import OPERATIONS
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp

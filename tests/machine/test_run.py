@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from tcemu.machine.operations import OPERATIONS
 
 import tcemu
 from tcemu.errors import IllegalInstruction, MemoryFault, OperandError, TcemuError
@@ -13,7 +14,6 @@ from tcemu.instructions import FAMILIES
 from tcemu.live.cases import cases, kinds
 from tcemu.machine import events
 from tcemu.machine.launch import launch
-from tcemu.machine.operations import OPERATIONS
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
