@@ -12,7 +12,7 @@ from tcemu.errors import counted, listing
 KNOWN: dict[Known, str] = {
     "silicon": "compared with this project's recordings of the hardware: inputs of every class, no bit differs",
     "published silicon": "agrees with GPU outputs that others published; they are near 1, so the edges are not proven",
-    "paper": "as a published model or measurement has it; nothing was compared here",
+    "paper": "as a published model or measurement has it; no output of hardware was compared here",
     "inferred": "our conclusion from a neighbour; nobody has measured it, and it may be wrong",
 }
 
@@ -38,7 +38,8 @@ def _(model: FusedSums, depth: int) -> str:
     how = f"{counted(len(sums), 'fused sum')} of {len(sums[0])} products"
     through = f", operands as {model.through}" if model.through else ""
     addend = "" if model.addend == "first" else ", c added last"
-    return f"{how}{through}, {model.fraction} bits kept{addend}"
+    taken = "" if model.widen else ", an f16 c not widened"
+    return f"{how}{through}, {model.fraction} bits kept{addend}{taken}"
 
 
 @in_sentences.register
@@ -54,7 +55,8 @@ def _(model: FusedSums, depth: int, d: str) -> str:
         chain = f"An element of D is a chain of {counted(len(sums), 'fused sum')} of {products}{order}. {start}, the "
         chain += f"result of each sum is an addend of the next{end}"
     through = f"The operands are first converted to {model.through}, exactly. " if model.through else ""
-    return f"{through}{chain} {_fused(model, model.via or d)}{_via(model, d)}"
+    taken = "" if model.widen else " An f16 c is not widened first, so a subnormal one has exponent -14."
+    return f"{through}{chain} {_fused(model, model.via or d)}{taken}{_via(model, d)}"
 
 
 def _via(model: FusedSums, d: str) -> str:
@@ -88,7 +90,14 @@ def _(model: ScaledSums, depth: int, d: str) -> str:
         f"An element of D is {chain} of {block} products and c; the scales' exponents are added to those of their "
         f"products. In a fused sum, the {terms} and c are aligned to the largest exponent{floor}, cut off "
         f"{model.fraction} bits behind its binary point, added exactly, and rounded once, toward zero, to {d}."
+        f"{_CANCELLED if model.group > 1 else ''}"
     )
+
+
+_CANCELLED = (
+    " The exponent of a group is that of its scales, also where its products cancel; a group does not count in the "
+    "search for the largest exponent where all its products are zero or a scale is."
+)
 
 
 # ---------------------------------------------------------------------------------------------------- the others

@@ -172,7 +172,8 @@ def in_fractions(names, grouped, a, b, c, scale_a, scale_b):
     if infinite:
         return 0x7FFFFFFF if len(infinite) > 1 else 0x7F800000 if "+inf" in infinite else 0xFF800000
     cover = len(a) // len(scale_a)
-    terms = [(addend, c_exponent)]
+    terms, exponents = [(addend, c_exponent)], [-139 if grouped else -133]
+    exponents += [c_exponent] if addend else []
     if grouped:
         for first in range(0, len(a), 16):
             (sx, ex), (sy, ey) = x_scales[first // cover], y_scales[first // cover]
@@ -181,12 +182,15 @@ def in_fractions(names, grouped, a, b, c, scale_a, scale_b):
                 Fraction(0),
             )
             terms.append((total * sx * sy, ex + ey))
+            # also where the products cancel, but not where all of them, or a scale, are zero
+            if sx * sy and any(x * y for (x, _), (y, _) in products[first : first + 16]):
+                exponents.append(ex + ey)
     else:
         for k, ((x, p), (y, q)) in enumerate(products):
             (sx, ex), (sy, ey) = x_scales[k // cover], y_scales[k // cover]
             terms.append((x * y * sx * sy, p + q + ex + ey))
-    exponents = [exponent for significand, exponent in terms if significand]
-    largest = max(exponents + ([] if grouped else [-133]), default=0)
+            exponents += [p + q + ex + ey] if x * y * sx * sy else []
+    largest = max(exponents)
     unit = Fraction(2) ** (largest - (35 if grouped else 25))
     total = sum(int(significand * Fraction(2) ** exponent / unit) for significand, exponent in terms)
     return toward_zero(total * unit)
