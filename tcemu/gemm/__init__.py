@@ -1,5 +1,9 @@
-"""Complete kernels that multiply matrices, from the simplest to a pipelined one: the machine at work, to be read.
+"""Complete kernels that multiply matrices, from a simple one to a pipelined one: examples to read.
 
-Each module has a `kernel`, which is what a learner would write, and `multiply`, which launches it. All of them give, to
-the bit, what tcemu.matmul gives with the same instruction.
+Each module has a `kernel`, which is what a learner would write, and `multiply`, which launches it. Each gives the same
+bits as tcemu.matmul with the same instruction.
 """
+
+from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
+
+__all__ = ["mma_pipeline", "wgmma_tma", "wmma_global"]
