@@ -205,7 +205,7 @@ def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
     library = "numpy" if hasattr(np, form.dtype_name) else "ml_dtypes"
     how = f".astype({library}.{form.dtype_name})" if form.dtype_name else "Format.encode"
     raise OperandError(
-        f"{what}: expected an array of dtype {form.dtype} (or its bits as {form.storage}), got dtype {array.dtype}. "
+        f"{what}: an array of dtype {form.dtype} (or its bits as {form.storage}) is needed; got dtype {array.dtype}. "
         f"Nothing is rounded silently: if rounding is what you want, use {how}."
     )
 
