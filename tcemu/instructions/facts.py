@@ -9,6 +9,8 @@ from tcemu.instructions.sparsity import Sparsity
 
 #: A state space as the machine keeps it.
 Space = Literal["shared", "global"]
+#: What an instruction answers with, where its words decide: registers, a predicate, or nothing.
+Answer = Literal["", "value", "predicate"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +42,16 @@ class Facts:
     lanes: int = 32
     #: The state spaces that a proxy fence orders.
     spaces: tuple[Space, ...] = ()
+    #: Whether a compare-and-swap takes the new value behind the one that it compares with.
+    swaps: bool = False
+    #: Whether an mbarrier counts its bytes, where other forms of the family go in groups.
+    completes: bool = False
+    #: Whether one of several is meant, which a number in front of the new value says: fields of a tensor map.
+    numbered: bool = False
+    #: What it answers with, where its words decide: vote, bar.red, mbarrier.arrive.
+    answers: Answer = ""
+    #: The memory order and scope of forms whose words say neither; see tcemu.instructions.elements.order_of.
+    order: str = ""
+    scope: str = ""
+    #: Why the machine does not execute these forms; empty where it does.
+    unsupported: str = ""

@@ -52,6 +52,8 @@ class Family:
     #: The mnemonic, and words of which at least one tells the family from others with that mnemonic.
     mnemonic: str = ""
     marks: frozenset[str] = frozenset()
+    #: The words that its opcodes begin with, in this order: "bar.sync", "bar.cta.sync".
+    stems: tuple[str, ...] = ()
     #: Whether it computes, and so needs a row of arithmetic.
     computes: bool = False
     #: Whether tcemu.matmul can send whole matrices through it: a dense product without further operands.
@@ -64,6 +66,8 @@ class Family:
     aligned: bool = False
     #: Whether anything but the destination may be another afterwards: whoever waits may hope for it.
     changes: bool = True
+    #: Why the machine does not execute it; empty where it does, or where some of its forms say why.
+    unsupported: str = ""
     #: What one of it does, in a line.
     about: str = ""
     #: What a program has to keep that has nothing to do with one operand, each a sentence or two.
@@ -96,7 +100,13 @@ class Family:
 
     def claims(self, words: Sequence[str]) -> bool:
         """Whether an opcode of these words is one of this family, right or wrong."""
-        return words[0] == self.mnemonic and (not self.marks or not self.marks.isdisjoint(words))
+        if words[0] != self.mnemonic or (self.marks and self.marks.isdisjoint(words)):
+            return False
+        return not self.stems or any(list(words[: len(stem)]) == stem for stem in self._stems)
+
+    @cached_property
+    def _stems(self) -> list[list[str]]:
+        return [stem.split(".") for stem in self.stems]
 
     @cached_property
     def _forms(self) -> dict[str, Instruction]:
@@ -110,8 +120,14 @@ class Family:
             made = self.make(words, row, opcode)
             said = opcode.split(".")
             aligned = self.aligned or "aligned" in said
-            sync = aligned or "sync" in said
-            found = replace(made, signature=self.signature, aligned=aligned, sync=sync, changes=self.changes)
+            found = replace(
+                made,
+                signature=self.signature,
+                aligned=aligned,
+                sync=aligned or "sync" in said,
+                changes=self.changes,
+                unsupported=made.facts.unsupported or self.unsupported,
+            )
             self._forms[opcode] = found
         return found
 

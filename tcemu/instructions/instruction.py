@@ -92,6 +92,8 @@ class Instruction:
     sync: bool = field(compare=False, repr=False, default=False)
     #: Whether anything but the destination may be another afterwards.
     changes: bool = field(compare=False, repr=False, default=True)
+    #: Why the machine does not execute it; empty where it does.
+    unsupported: str = field(compare=False, repr=False, default="")
 
     def __post_init__(self) -> None:
         m, n, k = self.shape

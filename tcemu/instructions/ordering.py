@@ -28,7 +28,7 @@ def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
         return Instruction(opcode, name, section, Shape(), row.gate, {}, {}, words, row.facts)
 
-    told |= {"mnemonic": mnemonic, "marks": frozenset({mark})}
+    told = {"mnemonic": mnemonic, "marks": frozenset({mark}), **told}
     return Family(name, section, Spelling(name + rest, vocabulary(rows)), tuple(rows), make, **told)
 
 
@@ -78,6 +78,8 @@ PROXY = _family(
         Rows({"space": ("shared::cta", "shared::cluster")}, "8.0", "sm_90", replace(_THREAD, spaces=("shared",))),
         Rows({"space": ("global",)}, "8.0", "sm_90", replace(_THREAD, spaces=("global",))),
     ],
+    stems=("fence.proxy",),
+    marks=frozenset({"async"}),
     signature="=",
     about="a thread's memory accesses ordered between ld, st and their like and what is asynchronous",
     rules=(

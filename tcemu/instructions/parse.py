@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -96,7 +97,7 @@ def _shown(opcode: str) -> str:
 
 
 def _unknown(mnemonic: str) -> str:
-    marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in family.marks})
+    marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in _seconds(family)})
     if marks:
         return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}; no other form of it is run here"
     runs = listing(_MNEMONICS, "and")
@@ -104,6 +105,11 @@ def _unknown(mnemonic: str) -> str:
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
     hint = did_you_mean(mnemonic.lower(), [*_MNEMONICS, *_NOT_YET])
     return f"no instruction is called {shown(mnemonic)}.{hint} This version runs {runs} (PTX ISA 9.7.14 and 9.7.15)"
+
+
+def _seconds(family: Family) -> Iterable[str]:
+    """What follows the mnemonic: the words behind it in the stems, or the marks where there are no stems."""
+    return [stem.partition(".")[2] for stem in family.stems] if family.stems else family.marks
 
 
 def _check_target(instruction: Instruction, target: str) -> None:

@@ -12,35 +12,42 @@ from typing import Any
 
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.spelling import Words
-from tcemu.instructions.targets import Gate, ptx_version
+from tcemu.instructions.targets import Gate, ptx_version, target_named
+
+#: The words of a slot that change nothing but speed, each with the "PTX version, target" that it needs, or "".
+Hints = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class Rows:
     """The product of the words of all slots. A key may name several slots whose words go together, in that order.
 
-    An empty word leaves an optional slot out. `facts` are what else the family knows of these forms. `hints` are slots
-    whose words change nothing but speed: every form takes any of them, or none.
+    An empty word leaves an optional slot out, a key of several slots included; "-" leaves out one of several. `facts`
+    are what else the family knows of these forms. `hints` are slots whose words change nothing but speed: every form
+    takes any of them, or none.
     """
 
     slots: Mapping[str, Iterable[str]]
     ptx: str
     since: str
     facts: Facts = field(default_factory=Facts)
-    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hints: Hints = field(default_factory=dict)
 
     @cached_property
     def gate(self) -> Gate:
         """What all of them need."""
         return Gate(self.ptx, tuple(self.since.split()))
 
+    def gate_of(self, words: Words) -> Gate:
+        """What one of them needs, spelt with `words`: hints may need more than the form without them."""
+        needs = [self.hints[slot].get(word, "") for slot, word in words.items() if slot in self.hints]
+        ptx, since = latest((self.ptx, self.since), *(tuple(need.split()) for need in needs if need))
+        return self.gate if (ptx, since) == (self.ptx, self.since) else Gate(ptx, tuple(since.split()))
+
     @cached_property
     def choices(self) -> tuple[tuple[Words, ...], ...]:
         """For each key the words that it may be, by slot; none where the slot is left out."""
-        return tuple(
-            tuple(dict(zip(slots.split(), words.split(), strict=True)) if words else {} for words in chosen)
-            for slots, chosen in self.slots.items()
-        )
+        return tuple(tuple(_choice(slots, words) for words in chosen) for slots, chosen in self.slots.items())
 
     def expand(self) -> Iterator[Words]:
         """The words of each form, without hints."""
@@ -108,6 +115,20 @@ class Rows:
             for slots, there in self._sets
             for place, slot in enumerate(slots)
         }
+
+
+def _choice(slots: str, words: str) -> Words:
+    """The word of each slot."""
+    if not words:
+        return {}
+    pairs = zip(slots.split(), words.split(), strict=True)
+    return {slot: word for slot, word in pairs if word != "-"}
+
+
+def latest(*needs: tuple[str, ...]) -> tuple[str, str]:
+    """Of several (PTX version, targets) the version and the targets that satisfy all: what was there last."""
+    ptx = max((each[0] for each in needs), key=ptx_version)
+    return ptx, max((each[1] for each in needs), key=lambda since: target_named(since.split()[0]).number)
 
 
 def alike(one: Words, other: Words, slots: Iterable[str]) -> tuple[int, list[bool], int]:

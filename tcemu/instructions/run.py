@@ -45,8 +45,8 @@ def run(
             raise OperandError(f"{found} has no use for {name}=: it touches {touched}")
     if family.execute is None:
         raise OperandError(
-            f"{found} belongs in a kernel, which tcemu.launch runs: alone, as tcemu.run executes an instruction, it has "
-            f"nothing to act on (PTX ISA {found.section})"
+            f"{found} belongs in a kernel, which tcemu.launch runs: alone, as tcemu.run executes an instruction, it "
+            f"has nothing to act on (PTX ISA {found.section})"
         )
     try:
         return family.execute(found, operation, operands, memories)

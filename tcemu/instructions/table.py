@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, ordering, wgmma, wmma
+from tcemu.instructions import (
+    atomic,
+    barrier,
+    cluster,
+    control,
+    copies,
+    exchange,
+    fence,
+    load_store,
+    matrix_move,
+    mbarrier,
+    mma,
+    mma_block_scale,
+    mma_sp,
+    ordering,
+    wgmma,
+    wmma,
+)
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 
-#: Families with one mnemonic stand from the general to the special: the last that claims an opcode has it.
+#: Families with one mnemonic stand from the general to the special: the last that claims an opcode has it. Those whose
+#: `execute` is None belong in a kernel, where the machine executes them.
 FAMILIES: tuple[Family, ...] = (
     mma.FAMILY,
     mma_sp.FAMILY,
@@ -18,6 +36,15 @@ FAMILIES: tuple[Family, ...] = (
     matrix_move.STORE,
     matrix_move.MOVE,
     wgmma.FAMILY,
+    *load_store.FAMILIES,
+    *atomic.FAMILIES,
+    *exchange.FAMILIES,
+    *barrier.FAMILIES,
+    *fence.FAMILIES,
+    *mbarrier.FAMILIES,
+    *copies.FAMILIES,
+    *control.FAMILIES,
+    *cluster.FAMILIES,
     ordering.FENCE,
     ordering.COMMIT,
     ordering.WAIT,

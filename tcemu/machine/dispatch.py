@@ -67,5 +67,12 @@ def bind(instruction: str | Instruction, target: str) -> Bound:
     if found.unsupported or binder is None:
         reason = found.unsupported or "this version does not execute it"
         raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
-    sources = found.sources
-    return Bound(found, binder(found), sum(not each.optional for each in sources), len(sources))
+    act, sources = binder(found), found.sources
+    if sources and sources[-1].role == "cache_policy":
+        act = _unhinted(act)
+    return Bound(found, act, sum(not each.optional for each in sources), len(sources))
+
+
+def _unhinted(act: Act) -> Act:
+    """The same without its last operand, a cache policy: this machine has no caches."""
+    return lambda core, *operands: act(core, *operands[:-1])
