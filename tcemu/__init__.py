@@ -16,8 +16,8 @@ from tcemu.errors import (
     UndefinedBehaviour,
 )
 from tcemu.instructions import Instruction, matmul, parse, run
-from tcemu.timing import wavefronts
 from tcemu.launcher import launch
+from tcemu.timing import wavefronts
 from tcemu.version import __version__
 
 if TYPE_CHECKING:  # what an editor and Jupyter's completion read

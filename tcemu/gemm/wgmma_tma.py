@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.gemm.wmma_global import check
-from tcemu.layouts import Descriptor
 from tcemu.launcher import launch
+from tcemu.layouts import Descriptor
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.tensor_map import TensorMap

@@ -45,7 +45,7 @@ def window_of(address: int) -> Window:
 
 def parts(addresses: Array) -> list[Part]:
     """The windows that generic addresses (32,) lie in."""
-    if 0 <= addresses.min() and addresses.max() < SHARED:
+    if addresses.min() >= 0 and addresses.max() < SHARED:
         return [Part("global", np.ones(len(addresses), bool), addresses)]
     which = np.searchsorted(_STARTS, addresses, side="right")
     found = []

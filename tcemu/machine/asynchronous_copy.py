@@ -214,11 +214,14 @@ def bulk_load(instruction: Instruction) -> Act:
         core: Core, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
     ) -> None:
         by = core.begin(instruction)
+        if by is None:
+            return
         given = {"destination": destination, "source": source, "size": size, "mbarrier": mbarrier}
-        for to, start, count, barrier in _each_lane(core, by, instruction, given):
+        for to, start, count, barrier in _each_lane(core, instruction, given):
             _check_bulk(core, by, instruction, to, start, count)
             move = _copying(core.block.grid.memory, start, core.block.shared, to, count)
-            _load(core, by, instruction, _units("global", start, count), _units("shared", to, count), count, barrier, move)
+            reads, writes = _units("global", start, count), _units("shared", to, count)
+            _load(core, by, instruction, reads, writes, count, barrier, move)
 
     return act
 
@@ -229,18 +232,21 @@ def bulk_store(instruction: Instruction) -> Act:
 
     def act(core: Core, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike) -> None:
         by = core.begin(instruction)
+        if by is None:
+            return
         given = {"destination": destination, "source": source, "size": size}
-        for to, start, count in _each_lane(core, by, instruction, given):
+        for to, start, count in _each_lane(core, instruction, given):
             _check_bulk(core, by, instruction, start, to, count)
             move = _copying(core.block.shared, start, core.block.grid.memory, to, count)
-            _store(core, by, instruction, _units("shared", start, count), _units("global", to, count), count, move)
+            reads, writes = _units("shared", start, count), _units("global", to, count)
+            _store(core, by, instruction, reads, writes, count, move)
 
     return act
 
 
 @executes("cp.async.bulk.tensor.load")
 def tensor_load(instruction: Instruction) -> Act:
-    """cp.async.bulk.tensor into shared memory, tile mode (9.7.9.27.1): each active lane copies the box at `coordinates`.
+    """cp.async.bulk.tensor into shared memory, tile mode (9.7.9.27.1): each active lane copies a box.
 
     The whole box, of `tensor_map.bytes`, is counted at `mbarrier`.
     """
@@ -254,8 +260,10 @@ def tensor_load(instruction: Instruction) -> Act:
     ) -> None:
         _check_map(instruction, tensor_map)
         by = core.begin(instruction)
+        if by is None:
+            return
         given = {"destination": destination, "mbarrier": mbarrier}
-        for to, barrier in _each_lane(core, by, instruction, given):
+        for to, barrier in _each_lane(core, instruction, given):
             places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, to, storing=False)
             far, near = core.block.grid.memory.bytes, core.block.shared.bytes
             load = partial(tensor_map.load_at, places, far, near)
@@ -271,7 +279,9 @@ def tensor_store(instruction: Instruction) -> Act:
     def act(core: Core, tensor_map: TensorMap, coordinates: Sequence[int], source: npt.ArrayLike) -> None:
         _check_map(instruction, tensor_map)
         by = core.begin(instruction)
-        for (start,) in _each_lane(core, by, instruction, {"source": source}):
+        if by is None:
+            return
+        for (start,) in _each_lane(core, instruction, {"source": source}):
             places, writes, reads = _box(core, by, instruction, tensor_map, coordinates, start, storing=True)
             far, near = core.block.grid.memory.bytes, core.block.shared.bytes
             store = partial(tensor_map.store_at, places, far, near)
@@ -280,10 +290,8 @@ def tensor_store(instruction: Instruction) -> Act:
     return act
 
 
-def _each_lane(core: Core, by: By | None, instruction: Instruction, given: dict[str, npt.ArrayLike]) -> list[Any]:
+def _each_lane(core: Core, instruction: Instruction, given: dict[str, npt.ArrayLike]) -> list[Any]:
     """The operands of each active lane, one tuple a lane; an elected lane is the usual case."""
-    if by is None:
-        return []
     columns = [core.integers(instruction, role, each)[core.active].tolist() for role, each in given.items()]
     return list(zip(*columns, strict=True))
 
@@ -344,14 +352,13 @@ def _check(
         core.fault(by, instruction, space, error)
 
 
-def _check_bulk(core: Core, by: By | None, instruction: Instruction, shared: int, far: int, count: int) -> None:
+def _check_bulk(core: Core, by: By, instruction: Instruction, shared: int, far: int, count: int) -> None:
     if count <= 0 or count % UNIT:
         raise OperandError(
             f"{instruction}: the size is a multiple of {UNIT} bytes; got {count} (PTX ISA {instruction.section})"
         )
-    if by is not None:
-        _check(core, by, instruction, "shared", np.array([shared]), count, UNIT)
-        _check(core, by, instruction, "global", np.array([far]), count, UNIT)
+    _check(core, by, instruction, "shared", np.array([shared]), count, UNIT)
+    _check(core, by, instruction, "global", np.array([far]), count, UNIT)
 
 
 def _check_map(instruction: Instruction, given: Any) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
-from tcemu.instructions.elements import Elements, elements_of, order_of
+from tcemu.instructions.elements import Elements, elements_of, order_of, space_of
 from tcemu.machine.addresses import parts
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order, Space, Waiting
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 def spaces(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[tuple[Space, Array, Array]]:
     """(space, lanes bool (32,), addresses (n,)) of the active lanes, one for each state space they address."""
-    space = space_of(instruction)
+    space = SPACES.get(space_of(instruction))
     active = core.active
     if space is not None:
         return [(space, active, addresses if core.bits == FULL else addresses[active])]
@@ -38,8 +38,8 @@ def spaces(core: Core, by: By, instruction: Instruction, addresses: Array) -> li
         if part.window in ("local", "param") and lanes.any():
             at = int(addresses[lanes][0])
             error = AddressError(
-                f"{instruction}: lane {int(lanes.argmax())}: address {at:#x} lies in the window of {part.window} memory, "
-                f"which this kernel does not have (PTX ISA {instruction.section})",
+                f"{instruction}: lane {int(lanes.argmax())}: address {at:#x} lies in the window of {part.window} "
+                f"memory, which this kernel does not have (PTX ISA {instruction.section})",
                 "bounds",
             )
             core.fault(by, instruction, "global", error)
@@ -48,12 +48,8 @@ def spaces(core: Core, by: By, instruction: Instruction, addresses: Array) -> li
     return found
 
 
-_SPACES: dict[str, Space] = {"shared": "shared", "shared::cta": "shared", "shared::cluster": "shared", "global": "global"}
-
-
-def space_of(instruction: Instruction) -> Space | None:
-    """The state space that the opcode names; None for generic addresses."""
-    return _SPACES.get(instruction.words.get("ss", ""))
+#: The memory behind a state space that an opcode names. Each block is a cluster of its own.
+SPACES: dict[str, Space] = {"shared": "shared", "shared::cluster": "shared", "global": "global"}
 
 
 def access(
@@ -184,7 +180,8 @@ def prefetch_tensormap(instruction: Instruction) -> Act:
 
     def act(core: Core, tensor_map: TensorMap) -> None:
         if not isinstance(tensor_map, TensorMap):
-            raise OperandError(f"{instruction} takes a TensorMap; got {briefly(tensor_map)} (PTX ISA {instruction.section})")
+            told = f"{instruction} takes a TensorMap; got {briefly(tensor_map)}"
+            raise OperandError(f"{told} (PTX ISA {instruction.section})")
         core.begin(instruction)
 
     return act

@@ -58,8 +58,9 @@ def executes(*families: str) -> Callable[[Binder], Binder]:
 
 @lru_cache(maxsize=4096)
 def bind(instruction: str | Instruction, target: str) -> Bound:
-    """The instruction on `target`, ready to be executed. Raises what tcemu.parse raises, and IllegalInstruction for an
-    instruction that the machine does not execute yet.
+    """The instruction on `target`, ready to be executed.
+
+    Raises what tcemu.parse raises, and IllegalInstruction for what the machine does not execute.
     """
     found = parse(instruction, target)
     family = family_of(found)

@@ -11,7 +11,7 @@ from tcemu.errors import OperandError
 
 
 class Lanes(np.ndarray[Any, np.dtype[Any]]):
-    """A numpy array (32,) or (32, n). As a condition of if or while it raises OperandError, which says what to write."""
+    """A numpy array (32,) or (32, n). As a condition of if or while it raises OperandError that says what to write."""
 
     def __bool__(self) -> bool:
         if self.size == 1:

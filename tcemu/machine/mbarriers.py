@@ -295,7 +295,8 @@ def _arrivals(
 def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
     """A count for all lanes, or one a lane (32,)."""
     if isinstance(given, bool):
-        raise OperandError(f"{instruction}: a count is an integer; got {briefly(given)} (PTX ISA {instruction.section})")
+        told = f"{instruction}: a count is an integer; got {briefly(given)}"
+        raise OperandError(f"{told} (PTX ISA {instruction.section})")
     return int(given) if isinstance(given, int | np.integer) else core.integers(instruction, "count", given)
 
 

@@ -13,6 +13,8 @@ from tcemu.machine.events import By, Disagreed
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
 
+#: What is done once all four are there: with who they are, and what each has given.
+Act = Callable[[tuple[By, ...], list[Any]], None]
 #: Warps of a warpgroup.
 GROUP = 4
 SECTION = "9.7.15"
@@ -35,13 +37,13 @@ class Meetings:
         self._members = range(GROUP * group, GROUP * (group + 1))
         self._round: _Round | None = None
 
-    def meet(self, by: By, instruction: Instruction, given: Any, act: Callable[[tuple[By, ...], list[Any]], None]) -> _Round:
-        """A warp comes to an instruction with its operands; once all four are there, `act` is called with all of theirs."""
+    def meet(self, by: By, instruction: Instruction, given: Any, act: Act) -> _Round:
+        """A warp comes to an instruction with its operands; once all four are there, `act` is given all of theirs."""
         if self._members.stop > self._block.warps:
             self._block.grid.fail(
                 LaunchError(
-                    f"{instruction}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four on; "
-                    f"the block has {self._block.warps} warps (PTX ISA {SECTION})"
+                    f"{instruction}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four "
+                    f"on; the block has {self._block.warps} warps (PTX ISA {SECTION})"
                 )
             )
         if self._round is None:

@@ -205,7 +205,7 @@ class Registers(NDArrayOperatorsMixin):
         missing = self.bank.unwritten
         if missing is None:
             return ()
-        wanted = missing.any(axis=0)
+        wanted: Array = np.asarray(missing.any(axis=0))
         return tuple(number for number in self.which() if wanted[number])
 
     def which(self, key: Any = ...) -> tuple[int, ...]:
@@ -237,7 +237,7 @@ class Registers(NDArrayOperatorsMixin):
         read = np.zeros(self.shape, bool)
         read[key] = True
         missing = bank.unwritten if self._columns is None else bank.unwritten[:, self._columns]
-        wanted = (read & missing & active[:, None]).any(axis=0)
+        wanted: Array = np.asarray((read & missing & active[:, None]).any(axis=0))
         if moves:
             wanted &= ~(read & ~missing & active[:, None]).any(axis=0)
         numbers = np.arange(len(wanted)) if self._columns is None else self._columns

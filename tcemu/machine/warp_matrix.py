@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, OperandError
 from tcemu.instructions import Instruction
+from tcemu.instructions.elements import space_of
 from tcemu.instructions.memory import Told, uniform
 from tcemu.instructions.run import prepared
 from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import parts
-from tcemu.machine.data_movement import space_of
+from tcemu.machine.data_movement import SPACES
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Space
 from tcemu.machine.registers import WARP, Registers
@@ -88,7 +89,7 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
         raise OperandError(
             f"{instruction}: addresses are integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
         )
-    space = space_of(instruction)
+    space = SPACES.get(space_of(instruction))
     if space is not None:
         return space
     found = parts(np.atleast_1d(addresses).astype(np.int64))
