@@ -216,7 +216,7 @@ def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
         raise OperandError(f"a block is a number of elements that share a scale; got {briefly(block)}")
     if last.shape[-1] % block:
         raise OperandError(
-            f"{form.name} has a scale for each {block} elements; axis {axis} of shape {values.shape} is no multiple of "
+            f"{form.name} has a scale for each {block} elements; axis {axis} of shape {values.shape} is not a multiple of "
             f"it. Pad it with zeros."
         )
     return last.reshape(*last.shape[:-1], last.shape[-1] // block, block)

@@ -122,7 +122,7 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
     if not result.ndim or result.shape[-1] % pattern.chunk:
         raise OperandError(
             f"{pattern.name} sparsity cuts rows into chunks of {pattern.chunk}; got shape {result.shape}, "
-            f"whose last axis is no multiple of it"
+            f"whose last axis is not a multiple of it"
         )
     unit, units = _units(pattern)
     shape = (*result.shape[:-1], result.shape[-1] // pattern.chunk, units, unit)

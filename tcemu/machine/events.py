@@ -108,6 +108,11 @@ class Issued(Event):
     instruction: Instruction
     operands: tuple[tuple[str, Registers], ...] = ()
 
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
+
 
 @dataclass(eq=False)
 class Disagreed(Event):
@@ -182,6 +187,11 @@ class Accessed(Event):
     lanes: npt.NDArray[Any]
     collective: bool = False
     order: Order = ""
+
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
 
 
 @dataclass(eq=False)
@@ -335,6 +345,11 @@ class Copy:
     phase: int = -1
     #: the lane that gave each address, for cp.async
     lanes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
 
 
 @dataclass(eq=False)

@@ -250,7 +250,7 @@ class TensorMap:
         """Where the box at `coordinates` (signed, innermost first) lies in global memory, and in shared from `address`.
 
         Pieces have 16 bytes, when loading fewer where the tensor's edge cuts one; when `storing`, that one is whole.
-        Raises what an H200 answers by stopping: AddressError where `address` is no multiple of 128, or where the box
+        Raises what an H200 answers by stopping: AddressError where `address` is not a multiple of 128, or where the box
         starts inside a unit of 16 bytes of global memory (5.5.3.1), wherever that is; OperandError for coordinates that
         are not `rank` integers of 32 bits, or negative ones where the copy is `storing` (9.7.9.27.1.1).
         """

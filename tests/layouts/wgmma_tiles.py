@@ -35,7 +35,7 @@ lay(IMAGE, B, TILE_B)
 def prepared(warp):
     """Both tiles in shared memory."""
     if warp.warpid % 4 == 0:
-        warp._block.shared.bytes[:4096] = IMAGE
+        warp.core.block.shared.bytes[:4096] = IMAGE
     warp.bar_sync()
     warp.wgmma_fence()
 

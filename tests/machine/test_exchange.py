@@ -237,7 +237,7 @@ def test_without_active_lanes_nothing_is_done():
             assert (found.shape, found.dtype) == (shape, kind)
             assert (found.bits == POISON).all()
             assert found.unwritten() == tuple(range(shape[1]))
-        assert not warp._block.shared.bytes.any()
+        assert not warp.core.block.shared.bytes.any()
 
     run(body, observers=(heard.append,))
     assert {event.name for event in heard} <= {"Touched", "Exited", "BlockEnded"}
@@ -253,7 +253,7 @@ def test_the_last_warp_of_a_block_may_not_be_full():
         warp.bar_sync()
         assert warp.vote_sync("ballot", True) == (0xFFFFFFFF if warp.warpid == 0 else 0x1FFF)
         ones = warp.ld_shared(4 * warp.threads)
-        return there, warp.active, ones.bits[:, 0], warp._block.shared.bytes.view(np.uint32)[:64].copy()
+        return there, warp.active, ones.bits[:, 0], warp.core.block.shared.bytes.view(np.uint32)[:64].copy()
 
     for there, active, ones, memory in run(body, block=45):
         assert np.array_equal(there, active)

@@ -38,7 +38,7 @@ def run(body, *args, shared=4096, **options):
 
 def fill(warp, data):
     """Put bytes into shared memory, by Python alone."""
-    warp._block.shared.bytes[: data.size] = data
+    warp.core.block.shared.bytes[: data.size] = data
 
 
 def loaded(data, at, kind, count, bits):
@@ -99,7 +99,7 @@ def test_every_store(row, space):
             base = int(given) if space == "global" else 0
             with warp.only(LANES % 2 == 1):
                 getattr(warp, f"st_{space}")(base + places, values, spelling)
-            return warp._block.shared.bytes[:2048].copy()
+            return warp.core.block.shared.bytes[:2048].copy()
 
         with row(spelling):
             _, shared = run(body, out)
@@ -128,7 +128,7 @@ def test_what_may_be_stored(row):
 
         def body(warp, values=values, access=access, size=size):
             warp.st_shared(size * warp.laneid, values, access)
-            return warp._block.shared.bytes[: 32 * size].view(f"u{size}").copy()
+            return warp.core.block.shared.bytes[: 32 * size].view(f"u{size}").copy()
 
         with row(name):
             assert run(body)[1].tolist() == expected.tolist()
@@ -191,7 +191,7 @@ def test_a_misaligned_access_names_lane_address_and_rule(row, space, store):
                 run(body, np.zeros(4096, np.uint8), observers=(heard.append,))
             opcode, section = ("st", "9.7.9.11") if store else ("ld", "9.7.9.8")
             told = (
-                f"{opcode}.{space}.{spelling}: lane 9: address {addresses[9]} in {space} memory is no multiple of "
+                f"{opcode}.{space}.{spelling}: lane 9: address {addresses[9]} in {space} memory is not a multiple of "
                 f"{size}, as an access of {size} bytes needs (PTX ISA {section}) (warp 0 of block 0 at {__file__}:"
             )
             assert str(caught.value).startswith(told)

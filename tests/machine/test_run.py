@@ -54,13 +54,13 @@ def in_kernel(case, target, as_registers):
     def kernel(warp, buffer):
         mine = [Registers(x.copy(), warp) if as_registers and np.ndim(x) == 2 else x for x in operands]
         if case.space == "shared":
-            warp._block.shared.bytes[: case.bytes.size] = case.bytes[0]
+            warp.core.block.shared.bytes[: case.bytes.size] = case.bytes[0]
             if case.instruction.family.startswith("wmma") and not case.instruction.words.get("ss"):
                 mine[0] = warp.generic(mine[0])
         elif case.space:
             mine[0] = int(buffer) + np.asarray(mine[0], np.int64)
         answers.append(warp.run(case.instruction, *mine))
-        answers.append(warp._block.shared.bytes[: case.bytes.size].copy() if case.space == "shared" else None)
+        answers.append(warp.core.block.shared.bytes[: case.bytes.size].copy() if case.space == "shared" else None)
 
     launch(kernel, 1, 32, (given,), shared=8192, target=target)
     found, shared = answers
@@ -116,14 +116,14 @@ def test_generic_addresses_mean_the_memory_they_lie_in():
     tile = data[:256].reshape(16, 16)
 
     def kernel(warp, p):
-        warp._block.shared.bytes[: data.nbytes] = data.view(np.uint8) ^ 1
+        warp.core.block.shared.bytes[: data.nbytes] = data.view(np.uint8) ^ 1
         near = warp.run(LOAD_C, warp.generic(1024), 16)
         far = warp.run(LOAD_C, p + 1024, 16)
         rows = warp.run(X4, warp.generic(16 * warp.laneid))
         assert np.array_equal(rows, warp.run(X4, 16 * warp.laneid))
         warp.run(STORE_D, warp.generic(2048), far, 16)
         warp.run(STORE_D, p + 2048, near, 16)
-        return near.bits, far.bits, warp._block.shared.bytes[2048:3072].copy()
+        return near.bits, far.bits, warp.core.block.shared.bytes[2048:3072].copy()
 
     before = data.copy()
     near, far, stored = one(kernel, data)
@@ -162,7 +162,7 @@ def test_accesses_are_told_and_checked(row):
         ("between arrays", LOAD_C, lambda p: (p, 16), "bounds", "(across|after) the end of argument 0"),
         ("no array", LOAD_C.replace(".f32", ".global.f32"), lambda _: (0, 16), "bounds", "256 bytes before argument 0"),
         ("in the window", LOAD_C, lambda _: ((1 << 40) + 8160, 16), "bounds", "lies outside"),
-        ("misaligned", LOAD_C, lambda p: (p + 4, 16), "alignment", "no multiple of 32"),
+        ("misaligned", LOAD_C, lambda p: (p + 4, 16), "alignment", "not a multiple of 32"),
         ("a store", STORE_D, lambda p: (p, np.zeros((32, 8), np.uint32), 16), "bounds", "after the end of argument 0"),
     ]  # fmt: skip
     for name, opcode, operands, kind, says in cases:
@@ -238,7 +238,7 @@ def speak(opcode, operands="", target="sm_90a", observers=(), policy="early"):
             m = TensorMap.of(p, (16, 16))
             w.mbarrier_init(0, 64)
             w.setmaxnreg("dec", 248)
-            w._block.kept["registers"]["free"] = 8
+            w.core.block.kept["registers"]["free"] = 8
         else:
             m = None
         given = eval(f"({operands}{',' if operands else ''})", {"w": w, "p": p, "m": m})  # noqa: S307 - the table above
@@ -409,7 +409,7 @@ def test_a_kernel_gives_the_operands_of_one_warp(row):
             try:
                 warp.run(opcode, *operands)
             finally:
-                written.append(warp._block.shared.bytes.any())
+                written.append(warp.core.block.shared.bytes.any())
 
         with row(name):
             with pytest.raises(OperandError, match="in a kernel each warp gives its own 32 lanes"):

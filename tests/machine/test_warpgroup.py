@@ -41,7 +41,7 @@ def in_kernel(case, policy="late", seed=0):
     def kernel(warp):
         mine = slice(32 * warp.warpid, 32 * warp.warpid + 32)
         if warp.warpid == 0:
-            warp._block.shared.bytes[: case.bytes.shape[-1]] = case.bytes[0]
+            warp.core.block.shared.bytes[: case.bytes.shape[-1]] = case.bytes[0]
         warp.bar_sync()
         operands = [value[0] if isinstance(value, np.ndarray) else value for value in case.operands]
         operands = [value[mine] if np.ndim(value) else value for value in operands]

@@ -65,7 +65,7 @@ def two_block_reductions_share_their_scratch(warp, a, d):
 
 @faulty(("shared-race", "lane-race"), words(128, 128), shared=512)
 def a_barrier_for_48_threads_that_was_dropped(warp, a, d):
-    """TileLang: a guard that is no multiple of 32 threads lost its barrier."""
+    """TileLang: a guard that is not a multiple of 32 threads lost its barrier."""
     t = warp.threads
     with warp.only(t < 48):
         warp.st_shared(4 * t, warp.ld_global(a.at(t)))
