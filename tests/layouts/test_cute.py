@@ -45,11 +45,8 @@ def expanded(digits):
 def test_the_layout_is_that_of_cute(opcode, role, lanes, slots):
     fragments = tcemu.parse(opcode).fragments
     fragment = fragments[role] if role else next(iter(fragments.values()))
-    seen = 0
     for lane, base in enumerate(expanded(lanes)):
         for slot, offset in enumerate(expanded(slots)):
             *batch, row, column = fragment.layout.position(lane, slot)
             place = (row + sum(batch) * fragment.shape[-2], column)
             assert place == (base[0] + offset[0], base[1] + offset[1]), (lane, slot)
-            seen += 1
-    assert seen == 32 * 2 ** len(slots) if not role else seen >= 32
