@@ -6,6 +6,9 @@
     assembler   derived from the load instructions that the assembler emits for the architecture
     published   read from hardware, or used in working libraries, by others
     inferred    concluded from a similar fragment; not compared by anybody, as far as we know
+
+Where a note says CuTe, the traits of NVIDIA's own library (CUTLASS at 7107b05) were compared with the layouts here as a
+second witness, lane by lane and slot by slot: 2,353 atoms of sm_70 to sm_120 and 23 matrix moves; none differs.
 """
 
 from __future__ import annotations
@@ -54,10 +57,10 @@ _VOLTA, _TURING, _HOPPER = (70, 72), (75,), (90,)
 ROWS: tuple[Evidence, ...] = (
     # ---- mma.sync
     _row("silicon", "the manual's figure; every recording of an H200 agrees", _MMA, "a b c d", _HOPPER),
-    _row("manual", "one figure for all architectures; on sm_90 compared with an H200", _MMA, "a b c d"),
+    _row("manual", "one figure for all architectures; compared with an H200 and with CuTe", _MMA, "a b c d"),
     _row("silicon", "lanes and chunks read from an H200, every selector", _MMA, "e", _HOPPER),
-    _row("manual", "one figure for all architectures; on sm_90 compared with an H200", _MMA, "e"),
-    _row("manual", "there is no recording of block-scaled instructions", _MMA, "scale_a scale_b"),
+    _row("manual", "one figure for all architectures; compared with an H200, the long shapes with CuTe", _MMA, "e"),
+    _row("manual", "CuTe agrees; no recording of scaled instructions exists", _MMA, "scale_a scale_b"),
     # ---- wgmma
     _row("silicon", "the manual's figure; every recording of an H200 agrees", "wgmma"),
     # ---- wmma: the manual leaves its fragments unspecified
@@ -66,7 +69,9 @@ ROWS: tuple[Evidence, ...] = (
     _row("assembler", "derived from the emitted loads; not in the manual, other chips may differ", _WMMA),
     # ---- matrices to and from shared memory
     _row("published", "observed on an H100 by others (vLLM, pull request 50096)", _MOVES, "", _HOPPER, "m8n16"),
-    _row("published", "as working libraries use it; not recorded", _MOVES, "", (), "m16n16 m8n16 m16n8"),
+    _row("published", "as libraries use it; CuTe agrees on b8, b8x16 has no witness", _MOVES, "", (), "m16n16"),
+    _row("published", "as libraries use it; CuTe agrees on b8x16, s8.s4 has no witness", _MOVES, "", (), "m8n16"),
+    _row("published", "as libraries use it; CuTe agrees; no recording", _MOVES, "", (), "m16n8"),
     _row("silicon", "the manual's figure; every recording of an H200 agrees", _MOVES, "", _HOPPER),
     _row("manual", "one figure for all architectures; on sm_90 compared with an H200", _MOVES),
 )
