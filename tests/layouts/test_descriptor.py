@@ -294,8 +294,9 @@ DIAGNOSES = {
     "nothing, with the tile": (K128, ("f16", 64, 64), {"tile": K128}, [], K128),
     "an exchange, known": (
         Descriptor(1024, 128, 1024), ("f16", 64, 16), {"tile": PLAIN},
-        ["LBO 128 and SBO 1024 are exchanged: in a tile that is K-major, no swizzle, SBO is the distance from one group",
-         "LBO from one group of 8 along k to the next, so LBO should be 1024 and SBO 128"], PLAIN),
+        ["LBO 128 and SBO 1024 are exchanged: in a tile that is K-major, no swizzle, SBO is the distance from",
+         "LBO from one group of 8 along k to the next, so LBO should be 1024 and SBO 128"],
+        PLAIN),
     "an exchange in MN-major": (
         Descriptor(2048, 512, 4096, 64), ("f16", 64, 64, "MN"), {"tile": MN64},
         ["LBO is the distance from one group of 32 along mn", "change places with the swizzle"], MN64),
