@@ -122,7 +122,7 @@ def briefly(value: object, limit: int = 80) -> str:
     """The repr of any value for a message, shortened if it is long."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - an integer of 5,000 digits has no repr, and an object may raise whatever it likes
+    except Exception:  # noqa: BLE001 - an integer of 5,000 digits has no repr, and an object may raise anything
         return f"an object of type {type(value).__name__}"
     return text if len(text) <= limit else f"{text[:limit]}..."
 

@@ -294,8 +294,9 @@ DIAGNOSES = {
     "nothing, with the tile": (K128, ("f16", 64, 64), {"tile": K128}, [], K128),
     "an exchange, known": (
         Descriptor(1024, 128, 1024), ("f16", 64, 16), {"tile": PLAIN},
-        ["LBO 128 and SBO 1024 are exchanged: in a tile that is K-major, no swizzle, SBO is the distance from one group",
-         "LBO from one group of 8 along k to the next, so LBO should be 1024 and SBO 128"], PLAIN),
+        ["LBO 128 and SBO 1024 are exchanged: in a tile that is K-major, no swizzle, SBO is the distance from",
+         "LBO from one group of 8 along k to the next, so LBO should be 1024 and SBO 128"],
+        PLAIN),
     "an exchange in MN-major": (
         Descriptor(2048, 512, 4096, 64), ("f16", 64, 64, "MN"), {"tile": MN64},
         ["LBO is the distance from one group of 32 along mn", "change places with the swizzle"], MN64),
@@ -421,7 +422,7 @@ def test_the_picture_of_a_descriptor():
 def test_bits_of_no_field_are_marked():
     picture = show.descriptor(K128.encode() | 3 << 52)
     assert picture.svg.count('class="x"') == 2
-    assert "Set, but in no field: bits 52, 53." in picture.description
+    assert "Set, although in no field: bits 52, 53." in picture.description
 
 
 @pytest.mark.parametrize("swizzle", SWIZZLES)
@@ -448,7 +449,7 @@ def test_the_picture_of_a_tile_in_words():
     assert "Units with k = 8, as mn, k: 0, 8–15 at 0x1010, unit 1 of its line; 1, 8–15 at 0x1080, unit 0" in (
         picture.description
     )
-    assert "XORs the unit's number in its line with 0 to 7" in picture.description
+    assert "XORs the unit's number with a number from 0 to 7" in picture.description
     assert "32 more lines below." in " ".join(_texts(picture))
     assert str(K128) in picture.description
 
@@ -456,10 +457,10 @@ def test_the_picture_of_a_tile_in_words():
 def test_the_picture_of_a_tile_tells_gaps_dots_and_overlaps():
     gap = show.shared_tile(Descriptor.for_tile("b1", 16, 256, pitch=2048), "b1", 16, 256)
     assert "stroke-dasharray" in gap.svg
-    assert "Dashed: memory is left out." in _texts(gap)
+    assert "Dashed: lines are left out." in _texts(gap)
     overlap = show.shared_tile(Descriptor(0, 64, 128), "f16", 16, 16)
     assert {"0, 8–15 +", "·"} <= set(_texts(overlap))
-    assert any("A dot: not of this tile. A plus: other elements lie on top" in text for text in _texts(overlap))
+    assert any("A dot: not part of the tile. A plus: other elements overlap" in text for text in _texts(overlap))
     turned = show.shared_tile(Descriptor(128, 16, 256, 32, 1), "s8", 8, 32, at_mn=2)
     assert turned.svg.count('class="x"') == 2
     assert "unit XOR 0" in _texts(turned)
@@ -470,7 +471,7 @@ def test_the_picture_of_a_tile_tells_gaps_dots_and_overlaps():
     [
         ({"at_mn": 64}, "at_mn 64: the tile has mn 0 to 63"),
         ({"at_k": -1}, "at_k -1: the tile has k 0 to 63"),
-        ({"lines": 0}, "1 to 36 lines are drawn; got 64 by 64 in 0 lines"),
+        ({"lines": 0}, "1 to 36 lines can be drawn; got 64 by 64 and 0 lines"),
         ({"major": "M"}, "major must be K or MN"),
     ],
 )
