@@ -5,9 +5,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import quick
+from hypothesis import settings
 
 #: Failing rows of a loop that are reported.
 MOST = 20
+
+
+def pytest_configure(config):
+    """Tell `some` and `examples`, before the tests are collected, how much to ask."""
+    quick.QUICK = "not slow" in config.option.markexpr
+    if quick.QUICK:
+        settings.register_profile("quick", settings.get_profile("tcemu"), max_examples=20)
+        settings.load_profile("quick")
 
 
 @pytest.fixture

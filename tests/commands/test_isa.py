@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from click.testing import CliRunner
+from quick import some
 
 import tcemu.cli
 from tcemu import ArithmeticUnknown, Instruction, TcemuError
@@ -30,7 +31,7 @@ UNKNOWN = "wmma.mma.sync.aligned.row.col.m8n32k16.f32.f32"
 MOVE = "movmatrix.sync.aligned.m8n8.trans.b16"
 
 #: The first and the last form of every family.
-SAMPLE = list(dict.fromkeys(family.variants[number][1] for family in FAMILIES for number in (0, -1)))
+SAMPLE = list(dict.fromkeys(family.variants[number][1] for family in FAMILIES for number in some((0, -1), 1)))
 BY_OPCODE = pytest.mark.parametrize("instruction", SAMPLE, ids=str)
 #: Those that hold a matrix: an instruction that only orders others has no layout, picture or example.
 WITH_MATRICES = pytest.mark.parametrize("instruction", [each for each in SAMPLE if each.fragments], ids=str)

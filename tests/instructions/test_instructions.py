@@ -7,6 +7,7 @@ from itertools import pairwise, permutations
 import ask_assembler
 import numpy as np
 import pytest
+from quick import some
 
 import tcemu
 from tcemu import ArithmeticUnknown, IllegalInstruction, OperandError, TargetError, parse, run
@@ -125,7 +126,7 @@ def neighbours(words, rng, count):
 def check_refusals(count):
     legal = {frozenset(words.items()) for words, _ in MMA.variants}
     rng = random.Random(11)
-    for words, _ in MMA.variants:
+    for words, _ in some(MMA.variants, 60):
         for changed in neighbours(words, rng, count):
             opcode = MMA.spelling.write({slot: changed.get(slot, "") for slot in MMA.spelling.vocabulary}).replace(
                 "..", "."
@@ -140,7 +141,7 @@ def check_refusals(count):
 
 
 def test_what_is_not_in_the_table_is_refused():
-    check_refusals(6)
+    check_refusals(4)
 
 
 @pytest.mark.slow

@@ -211,6 +211,7 @@ def test_hints_to_the_caches_change_nothing():
     assert run(body, np.zeros(64, np.uint32)) == ([3, 4], 4)
 
 
+@pytest.mark.slow
 def test_loops_that_wait_for_a_place(row):
     """A loop on memory ends where another warp changes it, and is told where nobody does."""
 

@@ -4,9 +4,10 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tcemu.machine.operations import OPERATIONS
+from quick import examples
 
 from tcemu.errors import TcemuError
 from tcemu.machine.launch import launch
@@ -235,7 +236,7 @@ def arity(name):
 
 
 @pytest.mark.parametrize("name", [*sorted(METHODS), "only", "generic", "registers"])
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_junk_in_every_operand_brings_an_error_of_this_package(name, data):
     least, most = arity(name)
@@ -261,7 +262,7 @@ OPCODES = [operation.example for operation in OPERATIONS] + [
 ]  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(opcode=st.sampled_from(OPCODES) | st.text(max_size=20), operands=st.lists(JUNK | PLACES, max_size=9))
 def test_junk_in_warp_run(opcode, operands):
     def kernel(warp, p):
@@ -273,7 +274,7 @@ def test_junk_in_warp_run(opcode, operands):
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(place=st.integers(0, 7), junk=JUNK, who=st.integers(0, 4), policy=st.sampled_from(["late", "early"]))
 def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
     """In one warp of the four, or in all."""
@@ -289,7 +290,7 @@ def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
     survives(lambda: launch(kernel, 1, 128, shared=65536, policy=policy))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     options=st.dictionaries(
         st.sampled_from(["grid", "block", "args", "shared", "target", "seed", "policy", "observers"]), JUNK
@@ -301,7 +302,7 @@ def test_junk_in_launch(options):
     survives(lambda: launch(lambda *_: None, **options))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(index=st.lists(JUNK, min_size=2, max_size=2))
 def test_junk_in_a_pointer(index):
     found = survives(lambda: Pointer(256, np.dtype(np.float32), (4, 4)).at(*index))

@@ -458,6 +458,7 @@ def test_a_seed_decides_the_order_of_the_blocks():
     assert all(order(seed) != in_order and sorted(order(seed)) == sorted(in_order) for seed in (1, 2, 3))
 
 
+@pytest.mark.slow
 def test_the_hash_seed_of_python_decides_nothing():
     code = f"""
         import sys; sys.path.insert(0, {str(HERE.parent)!r})

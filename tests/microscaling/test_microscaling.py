@@ -7,9 +7,10 @@ import assembler
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from quick import examples
 
 from tcemu import FormatError, IllegalInstruction, OperandError, parse, run
 from tcemu.microscaling import KINDS, Kind, dequantise, quantise, scale_registers, tensor_scale
@@ -106,7 +107,7 @@ FLOATS = st.one_of(
 SPANS = st.sampled_from([0, 1, 1, 1, 2.0**-130, 2.0**-20, 2.0**100])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(sorted(KINDS)), arrays.arrays(np.float32, 32, elements=FLOATS), SPANS)
 def test_finite_blocks_are_what_the_specification_says(name, block, span):
     size = KINDS[name].block

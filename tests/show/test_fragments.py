@@ -5,6 +5,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from quick import some
 from rows import rows
 
 import tcemu
@@ -65,7 +66,7 @@ def _marked(picture: show.Picture, fragment: Fragment) -> set[tuple[int, int]]:
 
 @every_fragment
 def test_a_lane_s_elements_are_marked_and_no_others(fragment: Fragment) -> None:
-    for lane in range(fragment.lanes):
+    for lane in some(range(fragment.lanes), 6):
         held = {fragment.layout.position(lane, slot) for slot in range(fragment.layout.slots)}
         assert _marked(show.fragment_map(fragment, lane=lane), fragment) == held
 
@@ -173,7 +174,7 @@ FORMS = {
 DIFFERENT = {tuple(str(i.fragments[role]) for role in "abd"): name for name, i in FORMS.items()}
 
 
-@rows("name", DIFFERENT.values())
+@rows("name", some(DIFFERENT.values(), 10))
 def test_every_instruction_has_a_map_that_fits_a_page(name: str) -> None:
     instruction = FORMS[name]
     picture = show.mma_map(instruction, lane=13)
@@ -201,7 +202,7 @@ DRAWN = ("scale_a", "e", "a", "scale_b", "b", "d")
 
 
 @pytest.mark.parametrize("opcode", MORE.values(), ids=MORE)
-@pytest.mark.parametrize("lane", [0, 13, 30])
+@pytest.mark.parametrize("lane", some([0, 13, 30], 1))
 def test_all_that_lanes_hold_is_drawn_and_marked(opcode: str, lane: int) -> None:
     """Every fragment has a frame, level with D or above it; a lane's blocks of each are marked, and named in words."""
     instruction = tcemu.parse(opcode)

@@ -5,8 +5,9 @@ from itertools import combinations
 import assembler
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick import examples
 from rows import rows
 
 import tcemu
@@ -50,7 +51,7 @@ def test_a_pruned_matrix_comes_back(instruction):
         instruction.fragments["a"].pack(values)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.sampled_from(VARIANTS), st.integers(0, 2**32 - 1), st.floats(0, 1))
 def test_round_trips_keep_every_bit(instruction, seed, share):
     """Any patterns, NaN and Inf among them, with zeros of both signs; chunks that are too full are pruned first."""

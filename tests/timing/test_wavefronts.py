@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import GOLDEN
+from quick import examples
 from wavefront_questions import questions
 
 import tcemu
@@ -184,7 +185,7 @@ def addresses_of(size):
 
 
 @pytest.mark.parametrize("access", KINDS)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_equals_a_count_in_plain_python(access, data):
     kind = access_named(access)
@@ -199,7 +200,7 @@ def test_equals_a_count_in_plain_python(access, data):
 
 
 @pytest.mark.parametrize("access", KINDS)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_laws(access, data):
     kind = access_named(access)
