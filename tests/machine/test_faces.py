@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from tcemu.machine.operations import OPERATIONS
 from quick import examples
+from tcemu.machine.operations import OPERATIONS
 
 from tcemu.errors import TcemuError
 from tcemu.machine.launch import launch
