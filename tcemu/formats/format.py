@@ -155,7 +155,7 @@ class Format:
             math.ldexp(1.0, self.emin - self.mantissa) if self.kind == "float" and self.zero else self.smallest_normal
         )
 
-    @property
+    @cached_property
     def storage(self) -> np.dtype[Any]:
         """The unsigned numpy dtype that holds one pattern."""
         return codec.storage(self.container)

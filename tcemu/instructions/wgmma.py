@@ -37,7 +37,7 @@ from tcemu.instructions.sparsity import SPARSITY
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment
 from tcemu.layouts import wgmma as layouts
-from tcemu.layouts.descriptor import addresses
+from tcemu.layouts.descriptor import Descriptor, addresses
 
 Array = npt.NDArray[Any]
 
@@ -337,9 +337,9 @@ class Issue:
 
         Raises OperandError.
         """
-        instruction.fragments["d"].check(d)
-        if a is not None:
-            instruction.fragments["a"].check(a)
+        for role, registers in (("d", d), ("a", a)):
+            if registers is not None and not _fits(instruction.fragments[role], registers):
+                instruction.fragments[role].check(registers)
         descriptors, rest = shared[: 2 if a is None else 1], shared[2 if a is None else 1 :]
         last = _checked(instruction, tuple((type(each), each) for each in rest), a is None)
         b = _read_tile(instruction, "b", _one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
@@ -384,6 +384,11 @@ class Issue:
         return out.reshape(d.shape)
 
 
+def _fits(fragment: Fragment, registers: Array) -> bool:
+    """Whether they are the fragment's; if not, Fragment.check says why."""
+    return registers.dtype == np.uint32 and registers.shape == (fragment.lanes, fragment.registers)
+
+
 def described(given: Any) -> bool:
     """Whether A is given by a descriptor, which is one number, and not by registers."""
     return np.ndim(given) == 0
@@ -396,6 +401,8 @@ def _checked(instruction: Instruction, given: tuple[tuple[type, Any], ...], with
 
 
 def _one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
+    if isinstance(given, Descriptor):
+        return given.encode()
     if type(given) is int and 0 <= given < 1 << 64:
         return given
     return int(_descriptors(instruction, role, given))

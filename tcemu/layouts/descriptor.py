@@ -23,6 +23,7 @@ and base offsets from 0 to 7.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,6 +100,10 @@ class Descriptor:
 
     def encode(self) -> int:
         """The 64 bits."""
+        return self._bits
+
+    @cached_property
+    def _bits(self) -> int:
         bits = sum(int(getattr(self, field.attribute)) >> 4 << field.low for field in OFFSETS)
         return bits | int(self.base_offset) << _BASE.low | SWIZZLES.index(self.swizzle) << _SWIZZLE.low
 
@@ -139,6 +144,12 @@ class Descriptor:
         Raises LayoutError if no descriptor can express the tile: a start that is not a multiple of 16 (with a swizzle,
         of 128), a pitch that is too small, an offset of 256 KiB or more.
         """
+        return _remembered(_tile, element, mn, k, major, swizzle, start, first, pitch)
+
+    @classmethod
+    def _for_tile(
+        cls, element: Element, mn: int, k: int, major: Major, swizzle: int, start: int, first: Major, pitch: int | None
+    ) -> Descriptor:
         layout = Canonical(element_bits(element), major, swizzle)
         if first not in ("MN", "K"):
             raise LayoutError(f"first must be 'MN' or 'K', the direction in which atoms are contiguous; got {first!r}")
@@ -189,6 +200,9 @@ class Descriptor:
         Raises LayoutError if the tile cannot be cut there: across lines it can be cut after every 8, along a line after
         every 16 bytes.
         """
+        return _remembered(_advanced, self, element, mn, k, major)
+
+    def _advance(self, element: Element, mn: int, k: int, major: Major) -> Descriptor:
         layout = self.layout(element, major)
         lines, along = (mn, k) if major == "K" else (k, mn)
         if not (_whole(mn) and _whole(k)) or mn < 0 or k < 0 or lines % 8 or along * layout.bits % 128:
@@ -246,6 +260,29 @@ class Descriptor:
         swizzle = f"{self.swizzle}-byte swizzle" if self.swizzle else "no swizzle"
         base = f", base offset {self.base_offset}" if self.base_offset else ""
         return f"start {self.start}, LBO {self.lbo}, SBO {self.sbo}, {swizzle}{base} ({self.encode():#018x})"
+
+
+# A kernel asks for the same tiles again and again, and so does each of its warps. The types of the arguments count,
+# so that True is not taken for 1.
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _tile(*given: Any) -> Descriptor:
+    return Descriptor._for_tile(*given)  # noqa: SLF001 - its other half
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _advanced(descriptor: Descriptor, *given: Any) -> Descriptor:
+    return descriptor._advance(*given)  # noqa: SLF001 - its other half
+
+
+def _remembered(make: Any, *given: Any) -> Descriptor:
+    """make(*given), from its cache where the arguments can be looked up."""
+    try:
+        hash(given)
+    except TypeError:
+        make = make.__wrapped__
+    return make(*given)  # type: ignore[no-any-return]
 
 
 def as_bits(descriptor: object) -> int:
