@@ -38,6 +38,7 @@ from tcemu.errors import IllegalInstruction, TableError, listing
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.elements import elements_of, space_of
 from tcemu.instructions.matrix_move import row_bytes
+from tcemu.instructions.table import family_of
 
 Addresses = npt.NDArray[np.int64]
 
@@ -135,7 +136,10 @@ def _access(instruction: Instruction) -> Access:
         (fragment,) = instruction.fragments.values()
         return Access(instruction.opcode, row_bytes(instruction), prod(fragment.shape[:-1]), 8, way.pairs, known)
     if space_of(instruction) != "shared":
-        raise IllegalInstruction(f"{instruction} is not an access to shared memory.{_why(instruction)}")
+        near = family_of(instruction).nearest({**instruction.words, "ss": "shared"})
+        raise IllegalInstruction(
+            f"{instruction} is not an access to shared memory.{_WHY.get(space_of(instruction), '')} Nearest access: {near}"
+        )
     moved = elements_of(instruction)
     phase = min(LANES, _ALL_BANKS // max(moved.bytes, WORD))
     # narrow elements in vectors were not measured, and neither was what has no pairs of phases
@@ -148,10 +152,6 @@ _WHY = {
     "global": " Global memory has no banks.",
     "generic": " Say which memory the address lies in: .shared.",
 }
-
-
-def _why(instruction: Instruction) -> str:
-    return _WHY.get(space_of(instruction), "")
 
 
 # ---------------------------------------------------------------------------------------------- counting
