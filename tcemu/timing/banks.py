@@ -137,9 +137,8 @@ def _access(instruction: Instruction) -> Access:
         return Access(instruction.opcode, row_bytes(instruction), prod(fragment.shape[:-1]), 8, way.pairs, known)
     if space_of(instruction) != "shared":
         near = family_of(instruction).nearest({**instruction.words, "ss": "shared"})
-        raise IllegalInstruction(
-            f"{instruction} is not an access to shared memory.{_WHY.get(space_of(instruction), '')} Nearest access: {near}"
-        )
+        why = _WHY.get(space_of(instruction), "")
+        raise IllegalInstruction(f"{instruction} is not an access to shared memory.{why} Nearest access: {near}")
     moved = elements_of(instruction)
     phase = min(LANES, _ALL_BANKS // max(moved.bytes, WORD))
     # narrow elements in vectors were not measured, and neither was what has no pairs of phases
