@@ -47,7 +47,7 @@ def test_the_layout_is_that_of_cute(opcode, role, lanes, slots):
     fragment = fragments[role] if role else next(iter(fragments.values()))
     for lane, base in enumerate(expanded(lanes)):
         for slot, offset in enumerate(expanded(slots)):
-            # matrices lie one below the other; of scales, the axis in front is the thread_id that picks a copy
+            # matrices lie one below the other; of scales, the axis in front is the thread_id, which picks a copy
             *batch, row, column = fragment.layout.position(lane, slot)
             place = (row if role else row + sum(batch) * fragment.shape[-2], column)
             assert place == (base[0] + offset[0], base[1] + offset[1]), (lane, slot)
