@@ -7,7 +7,7 @@ from itertools import groupby, product
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tcemu.errors import Deadlock, LaunchError, TcemuError
+from tcemu.errors import Deadlock, LaunchError, TcemuError, ranges
 from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.core import Core
 from tcemu.machine.events import Event, Observer, Stuck, Waiting
@@ -104,15 +104,9 @@ class Grid:
             for each in waits:
                 alike.setdefault((each.what, str(each.by.site)), []).append(each.by.warp)
             for (what, line), numbers in alike.items():
-                who = f"warp {numbers[0]} waits" if len(numbers) == 1 else f"warps {_ranges(numbers)} wait"
+                who = f"warp {numbers[0]} waits" if len(numbers) == 1 else f"warps {ranges(numbers)} wait"
                 lines.append(f"  {who} since {line} for {what}")
             if block.exited:
                 gone = sorted(block.exited)
-                lines.append(f"  warp{'s' * (len(gone) > 1)} {_ranges(gone)} came to the end of the kernel")
+                lines.append(f"  warp{'s' * (len(gone) > 1)} {ranges(gone)} came to the end of the kernel")
         return "\n".join(lines)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """0 to 3, 5: numbers in order, with runs told by their ends."""
-    runs = [list(group) for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
-    return ", ".join(str(run[0][1]) if len(run) == 1 else f"{run[0][1]} to {run[-1][1]}" for run in runs)

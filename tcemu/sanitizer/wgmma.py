@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tcemu.errors import ranges
 from tcemu.machine.events import (
     BlockEnded,
     By,
@@ -25,7 +26,7 @@ from tcemu.machine.events import (
 from tcemu.machine.registers import Bank, Registers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.records import Kind
-from tcemu.sanitizer.report import Earlier, ranges
+from tcemu.sanitizer.report import Earlier
 from tcemu.sanitizer.shared import SharedMemory
 
 
