@@ -31,10 +31,16 @@ Examples:
 
 
 def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Opcodes up to the next dot, so that there are few at a time."""
-    opcodes = [instruction.opcode for family in FAMILIES for _, instruction in family.variants]
+    """Opcodes up to the next dot, so that there are few at a time; only families that may be meant make theirs."""
+    opcodes = ["diff"]
+    for family in FAMILIES:
+        stems = family.stems or (family.mnemonic,)
+        if any(incomplete.startswith(f"{stem}.") for stem in stems):
+            opcodes += [instruction.opcode for _, instruction in family.variants]
+        else:
+            opcodes += [f"{stem}." if any(family.spelling.slots) else stem for stem in stems]
     found: dict[str, None] = {}
-    for opcode in ["diff", *opcodes]:
+    for opcode in opcodes:
         if opcode.startswith(incomplete):
             cut = opcode.find(".", len(incomplete))
             found[opcode if cut < 0 else opcode[: cut + 1]] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
 from tcemu.commands.isa_fragment import label, where
@@ -24,6 +24,8 @@ _SERIES = 6
 _LAYOUT = 68
 #: Elements of a comparison that text shows where no operand is asked for.
 _SHOWN = 4
+#: More instructions of a family without matrices are told by their qualifiers.
+_MOST = 24
 
 # ---------------------------------------------------------------------------------------------------- lists
 
@@ -32,41 +34,70 @@ def catalogue(target: str | None, ptx: str | None, family: str | None, type_: st
     """The families, or with anything given the instructions that fit it."""
     asked = {"target": target, "PTX": ptx, "family": family, "type": type_, "shape": shape}
     told = ", ".join(f"{what} {word}" for what, word in asked.items() if word is not None)
+    columns = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
+    if not told:
+        heading = f"Instructions: {sum(family.size for family in FAMILIES)} forms"
+        return Report(heading, _families(), columns, lambda: tuple(map(_line, find())), lambda: _as_data(find()))
     found = find(target, ptx, family, type_, shape)
     if not found:
         raise IllegalInstruction(f"no instruction fits: {told}")
-    counts = Counter(instruction.family for instruction in found)
-    total = f"{len(found)} form{'' if len(found) == 1 else 's'}"
-    heading = f"Tensor-core instructions: {total} ({told})" if told else f"Tensor-core instructions: {total}"
-    blocks = _lists(found, counts) if told else (_families(counts),)
-    columns = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
-    return Report(heading, blocks, columns, tuple(_line(each) for each in found), _as_data(found, counts))
+    heading = f"Instructions: {len(found)} form{'' if len(found) == 1 else 's'} ({told})"
+    return Report(heading, _lists(found), columns, tuple(map(_line, found)), _as_data(found))
 
 
-def _families(counts: Counter[str]) -> Block:
-    rows = tuple((each.name, each.about, str(counts[each.name]), each.section) for each in FAMILIES)
+#: What there is, in parts: the title, and whether a family belongs there.
+_PARTS: tuple[tuple[str, Callable[[Family], bool]], ...] = (
+    ("Tensor cores, and matrices to and from them", lambda family: not family.plain),
+    ("What else a kernel executes", lambda family: family.plain and not family.unsupported),
+    ("Explained here, but not executed", lambda family: bool(family.unsupported)),
+)
+
+
+def _families() -> tuple[Block, ...]:
+    columns = ("family", "what it does", "forms", "PTX section")
     hint = (
         "Next: tcemu isa --target sm_90a lists what a target has, tcemu isa INSTRUCTION explains one, "
         "tcemu isa --help has the rest."
     )
-    return Block("", (hint,), ("family", "what it does", "forms", "PTX section"), rows)
+    parts = ((title, [family for family in FAMILIES if belongs(family)]) for title, belongs in _PARTS)
+    tables = (
+        Block(title, (), columns, tuple((each.name, each.about, str(each.size), each.section) for each in found))
+        for title, found in parts
+    )
+    return Block("", (hint,)), *tables
 
 
-def _lists(found: list[Instruction], counts: Counter[str]) -> tuple[Block, ...]:
-    there = [family for family in FAMILIES if counts[family.name]]
-    return tuple(_list(family, [each for each in found if each.family == family.name]) for family in there)
+def _by_family(found: Iterable[Instruction]) -> dict[str, list[Instruction]]:
+    by_name: dict[str, list[Instruction]] = {}
+    for instruction in found:
+        by_name.setdefault(instruction.family, []).append(instruction)
+    return by_name
+
+
+def _lists(found: list[Instruction]) -> tuple[Block, ...]:
+    by_family = _by_family(found)
+    return tuple(_list(family, by_family[family.name]) for family in FAMILIES if family.name in by_family)
 
 
 def _list(family: Family, found: list[Instruction]) -> Block:
     title = f"{family.name}: {len(found)} form{'' if len(found) == 1 else 's'} (PTX ISA {family.section})"
-    matrices = any(any(each.shape) for each in found)
-    columns, rows = _grouped(family, groups(found)) if matrices else _spelt(found)
-    return Block(title, (_sentence(family.about),) if family.about else (), columns, rows)
+    about = [_sentence(family.about)] if family.about else []
+    if any(any(each.shape) for each in found):
+        columns, rows = _grouped(family, groups(found))
+    elif len(found) > _MOST:
+        about += [f"{re.sub('[{}]', '', family.spelling.template)}, where"]
+        columns, rows = _syntax(family, found)
+    else:
+        columns, rows = ("instruction", "PTX"), tuple((each.opcode, each.gate.ptx) for each in found)
+    return Block(title, tuple(about), columns, rows)
 
 
-def _spelt(found: list[Instruction]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Instructions without a matrix, by their opcodes."""
-    return ("instruction", "PTX"), tuple((each.opcode, each.gate.ptx) for each in found)
+def _syntax(family: Family, found: list[Instruction]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The words of each slot of many instructions without a matrix."""
+    hints = {slot: words for row in family.rows for slot, words in row.hints.items()}
+    used = {slot: {each.words.get(slot) for each in found} | set(hints.get(slot, ())) for slot in family.spelling.slots}
+    words = ((slot, [word for word in family.spelling.vocabulary[slot] if word in used[slot]]) for slot in used)
+    return ("", "is"), tuple((f".{slot}", " ".join(f".{word}" for word in some)) for slot, some in words if some)
 
 
 def _grouped(family: Family, found: list[Group]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -108,17 +139,18 @@ def _line(instruction: Instruction) -> tuple[object, ...]:
     return (*first, *roles, " ".join(types(instruction)), gate.ptx, gate.targets, instruction.section)
 
 
-def _as_data(found: list[Instruction], counts: Counter[str]) -> list[dict[str, object]]:
+def _as_data(found: list[Instruction]) -> list[dict[str, object]]:
+    by_family = _by_family(found)
     return [
         {
             "family": each.name,
             "about": each.about,
             "section": each.section,
-            "forms": counts[each.name],
-            "instructions": [_entry(instruction) for instruction in found if instruction.family == each.name],
+            "forms": len(by_family[each.name]),
+            "instructions": [_entry(instruction) for instruction in by_family[each.name]],
         }
         for each in FAMILIES
-        if counts[each.name]
+        if each.name in by_family
     ]
 
 
@@ -156,6 +188,7 @@ def _head(told: Explanation, target: str | None) -> Block:
             f"{_sentence(told.about)} {_size(told.shape)}".strip(),
             f"Needs PTX {told.ptx} and {told.targets}. Manual: PTX ISA {told.section}.",
             f"What follows is for {told.target}{default}.",
+            *([f"The machine does not execute it: {told.unsupported}."] if told.unsupported else []),
         ),
     )
 
@@ -169,7 +202,7 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _operands(told: Explanation) -> Block:
-    rows = tuple(
+    rows: tuple[tuple[str, ...], ...] = tuple(
         (
             each.name,
             each.direction,
@@ -180,7 +213,9 @@ def _operands(told: Explanation) -> Block:
         )
         for each in told.operands
     )
-    columns = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
+    columns: tuple[str, ...] = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
+    if not (told.layouts or told.unknown or told.example):  # it means something in a kernel only
+        columns, rows = (*columns[:4], "in a kernel"), tuple((*row[:4], row[5]) for row in rows)
     hint = "In PTX's order; registers are those of one lane." if rows else "None."
     return Block("Operands", (told.unknown or hint,), columns if rows else (), rows)
 

@@ -46,8 +46,8 @@ class Report:
     blocks: tuple[Block, ...]
     #: Header and rows of the CSV.
     columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
-    #: What JSON has.
+    rows: tuple[tuple[object, ...], ...] | Callable[[], tuple[tuple[object, ...], ...]]
+    #: What JSON has. As with the rows, a function that makes it where it is much and seldom asked for.
     data: Any
     #: Draws the picture; None where there is nothing to draw.
     draw: Callable[[], Picture] | None = None
@@ -82,12 +82,13 @@ def _csv(report: Report) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(report.columns)
-    writer.writerows(report.rows)
+    writer.writerows(report.rows() if callable(report.rows) else report.rows)
     return out.getvalue()
 
 
 def _json(report: Report) -> str:
-    return json.dumps(report.data, indent=2, ensure_ascii=False) + "\n"
+    data = report.data() if callable(report.data) else report.data
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _svg(report: Report) -> str:

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tcemu.errors import IllegalInstruction, did_you_mean, listing, shown
-from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.rows import Rows
 from tcemu.instructions.table import FAMILIES
 from tcemu.instructions.targets import ptx_version, target_named
 
 #: The slots whose words name what is moved, where there are no operand types.
 _MOVED = ("type", "dst_fmt", "src_fmt")
+#: Those that name operand types.
+_TYPED = ("atype", "btype", "ctype", "dtype")
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,26 @@ def catalogue(
     IllegalInstruction for a family, type or shape that no instruction has.
     """
     _check("family", family, (each.name for each in FAMILIES))
-    _check("type", type, (word for _, instruction in _all() for word in types(instruction)))
-    _check("shape", shape, (str(instruction.shape) for _, instruction in _all()))
+    _check("type", type, _words(*_TYPED, *_MOVED))
+    _check("shape", shape, _words("shape"))
     chip = None if target is None else target_named(target)
     if ptx is not None:
         ptx_version(ptx)
     return [
         instruction
-        for each, instruction in _all()
-        if (family is None or each.name == family)
-        and (chip is None or instruction.gate.admits(chip))
-        and (ptx is None or instruction.gate.admits_ptx(ptx))
-        and (type is None or type in types(instruction))
-        and (shape is None or str(instruction.shape) == shape)
+        for each in FAMILIES
+        if family is None or each.name == family
+        for row in each.rows
+        if (chip is None or row.gate.admits(chip)) and (ptx is None or row.gate.admits_ptx(ptx))
+        if (type is None or _has(row, type)) and (shape is None or _has(row, shape))
+        for _, instruction in each.forms(row)
+        if (type is None or type in types(instruction)) and (shape is None or str(instruction.shape) == shape)
     ]
+
+
+def _has(row: Rows, word: str) -> bool:
+    """Whether any form of the row has this word, so that a form may have this type or shape."""
+    return any(word in words for words in row.alone.values())
 
 
 def types(instruction: Instruction) -> tuple[str, ...]:
@@ -121,8 +129,9 @@ def _moved(instruction: Instruction) -> tuple[str, ...]:
     return tuple(instruction.words[slot] for slot in _MOVED if slot in instruction.words)
 
 
-def _all() -> Iterable[tuple[Family, Instruction]]:
-    return ((family, instruction) for family in FAMILIES for _, instruction in family.variants)
+def _words(*slots: str) -> Iterable[str]:
+    """The words of these slots in any family."""
+    return (word for family in FAMILIES for slot in slots for word in family.spelling.vocabulary.get(slot, ()))
 
 
 def _check(what: str, given: str | None, accepted: Iterable[str]) -> None:

@@ -215,8 +215,12 @@ REDUCE = family(
 # ---------------------------------------------------------------------------------------------------- tensor copies
 
 _DIMS = ("1d", "2d", "3d", "4d", "5d")
-_DEEP = ("3d", "4d", "5d")
+_DEEP, _FLAT = ("3d", "4d", "5d"), ("2d",)
+_TILES, _GATHER, _SCATTER = ("", "tile"), ("tile::gather4",), ("tile::scatter4",)
+_WINDOW, _WIDE, _WIDEST, _STORED = ("im2col",), ("im2col::w",), ("im2col::w::128",), ("im2col_no_offs",)
 _IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
+_WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
+_NO_OFFSETS = _only(_IM2COL)
 _ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
 _PAIRED = f"it signals the other block of a pair: {CLUSTERS}"
 
@@ -226,38 +230,31 @@ def _tensor(dims: tuple[str, ...], ends: _Slots, **slots: tuple[str, ...]) -> _S
 
 
 def _tensor_loads() -> list[Rows]:
+    """Into the cluster's shared memory, to several blocks or not, and into the block's."""
     cluster, block = _FROM_GLOBAL
-    rows = []
-    for ends, ptx in ((cluster, "8.0"), (block, "8.6")):
-        rows += [
-            Rows(_tensor(_DIMS, ends, mode=("", "tile")), ptx, "sm_90", THREAD, _POLICY),
-            Rows(_tensor(_DEEP, ends, mode=("im2col",)), ptx, "sm_90", _only(_IM2COL), _POLICY),
-            Rows(_tensor(_DEEP, ends, mode=("im2col::w::128",)), "8.6", _BLACKWELL, _only(_IM2COL), _POLICY),
-        ]
-    rows += [
-        Rows(_tensor(_DEEP, cluster, mode=("im2col::w",)), "8.6", _BLACKWELL, _only(_IM2COL), _POLICY),
-        Rows(_tensor(_DEEP, block, mode=("im2col::w",)), "8.6", "sm_100", _only(_IM2COL), _POLICY),
-        Rows(_tensor(("2d",), cluster, mode=("tile::gather4",)), "8.6", _BLACKWELL, _only(_ROWS), _POLICY),
-        Rows(_tensor(("2d",), block, mode=("tile::gather4",)), "8.6", "sm_100", _only(_ROWS), _POLICY),
+    many, pairs = ("", "multicast::cluster"), ("cta_group::1", "cta_group::2")
+    hopper, later, blackwell = ("8.6", "sm_90"), ("8.6", "sm_100"), ("8.6", _BLACKWELL)
+    paired = _only(_PAIRED)
+    return [
+        Rows(_tensor(dims, ends, mode=modes, **more), *since, facts, _POLICY)
+        for dims, ends, modes, more, since, facts in (
+            (_DIMS, cluster, _TILES, {}, ("8.0", "sm_90"), THREAD),
+            (_DIMS, cluster, _TILES, {"multicast": many[1:]}, ("8.0", "sm_90"), _only(_MULTICAST)),
+            (_DEEP, cluster, _WINDOW, {"multicast": many}, ("8.0", "sm_90"), _WINDOWS),
+            (_DIMS, block, _TILES, {}, hopper, THREAD),
+            (_DEEP, block, _WINDOW, {}, hopper, _WINDOWS),
+            (_FLAT, block, _GATHER, {}, later, _only(_ROWS)),
+            (_DEEP, block, _WIDE, {}, later, _WINDOWS),
+            (_DIMS, cluster, _TILES, {"multicast": many, "group": pairs}, blackwell, paired),
+            (_DIMS, block, _TILES, {"group": pairs}, blackwell, paired),
+            (_FLAT, cluster, _GATHER, {"multicast": many, "group": ("", *pairs)}, blackwell, _only(_ROWS)),
+            (_FLAT, block, _GATHER, {"group": pairs}, blackwell, _only(_ROWS)),
+            (_DEEP, cluster, _WINDOW, {"multicast": many, "group": pairs}, blackwell, _WINDOWS),
+            (_DEEP, cluster, (*_WIDE, *_WIDEST), {"multicast": many, "group": ("", *pairs)}, blackwell, _WINDOWS),
+            (_DEEP, block, (*_WINDOW, *_WIDE), {"group": pairs}, blackwell, _WINDOWS),
+            (_DEEP, block, _WIDEST, {"group": ("", *pairs)}, blackwell, _WINDOWS),
+        )
     ]
-    many = ("multicast::cluster",)
-    rows += [
-        Rows(_tensor(_DIMS, cluster, mode=("", "tile"), multicast=many), "8.0", "sm_90", _only(_MULTICAST), _POLICY),
-        Rows(_tensor(_DEEP, cluster, mode=("im2col",), multicast=many), "8.0", "sm_90", _only(_IM2COL), _POLICY),
-    ]
-    pairs = ("cta_group::1", "cta_group::2")
-    for ends in (cluster, block):
-        for several in ((), many) if ends is cluster else ((),):
-            extra = {"multicast": several} if several else {}
-            rows += [
-                Rows(_tensor(dims, ends, mode=modes, group=pairs, **extra), "8.6", _BLACKWELL, _only(_PAIRED), _POLICY)
-                for dims, modes in (
-                    (_DIMS, ("", "tile")),
-                    (("2d",), ("tile::gather4",)),
-                    (_DEEP, ("im2col", "im2col::w", "im2col::w::128")),
-                )
-            ]
-    return rows
 
 
 _BOX = "The coordinates are those of the box's first element, innermost first; what lies outside the tensor is zero."
@@ -269,7 +266,7 @@ TENSOR_LOAD = family(
     f"{_TENSOR}.2",
     _tensor_loads(),
     stems=("cp.async.bulk.tensor",),
-    signature=f"= destination tensor_map coordinates mbarrier [.multicast: cta_mask] {_POLICIES}",
+    signature=f"= destination tensor_map coordinates mbarrier [windows: offsets] [.multicast: cta_mask] {_POLICIES}",
     about="a box of a tensor copied into shared memory and counted at an mbarrier",
     rules=(_MAP, _BOX, _WHOLE_BOX, "The destination is a multiple of 128 bytes."),
 )
@@ -278,9 +275,9 @@ TENSOR_STORE = family(
     "cp.async.bulk.tensor.{dim}.{dst}.{src}[.{mode}].bulk_group[.{cache_hint}]",
     f"{_TENSOR}.2",
     [
-        Rows(_tensor(_DIMS, _OUT, mode=("", "tile")), "8.0", "sm_90", THREAD, _POLICY),
-        Rows(_tensor(_DEEP, _OUT, mode=("im2col_no_offs",)), "8.0", "sm_90", _only(_IM2COL), _POLICY),
-        Rows(_tensor(("2d",), _OUT, mode=("tile::scatter4",)), "8.6", _BLACKWELL, _only(_ROWS), _POLICY),
+        Rows(_tensor(_DIMS, _OUT, mode=_TILES), "8.0", "sm_90", THREAD, _POLICY),
+        Rows(_tensor(_DEEP, _OUT, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
+        Rows(_tensor(_FLAT, _OUT, mode=_SCATTER), "8.6", _BLACKWELL, _only(_ROWS), _POLICY),
     ],
     stems=("cp.async.bulk.tensor",),
     marks=frozenset({"bulk_group"}),
@@ -294,8 +291,8 @@ TENSOR_REDUCE = family(
     "cp.reduce.async.bulk.tensor.{dim}.{dst}.{src}.{op}[.{mode}].bulk_group[.{cache_hint}]",
     f"{_TENSOR}.3",
     [
-        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=("", "tile")), "8.0", "sm_90", THREAD, _POLICY),
-        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=("im2col_no_offs",)), "8.0", "sm_90", _only(_IM2COL), _POLICY),
+        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", THREAD, _POLICY),
+        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
     ],
     signature=f"= tensor_map coordinates source {_POLICIES}",
     about="a box in shared memory combined with that of a tensor, in a group",
@@ -308,13 +305,13 @@ TENSOR_PREFETCH = family(
     [
         Rows(_tensor(dims, {"src": ("global",)}, mode=modes), ptx, since, facts, _POLICY)
         for dims, modes, ptx, since, facts in (
-            (_DIMS, ("", "tile"), "8.0", "sm_90", THREAD),
-            (_DEEP, ("im2col",), "8.0", "sm_90", _only(_IM2COL)),
-            (_DEEP, ("im2col::w", "im2col::w::128"), "8.6", _BLACKWELL, _only(_IM2COL)),
-            (("2d",), ("tile::gather4",), "8.6", _BLACKWELL, _only(_ROWS)),
+            (_DIMS, _TILES, "8.0", "sm_90", THREAD),
+            (_DEEP, _WINDOW, "8.0", "sm_90", _WINDOWS),
+            (_DEEP, (*_WIDE, *_WIDEST), "8.6", _BLACKWELL, _WINDOWS),
+            (_FLAT, _GATHER, "8.6", _BLACKWELL, _only(_ROWS)),
         )
     ],
-    signature=f"= tensor_map coordinates {_POLICIES}",
+    signature=f"= tensor_map coordinates [windows: offsets] {_POLICIES}",
     changes=False,
     about="a box of a tensor brought into the L2 cache",
     rules=(_MAP, "It changes no result."),

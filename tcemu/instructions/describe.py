@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tcemu.errors import counted, listing
+from tcemu.instructions.elements import elements_of, space_of
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.matrix_move import SOURCES, row_bytes
@@ -52,17 +53,21 @@ def memory(instruction: Instruction, family: Family) -> str:
     return usable[-1] if usable else ""
 
 
+#: Kinds of operands of which _plain tells, whatever they are called: b is a descriptor elsewhere.
+_VALUES = ("value",)
+
+
 def _with_descriptor(operand: Operand) -> bool:
     """Whether it follows only where A has a descriptor: the rule of the operand behind it says so."""
     return operand.kind == "immediate" and operand.optional
 
 
 def _source(instruction: Instruction, operand: Operand) -> Description:
-    if operand.role in _OTHERS and (operand.fragment is None or operand.kind != "registers"):
+    if operand.kind != "registers" and operand.role in _OTHERS and operand.kind not in _VALUES:
         return _OTHERS[operand.role](instruction)
     if operand.fragment is not None:
         return _register(instruction, operand.role, "in")
-    return _plain(operand)
+    return _plain(instruction, operand)
 
 
 # ---------------------------------------------------------------------------------------------------- registers
@@ -71,7 +76,7 @@ def _source(instruction: Instruction, operand: Operand) -> Description:
 def _register(instruction: Instruction, role: str, direction: str) -> Description:
     if role not in instruction.fragments:
         operand = next(each for each in instruction.operands if each.role == role)
-        return replace(_plain(operand), direction=direction)
+        return replace(_plain(instruction, operand), direction=direction)
     fragment = instruction.fragments[role]
     *front, rows, columns = fragment.shape
     size = "".join(f"{number} of " for number in front if number > 1) + f"{rows} x {columns}"
@@ -82,25 +87,86 @@ def _register(instruction: Instruction, role: str, direction: str) -> Descriptio
     return Description(role, direction, what, registers, fragment.elements_per_register, array, (), example)
 
 
-#: What a role without a description of its own is, by its kind.
+#: What an operand is that is no fragment: by its role, else by its kind. {type} is what a lane moves.
+_ROLES = {
+    "a": "the value that a lane gives, {type}",
+    "address": "byte address of each lane, {where}",
+    "b": "{type} of each lane",
+    "barrier": "number of the barrier, 0 to 15",
+    "byte_mask": "which bytes of 16 are copied, one bit each",
+    "c": "{type} of each lane, stored where b is found",
+    "cache_policy": "how caches keep the line, from createpolicy",
+    "cta": "rank of the block in its cluster",
+    "cta_mask": "which blocks of the cluster get it, one bit each",
+    "d": "{type} of each lane",
+    "destination": "byte address that is written",
+    "duration": "nanoseconds",
+    "mbarrier": "byte address of the mbarrier",
+    "N": "groups that may go on",
+    "new_value": "the field's new value",
+    "offsets": "offsets of the window",
+    "ordinal": "which of the numbers",
+    "p": "predicate of each lane",
+    "parity": "0 or 1, the phase's parity",
+    "predicate": "predicate of each lane",
+    "size": "bytes",
+    "source": "byte address that is read",
+    "src_size": "bytes that are read, all if left out",
+    "state": "the mbarrier's state, 64 opaque bits",
+    "suspend_hint": "nanoseconds that it may wait",
+    "threads": "threads to wait for, all if left out",
+    "tx_count": "bytes",
+}
 _KINDS = {
     "value": "a value of each lane",
-    "address": "byte addresses",
+    "address": "byte address of each lane",
     "pointer": "byte address",
-    "tensor map": "a tensor map",
-    "coordinates": "coordinates of a box, innermost first",
+    "tensor map": "tensor map",
+    "coordinates": "coordinates of the box, innermost first",
     "predicate": "predicate",
     "immediate": "immediate",
-    "membermask": "the lanes that execute it, one bit each",
+    "membermask": "lanes that take part, one bit each; the active ones if left out",
 }
+#: The same, where the family gives the role another meaning.
+_COUNTS = {"mbarrier.init": "arrivals of a phase", "setmaxnreg": "registers of a thread"}
+_SHUFFLES = {"b": "which lane, by the mode", "c": "segment mask from bit 8 on, bound below"}
 
 
-def _plain(operand: Operand) -> Description:
+def _plain(instruction: Instruction, operand: Operand) -> Description:
     """An operand of an instruction that belongs in a kernel."""
     direction = "optional" if operand.optional else "in"
-    registers = operand.registers or None
-    array = f"uint{operand.bits} (32, {registers})" if registers else ""
-    return Description(operand.role, direction, _KINDS.get(operand.kind, ""), registers, None, array, (), "")
+    count = operand.registers or None
+    array = f"uint{max(operand.bits, 32)} (32, {count})" if count else ""
+    array = "bool (32,)" if operand.kind == "predicate" else array
+    return Description(operand.role, direction, _what(instruction, operand), count, None, array, (), "")
+
+
+def _what(instruction: Instruction, operand: Operand) -> str:
+    if operand.role == "count":
+        return _COUNTS.get(instruction.family, "arrivals, 1 if left out")
+    if instruction.family == "shfl.sync" and operand.role in _SHUFFLES:
+        return _SHUFFLES[operand.role]
+    told = _KINDS[operand.kind] if operand.kind == "predicate" else _ROLES.get(operand.role, _KINDS[operand.kind])
+    return told.format(type=_moved(instruction), where=_WHERE[space_of(instruction)])
+
+
+def _moved(instruction: Instruction) -> str:
+    """What a lane moves: "4 x s16"."""
+    if "type" not in instruction.words or instruction.facts.answers:
+        return "a number"
+    moved = elements_of(instruction)
+    return moved.type if moved.count == 1 else f"{moved.count} x {moved.type}"
+
+
+_WHERE = {
+    "generic": "generic",
+    "shared": "in shared memory",
+    "shared::cluster": "in the cluster's shared memory",
+    "global": "in global memory",
+    "local": "in local memory",
+    "const": "in constant memory",
+    "param": "among the parameters",
+}
 
 
 def _metadata(instruction: Instruction) -> Description:

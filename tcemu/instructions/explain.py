@@ -82,6 +82,8 @@ class Explanation:
     example: tuple[str, ...]
     #: What the program, addresses, metadata and scales must keep.
     rules: tuple[str, ...]
+    #: Why the machine does not execute it; empty where it does.
+    unsupported: str = ""
 
 
 def default_target(gate: Gate) -> str:
@@ -122,6 +124,7 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
         _elsewhere(found, chip) if family.computes else (),
         _example(found, family, name, told),
         (*family.rules, *(rule for operand in told for rule in operand.rules)),
+        found.unsupported,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from operator import and_
 from typing import Any
 
 import numpy.typing as npt
@@ -66,6 +67,8 @@ class Family:
     aligned: bool = False
     #: Whether anything but the destination may be another afterwards: whoever waits may hope for it.
     changes: bool = True
+    #: Whether no form of it has fragments, so that nothing but its spelling can contradict a row.
+    plain: bool = False
     #: Why the machine does not execute it; empty where it does, or where some of its forms say why.
     unsupported: str = ""
     #: What one of it does, in a line.
@@ -76,22 +79,41 @@ class Family:
     def __post_init__(self) -> None:
         if not self.mnemonic:
             object.__setattr__(self, "mnemonic", self.name)
-        for one, other in combinations(self.rows, 2):
-            if one.meets(other):
+        for (one, mine), (other, its) in combinations(zip(self.rows, self._masks, strict=True), 2):
+            if all(map(and_, mine, its)) and one.meets(other):
                 raise TableError(f"two rows of {self.name} spell the same instruction")
         for row in self.rows:
             for words in row.ends:
-                self.check(self._made(words, row))
+                self.check(words)
+                if not self.plain:
+                    self._made(words, row)
 
-    def check(self, instruction: Instruction) -> None:
+    @property
+    def _masks(self) -> list[list[int]]:
+        """For each row and each slot the words that it may have, one bit each, the lowest for none."""
+        bits = {
+            slot: {word: 2 << number for number, word in enumerate(words)} | {"": 1}
+            for slot, words in self.spelling.vocabulary.items()
+        }
+        return [
+            [sum(known[word] for word in row.alone.get(slot, ("",))) for slot, known in bits.items()]
+            for row in self.rows
+        ]
+
+    def check(self, words: Words) -> None:
         """Raise TableError for a form that does not read back as the words it is made of."""
-        if self.spelling.read(instruction.opcode) != instruction.words:
-            raise TableError(f"{instruction.opcode} does not read back as {instruction.words}")
+        opcode = self.spelling.write(words)
+        if self.spelling.read(opcode) != words:
+            raise TableError(f"{opcode} does not read back as {words}")
 
     @cached_property
     def variants(self) -> tuple[tuple[Words, Instruction], ...]:
         """(words, instruction) of every form, without hints."""
-        return tuple((words, self._made(words, row)) for row in self.rows for words in row.expand())
+        return tuple(form for row in self.rows for form in self.forms(row))
+
+    def forms(self, row: Rows) -> Iterator[tuple[Words, Instruction]]:
+        """(words, instruction) of every form of one row, without hints."""
+        return ((words, self._made(words, row)) for words in row.expand())
 
     @cached_property
     def size(self) -> int:

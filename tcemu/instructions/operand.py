@@ -128,6 +128,7 @@ ROLES = {
     "cta_mask": Operand("cta_mask", "value", registers=1, bits=16),
     "cta": Operand("cta", "value", registers=1),
     "byte_mask": Operand("byte_mask", "value", registers=1, bits=16),
+    "offsets": Operand("offsets", "coordinates"),
     "ordinal": Operand("ordinal", "immediate"),
     "new_value": Operand("value", "value", registers=1, bits=64),
 }

@@ -39,7 +39,8 @@ def family(
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
         return Instruction(opcode, name, section, Shape(), row.gate_of(words), {}, {}, words, row.facts)
 
-    told |= {"mnemonic": template.split(".", maxsplit=1)[0].partition("[")[0], "stems": tuple(stems) or (name,)}
+    mnemonic, _, _ = name.partition(".")
+    told |= {"mnemonic": mnemonic, "stems": tuple(stems) or (name,), "plain": True}
     words = vocabulary(rows)
     ends = ("dst", "src") if {"dst", "src"} <= set(words) else ()
     return Family(name, section, Spelling(template, words, ends), tuple(rows), make, **told)

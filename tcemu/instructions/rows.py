@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import product
 from math import prod
 from operator import or_
@@ -40,14 +40,21 @@ class Rows:
 
     def gate_of(self, words: Words) -> Gate:
         """What one of them needs, spelt with `words`: hints may need more than the form without them."""
-        needs = [self.hints[slot].get(word, "") for slot, word in words.items() if slot in self.hints]
-        ptx, since = latest((self.ptx, self.since), *(tuple(need.split()) for need in needs if need))
-        return self.gate if (ptx, since) == (self.ptx, self.since) else Gate(ptx, tuple(since.split()))
+        needs = [self.hints[slot].get(word) for slot, word in words.items() if slot in self.hints]
+        if not any(needs):
+            return self.gate
+        ptx, since = latest((self.ptx, self.since), *(need.split() for need in needs if need))
+        return Gate(ptx, tuple(since.split()))
 
     @cached_property
     def choices(self) -> tuple[tuple[Words, ...], ...]:
         """For each key the words that it may be, by slot; none where the slot is left out."""
-        return tuple(tuple(_choice(slots, words) for words in chosen) for slots, chosen in self.slots.items())
+        return tuple(_choices(*key) for key in self.keys)
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each key with its words."""
+        return tuple((slots, tuple(chosen)) for slots, chosen in self.slots.items())
 
     def expand(self) -> Iterator[Words]:
         """The words of each form, without hints."""
@@ -93,39 +100,61 @@ class Rows:
     @cached_property
     def _sets(self) -> tuple[tuple[tuple[str, ...], frozenset[tuple[str, ...]]], ...]:
         """For each key its slots, and the words that they may have together."""
-        sets = []
-        for key, chosen in zip(self.slots, self.choices, strict=True):
-            slots = tuple(key.split())
-            sets.append((slots, frozenset(tuple(choice.get(slot, "") for slot in slots) for choice in chosen)))
-        return tuple(sets)
+        return tuple(_together(*key) for key in self.keys)
 
     def meets(self, other: Rows) -> bool:
         """Whether both spell one instruction."""
-        mine, its = self._alone, other._alone
+        mine, its = self.alone, other.alone
         if any(mine.get(slot, _NONE).isdisjoint(its.get(slot, _NONE)) for slot in {*mine, *its}):
             return False
         few, many = sorted((self, other), key=len)
         return any(many.admits(words) for words in few.expand())
 
     @cached_property
-    def _alone(self) -> dict[str, frozenset[str]]:
+    def alone(self) -> dict[str, frozenset[str]]:
         """The words that each slot may have, whatever the others have."""
-        return {
-            slot: frozenset(choice[place] for choice in there)
-            for slots, there in self._sets
-            for place, slot in enumerate(slots)
-        }
+        found: dict[str, frozenset[str]] = {}
+        for key in self.keys:
+            found |= _apart(*key)
+        return found
 
 
-def _choice(slots: str, words: str) -> Words:
-    """The word of each slot."""
-    if not words:
-        return {}
-    pairs = zip(slots.split(), words.split(), strict=True)
-    return {slot: word for slot, word in pairs if word != "-"}
+# What rows have in common is worked out once: many share a key and its words.
 
 
-def latest(*needs: tuple[str, ...]) -> tuple[str, str]:
+@cache
+def _choices(slots: str, chosen: tuple[str, ...]) -> tuple[Words, ...]:
+    """The word of each slot of a key, for each choice."""
+    names = slots.split()
+    pairs = (zip(names, words.split(), strict=True) if words else () for words in chosen)
+    return tuple({slot: word for slot, word in each if word != "-"} for each in pairs)
+
+
+@cache
+def _together(slots: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[tuple[str, ...]]]:
+    """The slots of a key, and the words that they may have together."""
+    names = tuple(slots.split())
+    return names, frozenset(tuple(choice.get(slot, "") for slot in names) for choice in _choices(slots, chosen))
+
+
+@cache
+def _apart(slots: str, chosen: tuple[str, ...]) -> dict[str, frozenset[str]]:
+    """The words that each slot of a key may have, whatever the others have."""
+    names, there = _together(slots, chosen)
+    return {slot: frozenset(choice[place] for choice in there) for place, slot in enumerate(names)}
+
+
+@cache
+def _spelt(slots: str, chosen: tuple[str, ...]) -> dict[str, dict[str, None]]:
+    """The words of each slot of a key, in the order in which the choices come to have them."""
+    found: dict[str, dict[str, None]] = {}
+    for choice in _choices(slots, chosen):
+        for slot, word in choice.items():
+            found.setdefault(slot, {})[word] = None
+    return found
+
+
+def latest(*needs: Sequence[str]) -> tuple[str, str]:
     """Of several (PTX version, targets) the version and the targets that satisfy all: what was there last."""
     ptx = max((each[0] for each in needs), key=ptx_version)
     return ptx, max((each[1] for each in needs), key=lambda since: target_named(since.split()[0]).number)
@@ -146,11 +175,11 @@ def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
     slots: dict[str, dict[str, None]] = {}
     for row in rows:
         # the first form has the first choice of every key; the last key is the first to come to its second choice
-        first = [chosen for chosen in row.choices if chosen[0]]
-        later = [chosen for chosen in reversed(row.choices) if not chosen[0]]
-        for words in (words for chosen in (*first, *later) for words in chosen):
-            for slot, word in words.items():
-                slots.setdefault(slot, {})[word] = None
+        first = [key for key in row.keys if key[1][0]]
+        later = [key for key in reversed(row.keys) if not key[1][0]]
+        for key in (*first, *later):
+            for slot, words in _spelt(*key).items():
+                slots.setdefault(slot, {}).update(words)
         for slot, hints in row.hints.items():
             slots.setdefault(slot, {}).update(dict.fromkeys(hints))
     return {slot: tuple(words) for slot, words in slots.items()}

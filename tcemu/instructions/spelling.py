@@ -33,20 +33,22 @@ class Spelling:
     sequence: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if set(self._slots) != set(self.vocabulary):
+        if set(self.slots) != set(self.vocabulary):
             raise TableError(
-                f"{self.template}: slots and vocabularies differ: {set(self._slots) ^ set(self.vocabulary)}"
+                f"{self.template}: slots and vocabularies differ: {set(self.slots) ^ set(self.vocabulary)}"
             )
 
     def __hash__(self) -> int:
         return hash(self.template)
 
     @cached_property
-    def _slots(self) -> list[str]:
+    def slots(self) -> list[str]:
+        """The slots in the order in which they are written."""
         return re.findall(r"{(\w+)}", self.template)
 
     @cached_property
-    def _optional(self) -> set[str]:
+    def optional(self) -> set[str]:
+        """The slots that an opcode may leave empty."""
         return {slot for group in re.findall(r"\[(.*?)\]", self.template) for slot in re.findall(r"{(\w+)}", group)}
 
     @cached_property
@@ -69,7 +71,7 @@ class Spelling:
     def _homes(self) -> dict[str, list[str]]:
         """The slots that each word may fill, in order."""
         homes: dict[str, list[str]] = defaultdict(list)
-        for slot in self._slots:
+        for slot in self.slots:
             for word in self.vocabulary[slot]:
                 homes[word].append(slot)
         return homes
@@ -137,8 +139,8 @@ class Spelling:
     def _complain_of_missing(self, needed: list[str], attached: list[str], words: Words) -> None:
         if needed:
             raise IllegalInstruction(f".{needed[0]} is missing; it is mandatory.")
-        for slot in self._slots:
-            if slot not in words and slot not in self._optional:
+        for slot in self.slots:
+            if slot not in words and slot not in self.optional:
                 accepted = listing([f".{word}" for word in self.vocabulary[slot]])
                 raise IllegalInstruction(f"the .{slot} qualifier is missing: {accepted}.")
         for word, slot in self._attached.items():
