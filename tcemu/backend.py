@@ -1,6 +1,7 @@
-"""Which twin computes: the numba kernels, or the plain-Python reference. Neither is imported before it is chosen.
+"""Which implementation computes: the numba kernels or the plain-Python reference. Only the chosen one is imported.
 
-The environment variable TCEMU_KERNELS asks for "numba" or "reference"; empty takes the faster one that is installed.
+The environment variable TCEMU_KERNELS selects "numba" or "reference"; if it is empty, the faster one that is installed
+is used.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ BACKENDS = ("numba", "reference")
 
 @cache
 def backend() -> str:
-    """The twin that computes: "numba" or "reference". The environment is read once. Raises KernelsUnavailable."""
+    """The implementation in use, "numba" or "reference". The environment is read once. Raises KernelsUnavailable."""
     asked = os.environ.get("TCEMU_KERNELS", "")
     if asked and asked not in BACKENDS:
         raise KernelsUnavailable(
-            f"TCEMU_KERNELS={asked!r}: it is {listing(BACKENDS)}, or empty.{did_you_mean(asked, BACKENDS)}"
+            f"TCEMU_KERNELS={asked!r}: it must be {listing(BACKENDS)}, or empty.{did_you_mean(asked, BACKENDS)}"
         )
     if asked == "reference":
         return asked
     obstacle = _obstacle()
     if obstacle and asked:
         raise KernelsUnavailable(
-            f"TCEMU_KERNELS=numba, but {obstacle}. Try pip install numba, or TCEMU_KERNELS=reference"
+            f"TCEMU_KERNELS=numba, but {obstacle}. Run pip install numba, or set TCEMU_KERNELS=reference"
         )
     if obstacle:
         return "reference"
@@ -38,9 +39,9 @@ def backend() -> str:
 
 
 def _obstacle() -> str:
-    """Why numba cannot be used, or nothing. One that is installed may still refuse, for instance this numpy."""
+    """Why numba cannot be used, or "". An installed numba may still fail to import, for example with a newer numpy."""
     try:
         import_module("numba")
     except ImportError as error:
-        return f"numba is not installed, or does not import: {error}"
+        return f"numba is not installed or cannot be imported: {error}"
     return ""

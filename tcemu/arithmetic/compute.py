@@ -156,7 +156,9 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
     through = {role: lookup(model.through or getattr(operation, role)) for role in "ab"}
     result = lookup(model.via) if model.via else operation.formats["d"]
     order = np.array([k for ks in model.sums(operation.depth) for k in ks], dtype=np.int64)
-    tables = tuple(numbers(form) for form in (through["a"], through["b"], result, result))
+    widen = model.widen and operation.c != result.name
+    addend = result if model.widen else operation.formats["c"]
+    tables = tuple(numbers(form) for form in (through["a"], through["b"], addend, result))
     floor = model.floor if model.floor is not None else -(1 << 19)
     keep = model.keep if model.keep is not None else result.mantissa
     nearest, first = reference.ROUNDING[result.name] == "rn", model.addend == "first"
@@ -165,7 +167,7 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
     def run(a: Array, b: Array, c: Array, d: Array, places: Array) -> None:
         if model.through is not None:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
-        if operation.c != result.name:
+        if widen:
             c = conversion(operation.c, result.name)[c]
         sums = d if model.via is None else np.empty(d.shape, result.storage)
         chain(a, b, c, sums, *tables, order, block, model.fraction, floor, keep, nearest, first, nan, places)

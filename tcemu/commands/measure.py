@@ -24,7 +24,7 @@ def measure(folder: Path, suites: tuple[str, ...], runs: int) -> None:
 
     from tcemu.live.measure import SUITES
     from tcemu.live.measure import measure as write
-    from tcemu.machine.costs import read
+    from tcemu.timing.costs import read
 
     words = "".join(f' --suite "{name}"' for name in suites)
     command = f"tcemu measure{words}{f' --runs {runs}' if runs != 15 else ''} FOLDER"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tcemu.errors import IllegalInstruction, did_you_mean, listing, shown
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.parse import FAMILIES
+from tcemu.instructions.table import FAMILIES
 from tcemu.instructions.targets import ptx_version, target_named
 
 #: The slots whose words name what is moved, where there are no operand types.

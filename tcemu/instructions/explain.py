@@ -7,10 +7,11 @@ from functools import cache
 
 from tcemu.arithmetic.words import KNOWN, in_sentences, in_words
 from tcemu.errors import ArithmeticUnknown
+from tcemu.instructions.describe import Description, bytes_needed, describe, memory
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.operands import Operand, bytes_needed, memory, operands
-from tcemu.instructions.parse import FAMILIES, parse
+from tcemu.instructions.parse import parse
+from tcemu.instructions.table import family_of
 from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
 from tcemu.layouts.evidence import evidence
 from tcemu.layouts.formulas import digits, formulas
@@ -70,7 +71,7 @@ class Explanation:
     section: str
     ptx: str
     targets: str
-    operands: tuple[Operand, ...]
+    operands: tuple[Description, ...]
     layouts: tuple[LayoutLine, ...]
     #: Why there are no layouts, where nobody has told them.
     unknown: str
@@ -90,11 +91,6 @@ def default_target(gate: Gate) -> str:
     return next(name for name in [*later, *names] if gate.admits(target_named(name)))
 
 
-def family_of(instruction: Instruction) -> Family:
-    """The family that an instruction belongs to."""
-    return next(family for family in FAMILIES if family.name == instruction.family)
-
-
 def explain(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Explanation:
     """What there is to know of `instruction` on `target` (where it is not given: sm_90a, or the first that has it).
 
@@ -104,9 +100,9 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
     name = default_target(found.gate) if target is None else target
     found, chip = parse(found, name), target_named(name)
     family = family_of(found)
-    unknown, layouts, told = "", tuple[LayoutLine, ...](), tuple[Operand, ...]()
+    unknown, layouts, told = "", tuple[LayoutLine, ...](), tuple[Description, ...]()
     try:
-        told = operands(found, family)
+        told = describe(found)
         layouts = tuple(_layout(found, role, chip) for role in found.fragments)
     except ArithmeticUnknown as error:
         unknown = str(error)
@@ -148,7 +144,7 @@ def _layout(instruction: Instruction, role: str, target: Target) -> LayoutLine:
 
 def depth(instruction: Instruction) -> int:
     """The products of one element of D that take part: those of a sparse A are the stored ones."""
-    return int(instruction.facts.get("stored", instruction.shape.k))
+    return instruction.facts.stored or instruction.shape.k
 
 
 def _arithmetic(instruction: Instruction, target: Target) -> Arithmetic:
@@ -178,7 +174,7 @@ def _chips() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(name for name, target in TARGETS.items() if target.number == number) for number in numbers)
 
 
-def _example(instruction: Instruction, family: Family, target: str, told: tuple[Operand, ...]) -> tuple[str, ...]:
+def _example(instruction: Instruction, family: Family, target: str, told: tuple[Description, ...]) -> tuple[str, ...]:
     """Lines of Python: the operands as zeros, and the call."""
     if not told or any(operand.direction == "in" and not operand.example for operand in told):
         return ()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy.typing as npt
 
 from tcemu.errors import IllegalInstruction, TableError, listing
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.rows import Rows
+from tcemu.instructions.rows import Rows, alike
 from tcemu.instructions.spelling import Spelling, Words
 
 #: Destination registers (or None, for stores) of an instruction on operands; `memories` has "shared" and "memory".
@@ -31,61 +32,110 @@ class Refusal:
         return all(words.get(slot) in accepted for slot, accepted in self.words.items())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family:
-    """All instructions with one mnemonic. Legal means present: `variants` has them all."""
+    """All instructions with one mnemonic. Legal means present in a row.
+
+    Forms are made when they are asked for. Importing a family checks that no two rows spell one instruction, and makes
+    the first and the last form of each row; a form whose layouts contradict its row raises where it is made.
+    """
 
     name: str
     section: str
     spelling: Spelling
-    #: (words, instruction) of every legal opcode.
-    variants: tuple[tuple[Words, Instruction], ...]
-    execute: Execute
+    rows: tuple[Rows, ...]
+    #: The instruction of some words, by the row that admits them; the third argument is the opcode.
+    make: Make
+    #: What executes one on registers and memory; None for what means something in a kernel only.
+    execute: Execute | None = None
     refusals: tuple[Refusal, ...] = ()
     #: The mnemonic, and words of which at least one tells the family from others with that mnemonic.
     mnemonic: str = ""
     marks: frozenset[str] = frozenset()
+    #: The words that its opcodes begin with, in this order: "bar.sync", "bar.cta.sync".
+    stems: tuple[str, ...] = ()
     #: Whether it computes, and so needs a row of arithmetic.
-    computes: bool = True
+    computes: bool = False
     #: Whether tcemu.matmul can send whole matrices through it: a dense product without further operands.
     matrices: bool = False
     #: Keyword arguments of tcemu.run that it has a use for: "shared", "memory".
     memories: frozenset[str] = frozenset()
-    #: The operands in PTX's order, "destination = sources"; in braces a slot's word; in brackets what some forms
-    #: lack, after a "?" those whose row says so.
-    operands: str = "d = a b c"
+    #: The operands in PTX's order, see tcemu.instructions.operand.
+    signature: str = "d = a b c"
+    #: Whether all lanes of the warp must execute it together though the opcode does not say .aligned.
+    aligned: bool = False
+    #: Whether anything but the destination may be another afterwards: whoever waits may hope for it.
+    changes: bool = True
+    #: Why the machine does not execute it; empty where it does, or where some of its forms say why.
+    unsupported: str = ""
     #: What one of it does, in a line.
     about: str = ""
     #: What a program has to keep that has nothing to do with one operand, each a sentence or two.
     rules: tuple[str, ...] = ()
 
-    @classmethod
-    def of(
-        cls, name: str, section: str, spelling: Spelling, rows: Iterable[Rows], make: Make, execute: Execute,
-        refusals: tuple[Refusal, ...] = (), **more: Any,
-    ) -> Family:  # fmt: skip
-        """The family whose variants are all forms of `rows`, each made by `make(words, rows, opcode)`."""
-        variants = tuple((words, make(words, row, spelling.write(words))) for row in rows for words in row.expand())
-        return cls(name, section, spelling, variants, execute, refusals, **{"mnemonic": name, **more})
+    def __post_init__(self) -> None:
+        if not self.mnemonic:
+            object.__setattr__(self, "mnemonic", self.name)
+        for one, other in combinations(self.rows, 2):
+            if one.meets(other):
+                raise TableError(f"two rows of {self.name} spell the same instruction")
+        for row in self.rows:
+            for words in row.ends:
+                self.check(self._made(words, row))
+
+    def check(self, instruction: Instruction) -> None:
+        """Raise TableError for a form that does not read back as the words it is made of."""
+        if self.spelling.read(instruction.opcode) != instruction.words:
+            raise TableError(f"{instruction.opcode} does not read back as {instruction.words}")
+
+    @cached_property
+    def variants(self) -> tuple[tuple[Words, Instruction], ...]:
+        """(words, instruction) of every form, without hints."""
+        return tuple((words, self._made(words, row)) for row in self.rows for words in row.expand())
+
+    @cached_property
+    def size(self) -> int:
+        """How many forms there are, without hints."""
+        return sum(len(row) for row in self.rows)
 
     def claims(self, words: Sequence[str]) -> bool:
         """Whether an opcode of these words is one of this family, right or wrong."""
-        return words[0] == self.mnemonic and (not self.marks or not self.marks.isdisjoint(words))
+        if words[0] != self.mnemonic or (self.marks and self.marks.isdisjoint(words)):
+            return False
+        return not self.stems or any(list(words[: len(stem)]) == stem for stem in self._stems)
 
-    def __post_init__(self) -> None:
-        times = Counter(instruction.opcode for _, instruction in self.variants)
-        twice = sorted(opcode for opcode, count in times.items() if count > 1)
-        if twice:
-            raise TableError(f"two rows spell the same instruction: {twice}")
-        for words, instruction in self.variants:
-            if self.spelling.read(instruction.opcode) != words:
-                raise TableError(f"{instruction.opcode} does not read back as {words}")
+    @cached_property
+    def _stems(self) -> list[list[str]]:
+        return [stem.split(".") for stem in self.stems]
+
+    @cached_property
+    def _forms(self) -> dict[str, Instruction]:
+        """Those that were made, by opcode."""
+        return {}
+
+    def _made(self, words: Words, row: Rows) -> Instruction:
+        opcode = self.spelling.write(words)
+        found = self._forms.get(opcode)
+        if found is None:
+            made = self.make(words, row, opcode)
+            said = opcode.split(".")
+            aligned = self.aligned or "aligned" in said
+            found = replace(
+                made,
+                signature=self.signature,
+                aligned=aligned,
+                sync=aligned or "sync" in said,
+                changes=self.changes,
+                unsupported=made.facts.unsupported or self.unsupported,
+            )
+            self._forms[opcode] = found
+        return found
 
     def find(self, words: Words) -> Instruction:
         """The instruction spelt with `words`. Raises IllegalInstruction that tells the nearest legal one."""
-        for candidate, instruction in self.variants:
-            if candidate == words:
-                return instruction
+        for row in self.rows:
+            if row.admits(words):
+                return self._made(words, row)
         for refusal in self.refusals:
             if refusal.applies(words):
                 raise IllegalInstruction(f"{refusal.reason} Nearest legal form: {self.nearest(words).opcode}")
@@ -93,12 +143,9 @@ class Family:
 
     def nearest(self, words: Words) -> Instruction:
         """The legal instruction that shares the most words, the shape and other early slots first."""
-        return max(self.variants, key=lambda variant: self._shared(variant[0], words))[1]
-
-    def _shared(self, one: Words, other: Words) -> tuple[int, list[bool], int]:
-        """How many slots of `other` agree; among equals, which ones; among equals, how few words there are."""
-        agree = [slot in other and one.get(slot) == other[slot] for slot in self.spelling.vocabulary]
-        return sum(agree), agree, -len(one)
+        best = [(row.closest(words, self.spelling.vocabulary), row) for row in self.rows]
+        chosen, row = max(best, key=lambda each: alike(each[0], words, self.spelling.vocabulary))
+        return self._made(chosen, row)
 
     def clash(self, words: Words) -> str:
         """Which slot does not go with the others, and what would."""
@@ -110,14 +157,15 @@ class Family:
     def _would_do(self, slot: str, words: Words) -> list[str]:
         """Words that would make the opcode legal if `slot` alone were changed."""
         rest = {other: word for other, word in words.items() if other != slot}
-        return [
-            candidate.get(slot, "")
-            for candidate, _ in self.variants
-            if {other: word for other, word in candidate.items() if other != slot} == rest
-        ]
+        found: dict[str, None] = {}
+        for row in self.rows:
+            for word in row.words_of(slot):
+                if row.admits({**rest, slot: word} if word else rest):
+                    found[word] = None
+        return list(found)
 
     def _advice(self, slot: str, words: Words) -> str:
-        accepted = [f".{word}" if word else "absent" for word in dict.fromkeys(self._would_do(slot, words))]
+        accepted = [f".{word}" if word else "absent" for word in self._would_do(slot, words)]
         given = (
             f".{words[slot]} does not go with the other qualifiers"
             if slot in words

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from tcemu.arithmetic import Operation, Row, find
 from tcemu.errors import ArithmeticUnknown, OperandError, TableError
 from tcemu.formats import Format
+from tcemu.instructions.facts import Facts
+from tcemu.instructions.operand import Operand, operands_of
 from tcemu.instructions.targets import Gate, Target
 from tcemu.layouts import Fragment
 
@@ -77,15 +79,25 @@ class Instruction:
     #: The word in each slot of the opcode.
     words: Mapping[str, str] = field(compare=False, repr=False, default_factory=dict)
     #: What else the family's row says of it.
-    facts: Mapping[str, Any] = field(compare=False, repr=False, default_factory=dict)
+    facts: Facts = field(compare=False, repr=False, default_factory=Facts)
     #: Fields that differ on some chips; None where nobody knows the fragments there.
     elsewhere: tuple[tuple[frozenset[int], Mapping[str, Any] | None], ...] = field(
         compare=False, repr=False, default=()
     )
+    #: The operands in PTX's order, as text; `operands` are the records.
+    signature: str = field(compare=False, repr=False, default="=")
+    #: Whether all lanes of the warp must execute it together.
+    aligned: bool = field(compare=False, repr=False, default=False)
+    #: Whether the lanes that execute it meet.
+    sync: bool = field(compare=False, repr=False, default=False)
+    #: Whether anything but the destination may be another afterwards.
+    changes: bool = field(compare=False, repr=False, default=True)
+    #: Why the machine does not execute it; empty where it does.
+    unsupported: str = field(compare=False, repr=False, default="")
 
     def __post_init__(self) -> None:
         m, n, k = self.shape
-        sizes = {"d": (m, n), "a": (m, self.facts.get("stored", k)), "b": (k, n), "c": (m, n)}
+        sizes = {"d": (m, n), "a": (m, self.facts.stored or k), "b": (k, n), "c": (m, n)}
         for role, fragment in self.fragments.items():
             if k and role in sizes and fragment.shape[-2:] != sizes[role]:
                 raise TableError(f"{self.opcode}: {role} is {sizes[role]}, its layout describes {fragment.shape}")
@@ -106,13 +118,13 @@ class Instruction:
     def arithmetic(self, target: Target) -> Row:
         """The row of the arithmetic table for this instruction on `target`. Raises ArithmeticUnknown."""
         types = {role: form.name for role, form in self.types.items()}
-        family = self.facts.get("computes as", self.family)
+        family = self.facts.computes_as or self.family
         return find(target.number, family, str(self.shape), types["a"], types["b"], types["c"], types["d"])
 
     def operation(self, target: Target) -> Operation:
         """What one tile of it computes on `target`, over the products that take part."""
         names = {role: self.types[role].name for role in "abcd"}
-        depth = self.facts.get("stored", self.shape.k)
+        depth = self.facts.stored or self.shape.k
         return Operation(
             self.arithmetic(target).model,
             **names,
@@ -125,14 +137,34 @@ class Instruction:
     def lanes(self) -> int:
         """Lanes that execute it together."""
         # fragments that nobody has told are those of a warp
-        return next((fragment.lanes for fragment in self.fragments.values()), self.facts.get("lanes", 32))
+        return next((fragment.lanes for fragment in self.fragments.values()), self.facts.lanes)
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands in PTX's order, the destination first. Raises ArithmeticUnknown for unknown fragments."""
+        return operands_of(self)
+
+    @cached_property
+    def sources(self) -> tuple[Operand, ...]:
+        """The operands that tcemu.run takes: all but a destination that is only written."""
+        return tuple(operand for operand in self.operands if operand.read)
+
+    @property
+    def knows_fragments(self) -> bool:
+        """Whether somebody has published who holds what."""
+        return not isinstance(self.fragments, UnknownFragments)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only half of A is stored."""
+        return self.facts.pattern is not None
 
     def __str__(self) -> str:
         return self.opcode
 
     def __repr__(self) -> str:
         held = ", ".join(f"{role} {fragment.registers}" for role, fragment in self.fragments.items())
-        none = "registers unknown" if isinstance(self.fragments, UnknownFragments) else "no registers"
+        none = "no registers" if self.knows_fragments else "registers unknown"
         return f"<{self.opcode}: {f'registers a lane {held}' if held else none}; {self.gate}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

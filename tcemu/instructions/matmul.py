@@ -10,7 +10,8 @@ import numpy.typing as npt
 from tcemu.arithmetic import matmul as multiply
 from tcemu.errors import OperandError, listing
 from tcemu.instructions.instruction import Instruction, placed
-from tcemu.instructions.parse import FAMILIES, parse
+from tcemu.instructions.parse import parse
+from tcemu.instructions.table import FAMILIES
 from tcemu.instructions.targets import target_named
 
 Array = npt.NDArray[Any]
@@ -35,7 +36,7 @@ def matmul(
     Raises IllegalInstruction, OperandError and ArithmeticUnknown, as tcemu.run does.
     """
     found = parse(instruction, target)
-    if found.family not in _FAMILIES or "stored" in found.facts:
+    if found.family not in _FAMILIES or found.sparse:
         raise OperandError(
             f"{found} multiplies no whole matrices by itself; tcemu.matmul takes the dense forms of "
             f"{listing(_FAMILIES, 'and')}"
@@ -82,7 +83,7 @@ def _check(instruction: Instruction, a: Array, b: Array) -> None:
     wrong = [(name, have, step, what) for name, have, step, what in sizes if have % step]
     if wrong:
         said = listing(
-            [f"{name} = {have} ({what}) is no multiple of {step}" for name, have, step, what in wrong], "and"
+            [f"{name} = {have} ({what}) is not a multiple of {step}" for name, have, step, what in wrong], "and"
         )
         padded = listing([f"{name} to {-(-have // step) * step}" for name, have, step, _ in wrong], "and")
         raise OperandError(f"{instruction}: {said}. Pad {padded} with zeros: they change no sum")

@@ -15,6 +15,7 @@ than that alignment was seen on an H100 by others (the probe in vLLM's pull requ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -74,8 +75,7 @@ _BITS = {"b16": Container(lookup("f16"), 16), "b8": Container(lookup("u8"), 8), 
 
 def row_bytes(instruction: Instruction) -> int:
     """Bytes of a row in shared memory, and what its address must be a multiple of."""
-    return int(instruction.facts.get("row", 16))
-
+    return instruction.facts.row
 
 
 def _make(name: str, section: str, roles: str) -> Any:
@@ -83,7 +83,7 @@ def _make(name: str, section: str, roles: str) -> Any:
         called = words.get("type") or words["dst_fmt"].removesuffix("x16")
         layout = matrix(words["shape"], words.get("trans", ""), int(words.get("num", "x1")[1:]))
         fragments = {role: Fragment(role, layout, _BITS[called], called) for role in roles}
-        shape, before = Shape.read(words["shape"]), ((frozenset({75}), {"facts": {"all lanes": True}}),)
+        shape, before = Shape.read(words["shape"]), ((frozenset({75}), {"facts": replace(rows.facts, all_lanes=True)}),)
         return Instruction(opcode, name, section, shape, rows.gate, {}, fragments, words, rows.facts, before)
 
     return make
@@ -119,7 +119,7 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
     memory = Memory(instruction, memories, generic=("shared",))
     fragment = instruction.fragments["d"]
     rows = prod(fragment.shape[:-1])
-    addresses, own = _addresses(instruction, operands[0], 32 if instruction.facts.get("all lanes") else rows)
+    addresses, own = _addresses(instruction, operands[0], 32 if instruction.facts.all_lanes else rows)
     warps = broadcast(instruction, {"addresses": own, memory.name: memory.own})
     at, which = take(addresses, own, warps), take(memory.numbers, memory.own, warps)
     out = np.empty((prod(warps), fragment.lanes * fragment.registers), fragment.container.register_dtype)
@@ -202,40 +202,37 @@ def _move(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
 # ---------------------------------------------------------------------------------------------------- the families
 
 _SHARED = frozenset({"shared"})
-LOAD = Family.of(
+LOAD = Family(
     "ldmatrix",
     LOAD_SECTION,
     Spelling(
         "ldmatrix.sync.aligned.{shape}.{num}[.{trans}][.{ss}][.{type}][.{dst_fmt}.{src_fmt}]", vocabulary(LOAD_ROWS)
     ),
-    LOAD_ROWS,
+    tuple(LOAD_ROWS),
     _make("ldmatrix", LOAD_SECTION, "d"),
     _load,
-    computes=False,
     memories=_SHARED,
-    operands="d = addresses",
+    signature="d = addresses",
     about="matrices from rows of shared memory into registers, by one warp",
 )
-STORE = Family.of(
+STORE = Family(
     "stmatrix",
     STORE_SECTION,
     Spelling("stmatrix.sync.aligned.{shape}.{num}[.{trans}][.{ss}].{type}", vocabulary(STORE_ROWS)),
-    STORE_ROWS,
+    tuple(STORE_ROWS),
     _make("stmatrix", STORE_SECTION, "a"),
     _store,
-    computes=False,
     memories=_SHARED,
-    operands="= addresses a",
+    signature="= addresses a",
     about="matrices from registers into rows of 16 bytes of shared memory, by one warp",
 )
-MOVE = Family.of(
+MOVE = Family(
     "movmatrix",
     MOVE_SECTION,
     Spelling("movmatrix.sync.aligned.{shape}.{trans}.{type}", vocabulary(MOVE_ROWS)),
-    MOVE_ROWS,
+    tuple(MOVE_ROWS),
     _make_move,
     _move,
-    computes=False,
-    operands="d = a",
+    signature="d = a",
     about="an 8 x 8 matrix transposed across the lanes of a warp",
 )

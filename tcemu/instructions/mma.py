@@ -78,20 +78,21 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
 
 
 def _fragment(role: str, form: Format, shape: Shape, words: Words, rows: Rows) -> Fragment:
-    holder = container(form, rows.facts.get("width") if role in "ab" else None)
-    if rows.facts.get("quads"):
+    holder = container(form, rows.facts.width if role in "ab" else None)
+    if rows.facts.quads:
         return Fragment(role, quad_pairs(role, words[f"{role}layout"] if role in "ab" else form.name), holder)
     return Fragment(role, ordinary(role, shape, holder.elements), holder)
 
 
-FAMILY = Family.of(
+FAMILY = Family(
     "mma",
     SECTION,
     Spelling(TEMPLATE, vocabulary(ROWS)),
-    ROWS,
+    tuple(ROWS),
     _instruction,
     execute,
     REFUSALS,
+    computes=True,
     matrices=True,
     about="D = A B + C by one warp",
 )

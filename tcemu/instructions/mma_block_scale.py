@@ -11,6 +11,7 @@ are known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,11 +74,11 @@ _SCALES = {
 def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
     if "sp" in words:
         shape, types, fragments, facts = sparse_parts(words, rows)
-        facts["computes as"] = "mma.block_scale.sp"
+        facts = replace(facts, computes_as="mma.block_scale.sp")
     else:
-        shape, types, facts = Shape.read(words["shape"]), types_of(words), dict(rows.facts)
+        shape, types, facts = Shape.read(words["shape"]), types_of(words), rows.facts
         holders = {
-            role: container(form, rows.facts.get("width") if role in "ab" else None) for role, form in types.items()
+            role: container(form, rows.facts.width if role in "ab" else None) for role, form in types.items()
         }
         fragments = {
             role: Fragment(role, ordinary(role, shape, holder.elements), holder) for role, holder in holders.items()
@@ -150,7 +151,7 @@ def _scales(instruction: Instruction, role: str, held: Array, pick: tuple[int, i
     """Scales (warps, 16, s) of A, or (warps, s, 8) of B, out of flat registers (warps, 32)."""
     byte, thread = pick
     fragment = instruction.fragments[role]
-    some = slice(byte, byte + instruction.facts["scales"])
+    some = slice(byte, byte + instruction.facts.scales)
     matrix = fragment.read(held).reshape(-1, *fragment.shape)[:, thread]
     return np.ascontiguousarray(matrix[:, :, some] if role == "scale_a" else matrix[:, some])
 
@@ -166,7 +167,7 @@ def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) 
 
 def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[int, int]:
     """The byte-id and thread-id of one scale operand, checked."""
-    count = instruction.facts["scales"]
+    count = instruction.facts.scales
     bytes_, threads = range(0, 4, count), range(instruction.fragments[role].shape[0])
     try:
         byte, thread = given
@@ -181,18 +182,19 @@ def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[in
     )
 
 
-FAMILY = Family.of(
+FAMILY = Family(
     "mma.block_scale",
     SECTION,
     Spelling(
         "mma[.{sp}].sync.aligned.{shape}.{alayout}.{blayout}.{kind}.block_scale[.{scale_vec}].{dtype}.{atype}.{btype}.{ctype}.{stype}",
         vocabulary(ROWS),
     ),
-    ROWS,
+    tuple(ROWS),
     _instruction,
     execute,
     mnemonic="mma",
     marks=frozenset({"block_scale"}),
-    operands="d = a b c [e f] scale_a pick_a scale_b pick_b",
+    computes=True,
+    signature="d = a b c [e f] scale_a pick_a scale_b pick_b",
     about="D = (A scale_A) (B scale_B) + C by one warp, a scale for each block of k",
 )

@@ -10,8 +10,7 @@ not even an infinity of B that meets it matters. `tcemu.sparse` compresses a mat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,13 @@ from tcemu.arithmetic import Operation, compute
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
+from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import BLACKWELL, F8F6F4, FP8, RTX_BLACKWELL, SATFINITE, SMALL
 from tcemu.instructions.multiply import container, in_chunks, registers, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
+from tcemu.instructions.sparsity import SPARSITY, Sparsity
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment
 from tcemu.layouts.mma import ordinary
@@ -34,53 +35,6 @@ from tcemu.layouts.sparse import metadata
 Array = npt.NDArray[Any]
 
 SECTION = "9.7.14.6.3"
-
-# ---------------------------------------------------------------------------------------------------- sparsity
-
-
-@dataclass(frozen=True)
-class Sparsity:
-    """How a chunk of a row is pruned, and what its four bits of metadata mean."""
-
-    name: str
-    #: Elements of a chunk.
-    chunk: int
-    #: Places in the chunk of the stored elements, for each legal value of the four bits.
-    places: Mapping[int, tuple[int, ...]]
-
-    @property
-    def stored(self) -> int:
-        """Stored elements of a chunk."""
-        return self.chunk // 2
-
-    @cached_property
-    def table(self) -> Array:
-        """(16, stored): the places for every value of the four bits; -1 where the value is not legal."""
-        table = np.full((16, self.stored), -1, np.int16)
-        for code, places in self.places.items():
-            table[code] = places
-        return table
-
-
-#: Two indices of two bits, the first stored element's lowest; different, and rising with ordered metadata.
-_TWO = {low | high << 2: (low, high) for low in range(4) for high in range(4) if low != high}
-_RISING = {code: places for code, places in _TWO.items() if places[0] < places[1]}
-
-
-def _of_pairs(codes: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
-    return {code: tuple(2 * pair + element for pair in places for element in (0, 1)) for code, places in codes.items()}
-
-
-_ONE_OF_TWO = {0b0100: (0,), 0b1110: (1,)}
-SPARSITY = {
-    (kind, order): Sparsity(name, chunk, places)
-    for order, two in (("sp", _TWO), ("sp::ordered_metadata", _RISING))
-    for kind, name, chunk, places in (
-        ("2:4", "2:4", 4, two),
-        ("1:2", "1:2", 2, _ONE_OF_TWO),
-        ("4:8", "4:8 by pairs", 8, _of_pairs(two)),
-    )
-}
 
 # ---------------------------------------------------------------------------------------------------- the table
 
@@ -121,11 +75,11 @@ ROWS = [
 # ---------------------------------------------------------------------------------------------------- instructions
 
 
-def sparse_parts(words: Words, rows: Rows) -> tuple[Shape, dict[str, Format], dict[str, Fragment], dict[str, Any]]:
+def sparse_parts(words: Words, rows: Rows) -> tuple[Shape, dict[str, Format], dict[str, Fragment], Facts]:
     """Shape, types, fragments (e is the metadata) and facts of a sparse form."""
     shape, types = Shape.read(words["shape"]), types_of(words)
-    sparsity = SPARSITY[rows.facts["sparsity"], words["sp"]]
-    width = rows.facts.get("width")
+    sparsity = SPARSITY[rows.facts.sparsity, words["sp"]]
+    width = rows.facts.width
     compressed = Shape(shape.m, shape.n, shape.k // 2)
     fragments = {}
     for role, form in types.items():
@@ -133,7 +87,7 @@ def sparse_parts(words: Words, rows: Rows) -> tuple[Shape, dict[str, Format], di
         fragments[role] = Fragment(role, ordinary(role, compressed if role == "a" else shape, holder.elements), holder)
     bits = fragments["a"].container.width
     fragments["e"] = Fragment("e", metadata(bits, shape.k // sparsity.chunk), Container(lookup("u4"), 4), "codes")
-    return shape, types, fragments, {**rows.facts, "stored": shape.k // 2, "pattern": sparsity}
+    return shape, types, fragments, replace(rows.facts, stored=shape.k // 2, pattern=sparsity)
 
 
 def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
@@ -205,7 +159,7 @@ def selector(instruction: Instruction, given: object) -> int:
     number = given if isinstance(given, int | np.integer) and not isinstance(given, bool | np.bool_) else None
     if number is None or not 0 <= int(number) <= last:
         lanes = "it says which lanes' metadata counts" if last else "all lanes' metadata counts"
-        taken = instruction.facts.get("assembled", 0)
+        taken = instruction.facts.assembled
         more = (
             f". The assembler accepts {listing(range(last + 1, taken), 'and')} too, but no lanes are given to them"
             if number is not None and last < int(number) < taken
@@ -218,9 +172,16 @@ def selector(instruction: Instruction, given: object) -> int:
     return int(number)
 
 
+def pattern_of(instruction: Instruction) -> Sparsity:
+    """The pattern of a sparse form. Raises OperandError for a dense one."""
+    if instruction.facts.pattern is None:
+        raise OperandError(f"{instruction} is dense: all of A is stored")
+    return instruction.facts.pattern
+
+
 def stored_places(instruction: Instruction, held: Array, chosen: int, first: int = 0) -> Array:
     """For flat metadata (warps, 32), counted from `first`: the k of each stored element, (warps, 16, K / 2)."""
-    fragment, pattern = instruction.fragments["e"], instruction.facts["pattern"]
+    fragment, pattern = instruction.fragments["e"], pattern_of(instruction)
     codes = fragment.read(held).reshape(-1, *fragment.shape)[:, chosen]
     places = np.take(pattern.table, codes, axis=0)
     if places.min(initial=0) < 0:
@@ -233,7 +194,7 @@ def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array
     """Name the first illegal four bits by lane and bit."""
     warp, row, chunk, _ = (int(x) for x in np.argwhere(places < 0)[0])
     lane, place = instruction.fragments["e"].layout.holders(chosen, row, chunk)[0]
-    pattern = instruction.facts["pattern"]
+    pattern = pattern_of(instruction)
     told = f", warp {first + warp}" if first + len(codes) > 1 else ""
     raise OperandError(
         f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}{told}) is "
@@ -242,18 +203,19 @@ def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array
     )
 
 
-FAMILY = Family.of(
+FAMILY = Family(
     "mma.sp",
     SECTION,
     Spelling(
         "mma.{sp}.sync.aligned.{shape}.{alayout}.{blayout}[.{kind}][.{satfinite}].{dtype}.{atype}.{btype}.{ctype}",
         vocabulary(ROWS),
     ),
-    ROWS,
+    tuple(ROWS),
     _instruction,
     execute,
     mnemonic="mma",
     marks=frozenset({"sp", "sp::ordered_metadata"}),
-    operands="d = a b c e f",
+    computes=True,
+    signature="d = a b c e f",
     about="D = A B + C by one warp, A sparse: half of it is stored",
 )

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
 from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, nearest, shown
-from tcemu.instructions import matrix_move, mma, mma_block_scale, mma_sp, ordering, wgmma, wmma
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.instructions.targets import target_named
 
-#: Families with one mnemonic stand from the general to the special: the last that claims an opcode has it.
-FAMILIES: tuple[Family, ...] = (
-    mma.FAMILY,
-    mma_sp.FAMILY,
-    mma_block_scale.FAMILY,
-    wmma.LOAD,
-    wmma.STORE,
-    wmma.MMA,
-    matrix_move.LOAD,
-    matrix_move.STORE,
-    matrix_move.MOVE,
-    wgmma.FAMILY,
-    ordering.FENCE,
-    ordering.COMMIT,
-    ordering.WAIT,
-    ordering.PROXY,
-)
+#: What an opcode looks like, for errors.
+EXAMPLE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
-_BY_NAME = {family.name: family for family in FAMILIES}
 #: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
 _NOT_YET = ("tcgen05",)
 
@@ -56,7 +41,7 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
 def _as_opcode(text: object) -> str:
     if not isinstance(text, str):
         raise IllegalInstruction(
-            f"an instruction is given as text, e.g. {mma.FAMILY.variants[0][1].opcode!r}; got {type(text).__name__}"
+            f"an instruction is given as text, e.g. {EXAMPLE!r}; got {type(text).__name__}"
         )
     return text
 
@@ -68,7 +53,7 @@ def _parse(text: str) -> Instruction:
         raise IllegalInstruction("an empty text is no instruction")
     if any(character.isspace() or character in "{}[](),%" for character in opcode):
         raise IllegalInstruction(
-            f"{_shown(opcode)}: give the opcode alone, e.g. {mma.FAMILY.variants[0][1].opcode!r}; operands are "
+            f"{_shown(opcode)}: give the opcode alone, e.g. {EXAMPLE!r}; operands are "
             f"separate arguments"
         )
     parts = opcode.split(".")
@@ -112,7 +97,7 @@ def _shown(opcode: str) -> str:
 
 
 def _unknown(mnemonic: str) -> str:
-    marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in family.marks})
+    marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in _seconds(family)})
     if marks:
         return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}; no other form of it is run here"
     runs = listing(_MNEMONICS, "and")
@@ -120,6 +105,11 @@ def _unknown(mnemonic: str) -> str:
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
     hint = did_you_mean(mnemonic.lower(), [*_MNEMONICS, *_NOT_YET])
     return f"no instruction is called {shown(mnemonic)}.{hint} This version runs {runs} (PTX ISA 9.7.14 and 9.7.15)"
+
+
+def _seconds(family: Family) -> Iterable[str]:
+    """What follows the mnemonic: the words behind it in the stems, or the marks where there are no stems."""
+    return [stem.partition(".")[2] for stem in family.stems] if family.stems else family.marks
 
 
 def _check_target(instruction: Instruction, target: str) -> None:
@@ -134,7 +124,7 @@ def _check_target(instruction: Instruction, target: str) -> None:
 
 def _alternative(instruction: Instruction, target: str) -> str:
     """The nearest form that the target has."""
-    family = _BY_NAME[instruction.family]
+    family = family_of(instruction)
     words = family.spelling.read(instruction.opcode)
     there = [variant for variant in family.variants if variant[1].gate.admits(target_named(target))]
     same = [v for v in there if all(v[0].get(slot) == words.get(slot) for slot in ("atype", "btype", "dtype"))]

@@ -11,7 +11,8 @@ from tcemu.arithmetic import Operation
 from tcemu.errors import IllegalInstruction, OperandError, listing
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, placed
-from tcemu.instructions.parse import FAMILIES, parse
+from tcemu.instructions.parse import parse
+from tcemu.instructions.table import family_of
 from tcemu.instructions.targets import target_named
 
 
@@ -32,7 +33,7 @@ def run(
     ArithmeticUnknown (legal, but nobody knows what that chip computes).
     """
     try:
-        family, found, operation = _prepared(instruction, target)
+        family, found, operation = prepared(instruction, target)
     except TypeError:  # an unhashable argument is no text
         raise IllegalInstruction(
             f"instruction and target are given as text; got {type(instruction).__name__} and {type(target).__name__}"
@@ -42,6 +43,11 @@ def run(
         if given is not None and name not in family.memories:
             touched = listing(sorted(family.memories)) if family.memories else "registers only"
             raise OperandError(f"{found} has no use for {name}=: it touches {touched}")
+    if family.execute is None:
+        raise OperandError(
+            f"{found} belongs in a kernel, which tcemu.launch runs: alone, as tcemu.run executes an instruction, it "
+            f"has nothing to act on (PTX ISA {found.section})"
+        )
     try:
         return family.execute(found, operation, operands, memories)
     except OperandError as error:
@@ -49,7 +55,14 @@ def run(
 
 
 @lru_cache(maxsize=1024)
-def _prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation | None]:
+def prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation | None]:
+    """The family, the instruction as `target` has it, and what it computes there, if it computes."""
     found = parse(instruction, target)
-    family = next(family for family in FAMILIES if family.name == found.family)
-    return family, found, found.operation(target_named(target)) if family.computes else None
+    family = family_of(found)
+    return family, found, operation_on(found, target) if family.computes else None
+
+
+@lru_cache(maxsize=4096)
+def operation_on(instruction: Instruction, target: str) -> Operation:
+    """What an instruction computes on `target`. Raises ArithmeticUnknown."""
+    return instruction.operation(target_named(target))

@@ -29,6 +29,8 @@ class Spelling:
 
     template: str
     vocabulary: Mapping[str, tuple[str, ...]]
+    #: Slots that keep their order, whatever the others do: from where to where.
+    sequence: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if set(self._slots) != set(self.vocabulary):
@@ -96,6 +98,7 @@ class Spelling:
             else:
                 self._place(word, words)
         self._complain_of_missing(needed, attached, words)
+        self._complain_of_order(words)
         return words
 
     def _place(self, word: str, words: Words) -> None:
@@ -108,6 +111,14 @@ class Spelling:
             places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
             raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}.")
         raise IllegalInstruction(self._unknown(word, words))
+
+    def _complain_of_order(self, words: Words) -> None:
+        """`words` has its slots in the order in which their words stood."""
+        found = [slot for slot in words if slot in self.sequence]
+        wanted = [slot for slot in self.sequence if slot in words]
+        if found != wanted:
+            first = " before ".join(f".{words[slot]}" for slot in wanted)
+            raise IllegalInstruction(f"the words of .{' and .'.join(wanted)} keep their order: {first}.")
 
     def _unknown(self, word: str, words: Words) -> str:
         """What is wrong with a word that no slot has, and what its slot has: the one that a similar word would fill."""

@@ -12,8 +12,8 @@ business: here an instruction completes at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -25,17 +25,19 @@ from tcemu.arithmetic import Operation, compute
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
+from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.memory import Memory
 from tcemu.instructions.mma import FP8, SATFINITE
-from tcemu.instructions.mma_sp import SPARSITY, metadata_registers, selector, stored_places
+from tcemu.instructions.mma_sp import metadata_registers, selector, stored_places
 from tcemu.instructions.multiply import Take, broadcast, container, take
 from tcemu.instructions.rows import Rows, vocabulary
+from tcemu.instructions.sparsity import SPARSITY
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment
 from tcemu.layouts import wgmma as layouts
-from tcemu.layouts.descriptor import addresses
+from tcemu.layouts.descriptor import Descriptor, addresses
 
 Array = npt.NDArray[Any]
 
@@ -52,7 +54,7 @@ def _rows(
     ns: Sequence[int], k: int, types: list[str], ptx: str, options: Mapping[str, tuple[str, ...]], **facts: Any
 ) -> Rows:
     shapes = [f"m64n{n}k{k}" for n in ns]
-    return Rows({"shape": shapes, "dtype atype btype": types, **options}, ptx, "sm_90a", facts)
+    return Rows({"shape": shapes, "dtype atype btype": types, **options}, ptx, "sm_90a", Facts(**facts))
 
 
 _DENSE, _SPARSE = {"sp": ("",)}, {"sp": ("sp",)}
@@ -63,12 +65,12 @@ _FLOATS = (
 )
 _SAME, _MIXED = ["s32 s8 s8", "s32 u8 u8"], ["s32 s8 u8", "s32 u8 s8"]
 ROWS = [
-    *(_rows(_EVERY_8, k, types, "8.0", _DENSE, scales=True, trans=trans) for k, types, _, trans in _FLOATS),
+    *(_rows(_EVERY_8, k, types, "8.0", _DENSE, negates=True, transposes=trans) for k, types, _, trans in _FLOATS),
     _rows(_INTEGER_N, 32, _SAME, "8.0", {**_DENSE, **SATFINITE}),
     _rows(_INTEGER_N, 32, _MIXED, "8.4", {**_DENSE, **SATFINITE}),
     _rows(_INTEGER_N, 256, ["s32 b1 b1"], "8.0", {**_DENSE, "op": ("and",)}),
     *(
-        _rows(_EVERY_8, 2 * k, types, "8.2", _SPARSE, scales=True, trans=trans, sparsity=kind)
+        _rows(_EVERY_8, 2 * k, types, "8.2", _SPARSE, negates=True, transposes=trans, sparsity=kind)
         for k, types, kind, trans in _FLOATS
     ),
     _rows(_INTEGER_N, 64, _SAME, "8.2", {**_SPARSE, **SATFINITE}, sparsity="2:4"),
@@ -79,13 +81,13 @@ ROWS = [
 def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
     shape = Shape.read(words["shape"])
     types: dict[str, Format] = {role: lookup(words[f"{role}type"]) for role in "dab"}
-    facts, stored = dict(rows.facts), shape.k
-    if "sparsity" in facts:
+    facts, stored = rows.facts, shape.k
+    if facts.sparsity:
         stored = shape.k // 2
         # the hardware takes both orders of two indices, as mma.sp without ordered metadata does
-        facts |= {"stored": stored, "pattern": SPARSITY[facts["sparsity"], "sp"]}
+        facts = replace(facts, stored=stored, pattern=SPARSITY[facts.sparsity, "sp"])
     fragments = {"d": _accumulator(shape.n, words["dtype"]), "a": _registers(stored, words["atype"])}
-    if "sparsity" in facts:
+    if facts.sparsity:
         fragments["e"] = _metadata(types["a"].container)
     return Instruction(opcode, "wgmma", SECTION, shape, rows.gate, types | {"c": types["d"]}, fragments, words, facts)
 
@@ -125,8 +127,8 @@ class _Immediates:
 
 def _immediates(instruction: Instruction, given: Sequence[Any], described: bool) -> _Immediates:
     """The operands after b (and metadata), in PTX's order."""
-    scales = ["imm_scale_a", "imm_scale_b"] if instruction.facts.get("scales") else []
-    trans = (["imm_trans_a"] * described + ["imm_trans_b"]) if instruction.facts.get("trans") else []
+    scales = ["imm_scale_a", "imm_scale_b"] if instruction.facts.negates else []
+    trans = (["imm_trans_a"] * described + ["imm_trans_b"]) if instruction.facts.transposes else []
     names = [*scales, *trans]
     if len(given) != 1 + len(names):
         told = listing(["scale_d", *names], "and")
@@ -204,19 +206,6 @@ class Operands:
         metadata = metadata_registers(instruction, given[3]) if sparse else None
         return cls(d, a, b, described, metadata, selector(instruction, given[4]) if sparse else 0, last)
 
-    def reads(self, instruction: Instruction) -> tuple[tuple[str, Array, int], ...]:
-        """What is read from shared memory: role, addresses (warpgroups, elements), bytes of an element."""
-        m, n, k = instruction.shape
-        words = 32 if instruction.types["a"].container == 1 else 1
-        tiles = [("b", self.b, (n, k // words), self.last.mn_major_b)]
-        if self.described:
-            stored = instruction.facts.get("stored", k) // words
-            tiles.insert(0, ("a", self.a, (m, stored), self.last.mn_major_a))
-        return tuple(
-            (role, *_places(instruction, role, descriptors, shape, mn_major))
-            for role, descriptors, shape, mn_major in tiles
-        )
-
 
 def execute(
     instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]
@@ -248,34 +237,50 @@ def _execute(
     given: Operands,
     parts: Mapping[str, Array],
 ) -> Array:
-    """The three paragraphs, for some warpgroups."""
-    fragments, (m, n, k) = instruction.fragments, instruction.shape
+    """READ: registers by layout, shared memory by descriptor; then multiply."""
+    m, n, k = instruction.shape
     per = 32 if operation.packed else 1
-    stored, depth = operation.depth // per, k // per
     which, last = parts["which"] if memory.own else None, given.last
-
-    # READ: registers by layout, shared memory by descriptor
     if given.described:
-        a = _tile(instruction, memory, "a", parts["a"], (m, stored), last.mn_major_a, which)
+        a = _tile(instruction, memory, "a", parts["a"], (m, operation.depth // per), last.mn_major_a, which)
     else:
-        a = fragments["a"].read(parts["a"], words=operation.packed).reshape(-1, m, stored)
-    b = _tile(instruction, memory, "b", parts["b"], (n, depth), last.mn_major_b, which)
-    c = fragments["d"].read(parts["d"]).reshape(-1, m, n)
-    c = np.where(parts["scale_d"][:, None, None], c, c.dtype.type(0))
-    a, b = (x ^ x.dtype.type(form.sign_bit) if flip else x for x, form, flip in (
-        (a, instruction.types["a"], last.negate_a), (b, instruction.types["b"], last.negate_b)
-    ))  # fmt: skip
-    b = np.ascontiguousarray(b.swapaxes(1, 2))
-    if stored != depth:  # every row of a sparse A picks the rows of B that its stored elements meet
-        places = stored_places(instruction, parts["metadata"], given.chosen)
+        a = instruction.fragments["a"].read(parts["a"], words=operation.packed)
+    b = _tile(instruction, memory, "b", parts["b"], (n, k // per), last.mn_major_b, which)
+    b = np.ascontiguousarray(b.reshape(-1, n, k // per).swapaxes(1, 2))
+    places = stored_places(instruction, parts["metadata"], given.chosen) if "metadata" in parts else None
+    return _multiply(instruction, operation, last, a, b, parts["d"], parts["scale_d"], places)
+
+
+def _multiply(
+    instruction: Instruction,
+    operation: Operation,
+    last: _Immediates,
+    a: Array,
+    b: Array,
+    d: Array,
+    scale_d: Array,
+    places: Array | None,
+) -> Array:
+    """Flat registers of the new D, from patterns of A, of B (warpgroups, k, n), and flat registers of D."""
+    fragment, (m, n, _) = instruction.fragments["d"], instruction.shape
+    stored = operation.depth // (32 if operation.packed else 1)
+    a = a.reshape(-1, m, stored)
+    c = fragment.read(d).reshape(-1, m, n)
+    if not scale_d.all():
+        c = np.where(scale_d[:, None, None], c, c.dtype.type(0))
+    if last.negate_a:
+        a = a ^ a.dtype.type(instruction.types["a"].sign_bit)
+    if last.negate_b:
+        b = b ^ b.dtype.type(instruction.types["b"].sign_bit)
+    if places is not None:  # every row of a sparse A picks the rows of B that its stored elements meet
         b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, stored, n)
         a, c = a.reshape(-1, 1, stored), c.reshape(-1, 1, n)
 
     # COMPUTE: by the arithmetic row
-    d = compute(operation, a, b, c)
+    out = compute(operation, a, b, c)
 
     # WRITE: by layout
-    return fragments["d"].write(d.reshape(-1, m * n))
+    return fragment.write(out.reshape(-1, m * n))
 
 
 def _tile(
@@ -288,34 +293,151 @@ def _tile(
     which: Array | None,
 ) -> Array:
     """Patterns (warpgroups, mn, k) of a tile in shared memory; b1 comes in words of 32."""
-    flat, size = _places(instruction, role, descriptors, shape, mn_major)
+    size = _element_bytes(instruction, role)
+    where = addresses(descriptors.reshape(-1), np.arange(shape[0]), np.arange(shape[1]), size, mn_major)
+    flat = where.reshape(len(where), -1)
     memory.check(flat, size, size, f"element of {role}", "elements are aligned")
     return memory.elements(flat, size, which).reshape(-1, *shape)
 
 
-def _places(
-    instruction: Instruction, role: str, descriptors: Array, shape: tuple[int, int], mn_major: bool
-) -> tuple[Array, int]:
-    """Addresses (warpgroups, elements) of a tile's elements, and the bytes of one; b1 comes in words of 32."""
+def _element_bytes(instruction: Instruction, role: str) -> int:
+    """Bytes of an element in shared memory; b1 comes in words of 32."""
     bits = instruction.types[role].container
-    size = max(bits // 8, 1) if bits > 1 else 4
-    where = addresses(descriptors.reshape(-1), np.arange(shape[0]), np.arange(shape[1]), size, mn_major)
-    return where.reshape(len(where), -1), size
+    return max(bits // 8, 1) if bits > 1 else 4
 
 
-FAMILY = Family.of(
+# ---------------------------------------------------------------------------------------------------- in a kernel
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tile in shared memory: the bytes that an mma_async reads, an element each from `addresses` (n,)."""
+
+    role: str
+    addresses: Array
+    size: int
+    #: where each element stands in an array of elements: (m, k) of A, (k, n) of B
+    index: Array
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One mma_async of a kernel, checked and decoded once; `result` computes it when its time has come."""
+
+    instruction: Instruction
+    last: _Immediates
+    a: Read | None
+    b: Read
+    places: Array | None = None
+    chosen: int = 0
+
+    @classmethod
+    def of(cls, instruction: Instruction, d: Array, a: Array | None, shared: tuple[Any, ...]) -> Issue:
+        """Registers of D and A (None where A has a descriptor), and the rest in PTX's order without metadata.
+
+        Raises OperandError.
+        """
+        for role, registers in (("d", d), ("a", a)):
+            if registers is not None and not _fits(instruction.fragments[role], registers):
+                instruction.fragments[role].check(registers)
+        descriptors, rest = shared[: 2 if a is None else 1], shared[2 if a is None else 1 :]
+        last = _checked(instruction, tuple((type(each), each) for each in rest), a is None)
+        b = _read_tile(instruction, "b", _one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
+        if a is not None:
+            return cls(instruction, last, None, b)
+        return cls(
+            instruction,
+            last,
+            _read_tile(instruction, "a", _one_descriptor(instruction, "a", descriptors[0]), last.mn_major_a),
+            b,
+        )
+
+    def with_metadata(self, metadata: Array, chosen: Any) -> Issue:
+        """The same with the metadata registers (128,) of a sparse A, and its selector. Raises OperandError."""
+        picked = selector(self.instruction, chosen)
+        held = metadata_registers(self.instruction, metadata).reshape(1, -1)
+        return replace(self, places=stored_places(self.instruction, held, picked), chosen=picked)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What it reads from shared memory."""
+        return (self.b,) if self.a is None else (self.a, self.b)
+
+    @property
+    def adds(self) -> bool:
+        """Whether D is read, which a false scale_d spares."""
+        return bool(self.last.scale_d)
+
+    def result(self, operation: Operation, d: Array, a: Array | None, memory: Array, metadata: Array | None) -> Array:
+        """The new D (128, n), from the registers and the bytes of shared memory as they are now."""
+        if self.a is not None:
+            a = memory.view(f"u{self.a.size}")[self.a.index]
+        elif a is not None:
+            a = self.instruction.fragments["a"].read(a.reshape(1, -1), words=operation.packed)
+        b = memory.view(f"u{self.b.size}")[self.b.index][None]
+        places = self.places
+        if metadata is not None:
+            held = metadata_registers(self.instruction, metadata).reshape(1, -1)
+            places = stored_places(self.instruction, held, self.chosen)
+        scale_d = self.last.scale_d.reshape(1)
+        out = _multiply(self.instruction, operation, self.last, np.asarray(a), b, d.reshape(1, -1), scale_d, places)
+        return out.reshape(d.shape)
+
+
+def _fits(fragment: Fragment, registers: Array) -> bool:
+    """Whether they are the fragment's; if not, Fragment.check says why."""
+    return registers.dtype == np.uint32 and registers.shape == (fragment.lanes, fragment.registers)
+
+
+def described(given: Any) -> bool:
+    """Whether A is given by a descriptor, which is one number, and not by registers."""
+    return np.ndim(given) == 0
+
+
+@lru_cache(maxsize=1024)
+def _checked(instruction: Instruction, given: tuple[tuple[type, Any], ...], with_a: bool) -> _Immediates:
+    """scale_d and the immediates; the types are there so that True is not taken for 1."""
+    return _immediates(instruction, [value for _, value in given], with_a)
+
+
+def _one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
+    if isinstance(given, Descriptor):
+        return given.encode()
+    if type(given) is int and 0 <= given < 1 << 64:
+        return given
+    return int(_descriptors(instruction, role, given))
+
+
+@lru_cache(maxsize=4096)
+def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: bool) -> Read:
+    """Where the elements of a tile lie: the same for each pass over the stages of a pipeline."""
+    m, n, k = instruction.shape
+    words = 32 if instruction.types["a"].container == 1 else 1
+    rows, depth = (n, k // words) if role == "b" else (m, (instruction.facts.stored or k) // words)
+    size = _element_bytes(instruction, role)
+    where = addresses(np.array([descriptor], np.uint64), np.arange(rows), np.arange(depth), size, mn_major)
+    flat = where.reshape(-1)
+    index = (flat // size).reshape(rows, depth)
+    return Read(role, flat, size, np.ascontiguousarray(index.T if role == "b" else index))
+
+
+FAMILY = Family(
     "wgmma",
     SECTION,
     Spelling(
         "wgmma.mma_async[.{sp}].sync.aligned.{shape}[.{satfinite}].{dtype}.{atype}.{btype}[.{op}.popc]",
         vocabulary(ROWS),
     ),
-    ROWS,
+    tuple(ROWS),
     _instruction,
     execute,
     marks=frozenset({"mma_async"}),
+    computes=True,
     matrices=True,
     memories=frozenset({"shared"}),
-    operands="d = d a b_descriptor [e f] scale_d [scales? imm_scale_a imm_scale_b] [trans? imm_trans_b]",
+    signature=(
+        "d = d a/descriptor b_descriptor [e f] scale_d [negates: imm_scale_a imm_scale_b] "
+        "[transposes: imm_trans_a? imm_trans_b]"
+    ),
     about="D = A B + D by a warpgroup of 128 lanes, B (and A) in shared memory",
 )

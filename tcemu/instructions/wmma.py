@@ -216,7 +216,7 @@ class _Lines:
             (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
             (
                 stride * bits % (8 * align) != 0,
-                f"elements are no multiple of {align} bytes, the size of {what}",
+                f"elements are not a multiple of {align} bytes, the size of {what}",
             ),
         ):
             if wrong.any():
@@ -304,46 +304,45 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
 # ---------------------------------------------------------------------------------------------------- the families
 
 _BYTES = frozenset({"shared", "memory"})
-LOAD = Family.of(
+LOAD = Family(
     "wmma.load",
     LOAD_SECTION,
     Spelling("wmma.load.{matrix}.sync.aligned.{layout}.{shape}[.{ss}].{type}", vocabulary(LOAD_ROWS)),
-    LOAD_ROWS,
+    tuple(LOAD_ROWS),
     _make_memory("wmma.load", LOAD_SECTION),
     _load,
     mnemonic="wmma",
     marks=frozenset({"load"}),
-    operands="{matrix} = pointer stride",
+    signature="{matrix} = pointer stride?",
     about="a matrix from memory into a fragment, by one warp",
-    computes=False,
     memories=_BYTES,
 )
-STORE = Family.of(
+STORE = Family(
     "wmma.store",
     STORE_SECTION,
     Spelling("wmma.store.{matrix}.sync.aligned.{layout}.{shape}[.{ss}].{type}", vocabulary(STORE_ROWS)),
-    STORE_ROWS,
+    tuple(STORE_ROWS),
     _make_memory("wmma.store", STORE_SECTION),
     _store,
     mnemonic="wmma",
     marks=frozenset({"store"}),
-    operands="= pointer {matrix} stride",
+    signature="= pointer {matrix} stride?",
     about="a matrix from a fragment into memory, by one warp",
-    computes=False,
     memories=_BYTES,
 )
-MMA = Family.of(
+MMA = Family(
     "wmma.mma",
     MMA_SECTION,
     Spelling(
         "wmma.mma[.{op}.popc].sync.aligned.{alayout}.{blayout}.{shape}[.{rounding}].{dtype}[.{atype}.{btype}].{ctype}[.{satfinite}]",
         vocabulary(MMA_ROWS),
     ),
-    MMA_ROWS,
+    tuple(MMA_ROWS),
     _make_mma,
     execute,
     mnemonic="wmma",
     marks=frozenset({"mma"}),
+    computes=True,
     matrices=True,
     about="D = A B + C by one warp, on fragments of its own layouts",
 )

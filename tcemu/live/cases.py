@@ -13,8 +13,8 @@ from typing import Any
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.memory import SPACES
-from tcemu.instructions.parse import FAMILIES
 from tcemu.instructions.run import run as emulate
+from tcemu.instructions.table import family_of
 from tcemu.live import inputs
 from tcemu.live.form import words
 from tcemu.live.inputs import CLASSES, Array
@@ -74,11 +74,6 @@ def gpu(instruction: Instruction, *operands: Any, **memories: Any) -> Any:
     return on_gpu(instruction, *operands, **memories)
 
 
-def family_of(instruction: Instruction) -> Family:
-    """The family that has the instruction."""
-    return next(family for family in FAMILIES if family.name == instruction.family)
-
-
 def kinds(instruction: Instruction) -> tuple[str, ...]:
     """The classes of inputs that differ for an instruction: what computes with floats has all, the others one."""
     return inputs.classes(instruction) if family_of(instruction).computes else ("bits",)
@@ -96,7 +91,7 @@ def cases(instruction: Instruction, kind: str, warps: int, series: str = "golden
 
 
 def _computing(instruction: Instruction, family: Family, kind: str, warps: int, series: str) -> Iterator[Case]:
-    _, sources = words(instruction, family)
+    _, sources = words(instruction)
     choices = [_CHOICES[word](instruction) for word in sources if word in _CHOICES]
     for chosen in product(*choices):
         immediates = iter(chosen)
@@ -127,7 +122,7 @@ def _picks(role: str) -> Callable[[Instruction], list[Any]]:
 
     def picks(instruction: Instruction) -> list[Any]:
         threads = instruction.fragments[role].shape[0]
-        return [(byte, thread) for byte in range(0, 4, instruction.facts["scales"]) for thread in range(threads)]
+        return [(byte, thread) for byte in range(0, 4, instruction.facts.scales) for thread in range(threads)]
 
     return picks
 
@@ -147,7 +142,7 @@ _REGISTERS: dict[str, Callable[[Instruction, str, str, int], Array]] = {
 
 
 def _moving(instruction: Instruction, family: Family, kind: str, warps: int, series: str) -> Iterator[Case]:
-    _, sources = words(instruction, family)
+    _, sources = words(instruction)
     key = f"{series}|{instruction.opcode}"
     spaces = [name for name in SPACES[instruction.words.get("ss", "")] if name in family.memories]
     for space in spaces or [""]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 
 
@@ -34,11 +32,7 @@ class Form:
         return not self.destination
 
 
-def words(instruction: Instruction, family: Family) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Destination and sources as the family spells them, without what this form does not have."""
-
-    def group(match: re.Match[str]) -> str:
-        return match[1] if set(match[1].split()) & set(instruction.fragments) else ""
-
-    destination, sources = family.operands.format_map(instruction.words).split("=")
-    return tuple(destination.split()), tuple(re.sub(r"\[(.*?)\]", group, sources).split())
+def words(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The roles of its destination and of its sources, in PTX's order."""
+    written = tuple(operand.role for operand in instruction.operands if operand.written)
+    return written, tuple(operand.role for operand in instruction.sources)

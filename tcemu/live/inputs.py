@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tcemu.formats import Format
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.mma_sp import pattern_of
 from tcemu.layouts import Fragment
 
 Array = npt.NDArray[Any]
@@ -136,7 +137,7 @@ def operands(instruction: Instruction, kind: str, warps: int, series: str = "gol
 
 def metadata(instruction: Instruction, key: str, warps: int) -> Array:
     """Metadata (warps, 32) in which every group of four bits is legal."""
-    legal = np.array(sorted(instruction.facts["pattern"].places), dtype=np.uint64)
+    legal = np.array(sorted(pattern_of(instruction).places), dtype=np.uint64)
     chosen = legal[(words(key, warps * 32 * 8) % np.uint64(len(legal))).astype(int)].reshape(warps, 32, 8)
     places = np.arange(0, 32, 4, dtype=np.uint64)
     held: Array = np.bitwise_or.reduce(chosen << places, axis=-1).astype(np.uint32)

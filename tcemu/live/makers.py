@@ -56,7 +56,7 @@ class Call:
 def products(call: Call, ask: Ask, scalars: frozenset[str] = ptx.SCALARS) -> Any:
     """Registers in, registers out; immediates are part of the kernel's text."""
     instruction = call.instruction
-    destination, sources = words(instruction, call.family)
+    destination, sources = words(instruction)
     try:
         arrays, immediates = _read(call, sources)
         warps = broadcast(instruction, {name: own for name, (_, own) in arrays.items()})
@@ -131,7 +131,7 @@ def moves(call: Call, ask: Ask, misaligned: str = "") -> Any:
     expected = call.emulate(**copies)
     (space,) = call.memories
     bytes_: Array = call.memories[space]
-    destination, sources = words(instruction, call.family)
+    destination, sources = words(instruction)
     parts = _parts(call, sources)
     own = bytes_.shape[:-1]
     warps = broadcast(instruction, {**{name: shape for name, (_, shape) in parts.items()}, space: own})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcemu.instructions.instruction import Instruction
-from tcemu.live.cases import Case, family_of
+from tcemu.live.cases import Case
 from tcemu.live.compare import Comparison, judge
 from tcemu.live.form import words
 from tcemu.live.inputs import Array
@@ -97,7 +97,7 @@ def _units(case: Case) -> Iterator[Unit | None]:
 
 def _matrices(instruction: Instruction) -> list[tuple[int, str]]:
     """Places of the operands that are matrices; zeros as metadata or scales would mean something else."""
-    _, sources = words(instruction, family_of(instruction))
+    _, sources = words(instruction)
     held = [(index, word) for index, word in enumerate(sources) if word in instruction.fragments]
     return [(index, word) for index, word in held if word in instruction.types or not instruction.types]
 
@@ -121,7 +121,7 @@ def _without(case: Case, units: list[Any]) -> Case:
 def _inputs(case: Case) -> Iterator[str]:
     """What is left, element by element; everything else is zero."""
     matrices = dict(_matrices(case.instruction))
-    _, sources = words(case.instruction, family_of(case.instruction))
+    _, sources = words(case.instruction)
     for index, (word, operand) in enumerate(zip(sources, case.operands, strict=True)):
         if index not in matrices:
             told = " ".join(f"{int(value):#x}" for value in np.ravel(operand)) if np.ndim(operand) else str(operand)

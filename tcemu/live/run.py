@@ -10,7 +10,8 @@ import numpy.typing as npt
 from tcemu.errors import GpuUnavailable, IllegalInstruction, TargetError, listing
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.parse import FAMILIES, parse
+from tcemu.instructions.parse import parse
+from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.instructions.targets import target_named
 from tcemu.live import process
 from tcemu.live.device import Device, device
@@ -53,7 +54,7 @@ def _own(chip: Device, target: str | None) -> str:
 @lru_cache(maxsize=4096)
 def _prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction]:
     found = parse(instruction)
-    family = next(family for family in FAMILIES if family.name == found.family)
+    family = family_of(found)
     if not found.gate.admits(target_named(target)):
         raise GpuUnavailable(f"{found} needs {found.gate.targets}; this GPU is {target}. tcemu.run emulates it.")
     if family.name not in MAKERS:

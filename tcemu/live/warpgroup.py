@@ -186,11 +186,11 @@ def cases(instruction: Instruction, kind: str, warps: int, series: str) -> Itera
 def _case(
     instruction: Instruction, kind: str, where: str, groups: int, series: str
 ) -> tuple[str, tuple[Any, ...], Array]:
-    key, words = f"{series}|{instruction}|{kind}|{where}", instruction.facts
+    key, facts = f"{series}|{instruction}|{kind}|{where}", instruction.facts
     drawn = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
     m, n, k = instruction.shape
-    stored = words.get("stored", k)
-    trans = (drawn & 1, drawn >> 1 & 1) if words.get("trans") else (0, 0)
+    stored = facts.stored or k
+    trans = (drawn & 1, drawn >> 1 & 1) if facts.transposes else (0, 0)
     swizzles = [(0, 32, 64, 128)[drawn >> shift & 3] for shift in (2, 4)]
     described, moved = where != "registers", where == "off the boundary"
     bytes_ = np.concatenate(
@@ -204,8 +204,8 @@ def _case(
     if moved:
         a, b = (tile | _off(f"{key}|{role} off", groups) for role, tile in (("a", a), ("b", b)))
     d = _accumulator(instruction, kind, f"{key}|d", groups)
-    signs = [1 - 2 * (drawn >> 6 & 1), 1 - 2 * (drawn >> 7 & 1)] if words.get("scales") else []
-    majors = [*([trans[0]] if described else []), trans[1]] if words.get("trans") else []
+    signs = [1 - 2 * (drawn >> 6 & 1), 1 - 2 * (drawn >> 7 & 1)] if facts.negates else []
+    majors = [*([trans[0]] if described else []), trans[1]] if facts.transposes else []
     scale_d = inputs.words(f"{key}|scale_d", groups) % np.uint64(4) > 0
     return where, (d, a, b, *_sparsity(instruction, key, groups, drawn >> 8), scale_d, *signs, *majors), bytes_
 

@@ -1,6 +1,6 @@
-"""Who holds what: a matrix with the lane and the register in every cell.
+"""The map of a fragment: a matrix with the lane and the register in every cell.
 
-Everything is read off the fragment's layout. Neighbouring elements that share a register are drawn as one block.
+Everything comes from the fragment's layout. Neighbouring elements that share a register are drawn as one block.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tcemu.errors import LayoutError
+from tcemu.errors import LayoutError, counted, span
 from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.words import count
 
 #: Room for the index of a row or column beside a matrix.
 AXIS = 22
-#: Width of a block, usual and narrow.
+#: Width of a block, normal and narrow.
 _BLOCK = (50, 36)
-#: What rows and columns are called, by role.
+#: The names of rows and columns, by role.
 _INDICES = {
     "a": ("m", "k"), "b": ("k", "n"), "e": ("m", "chunk"), "scale_a": ("m", "byte"), "scale_b": ("byte", "n"),
 }  # fmt: skip
@@ -28,7 +27,7 @@ _INDICES = {
 
 @dataclass(frozen=True)
 class Focus:
-    """What a map marks: the blocks of one lane, of one register, or the one that both name; nothing by default."""
+    """What a map marks: the blocks of a lane, of a register, or of one register of one lane; nothing by default."""
 
     lane: int | None = None
     register: int | None = None
@@ -40,11 +39,11 @@ class Focus:
         return self.lane in (None, lane) and self.register in (None, register)
 
     def check(self, fragment: Fragment) -> None:
-        """Raise LayoutError where the fragment has no such lane or register."""
+        """Raise LayoutError if the fragment has no such lane or register."""
         limits = (("lane", self.lane, fragment.lanes), ("register", self.register, fragment.registers))
         for what, chosen, limit in limits:
             if chosen is not None and not 0 <= chosen < limit:
-                has = f"{what}s 0 to {limit - 1} ({fragment.layout})"
+                has = f"{what}{'s' * (limit > 1)} {span(0, limit - 1)} ({fragment.layout})"
                 raise LayoutError(f"{what} {chosen}: fragment {fragment.role} has {has}")
 
 
@@ -58,13 +57,13 @@ class Block:
     columns: int
     lane: int
     register: int
-    #: How many (lane, register) pairs hold the same elements: more than 1 in a broadcast.
+    #: How many (lane, register) pairs hold these elements: more than 1 in a broadcast.
     copies: int
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A fragment's place on the sheet: its corner, and the size of one element."""
+    """A fragment's place in the picture: its corner, and the size of one element."""
 
     fragment: Fragment
     x: float
@@ -75,18 +74,18 @@ class Grid:
 
     @property
     def width(self) -> float:
-        """Of the matrix, without its labels."""
+        """Width of the matrix without its labels."""
         return self.fragment.shape[-1] * self.cell_width
 
     @property
     def height(self) -> float:
-        """Likewise."""
+        """Height of the matrix without its labels."""
         return self.fragment.shape[-2] * self.cell_height
 
 
 @lru_cache(maxsize=64)
 def blocks(fragment: Fragment, batch: int = 0) -> tuple[Block, ...]:
-    """The blocks of a fragment from the top left, by rows; `batch` picks one of the four matrices of m8n8k4."""
+    """The blocks of a fragment from the top left, by rows; `batch` selects one of the four matrices of m8n8k4."""
     rows, columns = fragment.shape[-2:]
     front = (batch,) if len(fragment.shape) == 3 else ()
     holders = {(row, column): fragment.holders(*front, row, column) for row in range(rows) for column in range(columns)}
@@ -113,9 +112,9 @@ def _run(owner: dict[tuple[int, int], tuple[int, int]], row: int, column: int, d
 def fragment_map(
     fragment: Fragment, lane: int | None = None, register: int | None = None, batch: int | None = None
 ) -> Picture:
-    """One operand: the lane and register of every element; `lane` and `register` are marked.
+    """One operand: the lane and register of every element, with those of `lane` and `register` marked.
 
-    m8n8k4 of f16 is four products side by side; `batch` picks one, else it is that of `lane`.
+    m8n8k4 of f16 is four independent products; `batch` selects one, by default that of `lane`.
     Raises LayoutError for a lane, register or batch that the fragment does not have.
     """
     focus = Focus(lane, register)
@@ -123,14 +122,14 @@ def fragment_map(
     batch = batch_of(fragment, lane, batch)
     wide, high = element(fragment)
     grid = Grid(fragment, 2 * AXIS, 3 * AXIS - 12, wide, high, batch)
-    title = f"{_name(fragment)}: who holds what"
+    title = f"{_name(fragment)}: lane and register of each element"
     body = [*draw(grid, focus), *legend(fragment, grid.x, grid.y + grid.height + 24)]
     width = max(grid.x + grid.width + 16, 520)
     return picture(title, in_words([grid], focus), width, grid.y + grid.height + 38, body)
 
 
 def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
-    """The map as text, a block as lane.register; the blocks of `lane` stand in brackets."""
+    """The map as text, each block as lane.register; the blocks of `lane` are in brackets."""
     Focus(lane).check(fragment)
     columns: dict[int, dict[int, str]] = {}
     for block in blocks(fragment, batch_of(fragment, lane, batch)):
@@ -145,29 +144,31 @@ def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | Non
 
 
 def batch_of(fragment: Fragment, lane: int | None, batch: int | None) -> int:
-    """Which of several is drawn (products of m8n8k4, selectors, thread-ids): `batch`, else that of `lane`, else 0."""
+    """Which one is drawn (product of m8n8k4, selector, thread-id): `batch`, by default that of `lane`, or else 0."""
     products = fragment.shape[0] if len(fragment.shape) == 3 else 1
     if batch is None:
         return fragment.layout.position(lane, 0)[0] if lane is not None and products > 1 else 0
     if not 0 <= batch < products:
-        raise LayoutError(f"batch {batch}: fragment {fragment.role} has {count(products, 'product')}, counted from 0")
+        raise LayoutError(
+            f"batch {batch}: fragment {fragment.role} has {counted(products, 'product')}, counted from 0"
+        )
     return batch
 
 
 def element(fragment: Fragment, narrow: bool | None = None) -> tuple[float, float]:
-    """Width and height of one element, so that a block's label fits; more narrow where many blocks stand in a row."""
+    """Width and height of one element, so that a block's label fits; narrower if there are many blocks in a row."""
     first = blocks(fragment)[0]
     block = _BLOCK[is_wide(fragment) if narrow is None else narrow]
     return max(block / 32, block / first.columns), max(0.75, 24 / first.rows)
 
 
 def is_wide(fragment: Fragment) -> bool:
-    """Whether so many blocks stand in a row that they are drawn narrow."""
+    """Whether a row has so many blocks that they are drawn narrow."""
     return fragment.shape[-1] > 8 * blocks(fragment)[0].columns
 
 
 def draw(grid: Grid, focus: Focus) -> list[str]:
-    """Quiet blocks as two paths (registers of even and odd number) and one group of labels; the marked ones on top."""
+    """The ordinary blocks as two paths (even and odd registers) and a group of labels; the marked blocks on top."""
     found = blocks(grid.fragment, grid.batch)
     quiet = [block for block in found if not focus.takes(block.lane, block.register)]
     marked = [block for block in found if focus.takes(block.lane, block.register)]
@@ -198,16 +199,16 @@ def _outline(grid: Grid, block: Block) -> str:
 
 
 def _label(grid: Grid, block: Block) -> str:
-    """Lane and register, aligned by a figure space where the lane has one digit."""
+    """Lane and register; a lane of one digit is padded with a space."""
     x, y, width, height = _box(grid, block)
     lane = f"{block.lane:\N{NO-BREAK SPACE}>2}{'+' if block.copies > 1 else ''}"
     role = grid.fragment.role
-    # a long name has no room, and where a lane has one register it needs none
+    # there is no room for a long name, and a lane with one register needs none
     return svg.text(x + width / 2, y + height / 2 + 4, lane if len(role) > 1 else f"{lane} {role}{block.register}")
 
 
 def _notches(grid: Grid, found: Sequence[Block]) -> list[str]:
-    """Short marks on the edges of the blocks, where one element ends and the next begins, if there is room for them."""
+    """Short marks on the edges of the blocks between one element and the next, if there is room for them."""
     rows, columns = grid.fragment.shape[-2:]
     block, data = found[0], ""
     if grid.cell_width >= 5 and block.columns > 1:
@@ -241,11 +242,11 @@ def _axes(grid: Grid, found: Sequence[Block]) -> list[str]:
 def _range(name: str, start: int, size: int) -> str:
     """The label of one or several neighbouring rows or columns; the first one names the index."""
     front = f"{name}=" if name and not start else ""
-    return f"{front}{start}" if size == 1 else f"{front}{start}–{start + size - 1}"
+    return front + span(start, start + size - 1, "–")
 
 
 def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
-    """How a block's label reads, and `more` of it."""
+    """How to read a block's label, and `more` about it."""
     role = fragment.role
     sharing = fragment.elements_per_register
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
@@ -253,18 +254,18 @@ def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
 
 
 def heading(fragment: Fragment) -> str:
-    """What stands over a matrix."""
+    """The heading above a matrix."""
     rows, columns = fragment.shape[-2:]
     return f"{_title(fragment)}  {rows} × {columns}  {fragment.type}"
 
 
 def _title(fragment: Fragment) -> str:
-    """A for a; e, scale_a as they are."""
+    """A for a, B for b; e and scale_a as they are."""
     return fragment.role.upper() if fragment.role in "abcd" else fragment.role
 
 
 def _which(grid: Grid) -> str:
-    """Which of several is drawn: "product 2", "selector 0"."""
+    """Which one of several is drawn: "product 2", "selector 0"."""
     fragment = grid.fragment
     several = len(fragment.shape) == 3 and fragment.shape[0] > 1
     return f"{axes(fragment)[0]} {grid.batch}" if several else ""
@@ -277,15 +278,15 @@ def _name(fragment: Fragment) -> str:
 def in_words(grids: Sequence[Grid], focus: Focus) -> str:
     """The text alternative: what is marked, register by register, then the layouts."""
     fragments = [grid.fragment for grid in grids]
-    each = [f"{count(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
-    told = []
+    each = [f"{counted(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
+    words = []
     if focus.lane is not None:
         parts = [_held(grid, focus) for grid in grids]
-        told.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
+        words.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
     elif focus.register is not None:
-        told.append(f"Register {focus.register} of every lane is marked.")
-    told += [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
-    return " ".join(told)
+        words.append(f"Register {focus.register} of every lane is marked.")
+    words += [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
+    return " ".join(words)
 
 
 def _held(grid: Grid, focus: Focus) -> str:
@@ -299,8 +300,8 @@ def _held(grid: Grid, focus: Focus) -> str:
 
 def _where(fragment: Fragment, block: Block) -> str:
     *_, row, column = axes(fragment)
-    return f"{_span(row, block.row, block.rows)} {_span(column, block.column, block.columns)}"
+    return f"{_several(row, block.row, block.rows)} {_several(column, block.column, block.columns)}"
 
 
-def _span(what: str, start: int, size: int) -> str:
-    return f"{what} {start}" if size == 1 else f"{what}s {start}–{start + size - 1}"
+def _several(what: str, start: int, size: int) -> str:
+    return f"{what}{'s' * (size > 1)} {span(start, start + size - 1, '–')}"

@@ -1,4 +1,4 @@
-"""One number between two neighbours of a format, and where each rounding takes it."""
+"""One number between two neighbouring values of a format, and the result of each rounding."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _LEFT, _LENGTH, _TOP, _ROW = 290, 380, 66, 30
 
 
 def rounding(form: Format | str, number: float) -> Picture:
-    """Where rn, rna, rz, rm and rp take `number` in a float format.
+    """The results of rounding `number` to a float format by rn, rna, rz, rm and rp.
 
-    Raises FormatError unless the number lies between two finite neighbours of the format.
+    All five are drawn for every format, whichever of them PTX's conversions to that format offer.
+    Raises FormatError unless the number is between two finite values of the format.
     """
     form = lookup(form) if isinstance(form, str) else form
     if form.kind != "float" or not math.isfinite(number) or abs(number) >= form.largest:
-        limit = f"a finite number below the largest {form.name}, {form.largest:g}"
+        limit = f"a finite number smaller in magnitude than the largest {form.name}, {form.largest:g}"
         raise FormatError(f"rounding is drawn for {limit}; got {number}")
     below, above = (form.encode(number, mode).item() for mode in ("rm", "rp"))
     if below == above:
@@ -40,8 +41,8 @@ def rounding(form: Format | str, number: float) -> Picture:
         result = form.decode(pattern).item()
         ends = _x(low, high, number), _x(low, high, result)
         body += _way(mode, ends, result, _TOP + 56 + row * _ROW)
-    told = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
-    description = f"{value(number)} lies between the {form.name} numbers {value(low)} and {value(high)}: {told}."
+    each = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
+    description = f"{value(number)} is between the {form.name} numbers {value(low)} and {value(high)}: {each}."
     height = _TOP + 56 + len(results) * _ROW
     return picture(f"Rounding {value(number)} to {form.name}", description, _LEFT + _LENGTH + 160, height, body)
 

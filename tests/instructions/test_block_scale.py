@@ -173,7 +173,8 @@ def in_fractions(names, grouped, a, b, c, scale_a, scale_b):
     if infinite:
         return 0x7FFFFFFF if len(infinite) > 1 else 0x7F800000 if "+inf" in infinite else 0xFF800000
     cover = len(a) // len(scale_a)
-    terms = [(addend, c_exponent)]
+    terms, exponents = [(addend, c_exponent)], [-139 if grouped else -133]
+    exponents += [c_exponent] if addend else []
     if grouped:
         for first in range(0, len(a), 16):
             (sx, ex), (sy, ey) = x_scales[first // cover], y_scales[first // cover]
@@ -182,18 +183,21 @@ def in_fractions(names, grouped, a, b, c, scale_a, scale_b):
                 Fraction(0),
             )
             terms.append((total * sx * sy, ex + ey))
+            # also where the products cancel, but not where all of them, or a scale, are zero
+            if sx * sy and any(x * y for (x, _), (y, _) in products[first : first + 16]):
+                exponents.append(ex + ey)
     else:
         for k, ((x, p), (y, q)) in enumerate(products):
             (sx, ex), (sy, ey) = x_scales[k // cover], y_scales[k // cover]
             terms.append((x * y * sx * sy, p + q + ex + ey))
-    exponents = [exponent for significand, exponent in terms if significand]
-    largest = max(exponents + ([] if grouped else [-133]), default=0)
+            exponents += [p + q + ex + ey] if x * y * sx * sy else []
+    largest = max(exponents)
     unit = Fraction(2) ** (largest - (35 if grouped else 25))
     total = sum(int(significand * Fraction(2) ** exponent / unit) for significand, exponent in terms)
     return toward_zero(total * unit)
 
 
-TYPES = sorted({(i.types["a"].name, i.types["b"].name, i.words["stype"], i.facts["scales"]) for i in VARIANTS})
+TYPES = sorted({(i.types["a"].name, i.types["b"].name, i.words["stype"], i.facts.scales) for i in VARIANTS})
 
 
 @st.composite
@@ -227,7 +231,7 @@ def operation_of(names, scales):
         for i in VARIANTS
         if "sp" not in i.words
         and (i.types["a"].name, i.types["b"].name, i.words["stype"]) == (names["a"], names["b"], names["scale"])
-        and i.facts["scales"] == scales
+        and i.facts.scales == scales
     )
     return found.operation(target_named(RTX))
 
@@ -274,7 +278,7 @@ def test_much_of_the_kernels_is_what_fractions_say(case):
 
 def scales_for(instruction, rng, low=120, high=135):
     """Scale matrices near 1."""
-    s = instruction.facts["scales"]
+    s = instruction.facts.scales
     if instruction.words["stype"] == "ue4m3":
         low, high = 0x30, 0x40
     return [rng.integers(low, high, shape).astype(np.uint8) for shape in ((16, s), (s, 8))]
@@ -293,14 +297,14 @@ def test_a_warp_is_its_sixteen_times_eight_outputs(instruction):
     if "sp" in instruction.words:
         held = metadata(instruction, "warp", 1)[0]
         codes = fragments["e"].unpack_patterns(held[:, None])[0]
-        places = np.array([instruction.facts["pattern"].places[code] for code in codes.ravel()])
-        chunk = instruction.facts["pattern"].chunk
+        places = np.array([instruction.facts.pattern.places[code] for code in codes.ravel()])
+        chunk = instruction.facts.pattern.chunk
         met = (places.reshape(m, k // chunk, -1) + np.arange(0, k, chunk)[:, None]).reshape(m, -1)
         more = [held, 0]
     expected = None
-    for byte in range(0, 4, instruction.facts["scales"]):
+    for byte in range(0, 4, instruction.facts.scales):
         for thread in range(4):
-            p, q = (byte, thread % 2), (4 - instruction.facts["scales"] - byte, thread)
+            p, q = (byte, thread % 2), (4 - instruction.facts.scales - byte, thread)
             registers = [
                 tcemu.microscaling.scale_registers(scales, instruction, role, *pick)
                 for role, scales, pick in (("a", x, p), ("b", y, q))
@@ -313,7 +317,7 @@ def test_a_warp_is_its_sixteen_times_eight_outputs(instruction):
     for row, column in ((0, 0), (3, 7), (9, 2), (15, 5)):
         one = in_fractions(
             names,
-            instruction.facts["scales"] > 1,
+            instruction.facts.scales > 1,
             left[row].tolist(),
             right[met[row], column].tolist(),
             int(addend[row, column]),

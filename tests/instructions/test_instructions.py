@@ -1,6 +1,7 @@
 """What is an instruction and what is none: the table, its spelling and its gates, and errors that teach."""
 
 import random
+from dataclasses import replace
 from itertools import pairwise, permutations
 
 import ask_assembler
@@ -12,7 +13,6 @@ import tcemu
 from tcemu import ArithmeticUnknown, IllegalInstruction, OperandError, TargetError, parse, run
 from tcemu.errors import TableError, TcemuError
 from tcemu.instructions import FAMILIES, TARGETS
-from tcemu.instructions.family import Family
 from tcemu.instructions.mma import FAMILY as MMA
 from tcemu.instructions.spelling import Spelling
 from tcemu.instructions.targets import Gate, ptx_version, target_named
@@ -82,11 +82,13 @@ def test_instructions_are_values():
 
 
 def test_a_table_that_contradicts_itself_cannot_be_made():
-    with pytest.raises(TableError, match="two rows spell the same instruction"):
-        Family("mma", MMA.section, MMA.spelling, (MMA.variants[0], MMA.variants[0]), MMA.execute)
-    words, instruction = MMA.variants[0]
+    with pytest.raises(TableError, match="two rows of mma spell the same instruction"):
+        replace(MMA, rows=(*MMA.rows, MMA.rows[3]))
+    turned = replace(MMA.rows[-1], slots={**MMA.rows[-1].slots, "op": ("xor", "and")})
+    with pytest.raises(TableError, match="two rows of mma spell the same instruction"):
+        replace(MMA, rows=(*MMA.rows[:-1], turned))
     with pytest.raises(TableError, match="does not read back as"):
-        Family("mma", MMA.section, MMA.spelling, (({**words, "shape": "m16n8k8"}, instruction),), MMA.execute)
+        replace(MMA, make=lambda words, row, opcode: MMA.make({**words, "satfinite": "satfinite"}, row, opcode))
     with pytest.raises(TableError, match="slots and vocabularies differ"):
         Spelling("mma.{shape}", {"size": ("m8n8k4",)})
 
@@ -459,12 +461,12 @@ BAD_VERSIONS = {
         IllegalInstruction,
         [HMMA, "came with PTX ISA 7.0", ".version 6.5 is too old", "PTX ISA 9.7.14.5.14, PTX ISA Notes"],
     ),
-    "in words": ("seven", TargetError, ["'seven' is no PTX version", "e.g. '8.7'"]),
-    "of one number": ("8", TargetError, ["'8' is no PTX version", "e.g. '8.7'"]),
-    "of three numbers": ("8.7.1", TargetError, ["'8.7.1' is no PTX version"]),
-    "negative": ("-8.7", TargetError, ["is no PTX version"]),
-    "in other digits": ("٨.٧", TargetError, ["is no PTX version"]),
-    "empty": ("", TargetError, ["'' is no PTX version"]),
+    "in words": ("seven", TargetError, ["'seven' is not a PTX version", "e.g. '8.7'"]),
+    "of one number": ("8", TargetError, ["'8' is not a PTX version", "e.g. '8.7'"]),
+    "of three numbers": ("8.7.1", TargetError, ["'8.7.1' is not a PTX version"]),
+    "negative": ("-8.7", TargetError, ["is not a PTX version"]),
+    "in other digits": ("٨.٧", TargetError, ["is not a PTX version"]),
+    "empty": ("", TargetError, ["'' is not a PTX version"]),
     "a number": (8.7, TargetError, ["a PTX version is given as text, e.g. '8.7'", "float"]),
     "a pair": ((8, 7), TargetError, ["a PTX version is given as text", "tuple"]),
 }

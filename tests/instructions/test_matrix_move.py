@@ -129,7 +129,7 @@ def test_nibbles_of_packed_rows_become_signed_bytes(number):
             told = numbers[matrix, lane // 4, 4 * (lane % 4) : 4 * (lane % 4) + 4]
             assert got[lane, matrix].tobytes() == told.astype(np.int8).tobytes()
     assert np.array_equal(parse(opcode).fragments["d"].unpack(got), numbers)
-    with pytest.raises(OperandError, match="lane 1: address 4 is no multiple of 8: a row of 8 bytes starts at"):
+    with pytest.raises(OperandError, match="lane 1: address 4 is not a multiple of 8: a row of 8 bytes starts at"):
         run(opcode, np.arange(32) * 4, shared=shared)
     with pytest.raises(OperandError, match=f"lane {8 * number - 1}: .* lies outside shared="):
         run(opcode, np.arange(32) * 8, shared=shared[:-8])
@@ -206,7 +206,7 @@ def test_laws(number):
 
 @pytest.mark.parametrize(
     ("lane", "address", "message"),
-    [(3, 8, "lane 3 of warp 1400: address 8 is no multiple of 16"), (7, 512, "address 512 lies outside"),
+    [(3, 8, "lane 3 of warp 1400: address 8 is not a multiple of 16"), (7, 512, "address 512 lies outside"),
      (1, 0, "lanes 0 and 1 of warp 1400 store different rows at address 0")],
 )  # fmt: skip
 def test_what_is_refused_stores_nothing(lane, address, message):
@@ -275,7 +275,7 @@ def test_stores_change_the_array_that_was_given(kernels, monkeypatch):
         assembler.by_reference(monkeypatch)
     rng = np.random.default_rng(7)
     addresses, held = 16 * np.arange(32), rng.integers(0, 2**31, (3, 32, 4)).astype(np.uint32)
-    flat = np.zeros((3, 515), np.uint8)  # a size that is no multiple of a word
+    flat = np.zeros((3, 515), np.uint8)  # a size that is not a multiple of a word
     run(ST4, addresses, held, shared=flat)
     for make in (lambda: np.zeros((3, 1030), np.uint8)[:, ::2], lambda: np.zeros((515, 3), np.uint8).T):
         view = make()
@@ -296,7 +296,7 @@ def test_more_warps_than_a_chunk():
     d = run(X4, addresses, shared=shared)
     assert np.array_equal(d[2500], run(X4, addresses[2500], shared=shared))
     addresses[2500, 9] = 4088
-    with pytest.raises(OperandError, match="lane 9 of warp 2500: address 4088 is no multiple of 16"):
+    with pytest.raises(OperandError, match="lane 9 of warp 2500: address 4088 is not a multiple of 16"):
         run(X4, addresses, shared=shared)
     held = np.zeros((3000, 32, 4), np.uint32)
     addresses = np.broadcast_to(16 * np.arange(32), (3000, 32)).copy()
@@ -363,7 +363,7 @@ BAD = {
         (at(lane9=152),),
         {"shared": SHARED},
         [
-            "lane 9: address 152 is no multiple of 16",
+            "lane 9: address 152 is not a multiple of 16",
             "a row of 16 bytes starts at a multiple of 16",
             "PTX ISA 9.7.14.5.15",
         ],
@@ -432,7 +432,7 @@ BAD = {
         ST4,
         (at(lane5=4), DIFFERENT),
         {"shared": SHARED},
-        ["lane 5: address 4 is no multiple of 16", "PTX ISA 9.7.14.5.16"],
+        ["lane 5: address 4 is not a multiple of 16", "PTX ISA 9.7.14.5.16"],
     ),
     "warps that do not fit": (
         ST1,

@@ -15,7 +15,8 @@ import tcemu.sparse
 from tcemu import OperandError, parse, run
 from tcemu.arithmetic import FusedSums, IntegerDot, compute
 from tcemu.instructions import target_named
-from tcemu.instructions.mma_sp import FAMILY, SPARSITY
+from tcemu.instructions.mma_sp import FAMILY
+from tcemu.instructions.sparsity import SPARSITY
 from tcemu.live.inputs import metadata
 
 VARIANTS = [instruction for _, instruction in FAMILY.variants]
@@ -108,7 +109,7 @@ def metadata_holder(bits, k, chunk, selector, row, column):
 @pytest.mark.parametrize("key", SHAPES)
 def test_the_metadata_stands_in_its_lanes(key):
     instruction = SHAPES[key]
-    fragment, pattern, k = instruction.fragments["e"], instruction.facts["pattern"], instruction.shape.k
+    fragment, pattern, k = instruction.fragments["e"], instruction.facts.pattern, instruction.shape.k
     bits, chunks = instruction.fragments["a"].container.width, k // pattern.chunk
     selectors = {(True, True): 2, (True, False): 4, (False, True): 1, (False, False): 2}
     long = chunks == (8 if bits >= 16 else 16)
@@ -140,7 +141,7 @@ def test_the_legal_metadata():
 def stored_and_met(instruction, a, b, held, selector):
     """Patterns of the stored A (16, k / 2) and, for each row, the k of each stored element: by the figures."""
     fragments, k = instruction.fragments, instruction.shape.k
-    pattern, bits = instruction.facts["pattern"], fragments["a"].container.width
+    pattern, bits = instruction.facts.pattern, fragments["a"].container.width
     stored = fragments["a"].unpack_patterns(a)
     places = np.zeros((16, k // 2), int)
     for row in range(16):
@@ -223,7 +224,7 @@ def test_what_a_pruned_element_meets_does_no_harm(opcode):
     fragments, form = instruction.fragments, instruction.types["b"]
     b = np.zeros(fragments["b"].shape, form.storage)
     held = np.full(32, 0x44444444, np.uint32)  # the first elements of every chunk are stored
-    pattern = instruction.facts["pattern"]
+    pattern = instruction.facts.pattern
     places = sorted({(chunk + p) for chunk in range(0, instruction.shape.k, pattern.chunk) for p in pattern.places[4]})
     pruned = np.setdiff1d(np.arange(instruction.shape.k), places)
     assert len(pruned) == instruction.shape.k // 2

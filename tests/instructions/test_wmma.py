@@ -497,7 +497,7 @@ BAD = {
         (16, 16),
         {"memory": BYTES},
         [
-            ": pointer: address 16 is no multiple of 32",
+            ": pointer: address 16 is not a multiple of 32",
             "it starts at a multiple of the fragment's size in bytes",
             "PTX ISA 9.7.14.4.3",
         ],
@@ -506,7 +506,7 @@ BAD = {
         LD_A.replace("row", "col"),
         (8, 16),
         {"memory": BYTES},
-        [": pointer: address 8 is no multiple of 32"],
+        [": pointer: address 8 is not a multiple of 32"],
     ),
     "a pointer behind the end": (
         LD_A,
@@ -536,9 +536,9 @@ BAD = {
         LD_A,
         (0, 24),
         {"memory": BYTES},
-        ["stride 24 elements are no multiple of 32 bytes, the size of the fragment"],
+        ["stride 24 elements are not a multiple of 32 bytes, the size of the fragment"],
     ),
-    "a stride of bits": (LD_B1, (0, 136), {"memory": BYTES}, ["stride 136 elements are no multiple of 4 bytes"]),
+    "a stride of bits": (LD_B1, (0, 136), {"memory": BYTES}, ["stride 136 elements are not a multiple of 4 bytes"]),
     "a stride of one warp": (LD_A, (0, [16, 16, 8]), {"memory": BYTES}, ["stride 8 is below 16"]),
     "a pointer of floats": (LD_A, (0.0, 16), {"memory": BYTES}, ["the pointer must be integers", "float64"]),
     "a stride of floats": (LD_A, (0, 16.0), {"memory": BYTES}, ["the stride must be integers", "float64"]),
@@ -561,7 +561,7 @@ BAD = {
         ST_D,
         (16, D),
         {"memory": BYTES},
-        [": pointer: address 16 is no multiple of 32", "PTX ISA 9.7.14.4.4"],
+        [": pointer: address 16 is not a multiple of 32", "PTX ISA 9.7.14.4.4"],
     ),
     "pointers that do not fit": (
         LD_A,

@@ -12,7 +12,7 @@ from live_fakes import sample
 import tcemu
 from tcemu import live
 from tcemu.errors import CompilationError, GpuError, GpuUnavailable, OperandError, TargetError, TcemuError
-from tcemu.instructions.parse import FAMILIES
+from tcemu.instructions.table import FAMILIES
 from tcemu.live import process, words
 from tcemu.live.cases import cases, emulator, gpu, kinds
 from tcemu.live.run import recordable

@@ -14,7 +14,7 @@ from tcemu.live import Device
 from tcemu.live.job import Answer
 from tcemu.live.measure import SUITES, measure, memory, run
 from tcemu.live.measure.probe import Part, Probe, always
-from tcemu.machine.costs import read
+from tcemu.timing.costs import read
 
 CARD = Device("NVIDIA TEST", (9, 0), 13000, "580.1", 227 << 10)
 PTXAS = shutil.which("ptxas")

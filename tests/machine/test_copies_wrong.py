@@ -57,13 +57,13 @@ def test_a_wait_with_the_wrong_parity():
 
 def test_consumers_that_never_say_empty():
     def kernel(warp):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one_lane(warp):
                 warp.mbarrier_init(0, 1)
                 warp.mbarrier_init(8, 1)
         warp.bar_sync()
         for turn in range(3):
-            if warp.index == 0:
+            if warp.warpid == 0:
                 with one_lane(warp):
                     warp.mbarrier_wait(8, (turn + 1) % 2)
                     warp.mbarrier_arrive(0)
@@ -132,7 +132,7 @@ def _outside(warp):
         (_overwritten, OperandError, "no ordinary store may touch them"),
         (_gone, OperandError, "which mbarrier.init did not write"),
         (_everybody, OperandError, "32 arrivals at an mbarrier that has 1 pending"),
-        (_unaligned, MemoryFault, "no multiple of 8"),
+        (_unaligned, MemoryFault, "not a multiple of 8"),
         (_outside, MemoryFault, "lies outside shared memory, which has 1024 bytes"),
     ],
 )
@@ -162,8 +162,8 @@ def box(source, *, swizzle=0):
 
 #: What is done, the error, words of its message.
 BAD = {
-    "destination": (lambda w, s: w.cp_async(8, int(s), 16), MemoryFault, "no multiple of 16"),
-    "source": (lambda w, s: w.cp_async(16, int(s) + 2, 4), MemoryFault, "no multiple of 4"),
+    "destination": (lambda w, s: w.cp_async(8, int(s), 16), MemoryFault, "not a multiple of 16"),
+    "source": (lambda w, s: w.cp_async(16, int(s) + 2, 4), MemoryFault, "not a multiple of 4"),
     "size": (lambda w, s: w.cp_async(16, int(s), 12), OperandError, "copies 4, 8 or 16 bytes"),
     "size of cg": (lambda w, s: w.cp_async(16, int(s), 8, cache="cg"), OperandError, "with .cg only 16"),
     "src-size": (lambda w, s: w.cp_async(16, int(s), 8, 9), OperandError, "src-size is 0 to 8; got 9"),

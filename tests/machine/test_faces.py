@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from quick import examples
+from tcemu.machine.operations import OPERATIONS
 
 from tcemu.errors import TcemuError
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import Pointer
-from tcemu.machine.operations import OPERATIONS
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
@@ -103,10 +103,10 @@ def test_reprs():
     def body(warp, p):
         assert repr(p) == "<pointer 256 to float32 (3, 4)>"
         assert repr(warp) == "<warp 0 of block (0, 0, 0): 32 active lanes>"
-        with warp.only(warp.lanes < 5):
+        with warp.only(warp.laneid < 5):
             assert repr(warp) == "<warp 0 of block (0, 0, 0): 5 active lanes>"
         assert repr(warp.registers(3)) == "<registers (32, 3) uint32>"
-        loaded = warp.run("ldmatrix.sync.aligned.m8n8.x2.shared.b16", 16 * warp.lanes)
+        loaded = warp.run("ldmatrix.sync.aligned.m8n8.x2.shared.b16", 16 * warp.laneid)
         assert repr(loaded) == "<registers of ldmatrix.sync.aligned.m8n8.x2.shared.b16 (32, 2) uint32>"
 
     with_warp(body, np.zeros((3, 4), np.float32))
@@ -130,7 +130,7 @@ def test_registers_are_an_array_that_is_copied_when_read():
         r = warp.registers(3, fill=7)
         part, whole, one = r[:, 1:], r[...], r[5, 2]
         r[:, 1] = 9
-        r[warp.lanes > 29] = 0
+        r[warp.laneid > 29] = 0
         r[0, 0] = np.uint32(1)
         assert (part == 7).all()
         assert (whole == 7).all()
@@ -281,7 +281,7 @@ def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
 
     def kernel(warp):
         operands = [warp.registers(4, fill=0), 0, 0, True, 1, 1, 0, 0]
-        if who in (4, warp.index):
+        if who in (4, warp.warpid):
             operands[place] = junk
         warp.run(WGMMA, *operands)
         warp.wgmma_commit_group()

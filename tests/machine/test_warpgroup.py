@@ -39,9 +39,9 @@ def in_kernel(case, policy="late", seed=0):
     parts = {}
 
     def kernel(warp):
-        mine = slice(32 * warp.index, 32 * warp.index + 32)
-        if warp.index == 0:
-            warp._block.shared.bytes[: case.bytes.shape[-1]] = case.bytes[0]
+        mine = slice(32 * warp.warpid, 32 * warp.warpid + 32)
+        if warp.warpid == 0:
+            warp.core.block.shared.bytes[: case.bytes.shape[-1]] = case.bytes[0]
         warp.bar_sync()
         operands = [value[0] if isinstance(value, np.ndarray) else value for value in case.operands]
         operands = [value[mine] if np.ndim(value) else value for value in operands]
@@ -51,7 +51,7 @@ def in_kernel(case, policy="late", seed=0):
         assert warp.run(case.instruction, d, *operands[1:]) is d
         warp.wgmma_commit_group()
         warp.wgmma_wait_group(0)
-        parts[warp.index] = d.bits.copy()
+        parts[warp.warpid] = d.bits.copy()
 
     launch(kernel, 1, 128, shared=case.bytes.shape[-1], policy=policy, seed=seed)
     return np.concatenate([parts[warp] for warp in range(4)])
@@ -155,7 +155,7 @@ def test_a_policy_decides_when_results_appear():
             warp.bar_sync()
         warp.wgmma_wait_group(0)
         assert ended(warp, d)
-        seen.setdefault(policy, {})[warp.index] = found
+        seen.setdefault(policy, {})[warp.warpid] = found
 
     for policy in POLICIES:
         run_group(kernel, policy, seed=1)
@@ -269,8 +269,8 @@ def doubled_late(warp, out, form):
     else:
         warp.run(F16, d, A, B, *ONES)
         warp.bar_sync()
-        with warp.only(warp.lanes < 16):
-            warp.st_shared((0 if form == "a" else 2048) + 64 * warp.index + 4 * warp.lanes, 0)
+        with warp.only(warp.laneid < 16):
+            warp.st_shared((0 if form == "a" else 2048) + 64 * warp.warpid + 4 * warp.laneid, 0)
     warp.wgmma_commit_group()
     warp.wgmma_wait_group(0)
     warp.st_global(out.at(warp.threads, 0), d, "v4.b32")
@@ -314,7 +314,7 @@ def test_a_result_that_depends_on_no_policy_is_not_told():
         warp.wgmma_commit_group()
         warp.wgmma_wait_group(0)
         warp.st_global(out.at(warp.threads, 0), d, "v4.b32")
-        warp.st_global(nan.at(warp.lanes), 0x7FC12345)
+        warp.st_global(nan.at(warp.laneid), 0x7FC12345)
 
     nan, out = np.full(32, np.nan, np.float32), np.zeros((128, 4), np.uint32)
     for seed in range(4):

@@ -41,7 +41,7 @@ def test_warpgroups_do_not_wait_for_each_other(seed):
             warp.wgmma_commit_group()
             warp.wgmma_wait_group(0)
         assert ended(warp, d, 1 + 2 * warp.warpgroup)
-        times[warp.index] = warp.warpgroup
+        times[warp.warpid] = warp.warpgroup
 
     heard = []
     with pytest.raises(LaunchError, match="belongs to no whole warpgroup"):
@@ -57,7 +57,7 @@ def test_a_block_without_a_whole_warpgroup(row):
     for block, warp_index in ((64, 0), (96, 0), (160, 4)):
 
         def kernel(warp, warp_index=warp_index):
-            if warp.index == warp_index:
+            if warp.warpid == warp_index:
                 warp.run(F16, warp.registers(4, fill=0), A, B, *ONES)  # not enough of us
 
         says = f"{F16}: warp {warp_index} of block 0 at {line('not enough of us')} belongs to no whole warpgroup"
@@ -74,7 +74,7 @@ def test_warps_that_come_to_different_instructions(seed):
 
     def kernel(warp):
         prepared(warp)
-        if warp.index == 2:
+        if warp.warpid == 2:
             warp.wgmma_commit_group()  # another one
         else:
             warp.run(F16, warp.registers(4, fill=0), A, B, *ONES)  # the one
@@ -92,7 +92,7 @@ def test_warps_that_come_to_different_instructions(seed):
 
 def test_a_warp_that_does_not_come():
     def kernel(warp):
-        if warp.index in (1, 3):
+        if warp.warpid in (1, 3):
             return
         warp.wgmma_fence()  # two of four
 
@@ -108,12 +108,12 @@ def test_a_warp_that_does_not_come():
 def test_operands_on_which_the_warps_disagree(row):
     d = np.zeros((32, 4), np.uint32)
     cases = [
-        ("wait", lambda w: w.wgmma_wait_group(w.index // 3), LaunchError, "to leave [0, 0, 0, 1] groups"),
-        ("scale_d", lambda w: w.run(F16, d, A, B, w.index > 0, 1, 1, 0, 0), OperandError, "operand 3 is False, True"),
-        ("sign", lambda w: w.run(F16, d, A, B, 1, 1 - 2 * (w.index == 1), 1, 0, 0), OperandError, "1, -1, 1 and 1"),
-        ("count", lambda w: w.run(F16, d, A, B, *ONES[: 5 - w.index // 2]), OperandError, "8, 8, 7 and 7 operands"),
-        ("where A is", lambda w: w.run(F16, d, d if w.index else A, B, 1, 1, 1, 0), OperandError, "operand 1"),
-        ("registers", lambda w: w.run(F16, d[:, : 4 - w.index], A, B, *ONES), OperandError, "operand 0 has shapes"),
+        ("wait", lambda w: w.wgmma_wait_group(w.warpid // 3), LaunchError, "to leave [0, 0, 0, 1] groups"),
+        ("scale_d", lambda w: w.run(F16, d, A, B, w.warpid > 0, 1, 1, 0, 0), OperandError, "operand 3 is False, True"),
+        ("sign", lambda w: w.run(F16, d, A, B, 1, 1 - 2 * (w.warpid == 1), 1, 0, 0), OperandError, "1, -1, 1 and 1"),
+        ("count", lambda w: w.run(F16, d, A, B, *ONES[: 5 - w.warpid // 2]), OperandError, "8, 8, 7 and 7 operands"),
+        ("where A is", lambda w: w.run(F16, d, d if w.warpid else A, B, 1, 1, 1, 0), OperandError, "operand 1"),
+        ("registers", lambda w: w.run(F16, d[:, : 4 - w.warpid], A, B, *ONES), OperandError, "operand 0 has shapes"),
     ]  # fmt: skip
     for name, body, kind, says in cases:
         with row(name), pytest.raises(kind, match=re.escape(says)) as caught:
@@ -163,9 +163,9 @@ def test_metadata_are_checked_when_they_are_issued():
 
     def kernel(warp):
         prepared(warp)
-        e = np.full(32, 0x44444444 if warp.index < 3 else 0x04444444, np.uint32)
+        e = np.full(32, 0x44444444 if warp.warpid < 3 else 0x04444444, np.uint32)
         warp.run(SPARSE, warp.registers(4, fill=0), A, B, e, 0, False, 1, 1, 0, 0)
-        reached.append(warp.index)
+        reached.append(warp.warpid)
 
     with pytest.raises(OperandError, match=r"metadata of lane \d+, bits 31:28 .* is 0b0000; 2:4 sparsity takes"):
         run_group(kernel)

@@ -1,6 +1,7 @@
 """What importing tcemu costs, and what kernels may import."""
 
 import ast
+import importlib.util
 import json
 import subprocess
 import sys
@@ -32,6 +33,23 @@ def test_every_room_is_an_attribute_of_tcemu():
     probe = "\n".join(["import sys, tcemu", *(ask.format(room) for room in rooms)])
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["False True"] * len(rooms)
+
+
+def test_completion_offers_the_public_names_and_no_machinery():
+    offered = dir(tcemu)
+    rooms = {"gemm", "live", "microscaling", "show", "sparse", "wmma", "formats", "layouts", "machine", "sanitizer"}
+    assert rooms <= set(offered)
+    assert {"run", "parse", "matmul", "launch", "wavefronts"} <= set(offered)
+    assert all(hasattr(tcemu, name) for name in offered)
+    strangers = {name for name in vars(tcemu) if not name.startswith("_")} - {*offered, "TYPE_CHECKING"}
+    assert strangers <= {path.stem for path in PACKAGE.iterdir()}, "what is not offered is a module of the package"
+
+
+@pytest.mark.parametrize("room", ["commands", "course", "formats", "gemm", "layouts", "show", "wmma"])
+def test_every_public_name_of_a_room_is_there(room):
+    module = importlib.import_module(f"tcemu.{room}")
+    for name in module.__all__:
+        assert hasattr(module, name) or importlib.util.find_spec(f"tcemu.{room}.{name}")
 
 
 def test_what_tcemu_lacks_is_an_attribute_error():

@@ -12,7 +12,7 @@ import tcemu
 from tcemu import show
 from tcemu.errors import TcemuError
 from tcemu.formats import Container, lookup
-from tcemu.instructions.parse import FAMILIES
+from tcemu.instructions.table import FAMILIES
 from tcemu.layouts import Fragment, Layout
 from tcemu.show.fragment_map import blocks, element
 
@@ -158,7 +158,7 @@ def test_four_products_are_drawn_one_at_a_time() -> None:
     for lane in range(32):
         picture = show.mma_map(mma, lane=lane)
         assert picture == show.mma_map(mma, lane=lane, batch=lane // 4 % 4)
-        assert f"product {lane // 4 % 4} of 4: who holds what" in picture.title
+        assert f"product {lane // 4 % 4} of 4: lane and register of each element" in picture.title
     with pytest.raises(TcemuError, match="batch 4: fragment a has 4 products, counted from 0"):
         show.mma_map(mma, batch=4)
 

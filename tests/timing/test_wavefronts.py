@@ -14,7 +14,7 @@ import tcemu
 from tcemu import wavefronts
 from tcemu.errors import IllegalInstruction, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
-from tcemu.machine.banks import ACCESSES, MATRICES, access_named, in_pairs
+from tcemu.timing.banks import WAYS, access_named, in_pairs
 
 LANE = np.arange(32)
 
@@ -312,7 +312,7 @@ def test_any_order_of_qualifiers():
 def test_every_matrix_instruction_has_a_row():
     names = {"ldmatrix", "stmatrix"}
     forms = [variant for family in FAMILIES if family.name in names for _, variant in family.variants]
-    assert {(form.family, form.words["shape"]) for form in forms} == set(MATRICES)
+    assert {form.family for form in forms} <= set(WAYS)
     assert all(wavefronts(LANE * 16, form).count == wavefronts(LANE * 16, form.opcode).count for form in forms)
 
 
@@ -321,16 +321,16 @@ def test_every_matrix_instruction_has_a_row():
 
 V4 = "ld.shared.v4.b32"
 ERRORS = [
-    (LANE, "ld.shared.v4.b64", IllegalInstruction, "Did you mean 'ld.shared.v4.b32'.*at most 16 bytes"),
-    (LANE, "ld.shared.v4", IllegalInstruction, "Did you mean 'ld.shared.v4.b32'"),
-    (LANE, "ld.global.v4.b32", IllegalInstruction, "Did you mean 'ld.shared.v4.b32'.*Global memory has no banks"),
-    (LANE, "ld.shared::cluster.b32", IllegalInstruction, "Did you mean 'ld.shared::cta.b32'.*cluster"),
-    (LANE, "lds.128", IllegalInstruction, "Did you mean 'ld.shared"),
-    (LANE, "sts.shared.f64", IllegalInstruction, "Did you mean 'st.shared.f64'"),
-    (LANE, "ld.shared.f16", IllegalInstruction, "Did you mean 'ld.shared"),
-    (LANE, "", IllegalInstruction, "Accepted are for example"),
-    (LANE, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", IllegalInstruction, "no access to shared memory"),
-    (LANE, "x" * 10_000, IllegalInstruction, r"xxx\.\.\.' is no access"),
+    (LANE, "ld.shared.v4.b64", IllegalInstruction, r"\.b64 does not go .* Nearest legal form: ld\.shared\."),
+    (LANE, "ld.shared.v4", IllegalInstruction, r"the \.type qualifier is missing"),
+    (LANE, "ld.global.v4.b32", IllegalInstruction, r"no banks\. Nearest access: ld\.shared\.v4\.b32"),
+    (LANE, "ld.shared::cluster.b32", IllegalInstruction, r"cluster's other.* access: ld\.shared\.b32"),
+    (LANE, "lds.128", IllegalInstruction, "Did you mean 'ld'"),
+    (LANE, "sts.shared.f64", IllegalInstruction, "Did you mean 'st'"),
+    (LANE, "ld.shared.f16", IllegalInstruction, r"Nearest legal form: ld\.shared\.b16"),
+    (LANE, "", IllegalInstruction, "an empty text"),
+    (LANE, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", IllegalInstruction, "is not an access to shared memory"),
+    (LANE, "x" * 10_000, IllegalInstruction, r"xxx\.\.\.: no instruction is called"),
     (LANE, None, IllegalInstruction, "given as text.*NoneType"),
     (LANE, "ldmatrix.sync.aligned.m8n8.x3.shared.b16", IllegalInstruction, "x3"),
     (LANE, "ldmatrix.sync.aligned.m8n8.x4.global.b16", IllegalInstruction, "global"),
@@ -412,7 +412,8 @@ junk = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=2),
     max_leaves=6,
 )
-vocabulary = sorted({word for spelling in ACCESSES for word in spelling.split(".")})
+VOCABULARIES = [family.spelling.vocabulary for family in FAMILIES if family.name in WAYS]
+vocabulary = sorted({word for slots in VOCABULARIES for words in slots.values() for word in words})
 words = st.lists(st.sampled_from(vocabulary + KINDS), max_size=6)
 numbers = st.lists(st.integers(-5, 1 << 33), min_size=32, max_size=32)
 

@@ -122,7 +122,7 @@ def test_article_the_loop_runs_to_another_k():
 
 
 def test_article_edges_are_not_checked_row_by_row():
-    """`aRow < m` asks for the first row of a tile. Where m is no multiple of 16 the others lie beyond the matrix."""
+    """`aRow < m` asks for the first row of a tile. Where m is not a multiple of 16 the others lie beyond the matrix."""
     said = r"element 3072: row 8 of the tile's 16 reaches outside the array of 3456 elements.*pad the matrix"
     with pytest.raises(OperandError, match=said):
         launch(wmma_matmul, *matrices(72, 32, 48))

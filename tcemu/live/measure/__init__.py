@@ -1,6 +1,6 @@
 """Microbenchmarks of this machine's GPU: what instructions cost in clock cycles, as a table with its provenance.
 
-    tcemu.live.measure.measure(folder)          writes folder/sm_90a.json, as tcemu.machine.costs reads it
+    tcemu.live.measure.measure(folder)          writes folder/sm_90a.json, as tcemu.timing.costs reads it
     tcemu measure FOLDER                        the same
 
 One block on one SM, timed with clock64 (probe.py says how). The kernels come from the tables: every mma.sync, mma.sp

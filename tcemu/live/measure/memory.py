@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tcemu.instructions import Instruction, parse, target_named
 from tcemu.live.measure.probe import How, Part, Probe, always
-from tcemu.machine import wavefronts
+from tcemu.timing import wavefronts
 
 Array = npt.NDArray[Any]
 

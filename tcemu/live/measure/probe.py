@@ -41,7 +41,7 @@ class Part:
     """One thing to be timed."""
 
     instruction: str
-    #: A word of tcemu.machine.costs.WHAT.
+    #: A word of tcemu.timing.costs.WHAT.
     what: str
     how: How
     body: Body

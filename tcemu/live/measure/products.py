@@ -102,7 +102,7 @@ def _lowered(instruction: Instruction) -> bool:
     integers are converted, single bits counted, m8n8k4 of 16-bit floats is for Volta.
     """
     a = instruction.types["a"]
-    return bool(instruction.facts.get("quads")) or a.container < 8 or (a.kind == "float" and a.container == 8)
+    return bool(instruction.facts.quads) or a.container < 8 or (a.kind == "float" and a.container == 8)
 
 
 def _fresh(instruction: Instruction, sets: int) -> Issue:

@@ -23,7 +23,7 @@ from tcemu.live.measure.probe import Part, Probe
 from tcemu.live.measure.products import products
 from tcemu.live.measure.warpgroups import closer, warpgroups
 from tcemu.live.process import Worker
-from tcemu.machine.costs import COLUMNS, WHAT, Cost
+from tcemu.timing.costs import COLUMNS, WHAT, Cost
 from tcemu.version import __version__
 
 Suite = Callable[[str, str], Iterator[Probe]]

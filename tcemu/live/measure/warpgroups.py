@@ -43,8 +43,8 @@ class _Form:
         words = [registers(f"d{accumulator}_", instruction.fragments["d"])]
         words += [registers("a", instruction.fragments["a"]) if self.a == "registers" else "%desca", "%descb"]
         words += ["%meta, 0"] if "e" in instruction.fragments else []
-        words += ["%one"] + (["1, 1"] if instruction.facts.get("scales") else [])
-        if instruction.facts.get("trans"):
+        words += ["%one"] + (["1, 1"] if instruction.facts.negates else [])
+        if instruction.facts.transposes:
             words += ([str(int(self.trans_a))] if self.a == "shared" else []) + [str(int(self.trans_b))]
         return f"{instruction} {', '.join(words)};"
 
@@ -91,7 +91,7 @@ def closer(target: str, version: str) -> Iterator[Probe]:
 
 def _layouts(instruction: Instruction) -> Iterator[_Form]:
     yield _Form(instruction, swizzle=0)
-    if instruction.facts.get("trans"):
+    if instruction.facts.transposes:
         yield _Form(instruction, trans_b=True)
         yield _Form(instruction, trans_a=True, trans_b=True)
 

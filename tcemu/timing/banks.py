@@ -1,4 +1,6 @@
-"""THE TABLE of shared-memory accesses, and what a warp's access costs in wavefronts.
+"""How a warp's access to shared memory goes through the banks, and what it costs in wavefronts.
+
+Which accesses there are, and what each moves, the instruction table says; how they go is said here.
 
 Shared memory has 32 banks, each 4 bytes wide: byte address a lies in bank a / 4 mod 32. A wavefront is one pass over
 the banks, in which each bank gives or takes one 4-byte word, from or to any number of lanes. An access goes in phases,
@@ -22,11 +24,9 @@ their cycles do not settle their count; it, elements below 4 bytes and 8-bit mat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import product
 from math import prod
 from typing import Any, get_args
 
@@ -34,9 +34,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic.table import Known
-from tcemu.errors import IllegalInstruction, TableError, listing, nearest
+from tcemu.errors import IllegalInstruction, TableError, listing
 from tcemu.instructions import Instruction, parse
+from tcemu.instructions.elements import elements_of, space_of
 from tcemu.instructions.matrix_move import row_bytes
+from tcemu.instructions.table import family_of
 
 Addresses = npt.NDArray[np.int64]
 
@@ -84,119 +86,71 @@ class Access:
         return self.spelling
 
 
-def _row(spelling: str, bytes_: int, lanes: int, phase: int, *, pairs: bool = False, known: Known) -> list[Access]:
-    """One access for each spelling: its words stand apart from each other, bars between the alternatives."""
-    choices = [word.split("|") for word in spelling.split()]
-    return [Access(".".join(filter(None, words)), bytes_, lanes, phase, pairs, known) for words in product(*choices)]
+@dataclass(frozen=True)
+class Way:
+    """How the accesses of one family go: who goes together, and how that is known.
+
+    Bytes of a lane and lanes that give addresses follow from the instruction; `known` is by its bytes, elements of
+    32 bits, or shape, and everything else of the family is inferred from its neighbours.
+    """
+
+    #: Whether two phases become one where lanes agree in pairs.
+    pairs: bool
+    #: Words of the opcode, and what is known of the forms that have them all.
+    known: Mapping[tuple[str, ...], Known]
+
+    def how_known(self, instruction: Instruction) -> Known:
+        """How the count of an instruction is known."""
+        words = set(instruction.opcode.split("."))
+        return next((known for needed, known in self.known.items() if words.issuperset(needed)), "inferred")
 
 
-B8, B16, B32, B64 = "b8|u8|s8", "b16|u16|s16", "b32|u32|s32|f32", "b64|u64|s64|f64"
-ORDER, SPACE = "|weak|volatile", "shared|shared::cta"
-LD, ST = f"ld {ORDER} {SPACE}", f"st {ORDER} {SPACE}"
-#: ld and st by their documented spelling. Columns: bytes a lane, lanes that give addresses, lanes a phase.
-ACCESSES = {
-    access.spelling: access
-    for access in (
-        *_row(f"{LD} {B32}", 4, 32, 32, known="silicon"),
-        *_row(f"{LD} v2 {B32}", 8, 32, 16, pairs=True, known="silicon"),
-        *_row(f"{LD} v4 {B32}", 16, 32, 8, pairs=True, known="silicon"),
-        # The same bytes a lane in other elements.
-        *_row(f"{LD} {B8}", 1, 32, 32, known="inferred"),
-        *_row(f"{LD} {B16}", 2, 32, 32, known="inferred"),
-        *_row(f"{LD} v2 {B8}", 2, 32, 32, known="inferred"),
-        *_row(f"{LD} v2 {B16}", 4, 32, 32, known="inferred"),
-        *_row(f"{LD} v4 {B8}", 4, 32, 32, known="inferred"),
-        *_row(f"{LD} v4 {B16}", 8, 32, 16, pairs=True, known="inferred"),
-        *_row(f"{LD} {B64}", 8, 32, 16, pairs=True, known="inferred"),
-        *_row(f"{LD} v2 {B64}", 16, 32, 8, pairs=True, known="inferred"),
-        *_row(f"{LD} b128", 16, 32, 8, pairs=True, known="inferred"),
-        # Stores, as if they were loads: lanes that write the same word go together. Pairs are a matter of loads.
-        *_row(f"{ST} {B8}", 1, 32, 32, known="inferred"),
-        *_row(f"{ST} {B16}", 2, 32, 32, known="inferred"),
-        *_row(f"{ST} v2 {B8}", 2, 32, 32, known="inferred"),
-        *_row(f"{ST} {B32}", 4, 32, 32, known="inferred"),
-        *_row(f"{ST} v2 {B16}", 4, 32, 32, known="inferred"),
-        *_row(f"{ST} v4 {B8}", 4, 32, 32, known="inferred"),
-        *_row(f"{ST} {B64}", 8, 32, 16, known="inferred"),
-        *_row(f"{ST} v2 {B32}", 8, 32, 16, known="inferred"),
-        *_row(f"{ST} v4 {B16}", 8, 32, 16, known="inferred"),
-        *_row(f"{ST} b128", 16, 32, 8, known="inferred"),
-        *_row(f"{ST} v2 {B64}", 16, 32, 8, known="inferred"),
-        *_row(f"{ST} v4 {B32}", 16, 32, 8, known="inferred"),
-    )
+_MEASURED = {(*vec, kind): "silicon" for vec in ((), ("v2",), ("v4",)) for kind in ("b32", "u32", "s32", "f32")}
+#: By family. Stores go as if they were loads: lanes that write the same word go together.
+WAYS: Mapping[str, Way] = {
+    "ld": Way(pairs=True, known={**_MEASURED}),  # type: ignore[dict-item]
+    "st": Way(pairs=False, known={}),
+    "ldmatrix": Way(pairs=False, known={("m8n8",): "silicon"}),
+    "stmatrix": Way(pairs=False, known={}),
 }
-
-
-#: Instructions that move rows, 8 of them a phase, by mnemonic and shape; the lanes that give addresses are
-#: as many as the matrices have rows, which the instruction table says.
-MATRICES: Mapping[tuple[str, str], Known] = {
-    ("ldmatrix", "m8n8"): "silicon",
-    ("ldmatrix", "m16n16"): "inferred",
-    ("ldmatrix", "m8n16"): "inferred",
-    ("stmatrix", "m8n8"): "inferred",
-    ("stmatrix", "m16n8"): "inferred",
-}
-_MNEMONICS = ("ld", "st", *dict.fromkeys(mnemonic for mnemonic, _ in MATRICES))
-
-
-def _key(words: Iterable[str]) -> tuple[str, ...]:
-    """What a spelling is looked up by: the assembler takes qualifiers after the mnemonic in any order."""
-    mnemonic, *qualifiers = words
-    return (mnemonic, *sorted(qualifiers))
-
-
-_BY_WORDS = {_key(spelling.split(".")): access for spelling, access in ACCESSES.items()}
+#: Bytes that the banks move in a wavefront.
+_ALL_BANKS = BANKS * WORD
 
 
 def access_named(text: str | Instruction) -> Access:
-    """The access that `text` spells. Raises IllegalInstruction with the nearest spelling where there is none."""
+    """The access that `text` spells. Raises IllegalInstruction where there is none to shared memory."""
     if not isinstance(text, str | Instruction):
         raise IllegalInstruction(f"an access is given as text, e.g. 'ld.shared.v4.b32'; got {type(text).__name__}")
-    return _access_named(text if isinstance(text, str) else text.opcode)
+    return _access(parse(text))
 
 
 @lru_cache(maxsize=4096)
-def _access_named(text: str) -> Access:
-    words = text.strip().removesuffix(";").strip().split(".")
-    if any(words[0] == mnemonic for mnemonic, _ in MATRICES):
-        return _matrix_access(parse(text))
-    found = _BY_WORDS.get(_key(words))
-    if found is None:
-        raise IllegalInstruction(_no_access(text if len(text) <= 120 else f"{text[:117]}...", words[:16]))
-    return found
+def _access(instruction: Instruction) -> Access:
+    way = WAYS.get(instruction.family)
+    if way is None:
+        raise IllegalInstruction(
+            f"{instruction} is not an access to shared memory by {listing(WAYS)}, whose wavefronts are known"
+        )
+    known = way.how_known(instruction)
+    if instruction.fragments:
+        (fragment,) = instruction.fragments.values()
+        return Access(instruction.opcode, row_bytes(instruction), prod(fragment.shape[:-1]), 8, way.pairs, known)
+    if space_of(instruction) != "shared":
+        near = family_of(instruction).nearest({**instruction.words, "ss": "shared"})
+        why = _WHY.get(space_of(instruction), "")
+        raise IllegalInstruction(f"{instruction} is not an access to shared memory.{why} Nearest access: {near}")
+    moved = elements_of(instruction)
+    phase = min(LANES, _ALL_BANKS // max(moved.bytes, WORD))
+    # narrow elements in vectors were not measured, and neither was what has no pairs of phases
+    return Access(instruction.opcode, moved.bytes, LANES, phase, way.pairs and phase < LANES, known)
 
 
-def _matrix_access(instruction: Instruction) -> Access:
-    (fragment,) = instruction.fragments.values()
-    known = MATRICES[instruction.family, instruction.words["shape"]]
-    return Access(instruction.opcode, row_bytes(instruction), prod(fragment.shape[:-1]), 8, pairs=False, known=known)
-
-
-#: Words that say why an access is none.
+#: Why an access to another state space has no wavefronts.
 _WHY = {
     "shared::cluster": " The banks of the cluster's other blocks are not modelled.",
     "global": " Global memory has no banks.",
+    "generic": " Say which memory the address lies in: .shared.",
 }
-
-
-def _no_access(text: str, words: list[str]) -> str:
-    reasons = "".join(_WHY.get(word, "") for word in words)
-    size = " A lane moves at most 16 bytes." if words[0] in ("ld", "st") else ""
-    return f"{text!r} is no access to shared memory by {listing(_MNEMONICS)}. {_nearest(text, words)}{reasons}{size}"
-
-
-def _nearest(text: str, words: list[str]) -> str:
-    """The spelling with the most words in common; of several a measured one, then the one that looks most alike."""
-    mnemonic = nearest(words[0], _MNEMONICS)
-    family = [access for access in ACCESSES.values() if [access.spelling.split(".")[0]] == mnemonic]
-    if not family:
-        return "Accepted are for example 'ld.shared.v4.b32' and 'ldmatrix.sync.aligned.m8n8.x4.shared.b16'."
-
-    def likeness(access: Access) -> tuple[int, bool, float]:
-        common = len(set(words) & set(access.spelling.split(".")))
-        return common, access.known == "silicon", SequenceMatcher(None, text, access.spelling).ratio()
-
-    return f"Did you mean {max(family, key=likeness).spelling!r}?"
 
 
 # ---------------------------------------------------------------------------------------------- counting

@@ -15,7 +15,7 @@ from tcemu.arithmetic.table import Known
 from tcemu.errors import OperandError, briefly, counted
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction
-from tcemu.machine.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_phase
+from tcemu.timing.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_phase
 
 
 def wavefronts(addresses: npt.ArrayLike, access: str | Instruction) -> Wavefronts:
@@ -91,7 +91,7 @@ class Wavefronts:
 
     @property
     def known(self) -> Known:
-        """How the count of one warp is known; see tcemu.machine.banks."""
+        """How the count of one warp is known; see tcemu.timing.banks."""
         self._one("known")
         return self.access.known
 

@@ -1,13 +1,12 @@
-"""The operands of an instruction, told to a learner: what each is, as which array it is given, and the rules it keeps.
+"""The operands of an instruction, described for a learner: what each is, which array holds it, which rules it keeps.
 
-A family spells its operands in PTX's order (`Family.operands`); what each of those words means is told here.
+`Instruction.operands` has the records; this module puts them into words.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,12 +15,14 @@ from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.matrix_move import SOURCES, row_bytes
 from tcemu.instructions.memory import SPACES
+from tcemu.instructions.mma_sp import pattern_of
+from tcemu.instructions.operand import Operand
 from tcemu.layouts import Fragment
 
 
 @dataclass(frozen=True)
-class Operand:
-    """One operand, in words. `example` is an expression of Python for it, empty for what comes back."""
+class Description:
+    """One operand in words. `example` is a Python expression for it, empty for a destination."""
 
     name: str
     #: "in", "out", or "optional" for one that may be left out.
@@ -32,23 +33,17 @@ class Operand:
     registers: int | None
     #: Elements that share one of them.
     sharing: int | None
-    #: As what tcemu.run takes or returns it: "uint32 (..., 32, 4)".
+    #: The array that tcemu.run takes or returns: "uint32 (..., 32, 4)".
     array: str
     #: Rules that it keeps, each a sentence or two.
     rules: tuple[str, ...]
     example: str
 
 
-def operands(instruction: Instruction, family: Family) -> tuple[Operand, ...]:
+def describe(instruction: Instruction) -> tuple[Description, ...]:
     """The operands in PTX's order, the destination first."""
-    target = family.operands.format_map(instruction.words).split("=")[0]
-    out = tuple(_register(instruction, role, "out") for role in target.split())
-    return out + tuple(_source(instruction, word) for word in sources(instruction, family))
-
-
-def sources(instruction: Instruction, family: Family) -> list[str]:
-    """The names of what the instruction reads, in the order of its operands."""
-    return _present(instruction, family.operands.format_map(instruction.words).split("=")[1])
+    out = tuple(_register(instruction, each.role, "out") for each in instruction.operands if each.written)
+    return out + tuple(_source(instruction, each) for each in instruction.sources if not _with_descriptor(each))
 
 
 def memory(instruction: Instruction, family: Family) -> str:
@@ -57,29 +52,26 @@ def memory(instruction: Instruction, family: Family) -> str:
     return usable[-1] if usable else ""
 
 
-def _present(instruction: Instruction, sources: str) -> list[str]:
-    """The words without those in brackets that the instruction lacks: their fragment, or the fact before a "?"."""
-
-    def group(match: re.Match[str]) -> str:
-        fact, question, words = match[1].rpartition("?")
-        there = instruction.facts.get(fact) if question else set(words.split()) & set(instruction.fragments)
-        return words if there else ""
-
-    return re.sub(r"\[(.*?)\]", group, sources).split()
+def _with_descriptor(operand: Operand) -> bool:
+    """Whether it follows only where A has a descriptor: the rule of the operand behind it says so."""
+    return operand.kind == "immediate" and operand.optional
 
 
-def _source(instruction: Instruction, word: str) -> Operand:
-    if word in _OTHERS:
-        return _OTHERS[word](instruction)
-    if word in instruction.fragments or not instruction.fragments:
-        return _register(instruction, word, "in")
-    return Operand(word, "in", "", None, None, "", (), "")  # a family says of it what it can, in its docstring
+def _source(instruction: Instruction, operand: Operand) -> Description:
+    if operand.role in _OTHERS and (operand.fragment is None or operand.kind != "registers"):
+        return _OTHERS[operand.role](instruction)
+    if operand.fragment is not None:
+        return _register(instruction, operand.role, "in")
+    return _plain(operand)
 
 
 # ---------------------------------------------------------------------------------------------------- registers
 
 
-def _register(instruction: Instruction, role: str, direction: str) -> Operand:
+def _register(instruction: Instruction, role: str, direction: str) -> Description:
+    if role not in instruction.fragments:
+        operand = next(each for each in instruction.operands if each.role == role)
+        return replace(_plain(operand), direction=direction)
     fragment = instruction.fragments[role]
     *front, rows, columns = fragment.shape
     size = "".join(f"{number} of " for number in front if number > 1) + f"{rows} x {columns}"
@@ -87,11 +79,32 @@ def _register(instruction: Instruction, role: str, direction: str) -> Operand:
     example = f"np.zeros(({lanes}, {registers}), np.{dtype})" if direction == "in" else ""
     array = f"{dtype} (..., {lanes}, {registers})"
     what = f"{size} {fragment.type}"
-    return Operand(role, direction, what, registers, fragment.elements_per_register, array, (), example)
+    return Description(role, direction, what, registers, fragment.elements_per_register, array, (), example)
 
 
-def _metadata(instruction: Instruction) -> Operand:
-    pattern, fragment = instruction.facts["pattern"], instruction.fragments["e"]
+#: What a role without a description of its own is, by its kind.
+_KINDS = {
+    "value": "a value of each lane",
+    "address": "byte addresses",
+    "pointer": "byte address",
+    "tensor map": "a tensor map",
+    "coordinates": "coordinates of a box, innermost first",
+    "predicate": "predicate",
+    "immediate": "immediate",
+    "membermask": "the lanes that execute it, one bit each",
+}
+
+
+def _plain(operand: Operand) -> Description:
+    """An operand of an instruction that belongs in a kernel."""
+    direction = "optional" if operand.optional else "in"
+    registers = operand.registers or None
+    array = f"uint{operand.bits} (32, {registers})" if registers else ""
+    return Description(operand.role, direction, _KINDS.get(operand.kind, ""), registers, None, array, (), "")
+
+
+def _metadata(instruction: Instruction) -> Description:
+    pattern, fragment = pattern_of(instruction), instruction.fragments["e"]
     codes = ", ".join(f"{code:04b} = {' '.join(map(str, places))}" for code, places in sorted(pattern.places.items()))
     rule = (
         f"e is the metadata of A's sparsity ({pattern.name}): of every {pattern.chunk} neighbours in a row of A "
@@ -100,25 +113,25 @@ def _metadata(instruction: Instruction) -> Operand:
     code = min(pattern.places)
     example = f"np.full({fragment.lanes}, 0x{8 * f'{code:x}'}, np.uint32)"
     sharing = fragment.elements_per_register
-    return Operand("e", "in", "metadata", 1, sharing, f"uint32 (..., {fragment.lanes})", (rule,), example)
+    return Description("e", "in", "metadata", 1, sharing, f"uint32 (..., {fragment.lanes})", (rule,), example)
 
 
-def _selector(instruction: Instruction) -> Operand:
+def _selector(instruction: Instruction) -> Description:
     fragment = instruction.fragments["e"]
     count = fragment.shape[0]
     rule = f"f, the sparsity selector, says which lanes' metadata counts: {_choice(fragment, 'f')}."
-    return Operand("f", "in", f"selector, {_range(count)}", None, None, "int", (rule,), "0")
+    return Description("f", "in", f"selector, {_range(count)}", None, None, "int", (rule,), "0")
 
 
-def _scale(role: str) -> Callable[[Instruction], Operand]:
-    def scale(instruction: Instruction) -> Operand:
-        count, of = instruction.facts["scales"], "a row of A" if role == "scale_a" else "a column of B"
+def _scale(role: str) -> Callable[[Instruction], Description]:
+    def scale(instruction: Instruction) -> Description:
+        count, of = instruction.facts.scales, "a row of A" if role == "scale_a" else "a column of B"
         each = instruction.shape.k // count
         scales = f"{counted(count, 'scale')}, one for each {each} of k"
         rule = f"{role}: {of} has {scales}, a byte each in one lane's register."
         example = f"np.full(32, {_ONE[instruction.words['stype']]}, np.uint32)"
         what = f"scales, {instruction.words['stype']}"
-        return Operand(role, "in", what, 1, 4, "uint32 (..., 32)", (rule,), example)
+        return Description(role, "in", what, 1, 4, "uint32 (..., 32)", (rule,), example)
 
     return scale
 
@@ -127,15 +140,15 @@ def _scale(role: str) -> Callable[[Instruction], Operand]:
 _ONE = {"ue8m0": "0x7f7f7f7f", "ue4m3": "0x38383838"}
 
 
-def _pick(role: str) -> Callable[[Instruction], Operand]:
-    def pick(instruction: Instruction) -> Operand:
+def _pick(role: str) -> Callable[[Instruction], Description]:
+    def pick(instruction: Instruction) -> Description:
         fragment = instruction.fragments[role]
-        count = instruction.facts["scales"]
+        count = instruction.facts.scales
         rule = (
             f"The pair after {role} is (byte_id, thread_id). The scales stand from byte byte_id of the register on, "
             f"{listing(range(0, 4, count))}, and in the lanes that thread_id picks: {_choice(fragment, 'thread_id')}."
         )
-        return Operand("pair", "in", "(byte_id, thread_id)", None, None, "(int, int)", (rule,), "(0, 0)")
+        return Description("pair", "in", "(byte_id, thread_id)", None, None, "(int, int)", (rule,), "(0, 0)")
 
     return pick
 
@@ -158,12 +171,12 @@ def _choice(fragment: Fragment, name: str) -> str:
 # ---------------------------------------------------------------------------------------------------- memory
 
 
-def _addresses(instruction: Instruction) -> Operand:
+def _addresses(instruction: Instruction) -> Description:
     fragment = next(iter(instruction.fragments.values()))
     matrices, rows = fragment.shape[:2]
     needed = matrices * rows
     others = ""
-    if instruction.facts.get("all lanes"):
+    if instruction.facts.all_lanes:
         others = " Here all 32 lanes must hold valid addresses."
     elif needed < 32:
         others = f" Addresses of lanes {needed} to 31 are not looked at."
@@ -179,10 +192,10 @@ def _addresses(instruction: Instruction) -> Operand:
         rules.append(f"It holds 16 elements of {source.bits} bits, the first in the lowest bits{rest}.")
         rules.append(f"Each is filled up to a byte with {filled}.")
     example = f"np.arange(32) * {row}"
-    return Operand("addresses", "in", "byte addresses", None, None, "int (..., 32)", tuple(rules), example)
+    return Description("addresses", "in", "byte addresses", None, None, "int (..., 32)", tuple(rules), example)
 
 
-def _pointer(instruction: Instruction) -> Operand:
+def _pointer(instruction: Instruction) -> Description:
     fragment, line = _matrix(instruction), "row" if instruction.words["layout"] == "row" else "column"
     size = fragment.registers * fragment.container.register_bits // 8
     own = _extent(instruction)[0] * fragment.container.width // 8
@@ -190,28 +203,28 @@ def _pointer(instruction: Instruction) -> Operand:
     if own < size:
         starts = f"It is a multiple of {size} bytes, the size of a lane's fragment; the other {line}s, of {own} bytes."
     rule = f"The pointer is where {line} 0 starts, the same for all lanes; {line} i starts i strides behind. {starts}"
-    return Operand("pointer", "in", "byte address", None, None, "int (...)", (rule,), "0")
+    return Description("pointer", "in", "byte address", None, None, "int (...)", (rule,), "0")
 
 
-def _stride(instruction: Instruction) -> Operand:
+def _stride(instruction: Instruction) -> Description:
     length, _, _ = _extent(instruction)
     rule = f"The stride counts elements, at least {length}, which it is if you leave it out."
-    return Operand("stride", "optional", "elements", None, None, "int (...)", (rule,), str(length))
+    return Description("stride", "optional", "elements", None, None, "int (...)", (rule,), str(length))
 
 
-def _descriptor(instruction: Instruction) -> Operand:
+def _descriptor(instruction: Instruction) -> Description:
     _, n, k = instruction.shape
     rule = (
         "The descriptor says where in shared memory the tile of B lies: its start, the two byte offsets between its "
         "parts, and the swizzle. A may be given by one too, instead of by registers."
     )
     what = f"descriptor of {k} x {n} {instruction.types['b'].name}"
-    return Operand("b", "in", what, None, None, "uint64 (...)", (rule,), "np.uint64(0)")
+    return Description("b", "in", what, None, None, "uint64 (...)", (rule,), "np.uint64(0)")
 
 
-def _immediate(name: str, array: str, example: str, rule: str) -> Callable[[Instruction], Operand]:
+def _immediate(name: str, array: str, example: str, rule: str) -> Callable[[Instruction], Description]:
     what = "immediate" if array == "int" else "predicate"
-    return lambda _: Operand(name, "in", what, None, None, array, (rule,), example)
+    return lambda _: Description(name, "in", what, None, None, array, (rule,), example)
 
 
 def _matrix(instruction: Instruction) -> Fragment:
@@ -235,7 +248,7 @@ def _range(count: int) -> str:
     return "0" if count == 1 else f"0 to {count - 1}"
 
 
-_OTHERS: dict[str, Callable[[Instruction], Operand]] = {
+_OTHERS: dict[str, Callable[[Instruction], Description]] = {
     "N": _immediate("N", "int", "", "N is an integer from 0 on, part of the instruction and no register."),
     "e": _metadata,
     "f": _selector,
@@ -246,7 +259,7 @@ _OTHERS: dict[str, Callable[[Instruction], Operand]] = {
     "addresses": _addresses,
     "pointer": _pointer,
     "stride": _stride,
-    "b_descriptor": _descriptor,
+    "b": _descriptor,
     "scale_d": _immediate("scale_d", "bool (...)", "True", "With scale_d false, D is not added: sums start from 0."),
     "imm_scale_a": _immediate("imm_scale_a", "int", "1", "imm_scale_a is 1, or -1 to negate A."),
     "imm_scale_b": _immediate("imm_scale_b", "int", "1", "imm_scale_b is 1, or -1 to negate B."),

@@ -1,0 +1,104 @@
+"""atom and red: reading and writing a place in memory in one piece (PTX ISA 9.1, 9.7.13.5 and 9.7.13.6).
+
+    atom.shared.add.u32   atom.acquire.gpu.global.cas.b32   red.release.gpu.global.add.u32   red.global.add.v4.f32
+
+The table has operation, type and bits; what an operation computes is the machine's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcemu.instructions.facts import Facts
+from tcemu.instructions.plain import Part, combined, family
+from tcemu.instructions.rows import Hints, Rows
+
+ATOM_SECTION, RED_SECTION = "9.7.13.5", "9.7.13.6"
+
+#: Without a word for it the order is .relaxed and the scope .gpu.
+_FACTS = Facts(lanes=1, order="relaxed", scope="gpu")
+_SWAPS = replace(_FACTS, swaps=True)
+
+
+def _each(operations: str, types: str) -> list[str]:
+    return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
+
+
+#: "op type" of what red executes, too.
+_REDUCTIONS = [
+    *_each("and or xor", "b32 b64"),
+    *_each("add", "u32 s32 u64 f32 f64"),
+    *_each("inc dec", "u32"),
+    *_each("min max", "u32 s32 u64 s64"),
+]
+#: "op noftz type"
+_PAIRS = Part({"op noftz type": ["add noftz f16x2"]}, "6.2")
+_HALVES = Part({"op noftz type": ["add noftz f16"]}, "6.3")
+_BRAINS = Part({"op noftz type": ["add noftz bf16", "add noftz bf16x2"]}, "7.8", "sm_90")
+_EXCHANGES, _SWAP = Part({"op type": _each("exch", "b32 b64")}), Part({"op type": _each("cas", "b32 b64")})
+_SWAP_16 = Part({"op type": ["cas b16"]}, "6.3")
+_EXCHANGE_128, _SWAP_128 = (Part({"op type": [f"{op} b128"]}, "8.3", "sm_90") for op in ("exch", "cas"))
+#: "op noftz vec type"
+_VECTORS = Part(
+    {
+        "op noftz vec type": [
+            "add - v2 f32",
+            "add - v4 f32",
+            *(f"{op} noftz {vec} {type_}" for op in ("add", "min", "max") for vec, types in (
+                ("v2", "f16 bf16 f16x2 bf16x2"), ("v4", "f16 bf16 f16x2 bf16x2"), ("v8", "f16 bf16")
+            ) for type_ in types.split()),
+        ]
+    },
+    "8.1",
+    "sm_90",
+)  # fmt: skip
+_NEAR = [Part({"ss": ["", "global"]})]
+_SHARED = [
+    Part({"ss": ["shared"]}),
+    Part({"ss": ["shared::cta"]}, "7.8"),
+    Part({"ss": ["shared::cluster"]}, "7.8", "sm_90"),
+]
+#: Not for shared memory, whatever the width.
+_POLICY: Hints = {"cache_hint": {"L2::cache_hint": "7.4 sm_80"}}
+
+
+def _rows(orders: str, swaps: bool) -> list[Rows]:
+    order = [Part({"order": ["", *orders.split()]})]
+    scopes = [Part({"scope": ["", "cta", "gpu", "sys"]}), Part({"scope": ["cluster"]}, "7.8", "sm_90")]
+    scalars = [Part({"op type": _REDUCTIONS}), _PAIRS, _HALVES, _BRAINS]
+    scalars += [_EXCHANGES, _EXCHANGE_128] if swaps else []
+    rows = []
+    for spaces, hints in ((_NEAR, _POLICY), (_SHARED, {})):
+        rows += combined(order, scopes, spaces, scalars, facts=_FACTS, hints=hints)
+        if swaps:
+            rows += combined(order, scopes, spaces, [_SWAP, _SWAP_16, _SWAP_128], facts=_SWAPS, hints=hints)
+    return [*rows, *combined(order, scopes, _NEAR, [_VECTORS], facts=_FACTS, hints=_POLICY)]
+
+
+_TEMPLATE = "[.{order}][.{scope}][.{ss}].{op}[.{noftz}][.{cache_hint}][.{vec}].{type}"
+_RULES = (
+    "An address is a multiple of the bytes of its type.",
+    "Lanes that name one place come one after the other, in no particular order.",
+    "Without .sem it is .relaxed, without .scope .gpu: threads outside the scope may see it in pieces.",
+    "Sums of floats round to nearest even; .add.f32 takes subnormals for zeros in global memory, not in shared memory.",
+)
+ATOM = family(
+    "atom",
+    f"atom{_TEMPLATE}",
+    ATOM_SECTION,
+    _rows("relaxed acquire release acq_rel", swaps=True),
+    signature="d_value = address b_value [swaps: c_value] [.cache_hint: cache_policy]",
+    changes=False,  # the machine says so itself, where memory has become another
+    about="memory changed by an operation in one piece, and what stood there before",
+    rules=(*_RULES, ".cas compares with b and stores c where they are equal; .exch stores b."),
+)
+RED = family(
+    "red",
+    f"red{_TEMPLATE}",
+    RED_SECTION,
+    _rows("relaxed release", swaps=False),
+    signature="= address b_value [.cache_hint: cache_policy]",
+    about="memory changed by an operation in one piece, without an answer",
+    rules=_RULES,
+)
+FAMILIES = (ATOM, RED)

@@ -1,0 +1,326 @@
+"""Copies that run while the warps go on (PTX ISA 9.1, 9.7.9.25 to 9.7.9.27).
+
+    cp.async.cg.shared.global                                                   one piece a lane, in groups
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes           a run of bytes, counted at an mbarrier
+    cp.async.bulk.global.shared::cta.bulk_group                                 the other way, in groups
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes     a box of a tensor
+    cp.reduce.async.bulk...   cp.async.bulk.prefetch...
+
+A block is a cluster of its own here, so .shared::cluster names its own shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tcemu.instructions.facts import Facts
+from tcemu.instructions.plain import CLUSTERS, THREAD, family, one
+from tcemu.instructions.rows import Hints, Rows
+
+_ASYNC, _BULK, _TENSOR, _GROUPS = "9.7.9.25.3", "9.7.9.25.4", "9.7.9.27.1", "9.7.9.27.2"
+_BYTES = "mbarrier::complete_tx::bytes"
+#: Chips that have what is new with Blackwell's data centre.
+_BLACKWELL = "sm_100f sm_110f"
+_POLICY: Hints = {"cache_hint": {"L2::cache_hint": ""}}
+_POLICIES = "[.cache_hint: cache_policy]"
+
+
+#: Slots with their words.
+_Slots = Mapping[str, tuple[str, ...]]
+
+
+def _only(why: str) -> Facts:
+    return replace(THREAD, unsupported=why)
+
+
+# ---------------------------------------------------------------------------------------------------- cp.async
+
+_PIECES = "Each lane copies 4, 8 or 16 bytes, .cg only 16. Both addresses are multiples of that."
+COPY = family(
+    "cp.async",
+    "cp.async.{cache}.{ss}.global[.{cache_hint}][.{prefetch}]",
+    f"{_ASYNC}.1",
+    [
+        Rows(
+            {"cache": ("ca", "cg"), "ss": ("shared", "shared::cta")},
+            "7.0",
+            "sm_80",
+            THREAD,
+            {
+                "cache_hint": {"L2::cache_hint": "7.4 sm_80"},
+                "prefetch": dict.fromkeys(("L2::64B", "L2::128B", "L2::256B"), "7.4 sm_80"),
+            },
+        )
+    ],
+    signature=f"= destination source size src_size? {_POLICIES}",
+    about="a piece of global memory copied into shared memory while the lane goes on",
+    rules=(
+        _PIECES,
+        "Of the source only src-size bytes are read; the rest of the destination is filled with zeros.",
+        "It is under way until a cp.async.wait_group or wait_all of the same thread covers it.",
+    ),
+)
+COMMIT = family(
+    "cp.async.commit_group",
+    "cp.async.commit_group",
+    f"{_ASYNC}.2",
+    [one("7.0", "sm_80")],
+    signature="=",
+    about="a thread's cp.async since its last group become a group",
+    rules=("A group may be empty.",),
+)
+WAIT = family(
+    "cp.async.wait_group",
+    "cp.async.wait_group",
+    f"{_ASYNC}.3",
+    [one("7.0", "sm_80")],
+    signature="= N",
+    about="waits until at most N groups of a thread's cp.async are under way",
+    rules=("The latest N groups may go on. Other threads see what was copied only behind a barrier.",),
+)
+WAIT_ALL = family(
+    "cp.async.wait_all",
+    "cp.async.wait_all",
+    f"{_ASYNC}.3",
+    [one("7.0", "sm_80")],
+    signature="=",
+    about="waits until all cp.async of a thread have ended, in a group or not",
+)
+ARRIVE = family(
+    "cp.async.mbarrier.arrive",
+    "cp.async.mbarrier.arrive[.{noinc}][.{ss}].b64",
+    "9.7.13.15.15",
+    [
+        one("7.0", "sm_80", noinc=" noinc", ss=" shared"),
+        one("7.8", "sm_80", noinc=" noinc", ss="shared::cta"),
+    ],
+    signature="= mbarrier",
+    about="an arrival at an mbarrier once a thread's cp.async so far have ended",
+    rules=("Without .noinc the phase expects one more arrival for it; with it the mbarrier's count includes it.",),
+)
+
+# ---------------------------------------------------------------------------------------------------- bulk copies
+
+_UNITS = "Size and addresses are multiples of 16 bytes."
+_COUNTED = "Its bytes are counted at the mbarrier when they have landed, which an expect_tx has announced."
+_PROXY = "It sees what threads wrote with st only after their fence.proxy.async."
+_MULTICAST = f"it copies to several blocks: {CLUSTERS}"
+_REMOTE = f"it copies to another block: {CLUSTERS}"
+_FROM_GLOBAL = {"dst": ("shared::cluster",), "src": ("global",)}, {"dst": ("shared::cta",), "src": ("global",)}
+_OUT = {"dst": ("global",), "src": ("shared::cta",)}
+_ACROSS = {"dst": ("shared::cluster",), "src": ("shared::cta",)}
+_MANY = {**_FROM_GLOBAL[0], "multicast": ("multicast::cluster",)}
+BULK_LOAD = family(
+    "cp.async.bulk.load",
+    f"cp.async.bulk.{{dst}}.{{src}}.{_BYTES}[.{{multicast}}][.{{cache_hint}}]",
+    f"{_BULK}.1",
+    [
+        Rows(_FROM_GLOBAL[0], "8.0", "sm_90", THREAD, _POLICY),
+        Rows(_FROM_GLOBAL[1], "8.6", "sm_90", THREAD, _POLICY),
+        Rows(_MANY, "8.0", "sm_90", _only(_MULTICAST), _POLICY),
+        one("8.0", "sm_90", _only(_REMOTE), dst="shared::cluster", src="shared::cta"),
+    ],
+    stems=("cp.async.bulk",),
+    signature=f"= destination source size mbarrier [.multicast: cta_mask] {_POLICIES}",
+    about="a run of bytes copied into shared memory and counted at an mbarrier",
+    rules=(_UNITS, _COUNTED, _PROXY),
+)
+_LATER = "It is under way until a cp.async.bulk.wait_group of its thread covers it; for its source .read is enough."
+_MASKED = "the machine has no copy of chosen bytes: only targets from sm_100 on have it"
+BULK_STORE = family(
+    "cp.async.bulk.store",
+    "cp.async.bulk.{dst}.{src}.bulk_group[.{cache_hint}][.{cp_mask}]",
+    f"{_BULK}.1",
+    [
+        Rows(_OUT, "8.0", "sm_90", THREAD, _POLICY),
+        Rows({**_OUT, "cp_mask": ("cp_mask",)}, "8.6", "sm_100", _only(_MASKED), _POLICY),
+    ],
+    stems=("cp.async.bulk",),
+    marks=frozenset({"bulk_group"}),
+    signature=f"= destination source size {_POLICIES} [.cp_mask: byte_mask]",
+    about="a run of bytes copied out of shared memory, in a group",
+    rules=(_UNITS, _PROXY, _LATER),
+)
+BULK_COMMIT = family(
+    "cp.async.bulk.commit_group",
+    "cp.async.bulk.commit_group",
+    f"{_GROUPS}.1",
+    [one("8.0", "sm_90")],
+    signature="=",
+    about="a thread's bulk copies out of shared memory since its last group become a group",
+    rules=("A group may be empty. Copies that an mbarrier counts belong to no group.",),
+)
+BULK_WAIT = family(
+    "cp.async.bulk.wait_group",
+    "cp.async.bulk.wait_group[.{read}]",
+    f"{_GROUPS}.2",
+    [one("8.0", "sm_90", read=" read")],
+    signature="= N",
+    about="waits until at most N groups of a thread's bulk copies are under way",
+    rules=("With .read it waits only until their sources have been read, so that they may change.",),
+)
+BULK_PREFETCH = family(
+    "cp.async.bulk.prefetch",
+    "cp.async.bulk.prefetch.L2.{src}[.{cache_hint}]",
+    f"{_BULK}.3",
+    [Rows({"src": ("global",)}, "8.0", "sm_90", THREAD, _POLICY)],
+    signature=f"= source size {_POLICIES}",
+    changes=False,
+    about="a run of bytes brought into the L2 cache",
+    rules=(_UNITS, "It changes no result."),
+)
+
+# ---------------------------------------------------------------------------------------------------- reductions
+
+
+def _each(operations: str, types: str) -> list[str]:
+    return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
+
+
+#: "op type" into global memory, and with .noftz; into another block's shared memory.
+_INTO_GLOBAL = {
+    "op type": [
+        *_each("and or xor", "b32 b64"),
+        *_each("add", "u32 s32 u64 f32 f64"),
+        *_each("inc dec", "u32"),
+        *_each("min max", "u32 s32 u64 s64 f16 bf16"),
+    ]
+}
+_HALVES = {"op noftz type": ["add noftz f16", "add noftz bf16"]}
+_INTO_SHARED = {
+    "op type": [
+        *_each("and or xor", "b32"),
+        *_each("add min max", "u32 s32"),
+        *_each("add", "u64"),
+        *_each("inc dec", "u32"),
+    ]
+}
+_ADDS = f"it adds to another block's memory: {CLUSTERS}"
+_ALONE = "Each element is combined in one piece, with .relaxed order and .gpu scope; the copy as a whole is not."
+REDUCE = family(
+    "cp.reduce.async.bulk",
+    "cp.reduce.async.bulk.{dst}.{src}.{done}[.{cache_hint}].{op}[.{noftz}].{type}",
+    f"{_BULK}.2",
+    [
+        Rows({**_OUT, "done": ("bulk_group",), **_INTO_GLOBAL}, "8.0", "sm_90", THREAD, _POLICY),
+        Rows({**_OUT, "done": ("bulk_group",), **_HALVES}, "8.0", "sm_90", THREAD, _POLICY),
+        Rows({**_ACROSS, "done": (_BYTES,), **_INTO_SHARED}, "8.0", "sm_90", replace(_only(_ADDS), completes=True)),
+    ],
+    signature=f"= destination source size [completes: mbarrier] {_POLICIES}",
+    about="a run of elements in shared memory combined with those in global memory, in a group",
+    rules=(_UNITS, _PROXY, _ALONE, _LATER),
+)
+
+# ---------------------------------------------------------------------------------------------------- tensor copies
+
+_DIMS = ("1d", "2d", "3d", "4d", "5d")
+_DEEP = ("3d", "4d", "5d")
+_IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
+_ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
+_PAIRED = f"it signals the other block of a pair: {CLUSTERS}"
+
+
+def _tensor(dims: tuple[str, ...], ends: _Slots, **slots: tuple[str, ...]) -> _Slots:
+    return {"dim": dims, **ends, **slots}
+
+
+def _tensor_loads() -> list[Rows]:
+    cluster, block = _FROM_GLOBAL
+    rows = []
+    for ends, ptx in ((cluster, "8.0"), (block, "8.6")):
+        rows += [
+            Rows(_tensor(_DIMS, ends, mode=("", "tile")), ptx, "sm_90", THREAD, _POLICY),
+            Rows(_tensor(_DEEP, ends, mode=("im2col",)), ptx, "sm_90", _only(_IM2COL), _POLICY),
+            Rows(_tensor(_DEEP, ends, mode=("im2col::w::128",)), "8.6", _BLACKWELL, _only(_IM2COL), _POLICY),
+        ]
+    rows += [
+        Rows(_tensor(_DEEP, cluster, mode=("im2col::w",)), "8.6", _BLACKWELL, _only(_IM2COL), _POLICY),
+        Rows(_tensor(_DEEP, block, mode=("im2col::w",)), "8.6", "sm_100", _only(_IM2COL), _POLICY),
+        Rows(_tensor(("2d",), cluster, mode=("tile::gather4",)), "8.6", _BLACKWELL, _only(_ROWS), _POLICY),
+        Rows(_tensor(("2d",), block, mode=("tile::gather4",)), "8.6", "sm_100", _only(_ROWS), _POLICY),
+    ]
+    many = ("multicast::cluster",)
+    rows += [
+        Rows(_tensor(_DIMS, cluster, mode=("", "tile"), multicast=many), "8.0", "sm_90", _only(_MULTICAST), _POLICY),
+        Rows(_tensor(_DEEP, cluster, mode=("im2col",), multicast=many), "8.0", "sm_90", _only(_IM2COL), _POLICY),
+    ]
+    pairs = ("cta_group::1", "cta_group::2")
+    for ends in (cluster, block):
+        for several in ((), many) if ends is cluster else ((),):
+            extra = {"multicast": several} if several else {}
+            rows += [
+                Rows(_tensor(dims, ends, mode=modes, group=pairs, **extra), "8.6", _BLACKWELL, _only(_PAIRED), _POLICY)
+                for dims, modes in (
+                    (_DIMS, ("", "tile")),
+                    (("2d",), ("tile::gather4",)),
+                    (_DEEP, ("im2col", "im2col::w", "im2col::w::128")),
+                )
+            ]
+    return rows
+
+
+_BOX = "The coordinates are those of the box's first element, innermost first; what lies outside the tensor is zero."
+_WHOLE_BOX = "The bytes of the whole box are counted at the mbarrier, those outside the tensor included."
+_MAP = "The tensor map says where the tensor lies, how large the box is, and how it is swizzled in shared memory."
+TENSOR_LOAD = family(
+    "cp.async.bulk.tensor.load",
+    f"cp.async.bulk.tensor.{{dim}}.{{dst}}.{{src}}[.{{mode}}].{_BYTES}[.{{multicast}}][.{{group}}][.{{cache_hint}}]",
+    f"{_TENSOR}.2",
+    _tensor_loads(),
+    stems=("cp.async.bulk.tensor",),
+    signature=f"= destination tensor_map coordinates mbarrier [.multicast: cta_mask] {_POLICIES}",
+    about="a box of a tensor copied into shared memory and counted at an mbarrier",
+    rules=(_MAP, _BOX, _WHOLE_BOX, "The destination is a multiple of 128 bytes."),
+)
+TENSOR_STORE = family(
+    "cp.async.bulk.tensor.store",
+    "cp.async.bulk.tensor.{dim}.{dst}.{src}[.{mode}].bulk_group[.{cache_hint}]",
+    f"{_TENSOR}.2",
+    [
+        Rows(_tensor(_DIMS, _OUT, mode=("", "tile")), "8.0", "sm_90", THREAD, _POLICY),
+        Rows(_tensor(_DEEP, _OUT, mode=("im2col_no_offs",)), "8.0", "sm_90", _only(_IM2COL), _POLICY),
+        Rows(_tensor(("2d",), _OUT, mode=("tile::scatter4",)), "8.6", _BLACKWELL, _only(_ROWS), _POLICY),
+    ],
+    stems=("cp.async.bulk.tensor",),
+    marks=frozenset({"bulk_group"}),
+    signature=f"= tensor_map coordinates source {_POLICIES}",
+    about="a box of a tensor copied out of shared memory, in a group",
+    rules=(_MAP, _BOX.replace("is zero", "is not written"), _PROXY, _LATER),
+)
+_OPERATIONS = "add", "min", "max", "inc", "dec", "and", "or", "xor"
+TENSOR_REDUCE = family(
+    "cp.reduce.async.bulk.tensor",
+    "cp.reduce.async.bulk.tensor.{dim}.{dst}.{src}.{op}[.{mode}].bulk_group[.{cache_hint}]",
+    f"{_TENSOR}.3",
+    [
+        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=("", "tile")), "8.0", "sm_90", THREAD, _POLICY),
+        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=("im2col_no_offs",)), "8.0", "sm_90", _only(_IM2COL), _POLICY),
+    ],
+    signature=f"= tensor_map coordinates source {_POLICIES}",
+    about="a box in shared memory combined with that of a tensor, in a group",
+    rules=(_MAP, _BOX.replace("is zero", "is left alone"), _PROXY, _ALONE, _LATER),
+)
+TENSOR_PREFETCH = family(
+    "cp.async.bulk.prefetch.tensor",
+    "cp.async.bulk.prefetch.tensor.{dim}.L2.{src}[.{mode}][.{cache_hint}]",
+    f"{_TENSOR}.4",
+    [
+        Rows(_tensor(dims, {"src": ("global",)}, mode=modes), ptx, since, facts, _POLICY)
+        for dims, modes, ptx, since, facts in (
+            (_DIMS, ("", "tile"), "8.0", "sm_90", THREAD),
+            (_DEEP, ("im2col",), "8.0", "sm_90", _only(_IM2COL)),
+            (_DEEP, ("im2col::w", "im2col::w::128"), "8.6", _BLACKWELL, _only(_IM2COL)),
+            (("2d",), ("tile::gather4",), "8.6", _BLACKWELL, _only(_ROWS)),
+        )
+    ],
+    signature=f"= tensor_map coordinates {_POLICIES}",
+    changes=False,
+    about="a box of a tensor brought into the L2 cache",
+    rules=(_MAP, "It changes no result."),
+)
+FAMILIES = (
+    COPY, COMMIT, WAIT, WAIT_ALL, ARRIVE,
+    BULK_LOAD, BULK_STORE, BULK_COMMIT, BULK_WAIT, BULK_PREFETCH, REDUCE,
+    TENSOR_LOAD, TENSOR_STORE, TENSOR_REDUCE, TENSOR_PREFETCH,
+)  # fmt: skip

@@ -1,0 +1,118 @@
+"""What an instruction moves for each lane, and how it orders memory, read from the words of its opcode.
+
+elements_of(parse("ld.shared.v4.b32"))          4 elements of 32 bits, 16 bytes, 4 registers of uint32
+order_of(parse("atom.acquire.cta.shared.add.u32"))   Order("acquire", "cta")
+space_of(parse("ld.shared::cta.b32"))           "shared"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from tcemu.errors import TableError
+
+if TYPE_CHECKING:
+    from tcemu.instructions.instruction import Instruction
+
+Kind = Literal["b", "u", "s", "f"]
+#: The state space of an address: generic ones lie in whichever window they point into.
+StateSpace = Literal["generic", "shared", "shared::cluster", "global", "local", "const", "param"]
+
+#: Bits of a type whose name does not end in them: several floats that one register holds, and floats of 8 bits.
+_BITS = {"f16x2": 32, "bf16x2": 32, "e4m3x4": 32, "e5m2x4": 32, "e4m3": 8, "e5m2": 8}
+#: What the .vec qualifier counts.
+_COUNTS = {"": 1, "v2": 2, "v4": 4, "v8": 8}
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Elements of one type, side by side in memory, each in a register of its own (128 bits in two)."""
+
+    #: "b32", "f16x2".
+    type: str
+    count: int
+    bits: int
+    kind: Kind
+
+    @property
+    def signed(self) -> bool:
+        """Whether a narrow element is extended by its sign when a register takes it."""
+        return self.kind == "s"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that a lane moves, which its address is a multiple of."""
+        return self.count * self.bits // 8
+
+    @property
+    def registers(self) -> int:
+        """Registers of a lane."""
+        return self.count * (2 if self.bits == 128 else 1)
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Registers of a lane, and the bits of one."""
+        return self.registers, 8 * self.register.itemsize
+
+    @property
+    def register(self) -> np.dtype[Any]:
+        """The dtype of a register: uint32, or uint64 for elements of 64 and 128 bits."""
+        return np.dtype(np.uint64 if self.bits >= 64 else np.uint32)
+
+    @property
+    def element(self) -> np.dtype[Any]:
+        """The dtype of an element in memory, an integer; of 128 bits, of its halves."""
+        return np.dtype(f"<{'i' if self.signed else 'u'}{min(self.bits, 64) // 8}")
+
+
+def elements_of(instruction: Instruction) -> Elements:
+    """What a lane moves or computes with, by the words .vec and .type. Raises TableError where there are none."""
+    word = instruction.words.get("type")
+    if word is None:
+        raise TableError(f"{instruction} has no .type, so it moves no elements")
+    return elements(word, instruction.words.get("vec", ""))
+
+
+@cache
+def elements(word: str, vec: str = "") -> Elements:
+    """The elements of a type ("b32", "f16x2") and of a vector ("", "v2", "v4", "v8")."""
+    kind: Any = word[0] if word[0] in "bus" and word[1].isdigit() else "f"
+    return Elements(word, _COUNTS[vec], _BITS.get(word) or int(word.lstrip("bfsu")), kind)
+
+
+class Order(NamedTuple):
+    """A memory order and the scope in which it holds (PTX ISA 9.1, 8.3 to 8.5).
+
+    `order` is "weak", "volatile", "relaxed", "acquire", "release", "acq_rel" or "sc"; `scope` is "cta", "cluster",
+    "gpu" or "sys", and empty for a weak access.
+    """
+
+    order: str
+    scope: str
+
+
+#: What membar calls the scopes.
+_SCOPES = {"gl": "gpu"}
+
+
+def order_of(instruction: Instruction) -> Order:
+    """How it orders memory: what its opcode says, else what the manual says of one that says nothing."""
+    words, facts = instruction.words, instruction.facts
+    order = words.get("order") or facts.order
+    scope = words.get("scope") or ("sys" if order == "volatile" else facts.scope)
+    return Order(order, _SCOPES.get(scope, scope))
+
+
+_SPACES: dict[str, StateSpace] = {
+    "": "generic", "shared": "shared", "shared::cta": "shared", "shared::cluster": "shared::cluster",
+    "global": "global", "local": "local", "const": "const", "param": "param", "param::entry": "param",
+}  # fmt: skip
+
+
+def space_of(instruction: Instruction) -> StateSpace:
+    """The state space of its address, by the word .ss."""
+    return _SPACES[instruction.words.get("ss", "")]

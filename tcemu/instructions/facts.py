@@ -1,0 +1,57 @@
+"""What a row of the instruction table says of its forms beyond their spelling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcemu.instructions.sparsity import Sparsity
+
+#: A state space as the machine keeps it.
+Space = Literal["shared", "global"]
+#: What an instruction answers with, where its words decide: registers, a predicate, or nothing.
+Answer = Literal["", "value", "predicate"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Typed facts. Each family reads the few that concern it; the defaults say nothing."""
+
+    #: The family whose rows of arithmetic count, where it is not the instruction's own.
+    computes_as: str = ""
+    #: Bits that an element of A or B takes, where it is more than the format's own.
+    width: int | None = None
+    #: Whether quad pairs of lanes multiply on their own: mma.m8n8k4.
+    quads: bool = False
+    #: The kind of sparsity ("2:4"), the pattern it stands for, and how many products of each output are stored.
+    sparsity: str = ""
+    pattern: Sparsity | None = None
+    stored: int = 0
+    #: Selectors that the assembler takes, where they are more than the manual gives.
+    assembled: int = 0
+    #: Scales of a row of A.
+    scales: int = 0
+    #: Whether imm_scale_a and imm_scale_b follow, and imm_trans_a and imm_trans_b.
+    negates: bool = False
+    transposes: bool = False
+    #: Bytes of a row of ldmatrix and stmatrix.
+    row: int = 16
+    #: Whether all 32 lanes give valid addresses, however many count.
+    all_lanes: bool = False
+    #: Lanes that execute one together, where no fragment tells: 1, 32 or 128.
+    lanes: int = 32
+    #: The state spaces that a proxy fence orders.
+    spaces: tuple[Space, ...] = ()
+    #: Whether a compare-and-swap takes the new value behind the one that it compares with.
+    swaps: bool = False
+    #: Whether an mbarrier counts its bytes, where other forms of the family go in groups.
+    completes: bool = False
+    #: Whether one of several is meant, which a number in front of the new value says: fields of a tensor map.
+    numbered: bool = False
+    #: What it answers with, where its words decide: vote, bar.red, mbarrier.arrive.
+    answers: Answer = ""
+    #: The memory order and scope of forms whose words say neither; see tcemu.instructions.elements.order_of.
+    order: str = ""
+    scope: str = ""
+    #: Why the machine does not execute these forms; empty where it does.
+    unsupported: str = ""

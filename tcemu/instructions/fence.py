@@ -1,0 +1,83 @@
+"""Fences between a thread's accesses to memory (PTX ISA 9.1, 9.7.13.4).
+
+    fence.acq_rel.gpu   fence.sc.cta   membar.gl   fence.mbarrier_init.release.cluster   fence.proxy.alias
+
+fence.proxy.async stands in ordering.py, beside what reads memory asynchronously.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcemu.instructions.plain import THREAD, family, one
+
+SECTION = "9.7.13.4"
+_ALL = "cta gpu sys"
+_ORDERED = replace(THREAD, order="acq_rel")
+_PROXIES = "the machine knows no proxy but the generic and the asynchronous one"
+_RESTRICTED = "the machine has no fence that is restricted to a cluster's shared memory"
+_MAPS = "tensor maps are constants of a launch here: nothing in a kernel changes one"
+
+_LIMITED = replace(THREAD, unsupported=_RESTRICTED)
+_LIMITS = ("acquire", "sync_restrict::shared::cluster"), ("release", "sync_restrict::shared::cta")
+FENCE = family(
+    "fence",
+    "fence[.{order}][.{sync_restrict}].{scope}",
+    SECTION,
+    [
+        one(facts=_ORDERED, order=" sc acq_rel", scope=_ALL),
+        one("7.8", "sm_90", _ORDERED, order=" sc acq_rel", scope="cluster"),
+        one("8.6", "sm_90", _ORDERED, order="acquire release", scope="cta cluster gpu sys"),
+        *(one("8.6", "sm_90", _LIMITED, order=order, sync_restrict=space, scope="cluster") for order, space in _LIMITS),
+    ],
+    signature="=",
+    about="a thread's accesses to memory before it ordered with those after it",
+    rules=(
+        "Alone it waits for nobody: a flag written behind one fence and read in front of another orders the rest.",
+        "Without an order it is .acq_rel. .sc also puts all such fences into one order.",
+    ),
+)
+MEMBAR = family(
+    "membar",
+    "membar.{scope}",
+    SECTION,
+    [one(facts=replace(THREAD, order="sc"), scope="cta gl sys")],
+    signature="=",
+    about="fence.sc under its old name",
+    rules=(".gl is the scope of the whole GPU.",),
+)
+INIT = family(
+    "fence.mbarrier_init",
+    "fence.mbarrier_init.{order}.{scope}",
+    SECTION,
+    [one("8.0", "sm_90", THREAD, order="release", scope="cluster")],
+    signature="=",
+    about="mbarriers that this thread has initialized made visible to the cluster and to bulk copies",
+    rules=("Other threads of the block use them behind a barrier.",),
+)
+_SCOPED = {"order": "acquire release acq_rel", "scope": "cta cluster gpu sys"}
+PROXY = family(
+    "fence.proxy",
+    "fence.proxy.{proxy}[.{order}][.{sync_restrict}][.{scope}]",
+    SECTION,
+    [
+        one("7.5", facts=replace(THREAD, unsupported=_PROXIES), proxy="alias"),
+        one("8.3", "sm_90", replace(THREAD, unsupported=_MAPS), proxy="tensormap::generic", **_SCOPED),
+        *(
+            one("8.6", "sm_90", _LIMITED, proxy="async::generic", order=order, sync_restrict=space, scope="cluster")
+            for order, space in _LIMITS
+        ),
+    ],
+    signature="=",
+    about="a thread's accesses ordered between two ways to memory",
+)
+MEMBAR_PROXY = family(
+    "membar.proxy",
+    "membar.proxy.{proxy}",
+    SECTION,
+    [one("7.5", proxy="alias"), one("8.0", "sm_90", proxy="async")],
+    signature="=",
+    unsupported="it is fence.proxy under its old name: write that",
+    about="fence.proxy under its old name",
+)
+FAMILIES = (FENCE, MEMBAR, INIT, PROXY, MEMBAR_PROXY)

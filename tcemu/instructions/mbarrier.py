@@ -1,0 +1,167 @@
+"""mbarriers: objects of 8 bytes in shared memory that count arrivals and bytes (PTX ISA 9.1, 9.7.13.15).
+
+    mbarrier.init.shared::cta.b64   mbarrier.arrive.expect_tx.shared::cta.b64   mbarrier.try_wait.parity.shared::cta.b64
+
+Order and scope stand together or not at all. An arrival at another block's mbarrier (.shared::cluster) answers no
+state: PTX writes _ for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tcemu.instructions.family import Family
+from tcemu.instructions.plain import THREAD, Part, combined, family, one
+from tcemu.instructions.rows import Rows
+
+SECTION = "9.7.13.15"
+_AMPERE, _HOPPER = ("7.0", "sm_80"), ("8.0", "sm_90")
+_UNFINISHED = "the machine has no arrival that may not complete the phase"
+
+
+def _spaces(ptx: str, since: str, *, cluster: bool = False) -> list[Part]:
+    """A generic address, .shared, .shared::cta, and where it exists .shared::cluster."""
+    here = [Part({"ss": ["", "shared"]}, ptx, since), Part({"ss": ["shared::cta"]}, "7.8", since)]
+    return [*here, Part({"ss": ["shared::cluster"]}, *_HOPPER)] if cluster else here
+
+
+def _orders(strict: str, *, scopes: str = "cta cluster", relaxed: bool = True) -> list[Part]:
+    """No order, `strict` with a scope, .relaxed with one."""
+    found = [Part({"order": [""]}), Part({"order scope": [f"{strict} cta"]}, "8.0", "sm_80")]
+    found += [Part({"order scope": [f"{strict} cluster"]}, *_HOPPER)] if "cluster" in scopes else []
+    both = [f"relaxed {scope}" for scope in scopes.split()]
+    return [*found, Part({"order scope": both}, "8.6", "sm_90")] if relaxed else found
+
+
+def _family(name: str, section: str, rows: list[Rows], **told: Any) -> Family:
+    ordered = any("order" in key for row in rows for key in row.slots)
+    words = "[.{order}][.{scope}][.{ss}]" if ordered else "[.{ss}]"
+    return family(name, f"{name}{words}.b64", f"{SECTION}.{section}", rows, **told)
+
+
+_PLACE = "The mbarrier is 8 bytes in shared memory, at a multiple of 8."
+_RELEASE, _ACQUIRE = replace(THREAD, order="release", scope="cta"), replace(THREAD, order="acquire", scope="cta")
+_RELAXED = replace(THREAD, order="relaxed", scope="cta")
+
+INIT = _family(
+    "mbarrier.init",
+    "9",
+    combined(_spaces(*_AMPERE)),
+    signature="= mbarrier count",
+    about="an mbarrier made, whose phases wait for a number of arrivals",
+    rules=(
+        _PLACE,
+        "The count is 1 to 1048575.",
+        "Other threads use it behind a barrier; bulk copies behind fence.mbarrier_init as well.",
+    ),
+)
+INVALIDATE = _family(
+    "mbarrier.inval",
+    "10",
+    combined(_spaces(*_AMPERE)),
+    signature="= mbarrier",
+    about="an mbarrier's bytes made ordinary memory again",
+    rules=(_PLACE,),
+)
+
+
+def _transaction(what: str, section: str, about: str) -> Family:
+    orders = [Part({"order": [""]}), Part({"order scope": ["relaxed cta", "relaxed cluster"]})]
+    spaces = [Part({"ss": ["", "shared", "shared::cta", "shared::cluster"]}, *_HOPPER)]
+    return _family(
+        f"mbarrier.{what}",
+        section,
+        combined(orders, spaces, facts=_RELAXED),
+        signature="= mbarrier tx_count",
+        about=about,
+        rules=(_PLACE, "Every active lane does it for itself."),
+    )
+
+
+EXPECT = _transaction("expect_tx", "11", "the current phase waits for more bytes")
+COMPLETE = _transaction("complete_tx", "12", "bytes counted as arrived, though nothing was copied")
+
+
+def _arrivals(what: str, section: str, told: str) -> list[Family]:
+    """mbarrier.arrive or arrive_drop: plain, .expect_tx, .noComplete."""
+    answers, silent = replace(_RELEASE, answers="value"), _RELEASE
+    cluster = [Part({"ss": ["shared::cluster"]}, *_HOPPER)]
+    here, hopper = _spaces(*_AMPERE), [Part({"ss": ["", "shared", "shared::cta"]}, *_HOPPER)]
+    lanes = "Every active lane arrives for itself: 32 lanes that arrive once are 32 arrivals."
+    remote = "At an mbarrier in .shared::cluster it answers no state."
+    plain, expecting = (combined(_orders("release"), spaces, facts=answers) for spaces in (here, hopper))
+    unfinished = combined(
+        _orders("release", scopes="cta", relaxed=False), here, facts=replace(answers, unsupported=_UNFINISHED)
+    )
+    return [
+        _family(
+            f"mbarrier.{what}",
+            section,
+            [*plain, *combined(_orders("release"), cluster, facts=silent)],
+            signature="[answers: state] = mbarrier count?",
+            about=f"{told}; its answer is the state before that",
+            rules=(_PLACE, lanes, "A count other than 1 needs PTX 7.8 and sm_90.", remote),
+        ),
+        _family(
+            f"mbarrier.{what}.expect_tx",
+            section,
+            [*expecting, *combined(_orders("release"), cluster, facts=silent)],
+            signature="[answers: state] = mbarrier tx_count",
+            about=f"the current phase waits for more bytes, then {told}",
+            rules=(_PLACE, lanes, remote),
+        ),
+        _family(
+            f"mbarrier.{what}.noComplete",
+            section,
+            unfinished,
+            signature="state = mbarrier count",
+            about=f"{told} that must not complete the phase",
+            rules=(_PLACE, lanes),
+        ),
+    ]
+
+
+def _waits(what: str, target: tuple[str, str], parity: str, how: str, **told: Any) -> list[Family]:
+    """mbarrier.test_wait or try_wait, by state and by parity."""
+    hint = " suspend_hint?" if what == "try_wait" else ""
+    ptx, since = target
+    rules = (
+        _PLACE,
+        "A wait sees what those wrote that arrived before with .release, in the scope of both.",
+        "Parity is that of the phase: 0 for the first, 1 for the second. A phase that is not the current one is over.",
+    )
+    return [
+        _family(
+            f"mbarrier.{what}{by}",
+            "16",
+            combined(_orders("acquire"), _spaces(version, since), facts=_ACQUIRE),
+            signature=f"predicate_out = mbarrier {operand}{hint}",
+            about=f"{how} the phase with this {operand} is complete",
+            rules=rules,
+            **told,
+        )
+        for by, operand, version in (("", "state", ptx), (".parity", "parity", parity))
+    ]
+
+
+PENDING = family(
+    "mbarrier.pending_count",
+    "mbarrier.pending_count.b64",
+    f"{SECTION}.17",
+    [one(*_AMPERE, facts=replace(THREAD, answers="value"))],
+    signature="d_answer = state",
+    changes=False,
+    about="how many arrivals a state was waiting for",
+)
+FAMILIES = (
+    INIT,
+    INVALIDATE,
+    EXPECT,
+    COMPLETE,
+    *_arrivals("arrive", "13", "an arrival"),
+    *_arrivals("arrive_drop", "14", "an arrival, and one fewer expected in later phases"),
+    *_waits("test_wait", _AMPERE, "7.1", "whether", changes=False),
+    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits a while, and answers whether"),
+    PENDING,
+)

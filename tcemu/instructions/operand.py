@@ -1,0 +1,183 @@
+"""Operands as records, parsed once from a family's signature: what the checks, the machine, live and the pages read.
+
+A signature gives the roles in PTX's order, "destination = sources":
+
+    d = a b c                                           registers in, registers out
+    d = d a/descriptor b_descriptor [e f] scale_d       d is read and written; a may be a descriptor instead; e and f
+                                                        are there in sparse forms only
+    {matrix} = pointer stride?                          a slot's word names the role; the stride may be left out
+    ... [negates: imm_scale_a imm_scale_b]              there where the row's fact of that name is true
+    ... [.cache_hint: cache_policy]                     there where the opcode has a word in that slot
+
+A role that is one of the instruction's fragments is its registers. Every other role is a row of ROLES.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from tcemu.errors import TableError
+from tcemu.instructions.elements import elements_of
+
+if TYPE_CHECKING:
+    from tcemu.instructions.instruction import Instruction
+    from tcemu.layouts import Fragment
+
+Kind = Literal[
+    "registers",  # a fragment: registers that hold a matrix
+    "metadata",  # one register a lane
+    "scale",  # one register a lane
+    "pair",  # (byte_id, thread_id)
+    "value",  # registers that hold no matrix, or a number for all lanes
+    "address",  # one a lane
+    "pointer",  # one address for the warp
+    "stride",  # one number for the warp
+    "descriptor",  # of a matrix in shared memory
+    "tensor map",
+    "coordinates",
+    "predicate",
+    "immediate",
+    "membermask",
+]
+Direction = Literal["in", "out", "in out"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of an instruction."""
+
+    role: str
+    kind: Kind
+    direction: Direction = "in"
+    #: Whether the caller may leave it out.
+    optional: bool = False
+    #: Whether a matrix descriptor may stand in place of the registers.
+    described: bool = False
+    #: What its registers hold, where that is a matrix.
+    fragment: Fragment | None = None
+    #: Registers of a lane, 0 where it is none, and bits of one.
+    registers: int = 0
+    bits: int = 32
+    #: What an immediate may be, where the manual lists it.
+    choices: tuple[int, ...] = ()
+
+    @property
+    def read(self) -> bool:
+        """Whether the instruction reads it."""
+        return self.direction != "out"
+
+    @property
+    def written(self) -> bool:
+        """Whether the instruction writes it."""
+        return self.direction != "in"
+
+
+_SIGNS, _MAJORS = (-1, 1), (0, 1)
+#: THE TABLE of roles that are no fragment, by their word in a signature.
+ROLES = {
+    # ---- matrix instructions
+    "e": Operand("e", "metadata", registers=1),
+    "f": Operand("f", "immediate"),
+    "scale_a": Operand("scale_a", "scale", registers=1),
+    "pick_a": Operand("pick_a", "pair"),
+    "scale_b": Operand("scale_b", "scale", registers=1),
+    "pick_b": Operand("pick_b", "pair"),
+    "b_descriptor": Operand("b", "descriptor", bits=64),
+    "scale_d": Operand("scale_d", "predicate"),
+    "imm_scale_a": Operand("imm_scale_a", "immediate", choices=_SIGNS),
+    "imm_scale_b": Operand("imm_scale_b", "immediate", choices=_SIGNS),
+    "imm_trans_a": Operand("imm_trans_a", "immediate", choices=_MAJORS),
+    "imm_trans_b": Operand("imm_trans_b", "immediate", choices=_MAJORS),
+    "addresses": Operand("addresses", "address"),
+    "pointer": Operand("pointer", "pointer", bits=64),
+    "stride": Operand("stride", "stride"),
+    "N": Operand("N", "immediate"),
+    # ---- values of a lane: how many registers, and of how many bits, VALUES says
+    "d_value": Operand("d", "value"),
+    "d_answer": Operand("d", "value"),
+    "a_value": Operand("a", "value"),
+    "b_value": Operand("b", "value"),
+    "c_value": Operand("c", "value"),
+    "predicate": Operand("predicate", "predicate", bits=1),
+    "predicate_out": Operand("p", "predicate", bits=1),
+    "membermask": Operand("membermask", "membermask", registers=1),
+    # ---- memory
+    "address": Operand("address", "address", bits=64),
+    "destination": Operand("destination", "address", bits=64),
+    "source": Operand("source", "address", bits=64),
+    "size": Operand("size", "value", registers=1),
+    "src_size": Operand("src_size", "value", registers=1),
+    "tensor_map": Operand("tensor_map", "tensor map", bits=64),
+    "coordinates": Operand("coordinates", "coordinates"),
+    "cache_policy": Operand("cache_policy", "value", registers=1, bits=64),
+    # ---- barriers
+    "barrier": Operand("barrier", "value", registers=1),
+    "threads": Operand("threads", "value", registers=1),
+    "mbarrier": Operand("mbarrier", "address", bits=64),
+    "count": Operand("count", "value", registers=1),
+    "tx_count": Operand("tx_count", "value", registers=1),
+    "state": Operand("state", "value", registers=1, bits=64),
+    "parity": Operand("parity", "value", registers=1),
+    "suspend_hint": Operand("suspend_hint", "value", registers=1),
+    # ---- the rest
+    "duration": Operand("duration", "value", registers=1),
+    "register_count": Operand("count", "immediate"),
+    "cta_mask": Operand("cta_mask", "value", registers=1, bits=16),
+    "cta": Operand("cta", "value", registers=1),
+    "byte_mask": Operand("byte_mask", "value", registers=1, bits=16),
+    "ordinal": Operand("ordinal", "immediate"),
+    "new_value": Operand("value", "value", registers=1, bits=64),
+}
+#: Roles that are registers holding no matrix, of as many registers and bits as the opcode says.
+VALUES: dict[str, Callable[[Instruction], tuple[int, int]]] = {
+    "d_value": lambda instruction: elements_of(instruction).held,
+    "a_value": lambda instruction: elements_of(instruction).held,
+    "b_value": lambda instruction: elements_of(instruction).held,
+    "c_value": lambda instruction: elements_of(instruction).held,
+    "d_answer": lambda instruction: (0, 1) if instruction.facts.answers == "predicate" else (1, 32),
+}
+
+
+def operands_of(instruction: Instruction) -> tuple[Operand, ...]:
+    """The operands in PTX's order, the destination first; one that is read and written stands once."""
+    target, _, source = instruction.signature.format_map(instruction.words).partition("=")
+    written, read = _present(instruction, target), _present(instruction, source)
+    return tuple(
+        _operand(instruction, word, "out" if word not in read else "in out" if word in written else "in")
+        for word in dict.fromkeys([*written, *read])
+    )
+
+
+def _present(instruction: Instruction, source: str) -> list[str]:
+    """The words without those in brackets that the instruction lacks: their fragment, or what stands before the colon.
+
+    That is the name of a fact, or a slot with a dot in front.
+    """
+
+    def group(match: re.Match[str]) -> str:
+        slot, colon, words = match[1].partition(": ")
+        if not colon:
+            return slot if set(slot.split()) & set(instruction.fragments) else ""
+        there = instruction.words.get(slot[1:]) if slot.startswith(".") else getattr(instruction.facts, slot)
+        return words if there else ""
+
+    return re.sub(r"\[(.*?)\]", group, source).split()
+
+
+def _operand(instruction: Instruction, word: str, direction: Direction) -> Operand:
+    name, slash, _ = word.rstrip("?").partition("/")
+    how = {"direction": direction, "optional": word.endswith("?"), "described": bool(slash)}
+    fragment = instruction.fragments.get(name)
+    if name in ROLES:
+        role = ROLES[name]
+        count, bits = VALUES[name](instruction) if name in VALUES else (role.registers, role.bits)
+        kind = "predicate" if bits == 1 else role.kind
+        return replace(role, **how, kind=kind, registers=count, bits=bits, fragment=fragment)  # type: ignore[arg-type]
+    if fragment is None and instruction.knows_fragments:
+        raise TableError(f"{instruction}: no fragment and no row of ROLES is called {name}")
+    fragment = instruction.fragments[name]  # raises where nobody knows it
+    bits = fragment.container.register_bits
+    return Operand(name, "registers", **how, fragment=fragment, registers=fragment.registers, bits=bits)  # type: ignore[arg-type]
