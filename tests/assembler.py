@@ -16,7 +16,7 @@ from places import ROOT
 
 import tcemu
 from tcemu import IllegalInstruction, TcemuError, parse
-from tcemu.live.inputs import CLASSES, registers
+from tcemu.vectors import CLASSES, registers
 
 SHARED = ROOT.parent / "shared"
 #: Targets for which the assembler was asked, and PTX versions.

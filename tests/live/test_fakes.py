@@ -4,23 +4,23 @@ import subprocess
 import sys
 import time
 
-import live_fakes
+import fake_gpus
 import numpy as np
 import pytest
-from live_fakes import sample
+from fake_gpus import MMA, STORE, sample
 
 import tcemu
 from tcemu import live
 from tcemu.errors import CompilationError, GpuError, GpuUnavailable, OperandError, TargetError, TcemuError
-from tcemu.instructions.parse import FAMILIES
-from tcemu.live import process, words
-from tcemu.live.cases import cases, emulator, gpu, kinds
-from tcemu.live.run import recordable
-from tcemu.live.table import MAKERS
+from tcemu.instructions import FAMILIES, mma_block_scale
+from tcemu.live.process import client, device, troubles
+from tcemu.live.process.job import Result
+from tcemu.live.runner import cuda, run
+from tcemu.live.runner.families import MANNERS, recordable
+from tcemu.vectors import cases, classes, emulator
 
-OPCODE = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
-STORE = "stmatrix.sync.aligned.m8n8.x1.shared.b16"
-
+#: As the README writes it.
+INSTALL = 'in the clone of tcemu run: python3 -m pip --python .venv install -c requirements.lock -e ".[gpu]"'
 
 # ------------------------------------------------------------------------------------------------ what is missing
 
@@ -34,19 +34,19 @@ def test_importing_live_loads_nothing_of_cuda():
 
 
 def test_without_the_packages_it_says_which_extra(monkeypatch):
-    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda module: module != "cuda.core")
+    monkeypatch.setattr(device, "_installed", lambda module: module != "cuda.core")
     start = time.monotonic()
     assert live.available() is False
-    assert live.why_not() == 'cuda-core is not installed: pip install "tcemu[gpu]"'
+    assert live.why_not() == f"cuda-core is not installed; {INSTALL}"
     assert time.monotonic() - start < 0.1
-    for ask in (lambda: live.run(OPCODE), lambda: live.compare(OPCODE), lambda: live.cuda("", "f", 1, 1)):
-        with pytest.raises(GpuUnavailable, match=r"tcemu\[gpu\]"):
+    for ask in (lambda: live.run(MMA), lambda: live.compare(MMA), lambda: live.cuda("", "f", 1, 1)):
+        with pytest.raises(GpuUnavailable, match=r"-c requirements.lock -e \"\.\[gpu\]\""):
             ask()
 
 
 MISSING = {
     "no_driver": "NVIDIA's driver is not installed, or this process does not find it (libcuda.so.1 not found)",
-    "no_device": "the driver is there, but no GPU: is CUDA_VISIBLE_DEVICES set",
+    "no_device": "the driver is there, but it finds no GPU: is CUDA_VISIBLE_DEVICES set",
     "too_old_a_device": "Tesla P100 has compute capability 6.0; tensor cores came with 7.0",
     "too_new_a_device": "NVIDIA X1 has compute capability 99.0, which this version of tcemu does not know",
     "ends_at_once": "the process that holds the GPU ended unexpectedly (exit code 3)",
@@ -57,31 +57,31 @@ MISSING = {
 def test_what_is_missing_is_told(card, message):
     assert live.why_not().startswith(message)
     assert live.available() is False
-    live_fakes.RUNNING.clear()
+    fake_gpus.RUNNING.clear()
 
 
 def test_the_real_worker_without_a_driver(monkeypatch):
     """Where NVIDIA's packages are missing, or the driver, the process says so and ends."""
-    live_fakes.RUNNING.clear()
-    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda _module: True)
-    process.close()
+    fake_gpus.RUNNING.clear()
+    monkeypatch.setattr(device, "_installed", lambda _module: True)
+    client.close()
     if not live.available():
         assert "driver" in live.why_not() or "No module named 'cuda'" in live.why_not()
-    process.close()
+    client.close()
 
 
-@pytest.mark.parametrize("name", sorted(words._WORDS))
+@pytest.mark.parametrize("name", sorted(troubles._SENTENCES))
 def test_every_trouble_has_words(name):
-    told = words.in_words(name, 2.0)
+    told = troubles.in_words(name, 2.0)
     assert len(told) > 25
     assert "{" not in told
     assert told.endswith(f"({name})") == name.startswith("CUDA_")
-    assert words.after(told).endswith(words.AFTERWARDS)
+    assert troubles.after(told).endswith(troubles.AFTERWARDS)
 
 
 def test_an_error_that_nobody_wrote_words_for_keeps_its_name():
-    assert words.in_words("CUDA_ERROR_NEW") == "the driver reports an error (CUDA_ERROR_NEW)"
-    assert words.missing(["a", "b"]) == 'a and b are not installed: pip install "tcemu[gpu]"'
+    assert troubles.in_words("CUDA_ERROR_NEW") == "the driver reports an error (CUDA_ERROR_NEW)"
+    assert troubles.missing(["a", "b"]) == f"a and b are not installed; {INSTALL}"
 
 
 # ------------------------------------------------------------------------------------------------ running
@@ -90,19 +90,19 @@ def test_an_error_that_nobody_wrote_words_for_keeps_its_name():
 def test_the_device_is_told(card):
     assert live.available()
     assert live.why_not() == ""
-    device = live.device()
-    assert (device.target, device.ptx) == ("sm_90a", "9.0")
-    assert str(device) == "Emulated GPU (sm_90a), driver 580.0, CUDA 13.0"
+    chip = live.device()
+    assert (chip.target, chip.ptx) == ("sm_90a", "9.0")
+    assert str(chip) == "Emulated GPU (sm_90a), driver 580.0, CUDA 13.0"
 
 
-SOME = [instruction.opcode for instruction in recordable(live_fakes.CARD)][::31]
+SOME = [instruction.opcode for instruction in recordable(fake_gpus.CARD)][::31]
 
 
 @pytest.mark.parametrize("opcode", SOME)
 def test_operands_and_answers_travel(card, opcode):
     instruction = tcemu.parse(opcode)
-    for case in cases(instruction, kinds(instruction)[0], 3, "fakes"):
-        answer, expected = case.answer(gpu), case.answer(emulator("sm_90a"))
+    for case in cases(instruction, classes(instruction)[0], 3, "fakes"):
+        answer, expected = case.answer(live.run), case.answer(emulator("sm_90a"))
         assert answer.dtype == expected.dtype
         assert np.array_equal(answer, expected)
 
@@ -120,11 +120,11 @@ LACKS = {
 def test_other_cards_answer_what_they_have_and_say_what_they_lack(card, lacks):
     """Registers, loads and stores as that card lays them out; on a driver of CUDA 12.4, as Colab has it."""
     chip = live.device()
-    assert chip == getattr(live_fakes, card).device
+    assert chip == getattr(fake_gpus, card).device
     model, found = emulator(chip.target), recordable(chip)
     for instruction in found[:: len(found) // 12]:
-        for case in cases(instruction, kinds(instruction)[0], 2, "fakes"):
-            assert np.array_equal(case.answer(gpu), case.answer(model)), case.key
+        for case in cases(instruction, classes(instruction)[0], 2, "fakes"):
+            assert np.array_equal(case.answer(live.run), case.answer(model)), case.key
     opcode, needs = lacks
     with pytest.raises(GpuUnavailable, match=f"needs {needs}. tcemu.run emulates it"):
         live.run(opcode)
@@ -134,21 +134,20 @@ def test_other_cards_answer_what_they_have_and_say_what_they_lack(card, lacks):
 def test_block_scaled_operands_travel(monkeypatch, shape):
     """Blackwell has them; the fake reads the byte-ids and thread-ids out of the kernel."""
     card = live.Device("Emulated Blackwell", (12, 0), 13000, "", 101376)
-    monkeypatch.setattr(live_fakes.EmulatedGpu, "device", card)
-    monkeypatch.setattr(sys.modules["tcemu.live.run"], "device", lambda: card)
-    answering = live_fakes.EmulatedGpu()
-    monkeypatch.setattr(process, "ask", lambda job: process.Answer(answering.run(job)))
-    family = next(family for family in FAMILIES if family.name == "mma.block_scale")
-    found = next(each for _, each in family.variants if ("e" in each.fragments) == (shape == "sparse"))
+    monkeypatch.setattr(fake_gpus.EmulatedGpu, "device", card)
+    monkeypatch.setattr(run, "device", lambda: card)
+    answering = fake_gpus.EmulatedGpu()
+    monkeypatch.setattr(client, "ask", lambda job: Result(answering.run(job)))
+    found = next(each for _, each in mma_block_scale.FAMILY.variants if ("e" in each.fragments) == (shape == "sparse"))
     for case in list(cases(found, "near", 2, "fakes"))[::7]:
-        assert np.array_equal(case.answer(gpu), case.answer(emulator("sm_120a")))
+        assert np.array_equal(case.answer(live.run), case.answer(emulator("sm_120a")))
 
 
 def test_leading_axes_broadcast(card):
     a, b, c = sample(warps=6).operands
     spread = a.reshape(2, 3, *a.shape[1:])
-    assert np.array_equal(live.run(OPCODE, spread, b[0], c[:3]), tcemu.run(OPCODE, spread, b[0], c[:3]))
-    assert live.run(OPCODE, a[:0], b[:1], c[:1]).shape == (0, 32, 4)
+    assert np.array_equal(live.run(MMA, spread, b[0], c[:3]), tcemu.run(MMA, spread, b[0], c[:3]))
+    assert live.run(MMA, a[:0], b[:1], c[:1]).shape == (0, 32, 4)
 
 
 @pytest.mark.parametrize("leading", [(), (3,), (2, 1)])
@@ -156,8 +155,8 @@ def test_stores_change_memory_in_place_in_the_order_of_the_warps(card, leading):
     memory = [np.zeros((*leading, 333), np.uint8) for _ in range(2)]
     registers = np.arange(6 * 32, dtype=np.uint32).reshape(2, 3, 32, 1)
     addresses = np.arange(32) * 16 % 320
-    for run, bytes_ in zip((live.run, tcemu.run), memory, strict=True):
-        assert run(STORE, addresses, registers, shared=bytes_) is None
+    for answer, bytes_ in zip((live.run, tcemu.run), memory, strict=True):
+        assert answer(STORE, addresses, registers, shared=bytes_) is None
     assert memory[0].any()
     assert np.array_equal(*memory)
 
@@ -165,11 +164,11 @@ def test_stores_change_memory_in_place_in_the_order_of_the_warps(card, leading):
 ADDRESSES, ONE = np.arange(32) * 16, np.zeros((32, 1), np.uint32)
 A, B, C = sample(warps=4).operands
 WRONG = [
-    ((OPCODE, A, B), {}),
-    ((OPCODE, A[..., :1], B, C), {}),
-    ((OPCODE, A.astype(float), B, C), {}),
-    ((OPCODE, A[:2], B[:3], C), {}),
-    ((OPCODE, A, B, C), {"shared": np.zeros(16, np.uint8)}),
+    ((MMA, A, B), {}),
+    ((MMA, A[..., :1], B, C), {}),
+    ((MMA, A.astype(float), B, C), {}),
+    ((MMA, A[:2], B[:3], C), {}),
+    ((MMA, A, B, C), {"shared": np.zeros(16, np.uint8)}),
     (("mma.sync.aligned.m16n8k9", A, B, C), {}),
     ((7, A, B, C), {}),
     (([], A, B, C), {}),
@@ -205,9 +204,9 @@ def test_what_the_card_lacks_is_told(card):
     with pytest.raises(GpuUnavailable, match=r"needs sm_100f .*; this GPU is sm_90a\. tcemu\.run emulates it"):
         live.run(blackwell)
     with pytest.raises(TargetError, match="a GPU answers for itself: this one is Emulated GPU, sm_90a, not sm_80"):
-        live.run(OPCODE, *sample().operands, target="sm_80")
-    assert live.run(OPCODE, *sample().operands, target="sm_90").shape == (2, 32, 4)
-    later = [family for family in FAMILIES if family.name not in MAKERS]
+        live.run(MMA, *sample().operands, target="sm_80")
+    assert live.run(MMA, *sample().operands, target="sm_90").shape == (2, 32, 4)
+    later = [family for family in FAMILIES if family.name not in MANNERS]
     for family in later:
         with pytest.raises(GpuUnavailable, match=f"one at a time, and not {family.name}"):
             live.run(family.variants[0][1])
@@ -221,8 +220,8 @@ def test_more_shared_memory_than_a_block_has(card):
 # ------------------------------------------------------------------------------------------------ what goes wrong
 
 TROUBLE = {
-    "hang": (GpuError, r"did not end within 0\.5 s, .* never reach\? Your session goes on"),
-    "illegal_address": (GpuError, r"an address that no array has; .*CUDA_ERROR_ILLEGAL_ADDRESS\)\. Your session goes"),
+    "hang": (GpuError, r"did not end within 0\.5 s and was stopped: .* never reach\? Your session goes on"),
+    "illegal_address": (GpuError, r"an address outside every array; .*CUDA_ERROR_ILLEGAL_ADDRESS\)\. Your session"),
     "illegal_instruction": (GpuError, r"CUDA_ERROR_ILLEGAL_INSTRUCTION\)\. Your session goes on"),
     "crash": (GpuError, r"ended unexpectedly \(exit code 7\)\. Your session goes on"),
     "deaf": (GpuError, r"gave no answer within .* s and was stopped\. Your session goes on"),
@@ -233,7 +232,7 @@ TROUBLE = {
 @pytest.mark.parametrize("card", ["Troubled"], indirect=True)
 @pytest.mark.parametrize("name", TROUBLE)
 def test_trouble_is_told_and_the_next_call_works(card, name, monkeypatch):
-    monkeypatch.setattr(process, "AROUND", 2.0)
+    monkeypatch.setattr(client, "AROUND", 2.0)
     error, message = TROUBLE[name]
     x = np.arange(4, dtype=np.float32)
     with pytest.raises(error, match=message):
@@ -244,7 +243,7 @@ def test_trouble_is_told_and_the_next_call_works(card, name, monkeypatch):
 
 @pytest.mark.parametrize("card", ["Troubled"], indirect=True)
 def test_an_interrupt_stops_the_kernel_too(card, monkeypatch):
-    worker = process.current()
+    worker = client.current()
 
     def interrupted(seconds):
         raise KeyboardInterrupt
@@ -294,6 +293,6 @@ def test_wrong_arguments_of_cuda(card, given, named, message):
 
 def test_a_kernel_that_is_not_there_and_a_header_that_is_not():
     log = '__nv_name_map(2): error: identifier "g" is undefined'
-    assert sys.modules["tcemu.live.cuda"].told("", "g", log).startswith("the source compiles, but has no kernel 'g'")
+    assert cuda.explained("", "g", log).startswith("the source compiles, but has no kernel 'g'")
     log = 'kernel.cu(1): catastrophic error: cannot open source file "mma.h"'
-    assert "CUDA's headers come with" in sys.modules["tcemu.live.cuda"].told("#include <mma.h>", "g", log)
+    assert "CUDA's headers come with" in cuda.explained("#include <mma.h>", "g", log)

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 import tcemu.cli
-from tcemu import wavefronts
+from tcemu import live, wavefronts
 from tcemu.errors import GpuError, GpuUnavailable, TcemuError
 from tcemu.live import Device
-from tcemu.live.job import Answer
-from tcemu.live.measure import SUITES, measure, memory, run
-from tcemu.live.measure.probe import Part, Probe, always
+from tcemu.live.campaigns.measure import SUITES, measure, memory, run
+from tcemu.live.campaigns.measure.probe import Part, Probe, always
+from tcemu.live.process.job import Result
 from tcemu.machine.costs import read
 
 CARD = Device("NVIDIA TEST", (9, 0), 13000, "580.1", 227 << 10)
@@ -34,7 +34,7 @@ class Worker:
         times = np.zeros((warps, parts, 2, 2), np.uint64)
         times[..., 0] = 1000 + 5 * np.arange(warps)[:, None, None]  # not all warps start and end together
         times[..., 1] = 1000 + trips * per_trip
-        return Answer({"times": times, "sink": np.full(threads, 1024, np.uint64)})
+        return Result({"times": times, "sink": np.full(threads, 1024, np.uint64)})
 
     def stop(self):
         """Nothing to stop."""
@@ -44,6 +44,7 @@ class Worker:
 def card(monkeypatch):
     """A GPU that is none."""
     monkeypatch.setattr(run, "device", lambda: CARD)
+    monkeypatch.setattr(live, "device", lambda: CARD)
     monkeypatch.setattr(run, "Worker", Worker)
 
 
@@ -100,6 +101,7 @@ def test_unknown_suites_and_missing_gpus(card, monkeypatch, tmp_path):
 def test_the_command(card, tmp_path):
     done = CliRunner().invoke(tcemu.cli.commands, ["measure", str(tmp_path), "--suite", "barriers", "--runs", "3"])
     assert done.exit_code == 0, done.output
+    assert done.output.startswith("NVIDIA TEST (sm_90a), driver 580.1, CUDA 13.0\n")
     assert f"{tmp_path}/sm_90a.json: " in done.output
     assert "costs in cycles of NVIDIA TEST" in done.output
     assert read(tmp_path / "sm_90a.json").provenance["command"] == 'tcemu measure --suite "barriers" --runs 3 FOLDER'

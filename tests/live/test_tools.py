@@ -1,40 +1,37 @@
 """tcemu.live's comparisons, smallest inputs, recordings and commands, with GPUs that are none."""
 
 import json
-import sys
 
-import live_fakes
+import fake_gpus
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from live_fakes import sample
+from fake_gpus import MMA, STORE, sample
 from places import TESTS
 
 import tcemu
 import tcemu.cli
 from tcemu import live
 from tcemu.errors import GpuError, GpuUnavailable, TcemuError
-from tcemu.live.cases import Case, cases, emulator, kinds
-from tcemu.live.compare import judge
-from tcemu.live.minimise import minimise
-from tcemu.live.record import record
-from tcemu.live.run import recordable
-from tcemu.live.verify import verify
-
-OPCODE = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
-STORE = "stmatrix.sync.aligned.m8n8.x1.shared.b16"
+from tcemu.live.campaigns.minimise import minimise
+from tcemu.live.campaigns.record import record
+from tcemu.live.campaigns.verify import verify
+from tcemu.live.process import device
+from tcemu.live.runner.compare import judge
+from tcemu.live.runner.families import recordable
+from tcemu.vectors import Case, cases, classes, emulator
 
 
 def smallest(case, answer):
     """The smallest input for which `answer` is not the emulator's."""
-    return minimise(case, answer, lambda some: some.answer(live_fakes.emulated), "G", "sm_90a")
+    return minimise(case, answer, lambda some: some.answer(fake_gpus.emulated), "G", "sm_90a")
 
 
 # ------------------------------------------------------------------------------------------------ comparing
 
 
 def test_equal_answers(card):
-    found = live.compare(OPCODE, *sample().operands)
+    found = live.compare(MMA, *sample().operands)
     assert found
     assert str(found) == "equal, 256 registers"
 
@@ -43,7 +40,7 @@ def test_equal_answers(card):
 def test_a_difference_is_told_to_the_bit(card):
     a, b, c = sample().operands
     a[0, 0, 0], a[1, 0, 0] = 0, 8
-    found = live.compare(OPCODE, a, b, c)
+    found = live.compare(MMA, a, b, c)
     assert not found
     first = found.first
     assert (first.warp, first.lane, first.register, first.bit, first.row, first.column) == ((1,), 0, 0, 0, 0, 0)
@@ -97,7 +94,7 @@ def test_a_row_that_only_the_gpu_refuses_is_told_and_no_difference(card):
 def test_the_smallest_failing_input():
     """Wrong only where bit 0 of A[0][0] and of C[0][0] is set: all else becomes zero, and three numbers stay."""
     case = sample(warps=64, kind="bits")
-    failing = smallest(case, lambda some: some.answer(live_fakes.flawed))
+    failing = smallest(case, lambda some: some.answer(fake_gpus.flawed))
     assert failing.alone
     assert failing.case.warps == 1
     assert [int(np.count_nonzero(operand)) for operand in failing.case.operands] == [1, 0, 1]
@@ -106,15 +103,16 @@ def test_the_smallest_failing_input():
     assert "a[0, 0] = " in text
     assert "b: zeros" in text
     assert "c[0, 0] = " in text
-    assert smallest(case, lambda some: some.answer(live_fakes.emulated)) is None
+    assert smallest(case, lambda some: some.answer(fake_gpus.emulated)) is None
 
 
 def test_a_difference_that_needs_its_neighbours_stays_as_it_is():
     case = sample(warps=8)
-    failing = smallest(case, lambda some: some.answer(live_fakes.flickering))
+    failing = smallest(case, lambda some: some.answer(fake_gpus.flickering))
     assert not failing.alone
     assert failing.case is case
-    assert str(failing).endswith(f"No warp of {case.key} differs alone: it takes its neighbours, or comes and goes.")
+    why = "the difference needs its neighbours, or comes and goes"
+    assert str(failing).endswith(f"No warp of {case.key} differs on its own: {why}.")
 
 
 def test_a_load_is_made_small_too():
@@ -133,7 +131,7 @@ def test_a_load_is_made_small_too():
 
 
 def few(family):
-    return [each for each in recordable(live_fakes.CARD) if each.family == family][:2]
+    return [each for each in recordable(fake_gpus.CARD) if each.family == family][:2]
 
 
 def test_a_recording_says_where_it_comes_from_and_goes_on_where_it_stopped(tmp_path):
@@ -143,18 +141,18 @@ def test_a_recording_says_where_it_comes_from_and_goes_on_where_it_stopped(tmp_p
         asked.append(instruction)
         if len(asked) == 5:
             raise KeyboardInterrupt
-        return live_fakes.emulated(instruction, *operands, **memories)
+        return fake_gpus.emulated(instruction, *operands, **memories)
 
     chosen = [*few("mma"), *few("ldmatrix")]
     with pytest.raises(KeyboardInterrupt):
-        record(tmp_path, live_fakes.CARD, chosen, "tcemu record FOLDER", stopping)
+        record(tmp_path, fake_gpus.CARD, chosen, "tcemu record FOLDER", stopping)
     kept = json.loads((tmp_path / "sm_90a-mma.json").read_text())
     assert len(kept["sha256"]) == 4
     assert kept["provenance"]["gpu"] == "Emulated GPU"
     assert kept["provenance"]["driver"] == "580.0, CUDA 13.0"
-    files = record(tmp_path, live_fakes.CARD, chosen, "tcemu record FOLDER", stopping)
+    files = record(tmp_path, fake_gpus.CARD, chosen, "tcemu record FOLDER", stopping)
     total = [
-        sum(1 for each in few(name) for kind in kinds(each) for _ in cases(each, kind, 1))
+        sum(1 for each in few(name) for kind in classes(each) for _ in cases(each, kind, 1))
         for name in ("mma", "ldmatrix")
     ]
     assert [len(file.sha256) for file in files] == total
@@ -164,33 +162,33 @@ def test_a_recording_says_where_it_comes_from_and_goes_on_where_it_stopped(tmp_p
         assert set(samples) == set(files[0].sha256)
     assert not (tmp_path / "sm_90a-ldmatrix.npz").exists()
     assert not list(tmp_path.glob(".*"))
-    assert [file.new for file in record(tmp_path, live_fakes.CARD, chosen, "tcemu record FOLDER", stopping)] == [0, 0]
+    assert [file.new for file in record(tmp_path, fake_gpus.CARD, chosen, "tcemu record FOLDER", stopping)] == [0, 0]
 
 
 def test_a_recording_is_the_golden_file_where_the_answers_are(tmp_path):
     chosen = few("mma.sp")
-    (file,) = record(tmp_path, live_fakes.CARD, chosen, "", live_fakes.emulated)
+    (file,) = record(tmp_path, fake_gpus.CARD, chosen, "", fake_gpus.emulated)
     golden = json.loads((TESTS / "golden" / "sm_90a-mma.sp.json").read_text())["sha256"]
     assert file.sha256.items() <= golden.items()
 
 
 def test_a_wrong_answer_is_recorded_as_it_is_and_counted(tmp_path):
-    (file,) = record(tmp_path, live_fakes.CARD, few("mma"), "", live_fakes.flawed)
+    (file,) = record(tmp_path, fake_gpus.CARD, few("mma"), "", fake_gpus.flawed)
     assert file.differing > 0
 
 
 @pytest.mark.parametrize("content", ["{}", "no json", '{"provenance": {}, "sha256": 3}'])
 def test_a_folder_with_other_files_is_refused(tmp_path, content):
     (tmp_path / "sm_90a-mma.json").write_text(content)
-    with pytest.raises(TcemuError, match=r"sm_90a-mma\.json (is no golden file|was recorded elsewhere)"):
-        record(tmp_path, live_fakes.CARD, few("mma"), "", live_fakes.emulated)
+    with pytest.raises(TcemuError, match=r"sm_90a-mma\.json (is not a golden file|was recorded elsewhere)"):
+        record(tmp_path, fake_gpus.CARD, few("mma"), "", fake_gpus.emulated)
 
 
 def test_another_gpus_recording_is_refused(tmp_path):
-    record(tmp_path, live_fakes.CARD, few("movmatrix"), "", live_fakes.emulated)
+    record(tmp_path, fake_gpus.CARD, few("movmatrix"), "", fake_gpus.emulated)
     other = live.Device("NVIDIA H100", (9, 0), 13000, "580.0", 232448)
     with pytest.raises(TcemuError, match="was recorded elsewhere, with gpu 'Emulated GPU': give another folder"):
-        record(tmp_path, other, few("movmatrix"), "", live_fakes.emulated)
+        record(tmp_path, other, few("movmatrix"), "", fake_gpus.emulated)
 
 
 # ------------------------------------------------------------------------------------------------ the commands
@@ -198,12 +196,12 @@ def test_another_gpus_recording_is_refused(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("answer", "verdict"), [(live_fakes.emulated, "0 differences"), (live_fakes.flawed, "a difference")]
+    ("answer", "verdict"), [(fake_gpus.emulated, "0 differences"), (fake_gpus.flawed, "a difference")]
 )
 def test_processes_share_the_instructions(answer, verdict):
     chosen = [*few("mma"), *few("ldmatrix")]
     heard = []
-    outcome = verify(live_fakes.CARD, chosen, 2.0, 2, "seed", lambda out: heard.append(out.total), answer, 64)
+    outcome = verify(fake_gpus.CARD, chosen, 2.0, 2, "seed", lambda out: heard.append(out.total), answer, 64)
     assert verdict in str(outcome)
     assert heard
     if verdict == "0 differences":
@@ -218,12 +216,12 @@ def test_processes_share_the_instructions(answer, verdict):
 @pytest.mark.slow
 def test_a_process_that_breaks_is_told(monkeypatch):
     with pytest.raises(TcemuError, match=r"not installed|driver|no GPU"):
-        verify(live_fakes.CARD, few("mma"), 5.0, 1, "seed")
+        verify(fake_gpus.CARD, few("mma"), 5.0, 1, "seed")
 
 
 @pytest.mark.parametrize("command", [["record", "somewhere"], ["verify"]])
 def test_the_commands_say_what_is_missing(monkeypatch, command, tmp_path):
-    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda _module: False)
+    monkeypatch.setattr(device, "_installed", lambda _module: False)
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(tcemu.cli.commands, command)
     assert isinstance(done.exception, GpuUnavailable)
