@@ -1,20 +1,21 @@
-"""A progress bar that appears when work begins: nothing is drawn before the first step, nor where nobody looks."""
+"""A progress bar that appears when work begins: nothing is drawn before the first step, nor if nobody is looking."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Bar:
-    """Draws on standard error, if that is a terminal."""
+    """Draws on `console`, if that is a terminal."""
 
-    def __init__(self, text: str) -> None:
-        from rich.console import Console
+    def __init__(self, text: str, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        console = Console(stderr=True)
         columns: list[Any] = [TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn(), TextColumn(text)]
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task: Any = None
@@ -28,10 +29,15 @@ class Bar:
 
 
 @contextmanager
-def bar(text: str) -> Iterator[Bar]:
-    """A bar that is taken away at the end; `text` stands behind it, in rich's format."""
-    found = Bar(text)
+def bar(text: str, console: Console | None = None) -> Iterator[Bar]:
+    """A bar on standard error, taken away at the end; `text` stands behind it, in rich's format."""
+    if console is None:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+    found = Bar(text, console)
     try:
         yield found
     finally:
-        found.progress.stop()
+        if found.task is not None:
+            found.progress.stop()

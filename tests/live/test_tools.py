@@ -1,5 +1,6 @@
 """tcemu.live's comparisons, smallest inputs, recordings and commands, with GPUs that are none."""
 
+import io
 import json
 
 import fake_gpus
@@ -8,10 +9,12 @@ import pytest
 from click.testing import CliRunner
 from fake_gpus import MMA, STORE, sample
 from places import TESTS
+from rich.console import Console
 
 import tcemu
 import tcemu.cli
 from tcemu import live
+from tcemu.commands.progress import bar
 from tcemu.errors import GpuError, GpuUnavailable, TcemuError
 from tcemu.live.campaigns.minimise import minimise
 from tcemu.live.campaigns.record import record
@@ -127,6 +130,28 @@ def test_a_load_is_made_small_too():
     assert np.count_nonzero(failing.case.bytes) == 1
 
 
+@pytest.mark.parametrize("where", ["registers", "shared"])
+def test_a_wgmma_is_made_small_too(where):
+    """Descriptors, the predicate and immediates stay; matrices and shared memory become zero but for what is needed."""
+    every = cases(tcemu.parse("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), "bits", 1024)
+    case = next(each for each in every if each.key.endswith(where))
+
+    def flawed(some: Case):
+        answer = some.answer(emulator("sm_90a"))
+        answer[..., 0, 0] ^= some.operands[0][..., 0, 0] & some.bytes[..., 5] & 1
+        return answer
+
+    failing = smallest(case, flawed)
+    assert failing.alone
+    assert np.count_nonzero(failing.case.operands[0]) == np.count_nonzero(failing.case.bytes) == 1
+    text = str(failing)
+    assert "d[0, 0] = " in text
+    assert "shared[0x5] = 0x" in text
+    assert "scale_d: 0x" in text
+    assert ("a: zeros" in text) == (where == "registers")
+    assert ("imm_trans_a: " in text) == (where == "shared")
+
+
 # ------------------------------------------------------------------------------------------------ recording
 
 
@@ -219,14 +244,31 @@ def test_a_process_that_breaks_is_told(monkeypatch):
         verify(fake_gpus.CARD, few("mma"), 5.0, 1, "seed")
 
 
-@pytest.mark.parametrize("command", [["record", "somewhere"], ["verify"]])
-def test_the_commands_say_what_is_missing(monkeypatch, command, tmp_path):
+@pytest.mark.parametrize(
+    "command",
+    ["record somewhere", "verify", "measure somewhere", "verify --family mna", "measure somewhere --suite no"],
+)
+def test_the_commands_first_say_what_is_missing(monkeypatch, command, tmp_path):
     monkeypatch.setattr(device, "_installed", lambda _module: False)
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(tcemu.cli.commands, command)
+    done = CliRunner().invoke(tcemu.cli.commands, command.split())
     assert isinstance(done.exception, GpuUnavailable)
-    assert "are not installed" in str(done.exception)
+    assert str(done.exception).startswith("cuda-bindings and cuda-core are not installed; in the clone of tcemu run: ")
+    assert done.output == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_no_bar_is_drawn_before_work_begins():
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
+    with bar("{task.completed} of {task.total}", terminal) as shown:
+        assert terminal.file.getvalue() == ""
+        shown.show("comparing", 3, 7)
+        shown.progress.refresh()
+    assert "comparing" in terminal.file.getvalue()
+    assert "3 of 7" in terminal.file.getvalue()
+    with bar("", quiet := Console(file=io.StringIO(), force_terminal=True)), pytest.raises(GpuUnavailable):
+        raise GpuUnavailable
+    assert quiet.file.getvalue() == ""
 
 
 def test_record_on_the_command_line(card, tmp_path):

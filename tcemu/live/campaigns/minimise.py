@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tcemu.layouts import Fragment
 from tcemu.live.runner.compare import Comparison, judge
 from tcemu.vectors import Case
 from tcemu.vectors.operands import Operand
@@ -116,23 +117,35 @@ def _without(case: Case, units: list[Any]) -> Case:
     return replace(case, operands=tuple(operands), bytes=bytes_)
 
 
+#: Elements and bytes of an operand that are shown.
+_SHOWN = 64
+
+
 def _inputs(case: Case) -> Iterator[str]:
     """What is left, element by element; everything else is zero."""
     for operand, value in zip(case.sources, case.operands, strict=True):
-        if operand.kind != "registers" or operand.fragment is None:
+        if operand.kind == "registers" and operand.fragment is not None:
+            yield from _elements(operand.role, operand.fragment, value)
+        else:
             shown = " ".join(f"{int(each):#x}" for each in np.ravel(value)) if np.ndim(value) else str(value)
             yield f"{operand.role}: {shown}"
-            continue
-        fragment, role = operand.fragment, operand.role
-        patterns = fragment.unpack_patterns(value)[0]
-        kept = np.argwhere(patterns != 0)
-        for position in kept[:64]:
-            pattern = patterns[tuple(position)]
-            number = fragment.format.decode(np.array([pattern]))[0].item()
-            yield f"{role}[{', '.join(map(str, position))}] = {number!r} ({int(pattern):#x})"
-        if len(kept) > 64:
-            yield f"{role}: and {len(kept) - 64} more elements that are not zero"
-        if not len(kept):
-            yield f"{role}: zeros"
     if case.bytes is not None:
-        yield f"{case.space}: {int(np.count_nonzero(case.bytes))} bytes that are not zero"
+        lines = [f"{case.space}[{place:#x}] = {case.bytes[0, place]:#04x}" for place in np.flatnonzero(case.bytes[0])]
+        yield from _listed(case.space, lines, "bytes")
+
+
+def _elements(role: str, fragment: Fragment, registers: Array) -> Iterator[str]:
+    patterns = fragment.unpack_patterns(registers)[0]
+    lines = []
+    for position in np.argwhere(patterns != 0):
+        pattern = patterns[tuple(position)]
+        number = fragment.format.decode(np.array([pattern]))[0].item()
+        lines.append(f"{role}[{', '.join(map(str, position))}] = {number!r} ({int(pattern):#x})")
+    yield from _listed(role, lines, "elements")
+
+
+def _listed(role: str, lines: list[str], what: str) -> Iterator[str]:
+    """The first lines, and how many more there are."""
+    yield from lines[:_SHOWN] or [f"{role}: zeros"]
+    if len(lines) > _SHOWN:
+        yield f"{role}: and {len(lines) - _SHOWN} more {what} that are not zero"
