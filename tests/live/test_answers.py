@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from configparser import ConfigParser
 
 import nbformat
@@ -150,7 +149,7 @@ def test_a_store_changes_memory_live_and_recorded(lab, monkeypatch, tmp_path):
     np.testing.assert_array_equal(answer.registers, live)
 
 
-def test_wrong_operands_are_told_where_there_is_a_gpu(lab):
+def test_with_a_gpu_wrong_operands_are_errors(lab):
     lab(CARD)
     with pytest.raises(OperandError):
         answers.answer(MMA, *registers()[:2])
@@ -170,9 +169,7 @@ def test_a_missing_gpu_is_looked_for_once(lab, monkeypatch, tmp_path):
     lab(None)
     answers.answer(MMA, *operands)
     monkeypatch.setattr(answers, "device", lambda: pytest.fail("looked again"))
-    start = time.perf_counter()
     answers.answer(MMA, *operands)
-    assert time.perf_counter() - start < 0.1
 
 
 def test_importing_it_loads_nothing_of_cuda():

@@ -72,7 +72,7 @@ def test_the_table_is_written_and_added_to(card, tmp_path):
     assert len({(row.instruction, row.what, str(row.how)) for row in again}) == len(again)
 
 
-def test_what_does_not_run_is_left_out_and_told(card, monkeypatch, tmp_path):
+def test_what_does_not_run_is_left_out_and_reported(card, monkeypatch, tmp_path):
     def ask(self, job):
         if job.kernel == "proxy":
             raise GpuError("an illegal instruction")
@@ -139,7 +139,7 @@ def test_a_chain_of_loads_leads_every_lane_back(spelling, step):
     np.testing.assert_array_equal(loaded, addresses + base)
 
 
-def test_conditions_tell_the_wavefronts():
+def test_conditions_give_the_wavefronts():
     (probe,) = (each for each in memory.accesses("sm_90a", "8.7") if each.name == "access_0_8_1")
     addresses = probe.lanes(0)
     assert probe.parts[0].how == {"wavefronts": wavefronts(addresses, "ld.shared.b32").count, "apart": 32, "warps": 1}
