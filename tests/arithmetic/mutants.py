@@ -25,7 +25,9 @@ from tcemu.arithmetic import ROWS, FmaGroups, FusedSums, ScaledSums, reference
 from tcemu.arithmetic.model import ADDEND
 from tcemu.formats import lookup
 from tcemu.instructions import target_named
-from tcemu.live.cases import cases, emulator, family_of, kinds
+from tcemu.instructions.table import family_of
+from tcemu.vectors.cases import cases, emulator
+from tcemu.vectors.cases import classes as kinds
 
 
 @dataclass(frozen=True)
