@@ -1,4 +1,4 @@
-"""``tcemu record`` and ``tcemu verify``: what the GPU of this machine answers, kept, and compared with the emulator."""
+"""``tcemu record`` and ``tcemu verify``: store this machine's GPU's answers, and compare them with the emulator's."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _SHAPE = click.option("--shape", "shapes", multiple=True, metavar="MNK", help="O
 def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> None:
     """Record golden files of this machine's GPU in FOLDER.
 
-    For every instruction and class of inputs the hash of the answer, for mma also the registers of one warp, with GPU,
-    driver, date and this command. Started again it goes on where it stopped. Every answer is compared with the
-    emulator's too.
+    They hold the hash of the answer for every instruction and class of inputs, for mma also the registers of one warp,
+    and the GPU, driver, date and this command. Run it again to continue where it stopped. Every answer is also compared
+    with the emulator's.
     """
     from tcemu.live.cases import cases
     from tcemu.live.record import every_case
@@ -56,8 +56,8 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
 
 @click.command()
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="How long to compare.")
-@click.option("--processes", type=click.IntRange(1, 256), help="How many processes; left out, one for each core.")
-@click.option("--seed", metavar="TEXT", help="What the inputs are made from; something new, if left out.")
+@click.option("--processes", type=click.IntRange(1, 256), help="How many processes; by default one for each core.")
+@click.option("--seed", metavar="TEXT", help="The seed of the inputs; by default a new one.")
 @_FAMILY
 @_SHAPE
 def verify(
@@ -65,9 +65,9 @@ def verify(
 ) -> None:
     """Compare this machine's GPU with the emulator on fresh random inputs.
 
-    Every instruction that the GPU has, inputs near 1, over all exponents, subnormal, at the edge of underflow,
-    cancelling, with special values, and any bits. The first difference ends it: it is made as small as can be, told
-    with its values, and the exit code is 1.
+    It runs every instruction that the GPU has, with inputs near 1, over all exponents, subnormal, at the edge of
+    underflow, cancelling, with special values, and of any bits. It stops at the first difference, reduces it as far as
+    possible, prints it with its values, and exits with code 1.
     """
     from tcemu.live.verify import Outcome
     from tcemu.live.verify import verify as compare
@@ -90,14 +90,14 @@ def verify(
 
 
 def _chosen(families: tuple[str, ...], shapes: tuple[str, ...]) -> tuple[Device, list[Instruction]]:
-    """The GPU, and what was asked for of what it has."""
+    """The GPU, and those of its instructions that were asked for."""
     from tcemu.errors import GpuUnavailable
     from tcemu.instructions.catalogue import catalogue
     from tcemu.live import device
     from tcemu.live.run import recordable
 
     for family in families:
-        catalogue(family=family)  # one that does not exist is told with those that do
+        catalogue(family=family)  # raises an error, with those that exist, for one that does not
     for shape in shapes:
         catalogue(shape=shape)
     chip = device()
@@ -107,7 +107,7 @@ def _chosen(families: tuple[str, ...], shapes: tuple[str, ...]) -> tuple[Device,
         if (not families or instruction.family in families) and (not shapes or str(instruction.shape) in shapes)
     ]
     if not found:
-        raise GpuUnavailable(f"{chip} has none of these instructions, or tcemu.live does not run them")
+        raise GpuUnavailable(f"{chip} has none of these instructions, or tcemu.live cannot run them")
     return chip, found
 
 
@@ -121,7 +121,7 @@ def _cores() -> int:
 
 @contextmanager
 def _progress(text: str) -> Iterator[Progress]:
-    """A bar on standard error, which is not drawn where nobody looks."""
+    """A progress bar on standard error, drawn only if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

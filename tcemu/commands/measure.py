@@ -1,4 +1,4 @@
-"""``tcemu measure``: what instructions cost on the GPU of this machine, in clock cycles."""
+"""``tcemu measure``: the cost of instructions on this machine's GPU, in clock cycles."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import click
 def measure(folder: Path, suites: tuple[str, ...], runs: int) -> None:
     """Measure what instructions cost on this machine's GPU and write FOLDER/TARGET.json.
 
-    Latency and interval of every mma.sync and wgmma of the GPU, shared memory with conflicts, copies and barriers, in
-    clock cycles, with quartiles, GPU, driver, date and this command. The suites are "barriers", "copies",
-    "shared memory", "mma", "wgmma closer" and "wgmma"; rows that a file in FOLDER has of other suites stay.
+    The file has the latency and interval of every mma.sync and wgmma of the GPU, and the costs of shared memory with
+    bank conflicts, of copies and of barriers, in clock cycles with quartiles, and the GPU, driver, date and this
+    command. The suites are "barriers", "copies", "shared memory", "mma", "wgmma closer" and "wgmma"; rows of other
+    suites that are already in the file stay.
     """
     from rich.console import Console
     from rich.progress import Progress, TextColumn, TimeRemainingColumn
