@@ -282,7 +282,7 @@ def test_without_anything_the_families_are_listed():
     for family in FAMILIES:
         assert f"\n  {family.name} " in text
         assert family.about, f"{family.name} does not say what it does"
-        assert str(len(family.variants)) in text
+        assert f"{family.size:,}" in text
 
 
 # Comparing two --------------------------------------------------------------------------------------------------------
