@@ -139,16 +139,16 @@ class Assembler:
         self.path = path
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
         self.version = next(part for part in said.split() if part.startswith("V"))
+        #: For each target that it knows the newest PTX version.
+        self.newest = {name: version for name in TARGETS if (version := self._newest(name))}
 
-    def newest(self, target: str) -> str:
+    def _newest(self, target: str) -> str:
         """The newest PTX version in which it knows the target; empty where it does not."""
         return next((version for version in reversed(VERSIONS) if self.taken([], target, version) is not None), "")
 
     def taken(self, lines: Sequence[str], target: str, version: str) -> set[str] | None:
         """The lines that it takes there; None where it knows no such target or version."""
         left = list(lines)
-        if not version:
-            return None
         while True:
             wrong = self._wrong(left, target, version)
             if wrong is None:
@@ -209,12 +209,11 @@ def hinted(family: Family, hints: set[str]) -> list[Words]:
 
 def verdicts(assembler: Assembler, lines: Iterable[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
     """For each line that is taken anywhere its lowest PTX version, and the targets that take it with the newest."""
-    newest = {name: assembler.newest(name) for name in TARGETS}
     asked: set[str] = set()
     for name in _RICHEST:
-        asked |= assembler.taken(list(dict.fromkeys(lines)), name, newest[name]) or set()
+        asked |= assembler.taken(list(dict.fromkeys(lines)), name, assembler.newest[name]) or set()
     targets: dict[str, list[str]] = defaultdict(list)
-    for name, version in newest.items():
+    for name, version in assembler.newest.items():
         for text in sorted(assembler.taken(sorted(asked), name, version) or ()):
             targets[text].append(name)
     lowest: dict[str, str] = {}
@@ -251,6 +250,7 @@ def report(assembler: Assembler, families: Sequence[Family]) -> Iterator[str]:
     for family in families:
         hints = {slot for row in family.rows for slot in row.hints}
         alone = hints - {slot for row in family.rows for key in row.slots for slot in key.split()}
+        sys.stderr.write(f"{family.name}\n")
         body += ["", f"[{family.name}]"]
         for what, asked in (("", candidates(family, alone)), ("hints ", hinted(family, hints))):
             if not asked:

@@ -15,15 +15,15 @@ LOAD_SECTION, STORE_SECTION = "9.7.9.8", "9.7.9.11"
 
 # ---------------------------------------------------------------------------------------------------- elements
 
-_NARROW = [f"{kind}{bits}" for bits in (8, 16) for kind in "bus"]
+_NARROW = [f"{kind}{bits}" for bits in (16, 8) for kind in "bus"]
 _WORDS, _LONGS = ["b32", "u32", "s32", "f32"], ["b64", "u64", "s64", "f64"]
-_SINGLE = [*_NARROW, *_WORDS, *_LONGS]
+_SINGLE = [*_WORDS, *_LONGS, *_NARROW]
 #: "vec type" of at most 16 bytes, of 128 bits in one, and of 32 bytes.
 _VALUES = Part(
     {
         "vec type": [
             *(f"{vec} {type_}" for vec in ("-", "v2") for type_ in _SINGLE),
-            *(f"v4 {type_}" for type_ in (*_NARROW, *_WORDS)),
+            *(f"v4 {type_}" for type_ in (*_WORDS, *_NARROW)),
             *(f"v8 {type_}" for type_ in _NARROW),
         ]
     }
@@ -128,7 +128,7 @@ _STRONG = (
 )
 LOAD = family(
     "ld",
-    "ld[.{mmio}][.{order}][.{scope}][.{ss}][.{cache}][.{nc}][.{l2}][.{cache_hint}][.{prefetch}][.{vec}].{type}",
+    "ld[.{mmio}][.{order}][.{scope}][.{ss}][.{nc}][.{cache}][.{l2}][.{cache_hint}][.{prefetch}][.{vec}].{type}",
     LOAD_SECTION,
     [*_accesses("acquire", "ca cg cs lu cv", _SIZES), *_read_only()],
     signature=f"d_value = address {_POLICIES}",
