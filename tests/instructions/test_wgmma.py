@@ -103,7 +103,7 @@ SHARED_BYTES = np.zeros(4096, np.uint8)
         ((D, A), "takes d, a, b, scale_d"),
         ((D, A, B, True, 1, 1), "imm_trans_b"),
         ((D, A, B, True, 1, 1, 0, 0), "with A in registers ends with"),
-        ((D, B, B, True, 1, 1, 0), "with A in descriptor ends with"),
+        ((D, B, B, True, 1, 1, 0), "with A in a descriptor ends with"),
         ((D, A, B, 2, 1, 1, 0), "scale_d is a predicate"),
         ((D, A, B, True, 0, 1, 0), "imm_scale_a is an immediate, -1 or 1"),
         ((D, A, B, True, 1, 1, 2), "imm_trans_b is an immediate, 0 or 1"),
