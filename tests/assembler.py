@@ -10,7 +10,7 @@ from quick import some
 
 import tcemu
 from tcemu import IllegalInstruction, TcemuError, parse
-from tcemu.live.inputs import CLASSES, registers
+from tcemu.vectors import CLASSES, registers
 
 #: Targets for which the assembler was asked.
 ASKED = ask_assembler.TARGETS

@@ -134,6 +134,10 @@ _LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; 
 _FLOORS = "Floors: MMA-Sim 2.1.1 and Khattak and Mikaitis"
 _OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"
+_TWO_HMMA = (
+    "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Of f32 results "
+    "fraction bits, blocks, order and rounding rest on that alone: the published ones show only that c comes last"
+)
 _EXACT = "exact: the manual leaves no choice"
 _NOT_HOPPER = tuple(x for x in ALL if x not in HOPPER)
 
@@ -160,7 +164,7 @@ _MMA: tuple[Row, ...] = (
     _row(ADA, FP8, "f32", FusedSums(13, 16, None, keep=13), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
     _row(ADA, FP8, "f16", FusedSums(13, 16, None), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
     *_lowered(HOPPER, FP8, "silicon", "silicon", "H200; two f16 multiplies from zero, then c"),
-    *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", "B200; other chips and kind::f8f6f4 inferred"),
+    *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", _TWO_HMMA),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f32", FusedSums(25, 32, -133), "paper", note=_QMMA),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f16", FusedSums(25, 32, -21), "paper", note=_QMMA),
     # ---- f64, integers, bits

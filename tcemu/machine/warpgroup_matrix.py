@@ -227,7 +227,8 @@ def _shared(
 ) -> tuple[Any, ...]:
     """The operands that are one for the warpgroup, in PTX's order: descriptors, scale_d, immediates.
 
-    Descriptors that differ are reported, and end the launch: the manual leaves open which of them counts.
+    Descriptors that differ are reported, and end the launch: the manual leaves open which of them counts. An H100 took
+    the first warp's for B in every trial; a kernel that relies on it has a bug.
     """
     if len({len(each) for each in mine}) > 1:
         counts = listing([len(each) for each in mine], "and")

@@ -1,6 +1,6 @@
 """The map of a fragment: a matrix with the lane and the register in every cell.
 
-Everything comes from the fragment's layout. Neighbouring elements that share a register are drawn as one block.
+Everything comes from the fragment's layout. Neighbouring elements that share a register are one cell.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tcemu.show.picture import Picture, picture
 
 #: Room for the index of a row or column beside a matrix.
 AXIS = 22
-#: Width of a block, normal and narrow.
-_BLOCK = (50, 36)
+#: Width of a cell, normal and narrow.
+_CELL = (50, 36)
 #: The names of rows and columns, by role.
 _INDICES = {
     "a": ("m", "k"), "b": ("k", "n"), "e": ("m", "chunk"), "scale_a": ("m", "byte"), "scale_b": ("byte", "n"),
@@ -27,13 +27,13 @@ _INDICES = {
 
 @dataclass(frozen=True)
 class Focus:
-    """What a map marks: the blocks of a lane, of a register, or of one register of one lane; nothing by default."""
+    """What a map marks: the cells of a lane, of a register, or of one register of one lane; nothing by default."""
 
     lane: int | None = None
     register: int | None = None
 
     def takes(self, lane: int, register: int) -> bool:
-        """Whether the block of `lane` and `register` is marked."""
+        """Whether the cell of `lane` and `register` is marked."""
         if self.lane is None and self.register is None:
             return False
         return self.lane in (None, lane) and self.register in (None, register)
@@ -48,7 +48,7 @@ class Focus:
 
 
 @dataclass(frozen=True)
-class Block:
+class Cell:
     """A rectangle of neighbouring elements in one register of one lane (rows and columns as half-open ranges)."""
 
     row: int
@@ -68,29 +68,29 @@ class Grid:
     fragment: Fragment
     x: float
     y: float
-    cell_width: float
-    cell_height: float
+    element_width: float
+    element_height: float
     batch: int
 
     @property
     def width(self) -> float:
         """Width of the matrix without its labels."""
-        return self.fragment.shape[-1] * self.cell_width
+        return self.fragment.shape[-1] * self.element_width
 
     @property
     def height(self) -> float:
         """Height of the matrix without its labels."""
-        return self.fragment.shape[-2] * self.cell_height
+        return self.fragment.shape[-2] * self.element_height
 
 
 @lru_cache(maxsize=64)
-def blocks(fragment: Fragment, batch: int = 0) -> tuple[Block, ...]:
-    """The blocks of a fragment from the top left, by rows; `batch` selects one of the four matrices of m8n8k4."""
+def cells(fragment: Fragment, batch: int = 0) -> tuple[Cell, ...]:
+    """The cells of a fragment from the top left, by rows; `batch` selects one of the four matrices of m8n8k4."""
     rows, columns = fragment.shape[-2:]
     front = (batch,) if len(fragment.shape) == 3 else ()
     holders = {(row, column): fragment.holders(*front, row, column) for row in range(rows) for column in range(columns)}
     owner = {place: held[0][:2] for place, held in holders.items()}
-    found: list[Block] = []
+    found: list[Cell] = []
     seen: set[tuple[int, int]] = set()
     for (row, column), who in owner.items():
         if (row, column) in seen:
@@ -98,7 +98,7 @@ def blocks(fragment: Fragment, batch: int = 0) -> tuple[Block, ...]:
         wide = _run(owner, row, column, 0, 1)
         high = _run(owner, row, column, 1, 0) if wide == 1 else 1
         seen |= {(row + i, column + j) for i in range(high) for j in range(wide)}
-        found.append(Block(row, column, high, wide, *who, copies=len(holders[row, column])))
+        found.append(Cell(row, column, high, wide, *who, copies=len(holders[row, column])))
     return tuple(found)
 
 
@@ -129,16 +129,16 @@ def fragment_map(
 
 
 def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
-    """The map as text, each block as lane.register; the blocks of `lane` are in brackets."""
+    """The map as text, each cell as lane.register; the cells of `lane` are in brackets."""
     Focus(lane).check(fragment)
     columns: dict[int, dict[int, str]] = {}
-    for block in blocks(fragment, batch_of(fragment, lane, batch)):
-        label = f"{block.lane}.{fragment.role}{block.register}"
-        for row in range(block.row, block.row + block.rows):
-            columns.setdefault(row, {})[block.column] = f"[{label}]" if block.lane == lane else f" {label} "
+    for cell in cells(fragment, batch_of(fragment, lane, batch)):
+        label = f"{cell.lane}.{fragment.role}{cell.register}"
+        for row in range(cell.row, cell.row + cell.rows):
+            columns.setdefault(row, {})[cell.column] = f"[{label}]" if cell.lane == lane else f" {label} "
     width = max(len(label) for row in columns.values() for label in row.values())
-    cells = {row: "".join(f"{label:>{width}}" for label in labels.values()) for row, labels in columns.items()}
-    lines = [f"{row:>4} {labels}" for row, labels in cells.items()]
+    rows = {row: "".join(f"{label:>{width}}" for label in labels.values()) for row, labels in columns.items()}
+    lines = [f"{row:>4} {labels}" for row, labels in rows.items()]
     head = "     " + "".join(f"{column:>{width - 1}} " for column in columns[0])
     return "\n".join([head, *lines])
 
@@ -156,73 +156,73 @@ def batch_of(fragment: Fragment, lane: int | None, batch: int | None) -> int:
 
 
 def element(fragment: Fragment, narrow: bool | None = None) -> tuple[float, float]:
-    """Width and height of one element, so that a block's label fits; narrower if there are many blocks in a row."""
-    first = blocks(fragment)[0]
-    block = _BLOCK[is_wide(fragment) if narrow is None else narrow]
-    return max(block / 32, block / first.columns), max(0.75, 24 / first.rows)
+    """Width and height of one element, so that a cell's label fits; narrower if there are many cells in a row."""
+    first = cells(fragment)[0]
+    cell = _CELL[is_wide(fragment) if narrow is None else narrow]
+    return max(cell / 32, cell / first.columns), max(0.75, 24 / first.rows)
 
 
 def is_wide(fragment: Fragment) -> bool:
-    """Whether a row has so many blocks that they are drawn narrow."""
-    return fragment.shape[-1] > 8 * blocks(fragment)[0].columns
+    """Whether a row has so many cells that they are drawn narrow."""
+    return fragment.shape[-1] > 8 * cells(fragment)[0].columns
 
 
 def draw(grid: Grid, focus: Focus) -> list[str]:
-    """The ordinary blocks as two paths (even and odd registers) and a group of labels; the marked blocks on top."""
-    found = blocks(grid.fragment, grid.batch)
-    quiet = [block for block in found if not focus.takes(block.lane, block.register)]
-    marked = [block for block in found if focus.takes(block.lane, block.register)]
+    """The ordinary cells as two paths (even and odd registers) and a group of labels; the marked cells on top."""
+    found = cells(grid.fragment, grid.batch)
+    quiet = [cell for cell in found if not focus.takes(cell.lane, cell.register)]
+    marked = [cell for cell in found if focus.takes(cell.lane, cell.register)]
     tones = [(style, [b for b in quiet if b.register % 2 == odd]) for odd, style in enumerate(("p", "f"))]
-    elements = [svg.path("".join(_outline(grid, block) for block in same), style) for style, same in tones if same]
-    small = " t" if found[0].columns * grid.cell_width < 40 else ""
-    elements += [*_notches(grid, found), svg.group((_label(grid, block) for block in quiet), f"n q c{small}")]
+    elements = [svg.path("".join(_outline(grid, cell) for cell in same), style) for style, same in tones if same]
+    small = " t" if found[0].columns * grid.element_width < 40 else ""
+    elements += [*_notches(grid, found), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")]
     elements += [svg.rect(grid.x, grid.y, grid.width, grid.height, "k")]
-    for block in marked:
-        x, y, width, height = _box(grid, block)
+    for cell in marked:
+        x, y, width, height = _box(grid, cell)
         elements += [svg.rect(x, y, width, height, "x"), svg.hatch(x + 1, y + 1, width - 2, height - 2)]
-    elements.append(svg.group((_label(grid, block) for block in marked), f"n b c halo{small}"))
+    elements.append(svg.group((_label(grid, cell) for cell in marked), f"n b c halo{small}"))
     return elements + _axes(grid, found)
 
 
-def _box(grid: Grid, block: Block) -> tuple[float, float, float, float]:
+def _box(grid: Grid, cell: Cell) -> tuple[float, float, float, float]:
     return (
-        grid.x + block.column * grid.cell_width,
-        grid.y + block.row * grid.cell_height,
-        block.columns * grid.cell_width,
-        block.rows * grid.cell_height,
+        grid.x + cell.column * grid.element_width,
+        grid.y + cell.row * grid.element_height,
+        cell.columns * grid.element_width,
+        cell.rows * grid.element_height,
     )
 
 
-def _outline(grid: Grid, block: Block) -> str:
-    x, y, width, height = (svg.number(length) for length in _box(grid, block))
+def _outline(grid: Grid, cell: Cell) -> str:
+    x, y, width, height = (svg.number(length) for length in _box(grid, cell))
     return f"M{x} {y}h{width}v{height}h-{width}z"
 
 
-def _label(grid: Grid, block: Block) -> str:
+def _label(grid: Grid, cell: Cell) -> str:
     """Lane and register; a lane of one digit is padded with a space."""
-    x, y, width, height = _box(grid, block)
-    lane = f"{block.lane:\N{NO-BREAK SPACE}>2}{'+' if block.copies > 1 else ''}"
+    x, y, width, height = _box(grid, cell)
+    lane = f"{cell.lane:\N{NO-BREAK SPACE}>2}{'+' if cell.copies > 1 else ''}"
     role = grid.fragment.role
     # there is no room for a long name, and a lane with one register needs none
-    return svg.text(x + width / 2, y + height / 2 + 4, lane if len(role) > 1 else f"{lane} {role}{block.register}")
+    return svg.text(x + width / 2, y + height / 2 + 4, lane if len(role) > 1 else f"{lane} {role}{cell.register}")
 
 
-def _notches(grid: Grid, found: Sequence[Block]) -> list[str]:
-    """Short marks on the edges of the blocks between one element and the next, if there is room for them."""
+def _notches(grid: Grid, found: Sequence[Cell]) -> list[str]:
+    """Short marks on the edges of the cells between one element and the next, if there is room for them."""
     rows, columns = grid.fragment.shape[-2:]
-    block, data = found[0], ""
-    if grid.cell_width >= 5 and block.columns > 1:
-        xs = [grid.x + column * grid.cell_width for column in range(columns) if column % block.columns]
-        ys = [grid.y + row * grid.cell_height for row in range(1, rows)]
+    cell, data = found[0], ""
+    if grid.element_width >= 5 and cell.columns > 1:
+        xs = [grid.x + column * grid.element_width for column in range(columns) if column % cell.columns]
+        ys = [grid.y + row * grid.element_height for row in range(1, rows)]
         data = "".join(f"M{svg.number(x)} {svg.number(y - 3)}v6" for x in xs for y in ys)
-    elif grid.cell_height >= 5 and block.rows > 1:
-        ys = [grid.y + row * grid.cell_height for row in range(rows) if row % block.rows]
-        xs = [grid.x + column * grid.cell_width for column in range(1, columns)]
+    elif grid.element_height >= 5 and cell.rows > 1:
+        ys = [grid.y + row * grid.element_height for row in range(rows) if row % cell.rows]
+        xs = [grid.x + column * grid.element_width for column in range(1, columns)]
         data = "".join(f"M{svg.number(x - 3)} {svg.number(y)}h6" for x in xs for y in ys)
     return [svg.path(data, "l")] if data else []
 
 
-def _axes(grid: Grid, found: Sequence[Block]) -> list[str]:
+def _axes(grid: Grid, found: Sequence[Cell]) -> list[str]:
     fragment = grid.fragment
     rows, columns = fragment.shape[-2:]
     row_step, column_step = found[0].rows, found[0].columns
@@ -231,10 +231,10 @@ def _axes(grid: Grid, found: Sequence[Block]) -> list[str]:
     which = _which(grid)
     elements += [svg.text(grid.x, grid.y - AXIS - 16, which, "s")] if which else []
     for column in range(0, columns, column_step):
-        x = grid.x + (column + column_step / 2) * grid.cell_width
+        x = grid.x + (column + column_step / 2) * grid.element_width
         elements.append(svg.text(x, grid.y - 6, _range(across, column, column_step), "s t", "middle"))
     for row in range(0, rows, row_step):
-        y = grid.y + (row + row_step / 2) * grid.cell_height
+        y = grid.y + (row + row_step / 2) * grid.element_height
         elements.append(svg.text(grid.x - 6, y + 4, _range(down if not row else "", row, row_step), "s t", "end"))
     return elements
 
@@ -246,7 +246,7 @@ def _range(name: str, start: int, size: int) -> str:
 
 
 def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
-    """How to read a block's label, and `more` about it."""
+    """How to read a cell's label, and `more` about it."""
     role = fragment.role
     sharing = fragment.elements_per_register
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
@@ -292,15 +292,15 @@ def in_words(grids: Sequence[Grid], focus: Focus) -> str:
 def _held(grid: Grid, focus: Focus) -> str:
     fragment, parts = grid.fragment, []
     for register in range(fragment.registers):
-        mine = [b for b in blocks(fragment, grid.batch) if (b.lane, b.register) == (focus.lane, register)]
+        mine = [b for b in cells(fragment, grid.batch) if (b.lane, b.register) == (focus.lane, register)]
         if mine and focus.takes(mine[0].lane, register):
-            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(fragment, block) for block in mine))
+            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(fragment, cell) for cell in mine))
     return ", ".join(parts)
 
 
-def _where(fragment: Fragment, block: Block) -> str:
+def _where(fragment: Fragment, cell: Cell) -> str:
     *_, row, column = axes(fragment)
-    return f"{_several(row, block.row, block.rows)} {_several(column, block.column, block.columns)}"
+    return f"{_several(row, cell.row, cell.rows)} {_several(column, cell.column, cell.columns)}"
 
 
 def _several(what: str, start: int, size: int) -> str:

@@ -93,7 +93,7 @@ def _note(instruction: Instruction, focus: Focus) -> list[str]:
     equation, where = ("D = A × B + C", []) if "b" in fragments else ("D = A × B + D", ["B is in shared memory"])
     lines = [(equation, "b"), *((line, "") for line in (f"{who}, {lanes} lanes: {m} × {n} × {k}", *where))]
     if focus.lane is not None:
-        lines.append((f"lane {focus.lane} holds the marked blocks", ""))
+        lines.append((f"lane {focus.lane} holds the marked cells", ""))
     elif focus.register is not None:
         lines.append((f"register {focus.register} of every lane is marked", ""))
     return [svg.text(x, y + 20 * number, words, style) for number, (words, style) in enumerate(lines)]

@@ -1,14 +1,15 @@
 """Dot products that tell rules apart: rows of A, columns of B, addends and scales as patterns, the same everywhere.
 
 A fragment's layout has no part in what is computed, so that other models of tensor cores, which know no fragments, can
-be asked as well. The classes of tcemu.live.inputs, and more that need to see a row, its column and its addend together.
+be asked as well. The classes of tcemu.vectors.patterns, and more that see a row, its column and its addend.
 """
 
 import numpy as np
 
 from tcemu.arithmetic import compute, compute_scaled
 from tcemu.formats import lookup
-from tcemu.live.inputs import CLASSES, elements, words
+from tcemu.vectors.patterns import CLASSES, elements
+from tcemu.vectors.patterns import random_words as words
 
 #: groups: the products of every block cancel exactly, but for a few. absorbed: two huge products cancel, the others lie
 #: around where they are cut off. addend: c alone is small, or small beside the products. ties: a product of half the
@@ -20,7 +21,7 @@ SCALES = {
     "near": "near", "floor": "low", "powers": "low", "tiny": "low", "ties": "low",
     "groups": "apart", "absorbed": "apart",
 }  # fmt: skip
-#: The class of tcemu.live.inputs that A and B start from, and that of c.
+#: The class of tcemu.vectors.patterns that A and B start from, and that of c.
 BASE = {"groups": "near", "absorbed": "near", "ties": "near", "addend": "floor", "overflow": "bits", "top": "bits"}
 ADDEND = {"addend": "tiny", "groups": "powers", "absorbed": "powers"}
 

@@ -134,7 +134,8 @@ def _groups(model, names, left, right, addend):
         total, _ = take_apart("f32", rounded("f32", total + sums[index], None, nearest=True))
         if not isinstance(total, Fraction):
             return None
-    return rounded(names["d"], total, None, nearest=True) if total else None
+    # a conversion, unlike a sum, keeps the sign of what becomes zero
+    return (rounded(names["d"], total, None, nearest=True) or (0x8000 if total < 0 else 0)) if total else None
 
 
 def _normal(name, value):

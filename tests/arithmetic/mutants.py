@@ -9,6 +9,7 @@ that no recorded input shows, and the rows that no recording asks about.
 
 import argparse
 import json
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -25,7 +26,9 @@ from tcemu.arithmetic import ROWS, FmaGroups, FusedSums, ScaledSums, reference
 from tcemu.arithmetic.model import ADDEND
 from tcemu.formats import lookup
 from tcemu.instructions import target_named
-from tcemu.live.cases import cases, emulator, family_of, kinds
+from tcemu.instructions.table import family_of
+from tcemu.vectors.cases import cases, emulator
+from tcemu.vectors.cases import classes as kinds
 
 
 @dataclass(frozen=True)
@@ -37,18 +40,16 @@ class Mutant:
     rounds: bool = False
 
 
-def mutants(model, depth, names):
+def mutants(model, depth, names):  # noqa: PLR0912 - a branch for each model
     """The changes of a model for an instruction with `depth` products and the types `names`."""
     if isinstance(model, FmaGroups):
         yield from _groups(model)
-        return
     if not isinstance(model, (FusedSums, ScaledSums)):
         return
     for step in (1, -1):
         yield Mutant(f"fraction {step:+}", replace(model, fraction=model.fraction + step))
-    block = model.block or len(model.sums(depth)[0])
-    if depth > 1:
-        yield Mutant("block halved", replace(model, block=min(block, depth) // 2))
+    block = model.block or (len(model.sums(depth)[0]) if isinstance(model, FusedSums) else depth)
+    yield Mutant("block halved", replace(model, block=min(block, depth) // 2))
     if depth > block:
         yield Mutant("block doubled", replace(model, block=block * 2))
     if model.floor is not None:
@@ -56,17 +57,22 @@ def mutants(model, depth, names):
             yield Mutant(f"floor {step:+}", replace(model, floor=model.floor + step))
         yield Mutant("no floor", replace(model, floor=None))
     yield Mutant("rounding", model, rounds=True)
-    if isinstance(model, ScaledSums):
-        if model.group > 1:
-            yield Mutant("group halved", replace(model, group=model.group // 2))
-        else:
-            yield Mutant("products in pairs", replace(model, group=2))
-        return
+    yield from _fused(model, depth, names) if isinstance(model, FusedSums) else _scaled(model)
+
+
+def _scaled(model):
+    if model.group > 1:
+        yield Mutant("group halved", replace(model, group=model.group // 2))
+    else:
+        yield Mutant("products in pairs", replace(model, group=2))
+
+
+def _fused(model, depth, names):
     if model.keep is not None:
         for step in (1, -1):
             yield Mutant(f"keep {step:+}", replace(model, keep=model.keep + step))
     if names["c"] != names["d"] and model.via is None:
-        yield Mutant("c widened" if not model.widen else "c not widened", replace(model, widen=not model.widen))
+        yield Mutant("c not widened" if model.widen else "c widened", replace(model, widen=not model.widen))
     if model.order == "pairs":
         yield Mutant("order", replace(model, order="ascending", block=len(model.sums(depth)[0])))
     if model.addend == "last":
@@ -95,7 +101,10 @@ def idle(model, changed, names):
         return ""  # scales reach everywhere
     sums = lookup(model.via or names["d"])
     addends = [sums, forms["c"] if not model.widen else sums]
-    lowest = min(_lowest(forms["a"]) + _lowest(forms["b"]), *(_lowest(form) for form in addends))
+    factors = [_lowest(forms[role]) for role in "ab"]
+    if model.through:  # what is converted is normal wherever the wider format lets it be
+        factors = [max(_unit(forms[role]), _lowest(lookup(model.through))) for role in "ab"]
+    lowest = min(sum(factors), *(_lowest(form) for form in addends))
     if max(floors) <= lowest:
         return f"no term has an exponent below {lowest}"
     unit = min(sum(_lowest(forms[role]) - forms[role].mantissa for role in "ab"), *(_unit(f) for f in addends))
@@ -159,8 +168,8 @@ def _add(found, opcode, target, who):
         found[row][who, opcode, target] = instruction
 
 
-#: Dot products of each class that one instruction is asked.
-MOST = 2048
+#: Dot products of each class that one instruction is asked, and instructions of each recording.
+MOST, INSTRUCTIONS = 400, 10
 
 
 @lru_cache(maxsize=4)
@@ -205,14 +214,14 @@ def _golden(who, instruction, target):
                 patches.enter_context(patch.object(import_module(module), "backend", lambda: "reference"))
             patches.enter_context(patch.object(reference, "dot", dot))
             for case in islice(cases(instruction, kind, provenance["warps"]), 1):
-                for warp in range(min(12, case.warps) if case.warps > 8 else 1):
+                for warp in range(min(6, case.warps) if case.warps > 8 else 1):
                     case.only(warp).answer(emulator(target))
         yield asked[:: max(1, len(asked) // MOST)]
 
 
 def shown_by(row, name):
     """Who shows the change `name` of the row: "" for nobody, "equivalent: why" where no input could."""
-    why = set()
+    why, asked = set(), Counter()
     for (who, opcode, target), instruction in evidence()[row].items():
         operation = instruction.operation(target_named(target))
         names = {role: getattr(operation, role) for role in "abcd"}
@@ -221,7 +230,8 @@ def shown_by(row, name):
             continue
         reason = idle(row.model, changed.model, names) if "floor" in name else ""
         why.add(reason)
-        if reason:
+        asked[who] += 1
+        if reason or asked[who] > INSTRUCTIONS:
             continue
         known = real(row.model, who, instruction, target)
         for number, dot in enumerate(recorded(who, instruction, target)):

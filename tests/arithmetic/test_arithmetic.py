@@ -19,7 +19,7 @@ from tcemu.errors import TableError
 from tcemu.formats import lookup, unpack
 from tcemu.instructions import TARGETS, target_named
 from tcemu.instructions.mma import FAMILY
-from tcemu.live.inputs import CLASSES, classes, operands, registers
+from tcemu.vectors import CLASSES, classes, matrices, registers
 
 VARIANTS = {instruction.opcode: instruction for _, instruction in FAMILY.variants}
 HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -283,7 +283,7 @@ def test_integers_and_bits_are_exact(target):
     for instruction in integer_variants():
         if not instruction.gate.admits(target_named(target)):
             continue
-        given = operands(instruction, "bits", 3)
+        given = matrices(instruction, "bits", 3)
         a, b, c = (
             instruction.fragments[role].unpack(array).astype(np.int64) for role, array in zip("abc", given, strict=True)
         )
@@ -331,7 +331,7 @@ def check_twins(operation, instruction, kinds, outputs, key):
     (m, n, k), words = instruction.shape, operation.packed
     k = k // 32 if words else k
     for kind in kinds:
-        given = operands(instruction, kind, 1, key)
+        given = matrices(instruction, kind, 1, key)
         flat = [array.reshape(1, -1) for array in given]
         a = form["a"].read(flat[0], words=words).reshape(-1, m, k)
         b = form["b"].read(flat[1], words=words).reshape(-1, k, n)
@@ -476,7 +476,7 @@ def test_what_no_row_speaks_of_is_unknown(question, words):
 
 @pytest.fixture(scope="module")
 def warps():
-    return operands(VARIANTS[HMMA], "specials", 6)
+    return matrices(VARIANTS[HMMA], "specials", 6)
 
 
 def test_leading_axes_are_warps_and_broadcast(warps):
@@ -494,7 +494,7 @@ def test_leading_axes_are_warps_and_broadcast(warps):
 
 def test_more_warps_than_fit_in_a_chunk():
     instruction = VARIANTS["mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.and.popc"]
-    a, b, c = operands(instruction, "bits", 2500)
+    a, b, c = matrices(instruction, "bits", 2500)
     whole = tcemu.run(instruction, a, b, c)
     assert np.array_equal(whole[1020:1030], tcemu.run(instruction, a[1020:1030], b[1020:1030], c[1020:1030]))
     assert np.array_equal(whole[-1], tcemu.run(instruction, a[-1], b[-1], c[-1]))

@@ -74,8 +74,8 @@ def test_every_operation_is_what_fractions_say(row, kind):
     compared = 0
     for operation, instruction in OPERATIONS.items():
         with row(f"{instruction} {operation.model}"):
-            compared += check(operation, instruction, kind, "many rules", 24)
-    assert compared > 24 * len(OPERATIONS) // 4
+            compared += check(operation, instruction, kind, "many rules", 6)
+    assert compared > len(OPERATIONS)
 
 
 # By hand --------------------------------------------------------------------------------------------------------------

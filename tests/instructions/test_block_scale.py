@@ -21,7 +21,7 @@ from tcemu import ArithmeticUnknown, OperandError, formats, parse, run
 from tcemu.arithmetic import compute_scaled
 from tcemu.instructions import target_named
 from tcemu.instructions.mma_block_scale import FAMILY
-from tcemu.live.inputs import metadata
+from tcemu.vectors import metadata
 
 VARIANTS = [instruction for _, instruction in FAMILY.variants]
 RTX = "sm_120a"

@@ -10,7 +10,7 @@ from rows import rows
 import tcemu
 from tcemu.errors import OperandError, TcemuError
 from tcemu.instructions import FAMILIES, TARGETS
-from tcemu.live.inputs import elements
+from tcemu.vectors import elements
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #: The dense products of the first family, once for each combination of types and shape (layouts do not matter here).

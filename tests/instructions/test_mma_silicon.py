@@ -13,7 +13,7 @@ from quick import some
 
 import tcemu
 from tcemu.instructions.mma import FAMILY
-from tcemu.live.inputs import CLASSES, classes, digest, operands
+from tcemu.vectors import CLASSES, classes, digest, matrices
 
 RECORDED = json.loads((GOLDEN / "sm_90a-mma.json").read_text())
 TARGET, WARPS = RECORDED["provenance"]["target"], RECORDED["provenance"]["warps"]
@@ -58,9 +58,8 @@ def test_the_inputs_are_what_their_classes_promise():
         instruction = VARIANTS[opcode]
         met = {}
         for kind in CLASSES:
-            given = operands(instruction, kind, WARPS)
-            matrices = [instruction.fragments[role].unpack(array) for role, array in zip("abc", given, strict=True)]
-            form, a = instruction.types["a"], matrices[0].astype(np.float64)
+            given = matrices(instruction, kind, WARPS)
+            form, a = instruction.types["a"], instruction.fragments["a"].unpack(given[0]).astype(np.float64)
             met[kind] = {
                 "nan": np.isnan(a).any(),
                 "infinity": np.isinf(a).any(),
@@ -81,7 +80,7 @@ def test_the_inputs_are_what_their_classes_promise():
 def test_what_an_h200_answered(opcode, samples):
     instruction = VARIANTS[opcode]
     for kind in classes(instruction):
-        given = operands(instruction, kind, WARPS)
+        given = matrices(instruction, kind, WARPS)
         got, sample = tcemu.run(opcode, *given, target=TARGET), samples[f"{opcode}|{kind}"]
         assert difference(instruction, got[:1], sample[None]) is None, kind
         assert digest(got) == RECORDED["sha256"][f"{opcode}|{kind}"], f"{kind}: not in the first warp, but in another"
@@ -93,7 +92,7 @@ def check_reference(opcode, kinds, samples, monkeypatch):
     for module in ("tcemu.arithmetic.compute", "tcemu.layouts.fragment"):
         monkeypatch.setattr(importlib.import_module(module), "backend", lambda: "reference")
     for kind in kinds:
-        given = [array[:1] for array in operands(instruction, kind, WARPS)]
+        given = [array[:1] for array in matrices(instruction, kind, WARPS)]
         got = tcemu.run(opcode, *given, target=TARGET)
         assert difference(instruction, got, samples[f"{opcode}|{kind}"][None]) is None, kind
 
@@ -118,7 +117,7 @@ def test_a_difference_is_told_with_its_values():
     """The message is for the day on which something breaks; one bit of one register is turned over."""
     opcode = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"
     instruction = VARIANTS[opcode]
-    got = tcemu.run(opcode, *operands(instruction, "near", 2))
+    got = tcemu.run(opcode, *matrices(instruction, "near", 2))
     other = got.copy()
     other[1, 5, 1] ^= 0x8000
     text = difference(instruction, got, other)

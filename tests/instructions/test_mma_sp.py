@@ -17,7 +17,7 @@ from tcemu.arithmetic import FusedSums, IntegerDot, compute
 from tcemu.instructions import target_named
 from tcemu.instructions.mma_sp import FAMILY
 from tcemu.instructions.sparsity import SPARSITY
-from tcemu.live.inputs import metadata
+from tcemu.vectors import metadata
 
 VARIANTS = [instruction for _, instruction in FAMILY.variants]
 SHAPES = {

@@ -12,8 +12,8 @@ from tcemu.instructions import FAMILIES
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.explain import explain
 from tcemu.instructions.ordering import COMMIT, FENCE, PROXY, WAIT
-from tcemu.live.device import Device
-from tcemu.live.run import recordable
+from tcemu.live import Device
+from tcemu.live.runner.families import recordable
 
 ORDERING = (FENCE, COMMIT, WAIT, PROXY)
 FORMS = [instruction for family in ORDERING for _, instruction in family.variants]

@@ -19,12 +19,12 @@ PROBE = """
 import json, sys
 sys.path.insert(0, TESTS)
 import tcemu
-from tcemu.live.inputs import digest, operands
+from tcemu.vectors import digest, matrices
 from tcemu.backend import backend
 answers = {}
 for opcode, target in CASES:
     instruction = tcemu.parse(opcode, target=target)
-    given = operands(instruction, "specials" if instruction.types["a"].kind == "float" else "bits", 1)
+    given = matrices(instruction, "specials" if instruction.types["a"].kind == "float" else "bits", 1)
     d = tcemu.run(opcode, *given, target=target)
     fragment = instruction.fragments["d"]
     matrix = fragment.unpack(d)

@@ -11,12 +11,12 @@ from tcemu.machine.operations import OPERATIONS
 import tcemu
 from tcemu.errors import IllegalInstruction, MemoryFault, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
-from tcemu.live.cases import cases, kinds
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
+from tcemu.vectors import cases, classes
 
 #: Families of one warp, and a target that has all of their forms.
 WARP_FAMILIES = [family for family in FAMILIES if "mma_async" not in family.marks and family.variants[0][1].fragments]
@@ -73,7 +73,8 @@ def compare(row, instructions, some_kinds=None):
         target = home(instruction)
         if not target:
             continue
-        for kind in kinds(instruction) if some_kinds is None else (some_kinds & set(kinds(instruction)) or {"bits"}):
+        kinds = classes(instruction)
+        for kind in kinds if some_kinds is None else (some_kinds & set(kinds) or {"bits"}):
             every = list(cases(instruction, kind, 1, "machine"))
             for case in every[:: max(len(every) // 6, 1)]:
                 with row(case.key):

@@ -23,9 +23,9 @@ from wgmma_tiles import (
 
 import tcemu
 from tcemu.instructions.wgmma import FAMILY
-from tcemu.live.cases import cases, kinds
 from tcemu.machine.launch import launch
 from tcemu.machine.pending import Pending, Task
+from tcemu.vectors import cases, classes
 
 POLICIES = ("late", "early", "random")
 line = functools.partial(marks.line, __file__)
@@ -78,12 +78,12 @@ SAMPLE = [instruction for _, instruction in FAMILY.variants if instruction.shape
 
 
 def test_one_form_of_each_kind_answers_as_tcemu_run(row):
-    compare(row, SAMPLE, lambda instruction: [kinds(instruction)[-1]])
+    compare(row, SAMPLE, lambda instruction: [classes(instruction)[-1]])
 
 
 @pytest.mark.slow
 def test_every_form_answers_as_tcemu_run(row):
-    compare(row, [instruction for _, instruction in FAMILY.variants], lambda instruction: [kinds(instruction)[0]])
+    compare(row, [instruction for _, instruction in FAMILY.variants], lambda instruction: [classes(instruction)[0]])
 
 
 # ------------------------------------------------------------------------------------------------ groups and waits

@@ -88,7 +88,7 @@ def test_what_lies_outside_is_hatched_and_told(fill, loaded):
         LEFT + UNIT * unit for unit in (1.5, 2, 3, 5.5, 6, 7)
     )
     inside = show.tensor_box(made, (-4, 0)).description
-    assert "48 of them lie outside" in inside, "four elements before the line and two behind it, twice"
+    assert "48 of them are outside" in inside, "four elements before the line and two behind it, twice"
 
 
 def test_a_whole_box_in_words():

@@ -117,7 +117,7 @@ def test_types_go_by_the_names_of_cuda_numpy_and_python():
     assert by_name.kind == wmma.fragment(A, 16, 16, 8, TF32, ROW).kind
     assert repr(by_name) == (
         "<wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> on sm_90a: "
-        "4 elements a lane, nothing in it yet>"
+        "4 elements a lane, empty>"
     )
     wmma.fill_fragment(by_name, 1)
     assert repr(by_name).endswith("4 elements a lane, x (32, 4) float32>")
