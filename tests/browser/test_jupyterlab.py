@@ -73,14 +73,14 @@ def lab(theme: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _wait_for_server(address: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(120):
+    for _ in range(480):
         assert server.poll() is None, "JupyterLab ended at once"
         try:
             with urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server
                 return
         except OSError:
             time.sleep(0.5)
-    pytest.fail("JupyterLab did not answer within a minute")
+    pytest.fail("JupyterLab did not answer within four minutes")
 
 
 class Lab:

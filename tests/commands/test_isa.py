@@ -259,7 +259,7 @@ def test_the_questions_in_text():
 # Lists ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("target", some(["sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"], 1))
 def test_a_list_has_exactly_what_the_target_has(target):
     expected = [i.opcode for family in FAMILIES for _, i in family.variants if i.gate.admits(target_named(target))]
     assert [row["opcode"] for row in rows(ask("--target", target, "--format", "csv"))] == expected

@@ -13,7 +13,8 @@ import pytest
 from places import ROOT
 
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-EXAMPLES = dict(re.findall(r"^## How to add (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
+SECTIONS = dict(re.findall(r"^## How to add (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
+EXAMPLES = {subject: text for subject, text in SECTIONS.items() if "```diff" in text}
 
 #: Runs sessions and prints where the package is, and for each how many questions were asked and failed, and how.
 PROBE = """
