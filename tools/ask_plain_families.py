@@ -80,6 +80,7 @@ def _roles(text: str, words: Words) -> Iterator[str]:
         "answers": words.get("ss") != "shared::cluster",
         "completes": words.get("done", "").startswith("mbarrier"),
         "numbered": words.get("field") in _NUMBERED,
+        "ranged": words.get("order") == "acquire" and words.get("proxy") == "tensormap::generic",
         "windows": words.get("mode", "") in {"im2col", "im2col::w", "im2col::w::128"},
     }
 
@@ -103,6 +104,8 @@ def _operand(role: str, words: Words, family: Family) -> str:
         return "p1" if words.get("type") == "pred" else "r1"
     if role == "predicate_out":
         return "r1|p1" if family.name == "elect.sync" else "p1"
+    if role == "address" and family.name == "st.bulk":
+        return "[a]"
     if role == "address" and family.name in {"isspacep", "getctarank"}:
         return "r5" if words.get("type") == "u32" else "d5"
     if role == "address":
@@ -112,8 +115,8 @@ def _operand(role: str, words: Words, family: Family) -> str:
         return f"[a, {_vector('r', 5 if rows else int(words['dim'][0]))}]"
     if role == "offsets":
         return _vector("h", 2 if "::w" in words["mode"] else max(int(words["dim"][0]) - 2, 1))
-    if family.name == "st.bulk" and role == "size":
-        return "16, 0"
+    if role == "size":
+        return {"st.bulk": "16, 0", "fence.proxy": "128", "tensormap.cp_fenceproxy": "128"}.get(family.name, "16")
     return _FIXED[role]
 
 

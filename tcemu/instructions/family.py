@@ -84,9 +84,11 @@ class Family:
                 raise TableError(f"two rows of {self.name} spell the same instruction")
         for row in self.rows:
             for words in row.ends:
-                self.check(words)
-                if not self.plain:
-                    self._made(words, row)
+                if self.plain:
+                    self.check(self.spelling.write(words), words)
+                else:
+                    made = self._made(words, row)
+                    self.check(made.opcode, made.words)
 
     @property
     def _masks(self) -> list[list[int]]:
@@ -100,9 +102,8 @@ class Family:
             for row in self.rows
         ]
 
-    def check(self, words: Words) -> None:
+    def check(self, opcode: str, words: Mapping[str, str]) -> None:
         """Raise TableError for a form that does not read back as the words it is made of."""
-        opcode = self.spelling.write(words)
         if self.spelling.read(opcode) != words:
             raise TableError(f"{opcode} does not read back as {words}")
 

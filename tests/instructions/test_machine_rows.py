@@ -51,11 +51,26 @@ def gate(instruction):
     return instruction.gate.ptx, [name for name, target in TARGETS.items() if instruction.gate.admits(target)]
 
 
+#: What ptxas takes beyond the manual, and the table leaves out: it says nothing of what these would mean.
+BEYOND = {
+    "fence.proxy": lambda words: (
+        (words["proxy"] != "tensormap::generic" and words.get("order") == "acq_rel")
+        or (words["proxy"] != "async::generic" and "sync_restrict" in words)
+        or (words["proxy"] == "alias" and "order" in words)
+    ),
+    "st.async": lambda words: "order" not in words and "done" not in words,
+    "red.async": lambda words: words["order"] == "relaxed" and "done" not in words,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("family", KERNEL, ids=lambda family: family.name)
 def test_legal_is_what_the_assembler_takes(family):
     """Every product of words was asked: the forms of the table are those that ptxas takes, there and from then on."""
     told = VERDICTS[family.name]
-    spelt = {family.spelling.write(words): (version, targets) for words, version, targets in told["forms"]}
+    beyond = BEYOND.get(family.name, lambda _: False)
+    forms = [each for each in told["forms"] if not beyond(each[0])]
+    assert len(forms) < len(told["forms"]) or family.name not in BEYOND
+    spelt = {family.spelling.write(words): (version, targets) for words, version, targets in forms}
     assert {form.opcode: gate(form) for _, form in family.variants} == spelt
     for slot, words in family.spelling.vocabulary.items():
         asked = {word for kind in told["asked"].values() for word in kind.get(slot, ())}
@@ -311,7 +326,7 @@ def test_what_the_machine_does_not_execute_says_why():
     reasons = {
         "barrier.cluster.wait": "needs thread-block clusters",
         "mapa.u64": "needs thread-block clusters",
-        "ld.param.b64": "the machine keeps no .param memory",
+        "ld.param.b64": "the machine has no .param memory",
         "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes": "tile mode only",
         "redux.sync.max.f32": "no redux.sync of floats",
         "multimem.st.f32": "multimem addresses",
