@@ -135,8 +135,8 @@ _FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
 _OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"
 _TWO_HMMA = (
-    "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Fraction bits, and of f32 "
-    "results blocks, order and rounding, rest on that alone: the published outputs do not show them"
+    "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Fraction bits, and of "
+    "f32 results blocks, order and rounding, rest on that alone: the published outputs do not show them"
 )
 _EXACT = "exact: the manual leaves no choice"
 _NOT_HOPPER = tuple(x for x in ALL if x not in HOPPER)
