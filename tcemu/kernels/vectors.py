@@ -1,0 +1,51 @@
+"""The small tools of the vector passes: patterns of host floats, and how wide a vector may be.
+
+Inside the loops every function is inlined: a call that is not keeps a loop from becoming vectors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+inlined = njit(cache=True, nogil=True, forceinline=True)
+
+
+@intrinsic
+def whole_vectors(typingctx):  # type: ignore[no-untyped-def]
+    """Let the function around it use the widest vectors that the processor has.
+
+    LLVM prefers 256 bits on most processors that have 512, for fear of a lower clock; here every cycle counts.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        # llvmlite knows no attributes with values; a set of texts is what it prints.
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+@inlined
+def bits32(x):  # type: ignore[no-untyped-def]
+    """The pattern of a float32, as int32."""
+    return np.float32(x).view(np.int32)
+
+
+@inlined
+def from_bits32(bits):  # type: ignore[no-untyped-def]
+    """The float32 of a pattern."""
+    return np.int32(bits).view(np.float32)
+
+
+@inlined
+def larger(x, y):  # type: ignore[no-untyped-def]
+    """max in the type given: numba's widens to 64 bits, which halves the lanes."""
+    return x if x > y else y  # noqa: FURB136
+
+
+@inlined
+def smaller(x, y):  # type: ignore[no-untyped-def]
+    """min in the type given."""
+    return x if x < y else y  # noqa: FURB136
