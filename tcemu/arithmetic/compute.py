@@ -43,6 +43,13 @@ class Operation:
     scale: str = ""
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.model, self.a, self.b, self.c, self.d, self.depth, self.qualifiers, self.scale))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
     def formats(self) -> dict[str, Format]:
         """The formats by role: a, b, c, d, and scale where there are scales."""
         return {role: lookup(getattr(self, role)) for role in ("a", "b", "c", "d", "scale") if getattr(self, role)}
@@ -158,7 +165,7 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
         shape, sparse = (*c.shape[1:], a.shape[2]), bool(places.size)
         words = [in_words(x) for x in (a, b, c)]
         plan = _patterns_plan(operation, shape, sparse, tuple(size for _, size in words))
-        found = plan(*(x for x, _ in words), places if sparse else None)
+        found = plan(words[0][0], words[1][0], words[2][0], places if sparse else None)
         per = 32 // plan.d.width
         d[...] = (found.view(d.dtype) if per > 1 or d.dtype.itemsize == 4 else found).reshape(d.shape)
 
@@ -208,6 +215,8 @@ def tiles_of(
         shape,
         (numbers(through[0]), numbers(through[1])),
         (convert[0], convert[1]),
+        (numbers(operation.formats["a"]), numbers(operation.formats["b"])),
+        (through[0].emin < operation.formats["a"].emin, through[1].emin < operation.formats["b"].emin),
         tuple(tuple(ks) for ks in model.sums(shape[2])),
         model.fraction,
         model.floor,

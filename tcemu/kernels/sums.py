@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numba import float32, int8, int32, int64, njit, uint8, uint32
 
-from tcemu.kernels.vectors import bits32, from_bits32, inlined, larger, smaller, whole_vectors
+from tcemu.kernels.vectors import bits32, down, from_bits32, inlined, larger, smaller, up, whole_vectors
 
 QUIET = 0x7FFFFFFF
 INFINITY = 0x7F800000
@@ -80,7 +80,7 @@ def window(patterns, fmt):  # type: ignore[no-untyped-def]
     magnitudes, limit = uint32((1 << (fmt[0] + fmt[1])) - 1), _limit(fmt)
     top = uint32(0)
     for i in range(patterns.shape[0]):
-        magnitude = uint32(uint32(patterns[i] >> shift) & magnitudes)
+        magnitude = uint32(down(patterns[i], shift) & magnitudes)
         magnitude = uint32(0) if (magnitude >= limit) | (patterns[i] == uint32(PRUNED)) else magnitude
         top = larger(magnitude, top)
     highest = max(int64(top >> mantissa), 1) - fmt[2]
@@ -103,16 +103,16 @@ def pack(patterns, fmt, start, value, exponent):  # type: ignore[no-untyped-def]
     unit = int32(127 - CENTRE - fmt[1])  # exponent field of the last bit of an element at the window's start
     found = uint32(0)
     for i in range(patterns.shape[0]):
-        code = uint32(uint32(0) if patterns[i] == uint32(PRUNED) else patterns[i] >> shift)
+        code = uint32(0) if patterns[i] == uint32(PRUNED) else down(patterns[i], shift)
         magnitude = uint32(code & magnitudes)
-        field = int32(magnitude >> mantissa)
+        field = int32(down(magnitude, mantissa))
         significand = int32(uint32(magnitude & low) | uint32(hidden if field > 0 else uint32(0)))
         power = int32(larger(field, int32(1)) - lowest)
         special = magnitude >= limit
         outside = ((power < 0) | (power > SPAN)) & (magnitude != 0) & (not special)
         out = special | outside | (magnitude == 0)
         x = float32(float32(significand) * from_bits32(int32(int32(unit + power) << 23)))
-        x = from_bits32(int32(bits32(x) | int32(uint32(code << sign) & uint32(0x80000000))))
+        x = from_bits32(int32(bits32(x) | int32(up(code, sign) & uint32(0x80000000))))
         value[i] = float32(0.0) if out else x
         exponent[i] = int8(ABSENT) if out else int8(power)
         found |= uint32(uint32(SPECIAL if special else 0) | uint32(OUTSIDE if outside else 0))
@@ -129,13 +129,13 @@ def pack_wide(patterns, fmt, value, exponent):  # type: ignore[no-untyped-def]
     sign = uint32(31 - fmt[0] - fmt[1])
     bias, unit = int32(fmt[2]), from_bits32(int32(int32(127 - fmt[1]) << 23))
     for i in range(patterns.shape[0]):
-        code = uint32(uint32(0) if patterns[i] == uint32(PRUNED) else patterns[i] >> shift)
+        code = uint32(0) if patterns[i] == uint32(PRUNED) else down(patterns[i], shift)
         magnitude = uint32(code & magnitudes)
-        field = int32(magnitude >> mantissa)
+        field = int32(down(magnitude, mantissa))
         significand = int32(uint32(magnitude & low) | uint32(hidden if field > 0 else uint32(0)))
         out = (magnitude >= limit) | (magnitude == 0)
         x = float32(float32(significand) * unit)
-        x = from_bits32(int32(bits32(x) | int32(uint32(code << sign) & uint32(0x80000000))))
+        x = from_bits32(int32(bits32(x) | int32(up(code, sign) & uint32(0x80000000))))
         value[i] = float32(0.0) if out else x
         exponent[i] = int32(NOWHERE) if out else int32(larger(field, int32(1)) - bias)
 
@@ -144,17 +144,17 @@ def pack_wide(patterns, fmt, value, exponent):  # type: ignore[no-untyped-def]
 def pack_special(patterns, fmt, value):  # type: ignore[no-untyped-def]
     """Fill value (float32): NaN, infinities and zeros as they are, +-1 for what is finite, 2 for what was pruned."""
     whole_vectors()
-    shift, mantissa = uint32(fmt[3]), uint32(fmt[1])
+    shift = uint32(fmt[3])
     magnitudes, limit = uint32((1 << (fmt[0] + fmt[1])) - 1), _limit(fmt)
     infinite = uint32(((1 << fmt[0]) - 1) << fmt[1]) if fmt[4] else uint32(PRUNED)
     sign = uint32(31 - fmt[0] - fmt[1])
     for i in range(patterns.shape[0]):
-        code = uint32(patterns[i] >> shift)
+        code = down(patterns[i], shift)
         magnitude = uint32(code & magnitudes)
         size = int32(0x3F800000 if magnitude != 0 else 0)
         size = int32(QUIET if magnitude >= limit else size)
         size = int32(INFINITY if magnitude == infinite else size)
-        x = from_bits32(int32(size | int32(uint32(code << sign) & uint32(0x80000000))))
+        x = from_bits32(int32(size | int32(up(code, sign) & uint32(0x80000000))))
         value[i] = float32(2.0) if patterns[i] == uint32(PRUNED) else x
 
 

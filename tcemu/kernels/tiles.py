@@ -7,6 +7,8 @@ put the results into registers by another. Matrices are registers too, with a la
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,11 +19,38 @@ import numpy.typing as npt
 from numba import float32, int32, njit, uint32
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.vectors import bits32, from_bits32, inlined, smaller, whole_vectors
+from tcemu.kernels.vectors import bits32, down, from_bits32, inlined, smaller, up, whole_vectors
 
 Array = npt.NDArray[Any]
 #: Accumulators at a time: what they need stays in the second cache.
 AT_A_TIME = 1 << 16
+#: From so many tiles on a vector has a lane for each of them, and so many at a time.
+MANY, MOST = 16, 512
+
+
+
+
+class _Rooms(threading.local):
+    """Memory that a thread keeps: asking the system for it anew costs as much as what is computed in it."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Array] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], kind: Any) -> Array:
+        """An array that is not written yet; the next call with this name may give the same memory."""
+        bytes_ = math.prod(shape) * np.dtype(kind).itemsize
+        if bytes_ > LARGEST:
+            return np.empty(shape, kind)
+        room = self.held.get(name)
+        if room is None or room.size < bytes_:
+            room = self.held[name] = np.empty(bytes_, np.uint8)
+        found: Array = room[:bytes_].view(kind).reshape(shape)
+        return found
+
+
+rooms = _Rooms()
+#: Bytes of a room that a thread keeps.
+LARGEST = 1 << 22
 
 
 # ------------------------------------------------------------------------------------------------------ in and out
@@ -32,7 +61,7 @@ def load(words, table, mask, convert, patterns):  # type: ignore[no-untyped-def]
     """patterns[i] = words[table[0, i]] >> table[1, i] & mask, and where `convert` has entries, that entry of it."""
     whole_vectors()
     for i in range(patterns.shape[0]):
-        patterns[i] = uint32(uint32(words[table[0, i]] >> table[1, i]) & mask)
+        patterns[i] = uint32(down(words[table[0, i]], table[1, i]) & mask)
     if convert.shape[0]:
         for i in range(patterns.shape[0]):
             patterns[i] = convert[patterns[i]]
@@ -107,7 +136,7 @@ def store(running, half, per, width, table, words):  # type: ignore[no-untyped-d
             words[t, i] = patterns[table[0, i]]
         for e in range(1, per):
             for i in range(words.shape[1]):
-                words[t, i] |= uint32(patterns[table[e, i]] << uint32(e * width))
+                words[t, i] |= up(patterns[table[e, i]], uint32(e * width))
 
 
 @njit(cache=True, nogil=True)
@@ -189,6 +218,8 @@ class Tiles:
     shape: tuple[int, int, int]
     formats: tuple[Array, Array]
     converts: tuple[Array, Array]
+    source: tuple[Array, Array]
+    normal: tuple[bool, bool]
     sums: tuple[tuple[int, ...], ...]
     fraction: int
     floor: int | None
@@ -283,7 +314,8 @@ class Tiles:
         )
 
     @cached_property
-    def _rule(self) -> Array:
+    def rule(self) -> Array:
+        """Fraction bits, floor and fraction bits kept, as the sweeps take them."""
         floor = -(1 << 19) if self.floor is None else self.floor
         return np.array([self.fraction, floor, self.keep], np.int64)
 
@@ -294,6 +326,20 @@ class Tiles:
 
         places (tiles, m, k): for each stored element of a sparse A the row of B that it meets.
         """
+        d = np.empty((len(a), len(self.d.elements)), np.uint32)
+        if len(a) >= MANY and not self.sparse:
+            from tcemu.kernels.many import run
+
+            for start in range(0, len(a), MOST):
+                some = slice(start, start + MOST)
+                odd = run(self, a[some], b[some], c[some], d[some])
+                if odd.size:
+                    d[some][odd] = self._tiled(a[some][odd], b[some][odd], c[some][odd], None)
+            return d
+        return self._tiled(a, b, c, places)
+
+    def _tiled(self, a: Array, b: Array, c: Array, places: Array | None) -> Array:
+        """Tile after tile."""
         x, y = (a, b) if self.along_n else (b, a)
         d = np.empty((len(a), len(self.d.elements)), np.uint32)
         many = max(1, AT_A_TIME // (self.shape[0] * self.shape[1]))
@@ -310,7 +356,7 @@ class Tiles:
         running = packed.running
         part = np.empty_like(running) if self.join else running
         chain = len(self.sums) if self.join else 0
-        self._sweep(*packed.operands, running, part, packed.bases, self.lanes[2], self._rule, chain, 0, len(self.sums))
+        self._sweep(*packed.operands, running, part, packed.bases, self.lanes[2], self.rule, chain, 0, len(self.sums))
         if packed.flags.any():
             self._odd(packed.flags, x, y, c, places, running)
         flat = running.reshape(len(x), -1)
@@ -321,13 +367,18 @@ class Tiles:
         tables, (width, lanes, groups) = self._tables, self.lanes
         tiles, sums, kept = len(x), len(self.sums), len(x) if keep else 1
         size_x, size_y = sums * self.rows * self.depth, groups * sums * self.depth * width
-        patterns = [np.empty((kept, size), np.uint32) for size in (size_x, size_y)]
-        flat = [np.empty((tiles, size), kind) for size in (size_x, size_y) for kind in (np.float32, np.int8)]
+        own = "kept " if keep else ""
+        patterns = [rooms.take(own + side, (kept, size), np.uint32) for side, size in (("px", size_x), ("py", size_y))]
+        flat = [
+            rooms.take(f"{own}{side}{kind.__name__}", (tiles, size), kind)
+            for side, size in (("x", size_x), ("y", size_y))
+            for kind in (np.float32, np.int8)
+        ]
         bases, flags = np.empty(tiles, np.int64), np.empty((tiles, groups), np.uint8)
-        running = np.empty((tiles, groups * self.rows * lanes), np.int32)
+        running = rooms.take(f"{own}c", (tiles, groups * self.rows * lanes), np.int32)
         prepare(x, y, c, *tables[:5], places, *tables[5:8], bases, flags, *patterns, *flat, running)
-        own_x, own_y = (tiles, sums, self.rows, self.depth), (tiles * groups, sums, self.depth * width)
-        operands = [each.reshape(own) for each, own in zip(flat, (own_x, own_x, own_y, own_y), strict=True)]
+        in_x, in_y = (tiles, sums, self.rows, self.depth), (tiles * groups, sums, self.depth * width)
+        operands = [each.reshape(shape) for each, shape in zip(flat, (in_x, in_x, in_y, in_y), strict=True)]
         return _Packed(operands, patterns, running.reshape(-1, self.rows, lanes), bases, flags)
 
     def _odd(self, flags: Array, x: Array, y: Array, c: Array, places: Array, running: Array) -> None:
@@ -362,9 +413,9 @@ class Tiles:
             if signs:
                 fast.specials(*signs, part, groups, i, width, fixed)
             if aside:
-                self._wide(*aside, part, groups, self._rule, i, i + 1)
+                self._wide(*aside, part, groups, self.rule, i, i + 1)
             else:
-                self._sweep(*packed.operands, part, part, packed.bases, groups, self._rule, 0, i, i + 1)
+                self._sweep(*packed.operands, part, part, packed.bases, groups, self.rule, 0, i, i + 1)
             if signs:
                 fast.correct(part.reshape(-1), fixed.reshape(-1))
         if self.join:
