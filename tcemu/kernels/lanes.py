@@ -13,7 +13,7 @@ import numpy as np
 from numba import float32, int8, int32, int64, njit, uint8, uint32, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.sums import _limit, _round_half, _round_zero, _to_half
+from tcemu.kernels.sums import _aligned, _limit, _raise, _round_half, _round_zero, _to_half, _wide_result
 from tcemu.kernels.tiles import _narrowed
 from tcemu.kernels.vectors import bits32, down, from_bits32, larger, turn, up, whole_vectors
 
@@ -159,6 +159,34 @@ def prepare(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _pack_odd(turned, table, mask, fmt, signs, value, exponent):  # type: ignore[no-untyped-def]
+    """`fast.pack_special` and, where value is not empty, `fast.pack_wide` for all lanes."""
+    whole_vectors()
+    patterns = np.empty(LANES, np.uint32)
+    for e in range(table.shape[1]):
+        word, bit = table[0, e], table[1, e]
+        for j in range(LANES):
+            patterns[j] = uint32(down(turned[word * LANES + j], bit) & mask)
+        low, high = e * LANES, (e + 1) * LANES
+        fast.pack_special(patterns, fmt, signs[low:high])
+        if value.shape[0]:
+            fast.pack_wide(patterns, fmt, value[low:high], exponent[low:high])
+
+
+@njit(cache=True, nogil=True)
+def prepare_odd(a, b, table_a, table_b, numbers, signs_a, signs_b, value_a, exponent_a, value_b, exponent_b):  # type: ignore[no-untyped-def]
+    """What `prepare` leaves out: NaN and infinities, and where the values are not empty, exponents of any size."""
+    fmt_a, fmt_b, mask_a, mask_b = numbers[:6], numbers[6:12], uint32(numbers[12]), uint32(numbers[13])
+    turned_a = np.empty(a.shape[1] * LANES, np.uint32)
+    turned_b = np.empty(b.shape[1] * LANES, np.uint32)
+    for block in range(signs_a.shape[0]):
+        turn_in(a, block * LANES, turned_a)
+        turn_in(b, block * LANES, turned_b)
+        _pack_odd(turned_a, table_a, mask_a, fmt_a, signs_a[block], value_a[block], exponent_a[block])
+        _pack_odd(turned_b, table_b, mask_b, fmt_b, signs_b[block], value_b[block], exponent_b[block])
+
+
+@njit(cache=True, nogil=True)
 def store(running, half, per, width, table, d):  # type: ignore[no-untyped-def]
     """d (tiles, words): word i holds the results table[e, i], e < per, `width` bits each; see `tiles.store`."""
     whole_vectors()
@@ -182,17 +210,20 @@ def store(running, half, per, width, table, d):  # type: ignore[no-untyped-def]
 
 
 @cache
-def sweep_of(depth: int, half: bool) -> Any:
-    """`fast.sweep_of` where a lane is a tile."""
+def sweep_of(depth: int, half: bool, special: bool = False, wide: bool = False) -> Any:
+    """`fast.sweep_of` where a lane is a tile; with what `fast.specials` does, and as `fast.wide_of`."""
     lower = depth if depth <= 16 else depth // 2
 
-    def sweep(a, ea, b, eb, c, bases, rule, sums, rows, chained):  # type: ignore[no-untyped-def]
+    def sweep(a, ea, b, eb, sa, sb, c, bases, rule, sums, rows, chained):  # type: ignore[no-untyped-def]
         """c[t] (rows * columns * LANES): chains of `sums` fused sums from there, or where `chained` from zero.
 
         a, ea (blocks, sums * rows * depth * LANES), b, eb (blocks, sums * columns * depth * LANES); bases (blocks,
-        LANES): the sum of the starts of both windows. rule: fraction bits F, the floor of E, fraction bits kept.
+        LANES): the sum of the starts of both windows. rule: fraction bits F, the floor of E, fraction bits kept. sa and
+        sb: like a and b, from `fast.pack_special`. On the wide way ea and eb are int32, and there are no windows.
         """
         whole_vectors()
+        floor = int32(max(rule[1], fast.BOTTOM))
+        highest, marks = np.empty(LANES, np.int32), np.zeros(LANES, np.int32)
         mask = int32(int64(-1) << (0 if half else 23 - rule[2]))
         far, unit, scale = int32((rule[0] + 2) << 23), int32(rule[0] << 23), int32((254 + rule[0]) << 23)
         columns = c.shape[1] // (rows * LANES)
@@ -215,6 +246,42 @@ def sweep_of(depth: int, half: bool) -> Any:
                     for i in range(sums):
                         at_a = uint64((i * rows + m) * depth * LANES)
                         at_b = uint64((i * columns + n) * depth * LANES)
+                        if special:
+                            for j in range(LANES):
+                                bits = c[t, at + uint64(j)]
+                                e_c = int32(bits & int32(fast.INFINITY))
+                                x = from_bits32(bits if e_c == int32(fast.INFINITY) else int32(0))
+                                for k in range(depth):
+                                    x += sa[t, at_a + uint64(k * LANES + j)] * sb[t, at_b + uint64(k * LANES + j)]
+                                infinite = int32(bits32(x) if abs(x) > float32(100.0) else 0)
+                                marks[j] = int32(fast.QUIET) if x != x else infinite
+                        if wide:
+                            for j in range(LANES):
+                                most = floor
+                                for k in range(depth):
+                                    here = uint64(k * LANES + j)
+                                    both = int32(ea[t, at_a + here] + eb[t, at_b + here])
+                                    most = larger(both, most)
+                                highest[j] = most
+                            for j in range(LANES):
+                                bits, most = c[t, at + uint64(j)], highest[j]
+                                raised, term = _raise(bits, most, int32(rule[0]))
+                                total, rest = int32(0), int32(0)
+                                for k in range(lower):
+                                    here = uint64(k * LANES + j)
+                                    both = int32(ea[t, at_a + here] + eb[t, at_b + here])
+                                    product = a[t, at_a + here] * b[t, at_b + here]
+                                    total = int32(total + _aligned(product, both, raised))
+                                for k in range(lower, depth):
+                                    here = uint64(k * LANES + j)
+                                    both = int32(ea[t, at_a + here] + eb[t, at_b + here])
+                                    product = a[t, at_a + here] * b[t, at_b + here]
+                                    rest = int32(rest + _aligned(product, both, raised))
+                                result = _wide_result(bits, total, rest, term, raised)
+                                if special:
+                                    result = marks[j] if marks[j] != 0 else result
+                                c[t, at + uint64(j)] = result
+                            continue
                         for j in range(LANES):
                             largest = int8(-128)
                             for k in range(depth):
@@ -255,7 +322,10 @@ def sweep_of(depth: int, half: bool) -> Any:
                                 result = _round_half(magnitude, negative, power)
                             else:
                                 result = _round_zero(magnitude, negative, power, mask)
-                            c[t, at + uint64(j)] = int32(bits & mask) if through else result
+                            result = int32(bits & mask) if through else result
+                            if special:
+                                result = marks[j] if marks[j] != 0 else result
+                            c[t, at + uint64(j)] = result
                     if chained:
                         for j in range(LANES):
                             x = float32(from_bits32(aside[j]) + from_bits32(c[t, at + uint64(j)]))
@@ -263,6 +333,6 @@ def sweep_of(depth: int, half: bool) -> Any:
                                 x = from_bits32(bits32(_to_half(abs(x))) | (bits32(x) & int32(-0x80000000)))
                             c[t, at + uint64(j)] = int32(fast.QUIET) if x != x else bits32(x)
 
-    kind = "to_nearest" if half else "toward_zero"
+    kind = ("to_nearest" if half else "toward_zero") + "_specials" * special + "_wide" * wide
     sweep.__qualname__ = f"fused_sums_of_{depth}_{kind}_of_many"  # what is said while it compiles
     return njit(cache=True, nogil=True, error_model="numpy")(sweep)

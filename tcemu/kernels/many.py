@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels import lanes
+from tcemu.kernels import sums as fast
 from tcemu.kernels.tiles import Place, Tiles, rooms
 
 Array = npt.NDArray[Any]
@@ -33,16 +34,40 @@ def _tables(tiles: Tiles) -> tuple[Any, ...]:
     )
 
 
-def run(tiles: Tiles, a: Array, b: Array, c: Array, d: Array) -> Array:
-    """Fill d; returns the tiles that this way cannot do."""
+def run(tiles: Tiles, a: Array, b: Array, c: Array, d: Array) -> None:
+    """Fill d."""
     tables, out, (size_a, size_b, size_c) = _tables(tiles)
     blocks = -(-len(a) // lanes.LANES)
-    shapes = ((size_a, np.float32), (size_a, np.int8), (size_b, np.float32), (size_b, np.int8))
-    packed = [rooms.take(f"many {i}", (blocks, size * lanes.LANES), kind) for i, (size, kind) in enumerate(shapes)]
-    running = rooms.take("many c", (blocks, size_c * lanes.LANES), np.int32)
+
+    def room(name: str, size: int, kind: Any) -> Array:
+        return rooms.take(f"many {name}", (blocks, size * lanes.LANES), kind)
+
+    packed = [room("va", size_a, np.float32), room("ea", size_a, np.int8)]
+    packed += [room("vb", size_b, np.float32), room("eb", size_b, np.int8)]
+    running = room("c", size_c, np.int32)
     bases, flags = np.empty((blocks, lanes.LANES), np.int32), np.empty((blocks, lanes.LANES), np.uint8)
     lanes.prepare(a, b, c, *tables, bases, flags, *packed, running)
-    sweep = lanes.sweep_of(tiles.depth, tiles.half)
-    sweep(*packed, running, bases, tiles.rule, len(tiles.sums), tiles.shape[0], tiles.join)
+    found = flags.reshape(-1)[: len(a)]
+    odd, outside = found != 0, (found & fast.OUTSIDE) != 0
+    if odd.any() and not (odd.all() and (outside.all() or not outside.any())):
+        # Tiles of a kind together, so that the common kind does not pay for the others.
+        for some in (~odd, odd & ~outside, outside):
+            if some.any():
+                part = np.empty((np.count_nonzero(some), d.shape[1]), d.dtype)
+                run(tiles, a[some], b[some], c[some], part)
+                d[some] = part
+        return
+    special, wide = bool(odd.any()), bool(outside.any())
+    signs = [_NOTHING, _NOTHING]
+    if special:
+        signs = [room("sa", size_a, np.float32), room("sb", size_b, np.float32)]
+        more = [np.empty((blocks, 0), kind) for kind in (np.float32, np.int32)] * 2
+        if wide:
+            packed = more = [packed[0], room("wa", size_a, np.int32), packed[2], room("wb", size_b, np.int32)]
+        lanes.prepare_odd(a, b, *tables[:2], tables[3], *signs, *more)
+    sweep = lanes.sweep_of(tiles.depth, tiles.half, special, wide)
+    sweep(*packed, *signs, running, bases, tiles.rule, len(tiles.sums), tiles.shape[0], tiles.join)
     lanes.store(running, tiles.half_d, tiles.d.elements.shape[1], tiles.d.width, out, d)
-    return np.flatnonzero(flags.reshape(-1)[: len(a)])
+
+
+_NOTHING = np.empty((1, 0), np.float32)

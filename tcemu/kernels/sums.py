@@ -294,6 +294,53 @@ def sweep_of(depth: int, half: bool, width: int) -> Any:
     return njit(cache=True, nogil=True, error_model="numpy")(sweep)
 
 
+@inlined
+def _raise(bits, most, fraction):  # type: ignore[no-untyped-def]
+    """(F - E, the aligned accumulator), for an accumulator and the largest exponent of the products."""
+    field = int32(uint32(uint32(bits) << uint32(1)) >> uint32(24))
+    e_c = int32(larger(field, int32(1)) - 127)
+    e = most if int32(bits & QUIET) == 0 else larger(most, e_c)
+    raised = int32(fraction - e)
+    # The significand of c as an integer: a subnormal float costs the processor much.
+    significand = int32(int32(bits & 0x7FFFFF) | int32(0x800000 if field > 0 else 0))
+    lift = larger(int32(int32(e_c + raised) - 23), int32(-100))
+    lift = smaller(lift, int32(100))  # where it is more, c is zero
+    size = int32(float32(float32(significand) * from_bits32(int32(int32(lift + 127) << 23))))
+    return raised, int32(-size) if bits < 0 else size
+
+
+@inlined
+def _aligned(product, exponent, raised):  # type: ignore[no-untyped-def]
+    """A product of significands times 2^(exponent + raised), toward zero."""
+    # 2^-100 takes every product below one, and no further than float32's normal range.
+    power = larger(int32(exponent + raised), int32(-100))
+    return int32(float32(product * from_bits32(int32(int32(power + 127) << 23))))
+
+
+@inlined
+def _wide_result(bits, total, rest, term, raised):  # type: ignore[no-untyped-def]
+    """The pattern of (total + rest + term) * 2^-raised, toward zero, after the accumulator `bits`."""
+    whole = int32(int32(total + rest) + term)
+    near = float32(float32(float32(total) + float32(rest)) + float32(term))
+    sure = abs(near) > float32(1 << 30)
+    negative = int32(bits32(near) if sure else whole) >> 31
+    magnitude = uint32(uint32(whole ^ negative) - uint32(negative))
+    # What lies below the last place of a subnormal is cut first, then all but 24 bits (see `_round_zero`).
+    drop = larger(int32(-149 + raised), int32(0))
+    magnitude = uint32(0) if drop > 31 else down(magnitude, uint32(smaller(drop, int32(31))))
+    x = float32(uint32(magnitude & ~uint32(magnitude >> uint32(24))))
+    # The pattern of x * 2^(drop - raised): a normal number's by its exponent; a subnormal's is x in units of the last
+    # place of float32.
+    power = int32(int32(bits32(x) >> 23) + int32(drop - raised))
+    normal = int32(bits32(x) + int32(int32(drop - raised) << 23))
+    normal = int32(INFINITY) if power > 254 else normal
+    places = smaller(larger(int32(149 - raised), int32(0)), int32(31))
+    result = normal if power > 0 else int32(up(uint32(int32(x)), uint32(places)))
+    result = int32(result | int32(negative & int32(-0x80000000)))
+    result = int32(0) if magnitude == 0 else result
+    return bits if int32(bits & INFINITY) == INFINITY else result
+
+
 @cache
 def wide_of(depth: int, width: int) -> Any:
     """The wide way for fused sums of `depth` products, results in float32 toward zero, vectors of `width` lanes."""
@@ -317,56 +364,15 @@ def wide_of(depth: int, width: int) -> Any:
                             largest = larger(int32(ea[s, i, m, k] + eb[t, i, width * k + j]), largest)
                         peak[j] = largest
                     for j in range(c.shape[2]):
-                        bits = c[t, m, j]
-                        field = int32(uint32(uint32(bits) << uint32(1)) >> uint32(24))
-                        e_c = int32(larger(field, int32(1)) - 127)
-                        e = peak[j] if int32(bits & QUIET) == 0 else larger(peak[j], e_c)
-                        up = int32(places - e)
-                        # The significand of c as an integer: a subnormal float costs the processor much.
-                        significand = int32(int32(bits & 0x7FFFFF) | int32(0x800000 if field > 0 else 0))
-                        lift = larger(int32(int32(e_c + up) - 23), int32(-100))
-                        lift = smaller(lift, int32(100))  # where it is more, c is zero
-                        size = int32(float32(float32(significand) * from_bits32(int32(int32(lift + 127) << 23))))
-                        term = int32(-size) if bits < 0 else size
+                        raised, term = _raise(c[t, m, j], peak[j], places)
                         total, rest = int32(0), int32(0)
                         for k in range(lower):
-                            # 2^-100 takes every product below one, and no further than float32's normal range.
-                            exponent = larger(int32(int32(ea[s, i, m, k] + eb[t, i, width * k + j]) + up), int32(-100))
-                            moved = from_bits32(int32(int32(exponent + 127) << 23))
-                            total = int32(
-                                total + int32(float32(float32(a[s, i, m, k] * b[t, i, width * k + j]) * moved))
-                            )
+                            both = int32(ea[s, i, m, k] + eb[t, i, width * k + j])
+                            total = int32(total + _aligned(a[s, i, m, k] * b[t, i, width * k + j], both, raised))
                         for k in range(lower, depth):
-                            exponent = larger(int32(int32(ea[s, i, m, k] + eb[t, i, width * k + j]) + up), int32(-100))
-                            moved = from_bits32(int32(int32(exponent + 127) << 23))
-                            rest = int32(
-                                rest + int32(float32(float32(a[s, i, m, k] * b[t, i, width * k + j]) * moved))
-                            )
-                        if depth <= 16:
-                            whole = int32(total + term)
-                            negative = int32(int32((total & term) | ((total | term) & whole)) >> 31)
-                        else:
-                            whole = int32(int32(total + rest) + term)
-                            near = float32(float32(float32(total) + float32(rest)) + float32(term))
-                            sure = abs(near) > float32(1 << 30)
-                            negative = int32(bits32(near) if sure else whole) >> 31
-                        magnitude = uint32(uint32(whole ^ negative) - uint32(negative))
-                        # What lies below the last place of a subnormal is cut first, then all but 24 bits (see
-                        # `_round_zero`).
-                        drop = larger(int32(-149 + up), int32(0))
-                        cut = uint32(magnitude >> uint32(smaller(drop, int32(31))))
-                        magnitude = uint32(0) if drop > 31 else cut
-                        x = float32(uint32(magnitude & ~uint32(magnitude >> uint32(24))))
-                        # The pattern of x * 2^(drop - up): a normal number's by its exponent; a subnormal's is x in
-                        # units of the last place of float32.
-                        power = int32(int32(bits32(x) >> 23) + int32(drop - up))
-                        normal = int32(bits32(x) + int32(int32(drop - up) << 23))
-                        normal = int32(INFINITY) if power > 254 else normal
-                        places_up = smaller(larger(int32(149 - up), int32(0)), int32(31))
-                        result = normal if power > 0 else int32(int32(x) << places_up)
-                        result = int32(result | int32(negative & int32(-0x80000000)))
-                        result = int32(0) if magnitude == 0 else result
-                        c[t, m, j] = bits if field == 255 else result
+                            both = int32(ea[s, i, m, k] + eb[t, i, width * k + j])
+                            rest = int32(rest + _aligned(a[s, i, m, k] * b[t, i, width * k + j], both, raised))
+                        c[t, m, j] = _wide_result(c[t, m, j], total, rest, term, raised)
 
     sweep.__qualname__ = f"wide_fused_sums_of_{depth}_on_{width}_lanes"  # what is said while it compiles
     return njit(cache=True, nogil=True, error_model="numpy")(sweep)

@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 AT_A_TIME = 1 << 16
 #: From so many tiles on a vector has a lane for each of them, and so many at a time.
 MANY, MOST = 16, 512
+#: For so few tiles the memory stays with the thread.
+FEW = 8
 
 
 
@@ -177,6 +179,9 @@ def prepare(  # type: ignore[no-untyped-def]
 # ------------------------------------------------------------------------------------------------------ many tiles
 
 
+_NOWHERE = np.empty((1, 1), np.int16)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the elements of a matrix stand in registers: word and first bit of each in C order, and the bits it has."""
@@ -201,8 +206,19 @@ class _Packed:
     operands: list[Array]
     patterns: list[Array]
     running: Array
+    #: like running, for chains that start from zero
+    part: Array
     bases: Array
     flags: Array
+    #: all of it as `prepare` takes it
+    flat: list[Array]
+
+
+class _Held(threading.local):
+    """What one thread has for few tiles, by their number."""
+
+    def __init__(self) -> None:
+        self.few: dict[int, _Packed] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,15 +342,13 @@ class Tiles:
 
         places (tiles, m, k): for each stored element of a sparse A the row of B that it meets.
         """
-        d = np.empty((len(a), len(self.d.elements)), np.uint32)
         if len(a) >= MANY and not self.sparse:
+            d = np.empty((len(a), len(self.d.elements)), np.uint32)
             from tcemu.kernels.many import run
 
             for start in range(0, len(a), MOST):
                 some = slice(start, start + MOST)
-                odd = run(self, a[some], b[some], c[some], d[some])
-                if odd.size:
-                    d[some][odd] = self._tiled(a[some][odd], b[some][odd], c[some][odd], None)
+                run(self, a[some], b[some], c[some], d[some])
             return d
         return self._tiled(a, b, c, places)
 
@@ -342,44 +356,64 @@ class Tiles:
         """Tile after tile."""
         x, y = (a, b) if self.along_n else (b, a)
         d = np.empty((len(a), len(self.d.elements)), np.uint32)
+        if len(a) == 1:
+            self._some(x, y, c, _NOWHERE if places is None else places.reshape(1, -1), d)
+            return d
         many = max(1, AT_A_TIME // (self.shape[0] * self.shape[1]))
-        nowhere = np.empty((1, 1), np.int16)
         for start in range(0, len(a), many):
             some = slice(start, start + many)
-            met = nowhere if places is None else places[some].reshape(len(x[some]), -1)
+            met = _NOWHERE if places is None else places[some].reshape(len(x[some]), -1)
             self._some(x[some], y[some], c[some], met, d[some])
         return d
 
     def _some(self, x: Array, y: Array, c: Array, places: Array, d: Array) -> None:
         """The results of some tiles, as many as the caches hold."""
         packed = self._packed(x, y, c, places, keep=False)
-        running = packed.running
-        part = np.empty_like(running) if self.join else running
+        running, part = packed.running, packed.part
         chain = len(self.sums) if self.join else 0
         self._sweep(*packed.operands, running, part, packed.bases, self.lanes[2], self.rule, chain, 0, len(self.sums))
         if packed.flags.any():
-            self._odd(packed.flags, x, y, c, places, running)
+            self._odd(packed.flags.copy(), x, y, c, places, running)
         flat = running.reshape(len(x), -1)
         store(flat, self.half_d, self.d.elements.shape[1], self.d.width, self._tables[-1], d)
 
     def _packed(self, x: Array, y: Array, c: Array, places: Array, *, keep: bool) -> _Packed:
         """The operands of some tiles as the sweep takes them; with `keep`, their patterns too."""
-        tables, (width, lanes, groups) = self._tables, self.lanes
-        tiles, sums, kept = len(x), len(self.sums), len(x) if keep else 1
-        size_x, size_y = sums * self.rows * self.depth, groups * sums * self.depth * width
+        tables, held = self._tables, self._held.few
+        packed = None if keep else held.get(len(x))
+        if packed is None:
+            packed = self._room(len(x), keep=keep)
+            if not keep and len(x) <= FEW:
+                held[len(x)] = packed
+        prepare(x, y, c, *tables[:5], places, *tables[5:8], *packed.flat)
+        return packed
+
+    def _room(self, tiles: int, *, keep: bool) -> _Packed:
+        """Memory for the operands of so many tiles."""
+        (width, lanes, groups), sums = self.lanes, len(self.sums)
         own = "kept " if keep else ""
-        patterns = [rooms.take(own + side, (kept, size), np.uint32) for side, size in (("px", size_x), ("py", size_y))]
-        flat = [
-            rooms.take(f"{own}{side}{kind.__name__}", (tiles, size), kind)
-            for side, size in (("x", size_x), ("y", size_y))
+        shape_x, shape_y = (tiles, sums, self.rows, self.depth), (tiles * groups, sums, self.depth * width)
+
+        def room(name: str, shape: tuple[int, ...], kind: Any) -> Array:
+            return np.empty(shape, kind) if tiles <= FEW else rooms.take(own + name, shape, kind)
+
+        sizes = [math.prod(shape) // tiles for shape in (shape_x, shape_y)]
+        patterns = [room(f"p{i}", (tiles if keep else 1, size), np.uint32) for i, size in enumerate(sizes)]
+        operands = [
+            room(f"{i}{kind.__name__}", shape, kind)
+            for i, shape in enumerate((shape_x, shape_y))
             for kind in (np.float32, np.int8)
         ]
         bases, flags = np.empty(tiles, np.int64), np.empty((tiles, groups), np.uint8)
-        running = rooms.take(f"{own}c", (tiles, groups * self.rows * lanes), np.int32)
-        prepare(x, y, c, *tables[:5], places, *tables[5:8], bases, flags, *patterns, *flat, running)
-        in_x, in_y = (tiles, sums, self.rows, self.depth), (tiles * groups, sums, self.depth * width)
-        operands = [each.reshape(shape) for each, shape in zip(flat, (in_x, in_x, in_y, in_y), strict=True)]
-        return _Packed(operands, patterns, running.reshape(-1, self.rows, lanes), bases, flags)
+        running = room("c", (tiles * groups, self.rows, lanes), np.int32)
+        flat: list[Array] = [bases, flags, *patterns]
+        flat += [each.reshape(tiles, -1) for each in (*operands, running)]
+        part = np.empty_like(running) if self.join else running
+        return _Packed(operands, patterns, running, part, bases, flags, flat)
+
+    @cached_property
+    def _held(self) -> _Held:
+        return _Held()
 
     def _odd(self, flags: Array, x: Array, y: Array, c: Array, places: Array, running: Array) -> None:
         """Compute again what `prepare` flagged, into `running`: by kind, all tiles of one kind at once."""
