@@ -256,10 +256,15 @@ def _(model: FmaGroups, operation: Operation) -> Kernel:
 
 @_build.register
 def _(model: FmaChain, operation: Operation) -> Kernel:
-    from tcemu.kernels.binary64 import chain64
+    from tcemu.kernels.matmul_plain import chains64
 
     mode = MODES[dict(operation.qualifiers).get("rounding") or "rn"]
-    return lambda a, b, c, d, _: chain64(a, b, c, d, mode)
+
+    def run(a: Array, b: Array, c: Array, d: Array, places: Array) -> None:
+        d[...] = c
+        chains64(np.ascontiguousarray(a), np.ascontiguousarray(b), d, mode)
+
+    return run
 
 
 @_build.register

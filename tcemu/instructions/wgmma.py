@@ -266,13 +266,11 @@ def _execute(
         (a, instruction.types["a"], last.negate_a), (b, instruction.types["b"], last.negate_b)
     ))  # fmt: skip
     b = np.ascontiguousarray(b.swapaxes(1, 2))
-    if stored != depth:  # every row of a sparse A picks the rows of B that its stored elements meet
-        places = stored_places(instruction, parts["metadata"], given.chosen)
-        b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, stored, n)
-        a, c = a.reshape(-1, 1, stored), c.reshape(-1, 1, n)
+    # every row of a sparse A picks the rows of B that its stored elements meet
+    places = stored_places(instruction, parts["metadata"], given.chosen) if stored != depth else None
 
     # COMPUTE: by the arithmetic row
-    d = compute(operation, a, b, c)
+    d = compute(operation, a, b, c, places)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, m * n))

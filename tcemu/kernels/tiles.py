@@ -24,8 +24,8 @@ from tcemu.kernels.vectors import bits32, down, from_bits32, inlined, smaller, u
 Array = npt.NDArray[Any]
 #: Accumulators at a time: what they need stays in the second cache.
 AT_A_TIME = 1 << 16
-#: From so many tiles on a vector has a lane for each of them, and so many at a time.
-MANY, MOST = 16, 512
+#: From so many tiles on a vector has a lane for each of them, unless a tile has more accumulators than that.
+MANY, SMALL = 16, 1024
 #: For so few tiles the memory stays with the thread.
 FEW = 8
 
@@ -342,12 +342,13 @@ class Tiles:
 
         places (tiles, m, k): for each stored element of a sparse A the row of B that it meets.
         """
-        if len(a) >= MANY and not self.sparse:
+        size = self.shape[0] * self.shape[1]
+        if len(a) >= MANY and size <= SMALL and not self.sparse:
             d = np.empty((len(a), len(self.d.elements)), np.uint32)
             from tcemu.kernels.many import run
 
-            for start in range(0, len(a), MOST):
-                some = slice(start, start + MOST)
+            for start in range(0, len(a), AT_A_TIME // size):
+                some = slice(start, start + AT_A_TIME // size)
                 run(self, a[some], b[some], c[some], d[some])
             return d
         return self._tiled(a, b, c, places)
