@@ -159,6 +159,18 @@ class Fragment:
         dtype = self.container.register_dtype
         return _Table(first.astype(np.int32), np.zeros(first.size, dtype), dtype.type(-1 % (1 << 32)), dtype)
 
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """Where each element of the matrix, in C order, stands: its register, of all lanes, and its first bit there."""
+        return self._table.source, self._table.place
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.role, self.layout, self.container, self.called))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def check(self, registers: npt.ArrayLike) -> Array:
         """`registers` as an array (..., lanes, registers). Raises OperandError for another dtype or shape."""
         dtype, expected = self.container.register_dtype, (self.lanes, self.registers)
