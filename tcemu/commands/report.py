@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 80
 #: Text in a wider terminal is no wider than this: long lines are hard to read.
 _WIDEST = 100
+#: Words of up to so many characters are not broken, where a column has nothing else.
+_WHOLE = 32
 FORMATS = ("text", "csv", "json", "svg")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
 
@@ -165,7 +167,8 @@ def _table(block: Block) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(block.columns))
     for name, *cells in zip(block.columns, *block.rows, strict=True):
-        table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold")
+        short = all(" " not in cell and len(cell) <= _WHOLE for cell in cells)
+        table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold", no_wrap=short)
     for row in block.rows:
         table.add_row(*row)
     return table
