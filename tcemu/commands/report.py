@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 80
 #: The greatest width of text in a terminal: long lines are hard to read.
 _WIDEST = 100
+#: Words of up to so many characters are not broken, where a column has nothing else.
+_WHOLE = 32
 FORMATS = ("text", "csv", "json", "svg")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
 
@@ -163,9 +165,17 @@ def _numbers(cells: Sequence[str]) -> bool:
 def _table(part: Part) -> Table:
     from rich.table import Table
 
+<<<<<<< HEAD
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(part.columns))
     for name, *cells in zip(part.columns, *part.rows, strict=True):
         table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold")
     for row in part.rows:
+=======
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(block.columns))
+    for name, *cells in zip(block.columns, *block.rows, strict=True):
+        short = all(" " not in cell and len(cell) <= _WHOLE for cell in cells)
+        table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold", no_wrap=short)
+    for row in block.rows:
+>>>>>>> h-table
         table.add_row(*row)
     return table
