@@ -92,7 +92,7 @@ def _json(report: Report) -> str:
 
 def _svg(report: Report) -> str:
     if report.draw is None:
-        raise TcemuError("this has no picture; --format svg draws an instruction, or one --operand of it")
+        raise TcemuError("there is no picture of this; --format svg draws an instruction, or one --operand of it")
     return report.draw().svg + "\n"
 
 
