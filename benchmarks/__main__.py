@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other: python -m benchmarks."""
+"""Run all benchmarks, one after the other: python -m benchmarks."""
 
 import runpy
 from pathlib import Path

@@ -95,7 +95,7 @@ def _json(report: Report) -> str:
 
 def _svg(report: Report) -> str:
     if report.draw is None:
-        raise TcemuError("this has no picture; --format svg draws an instruction, or one --operand of it")
+        raise TcemuError("there is no picture of this; --format svg draws an instruction, or one --operand of it")
     return report.draw().svg + "\n"
 
 
@@ -165,17 +165,10 @@ def _numbers(cells: Sequence[str]) -> bool:
 def _table(part: Part) -> Table:
     from rich.table import Table
 
-<<<<<<< HEAD
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(part.columns))
     for name, *cells in zip(part.columns, *part.rows, strict=True):
-        table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold")
-    for row in part.rows:
-=======
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(block.columns))
-    for name, *cells in zip(block.columns, *block.rows, strict=True):
         short = all(" " not in cell and len(cell) <= _WHOLE for cell in cells)
         table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold", no_wrap=short)
-    for row in block.rows:
->>>>>>> h-table
+    for row in part.rows:
         table.add_row(*row)
     return table

@@ -195,7 +195,7 @@ class Fragment:
         if shape[-2:] == (self.registers, self.lanes):
             return "Lanes come first, then registers: transpose it."
         if shape[-2] != self.lanes:
-            who = "a warp has 32" if self.lanes == 32 else "a warpgroup has 128"
+            who = "a warp has 32 lanes" if self.lanes == 32 else "a warpgroup has 128 lanes"
             return f"Axis -2 has {shape[-2]} lanes, but {who}, and every lane takes part."
         have, need = shape[-1], self.registers
         each = f"{counted(self.layout.slots, 'element')} a lane, {self.elements_per_register} to a register"
