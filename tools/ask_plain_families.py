@@ -80,6 +80,7 @@ def _roles(text: str, words: Words) -> Iterator[str]:
         "answers": words.get("ss") != "shared::cluster",
         "completes": words.get("done", "").startswith("mbarrier"),
         "numbered": words.get("field") in _NUMBERED,
+        "ranged": words.get("order") == "acquire" and words.get("proxy") == "tensormap::generic",
         "windows": words.get("mode", "") in {"im2col", "im2col::w", "im2col::w::128"},
     }
 
@@ -103,6 +104,8 @@ def _operand(role: str, words: Words, family: Family) -> str:
         return "p1" if words.get("type") == "pred" else "r1"
     if role == "predicate_out":
         return "r1|p1" if family.name == "elect.sync" else "p1"
+    if role == "address" and family.name == "st.bulk":
+        return "[a]"
     if role == "address" and family.name in {"isspacep", "getctarank"}:
         return "r5" if words.get("type") == "u32" else "d5"
     if role == "address":
@@ -112,8 +115,8 @@ def _operand(role: str, words: Words, family: Family) -> str:
         return f"[a, {_vector('r', 5 if rows else int(words['dim'][0]))}]"
     if role == "offsets":
         return _vector("h", 2 if "::w" in words["mode"] else max(int(words["dim"][0]) - 2, 1))
-    if family.name == "st.bulk" and role == "size":
-        return "16, 0"
+    if role == "size":
+        return {"st.bulk": "16, 0", "fence.proxy": "128", "tensormap.cp_fenceproxy": "128"}.get(family.name, "16")
     return _FIXED[role]
 
 
@@ -139,16 +142,16 @@ class Assembler:
         self.path = path
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
         self.version = next(part for part in said.split() if part.startswith("V"))
+        #: For each target that it knows the newest PTX version.
+        self.newest = {name: version for name in TARGETS if (version := self._newest(name))}
 
-    def newest(self, target: str) -> str:
+    def _newest(self, target: str) -> str:
         """The newest PTX version in which it knows the target; empty where it does not."""
         return next((version for version in reversed(VERSIONS) if self.taken([], target, version) is not None), "")
 
     def taken(self, lines: Sequence[str], target: str, version: str) -> set[str] | None:
         """The lines that it takes there; None where it knows no such target or version."""
         left = list(lines)
-        if not version:
-            return None
         while True:
             wrong = self._wrong(left, target, version)
             if wrong is None:
@@ -209,12 +212,11 @@ def hinted(family: Family, hints: set[str]) -> list[Words]:
 
 def verdicts(assembler: Assembler, lines: Iterable[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
     """For each line that is taken anywhere its lowest PTX version, and the targets that take it with the newest."""
-    newest = {name: assembler.newest(name) for name in TARGETS}
     asked: set[str] = set()
     for name in _RICHEST:
-        asked |= assembler.taken(list(dict.fromkeys(lines)), name, newest[name]) or set()
+        asked |= assembler.taken(list(dict.fromkeys(lines)), name, assembler.newest[name]) or set()
     targets: dict[str, list[str]] = defaultdict(list)
-    for name, version in newest.items():
+    for name, version in assembler.newest.items():
         for text in sorted(assembler.taken(sorted(asked), name, version) or ()):
             targets[text].append(name)
     lowest: dict[str, str] = {}
@@ -251,6 +253,7 @@ def report(assembler: Assembler, families: Sequence[Family]) -> Iterator[str]:
     for family in families:
         hints = {slot for row in family.rows for slot in row.hints}
         alone = hints - {slot for row in family.rows for key in row.slots for slot in key.split()}
+        sys.stderr.write(f"{family.name}\n")
         body += ["", f"[{family.name}]"]
         for what, asked in (("", candidates(family, alone)), ("hints ", hinted(family, hints))):
             if not asked:

@@ -131,12 +131,12 @@ def _lowered(architectures: tuple[int, ...], a: str, known32: Known, known16: Kn
 
 
 _LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; nobody has compared outputs"
-_FLOORS = "Floors: MMA-Sim 2.1.1 and Khattak and Mikaitis"
+_FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
 _OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"
 _TWO_HMMA = (
-    "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Of f32 results "
-    "fraction bits, blocks, order and rounding rest on that alone: the published ones show only that c comes last"
+    "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Fraction bits, and of "
+    "f32 results blocks, order and rounding, rest on that alone: the published outputs do not show them"
 )
 _EXACT = "exact: the manual leaves no choice"
 _NOT_HOPPER = tuple(x for x in ALL if x not in HOPPER)
@@ -153,7 +153,9 @@ _MMA: tuple[Row, ...] = (
     *_floating(HOPPER, "f16 bf16", 25, 16, "silicon", note="H200"),
     *_floating(HOPPER, "tf32", 25, 8, "silicon", note="H200"),
     *_floating(BLACKWELL, "f16 bf16", 25, 16, "published silicon", note=f"B200; other chips inferred. {_FLOORS}"),
-    *_floating(BLACKWELL, "tf32", 25, 8, "published silicon", note=f"B200; other chips inferred. {_FLOORS}"),
+    *_floating(
+        BLACKWELL, "tf32", 25, 8, "published silicon", note=f"B200, 4 products; other chips inferred. {_FLOORS}"
+    ),
     *_floating(RTX_BLACKWELL, "f16 bf16", 25, 16, "paper", note="MMA-Sim 2.1.1, floors too"),
     *_floating(RTX_BLACKWELL, "tf32", 25, 8, "paper", note="MMA-Sim 2.1.1, floor too"),
     _row(HOPPER, "f16", "f32", _M8N8K4_F32, "silicon", "m8n8k4", "H200; four chained f32 operations, then c"),
@@ -191,7 +193,8 @@ def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
             continue
         model = row.model
         if isinstance(model, FusedSums) and row.a == {"tf32"}:
-            yield _as("wmma.mma", row, model=replace(model, block=4), **_published(row))
+            known = _published(row) if model.block == 4 else {"note": f"SASS: two sums of 4. {row.note}"}
+            yield _as("wmma.mma", row, model=replace(model, block=4), **known)
         elif isinstance(model, FusedSums) and row.d == {"f16"}:
             yield _as("wmma.mma", row, c=frozenset({"f16"}), **_published(row))
         else:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from tcemu.commands.isa_fragment import label, where
 from tcemu.commands.report import Part, Report
-from tcemu.errors import IllegalInstruction, listing
+from tcemu.errors import IllegalInstruction, counted, listing
 from tcemu.instructions import FAMILIES, Instruction, parse
 from tcemu.instructions.catalogue import Group, groups, types
 from tcemu.instructions.catalogue import catalogue as find
@@ -36,12 +36,12 @@ def catalogue(target: str | None, ptx: str | None, family: str | None, type_: st
     told = ", ".join(f"{what} {word}" for what, word in asked.items() if word is not None)
     columns = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
     if not told:
-        heading = f"Instructions: {sum(family.size for family in FAMILIES)} forms"
+        heading = f"Instructions: {counted(sum(family.size for family in FAMILIES), 'form')}"
         return Report(heading, _families(), columns, lambda: tuple(map(_line, find())), lambda: _as_data(find()))
     found = find(target, ptx, family, type_, shape)
     if not found:
-        raise IllegalInstruction(f"no instruction fits: {told}")
-    heading = f"Instructions: {len(found)} form{'' if len(found) == 1 else 's'} ({told})"
+        raise IllegalInstruction(f"no instruction matches {told}")
+    heading = f"Instructions: {counted(len(found), 'form')} ({told})"
     return Report(heading, _lists(found), columns, tuple(map(_line, found)), _as_data(found))
 
 
@@ -61,7 +61,7 @@ def _families() -> tuple[Part, ...]:
     )
     parts = ((title, [family for family in FAMILIES if belongs(family)]) for title, belongs in _PARTS)
     tables = (
-        Part(title, (), columns, tuple((each.name, each.about, str(each.size), each.section) for each in found))
+        Part(title, (), columns, tuple((each.name, each.about, f"{each.size:,}", each.section) for each in found))
         for title, found in parts
     )
     return Part("", (hint,)), *tables
@@ -80,7 +80,7 @@ def _lists(found: list[Instruction]) -> tuple[Part, ...]:
 
 
 def _list(family: Family, found: list[Instruction]) -> Part:
-    title = f"{family.name}: {len(found)} form{'' if len(found) == 1 else 's'} (PTX ISA {family.section})"
+    title = f"{family.name}: {counted(len(found), 'form')} (PTX ISA {family.section})"
     about = [_sentence(family.about)] if family.about else []
     if any(any(each.shape) for each in found):
         columns, rows = _grouped(family, groups(found))
@@ -216,7 +216,7 @@ def _operands(told: Explanation) -> Part:
     columns: tuple[str, ...] = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
     if not (told.layouts or told.unknown or told.example):  # it means something in a kernel only
         columns, rows = (*columns[:4], "in a kernel"), tuple((*row[:4], row[5]) for row in rows)
-    hint = "In PTX's order; registers are those of one lane." if rows else "None."
+    hint = "In PTX's order, with the registers of one lane." if rows else "None."
     return Part("Operands", (told.unknown or hint,), columns if rows else (), rows)
 
 

@@ -58,6 +58,8 @@ class Format:
     padding: int = 0
     #: Bits that one element takes in memory or in a register on its own; 0 means its own bits only.
     container: int = 0
+    #: Roundings of PTX's cvt from a wider float, apart from stochastic .rs; for fp8, fp6 and fp4 only with .satfinite.
+    cvt: str = ""
     #: What the format is for, in one line.
     note: str = ""
 
@@ -76,6 +78,7 @@ class Format:
             ("an infinity whose pattern is not reserved for it", self.infinities and self.nan != "ieee"),
             ("an IEEE NaN without mantissa bits", self.nan == "ieee" and self.mantissa == 0),
             ("a container of more than 64 bits", self.container > 64),
+            ("a rounding that PTX does not have", not set(self.cvt.split()) <= set(codec.ROUNDINGS)),
         ]
 
     # ------------------------------------------------------------------------------------------ derived

@@ -37,7 +37,10 @@ _HALVES = Part({"op noftz type": ["add noftz f16"]}, "6.3")
 _BRAINS = Part({"op noftz type": ["add noftz bf16", "add noftz bf16x2"]}, "7.8", "sm_90")
 _EXCHANGES, _SWAP = Part({"op type": _each("exch", "b32 b64")}), Part({"op type": _each("cas", "b32 b64")})
 _SWAP_16 = Part({"op type": ["cas b16"]}, "6.3")
-_EXCHANGE_128, _SWAP_128 = (Part({"op type": [f"{op} b128"]}, "8.3", "sm_90") for op in ("exch", "cas"))
+#: What PTX ISA 9.4 brought.
+_UNFLUSHED = Part({"op noftz type": ["add noftz f32"]}, "9.4", "sm_90")
+_UNFLUSHED_VECTORS = Part({"op noftz vec type": ["add noftz v2 f32", "add noftz v4 f32"]}, "9.4", "sm_90")
+_NOT_YET = replace(_FACTS, unsupported="the machine has no .add.noftz.f32, which came with PTX ISA 9.4")
 #: "op noftz vec type"
 _VECTORS = Part(
     {
@@ -64,23 +67,30 @@ _POLICY: Hints = {"cache_hint": {"L2::cache_hint": "7.4 sm_80"}}
 
 def _rows(orders: str, swaps: bool) -> list[Rows]:
     order = [Part({"order": ["", *orders.split()]})]
-    scopes = [Part({"scope": ["", "cta", "gpu", "sys"]}), Part({"scope": ["cluster"]}, "7.8", "sm_90")]
+    system, cluster = Part({"scope": ["sys"]}), Part({"scope": ["cluster"]}, "7.8", "sm_90")
+    scopes = [Part({"scope": ["", "cta", "gpu"]}), system, cluster]
     scalars = [Part({"op type": _REDUCTIONS}), _PAIRS, _HALVES, _BRAINS]
-    scalars += [_EXCHANGES, _EXCHANGE_128] if swaps else []
+    scalars += [_EXCHANGES] if swaps else []
     rows = []
     for spaces, hints in ((_NEAR, _POLICY), (_SHARED, {})):
         rows += combined(order, scopes, spaces, scalars, facts=_FACTS, hints=hints)
+        rows += combined(order, scopes, spaces, [_UNFLUSHED], facts=_NOT_YET, hints=hints)
         if swaps:
-            rows += combined(order, scopes, spaces, [_SWAP, _SWAP_16, _SWAP_128], facts=_SWAPS, hints=hints)
-    return [*rows, *combined(order, scopes, _NEAR, [_VECTORS], facts=_FACTS, hints=_POLICY)]
+            rows += combined(order, scopes, spaces, [_SWAP, _SWAP_16], facts=_SWAPS, hints=hints)
+            for facts, operation in ((_FACTS, "exch b128"), (_SWAPS, "cas b128")):
+                wide, widest = (Part({"op type": [operation]}, ptx, "sm_90") for ptx in ("8.3", "8.4"))
+                rows += combined(order, [scopes[0], cluster], spaces, [wide], facts=facts, hints=hints)
+                rows += combined(order, [system], spaces, [widest], facts=facts, hints=hints)
+    rows += combined(order, scopes, _NEAR, [_VECTORS], facts=_FACTS, hints=_POLICY)
+    return [*rows, *combined(order, scopes, _NEAR, [_UNFLUSHED_VECTORS], facts=_NOT_YET, hints=_POLICY)]
 
 
 _TEMPLATE = "[.{order}][.{scope}][.{ss}].{op}[.{noftz}][.{cache_hint}][.{vec}].{type}"
 _RULES = (
     "An address is a multiple of the bytes of its type.",
-    "Lanes that name one place come one after the other, in no particular order.",
-    "Without .sem it is .relaxed, without .scope .gpu: threads outside the scope may see it in pieces.",
-    "Sums of floats round to nearest even; .add.f32 takes subnormals for zeros in global memory, not in shared memory.",
+    "Lanes that address one place take turns, in no particular order.",
+    "Without an order it is .relaxed, without a scope .gpu: it is atomic for the threads of its scope only.",
+    "Sums of floats round to nearest even; .add.f32 flushes subnormals to zero in global memory, but not in shared.",
 )
 ATOM = family(
     "atom",
@@ -89,8 +99,8 @@ ATOM = family(
     _rows("relaxed acquire release acq_rel", swaps=True),
     signature="d_value = address b_value [swaps: c_value] [.cache_hint: cache_policy]",
     changes=False,  # the machine says so itself, where memory has become another
-    about="memory changed by an operation in one piece, and what stood there before",
-    rules=(*_RULES, ".cas compares with b and stores c where they are equal; .exch stores b."),
+    about="changes memory atomically, and returns what was there before",
+    rules=(*_RULES, ".cas stores c where memory equals b; .exch stores b."),
 )
 RED = family(
     "red",
@@ -98,7 +108,7 @@ RED = family(
     RED_SECTION,
     _rows("relaxed release", swaps=False),
     signature="= address b_value [.cache_hint: cache_policy]",
-    about="memory changed by an operation in one piece, without an answer",
+    about="changes memory atomically, and returns nothing",
     rules=_RULES,
 )
 FAMILIES = (ATOM, RED)

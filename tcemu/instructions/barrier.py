@@ -16,7 +16,7 @@ from tcemu.instructions.plain import CLUSTERS, THREAD, WARP, family, one
 from tcemu.instructions.rows import Rows
 
 SECTION, CLUSTER_SECTION = "9.7.13.1", "9.7.13.3"
-_NUMBERS = "A block has barriers 0 to 15. The number of threads is a multiple of the warp's 32; without it all arrive."
+_NUMBERS = "A block has barriers 0 to 15. The number of threads is a multiple of 32; if left out, all must arrive."
 _WHOLE = "A warp counts as 32 threads, whatever lanes are active."
 _ALIGNED = "All lanes of a warp execute it together."
 
@@ -43,7 +43,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             _rows(aligned, {}, WARP),
             stems=stems("sync"),
             signature="= barrier threads?",
-            about="the threads of a block wait for each other, and see what each of them wrote",
+            about="makes the threads of a block wait for each other, and see what each of them wrote",
             rules=rules,
             **how,
         ),
@@ -54,7 +54,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             _rows(aligned, {}, WARP),
             stems=stems("arrive"),
             signature="= barrier threads",
-            about="a warp counted at a barrier that it does not wait at",
+            about="arrives at a barrier without waiting there",
             rules=rules,
             **how,
         ),
@@ -68,14 +68,14 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             ],
             stems=stems("red"),
             signature="d_answer = barrier threads? predicate",
-            about="a barrier whose answer is how many predicates are true, or whether all or any are",
+            about="waits at a barrier, and tells how many predicates are true, or whether all or any are",
             rules=rules,
             **how,
         ),
     )
 
 
-_CLUSTER = "All threads of the cluster arrive once and wait once, in turns."
+_CLUSTER = "Every thread of the cluster arrives, then waits."
 ARRIVE_CLUSTER = family(
     "barrier.cluster.arrive",
     "barrier.cluster.arrive[.{order}][.{aligned}]",
@@ -86,7 +86,7 @@ ARRIVE_CLUSTER = family(
     ],
     signature="=",
     unsupported=CLUSTERS,
-    about="a thread's arrival at the barrier of its cluster",
+    about="arrives at the barrier of the cluster",
     rules=(_CLUSTER,),
 )
 WAIT_CLUSTER = family(
@@ -99,7 +99,7 @@ WAIT_CLUSTER = family(
     ],
     signature="=",
     unsupported=CLUSTERS,
-    about="a thread's wait for the barrier of its cluster",
+    about="waits at the barrier of the cluster",
     rules=(_CLUSTER,),
 )
 FAMILIES = (*_families("bar", ("",)), *_families("barrier", ("", "aligned")), ARRIVE_CLUSTER, WAIT_CLUSTER)

@@ -52,7 +52,7 @@ STORE = family(
     ],
     signature="= address b_value [completes: mbarrier]",
     unsupported=CLUSTERS,
-    about="registers stored into a cluster's shared memory, and counted at an mbarrier, while the lane goes on",
+    about="stores registers to a cluster's shared memory while the lane goes on; an mbarrier counts the bytes",
 )
 _REDUCTIONS = [
     *_each("add min max", "u32 s32"),
@@ -73,7 +73,7 @@ REDUCE = family(
     ],
     signature="= address b_value [completes: mbarrier]",
     unsupported=CLUSTERS,
-    about="a cluster's shared memory changed by an operation, and counted at an mbarrier, while the lane goes on",
+    about="changes a cluster's shared memory atomically while the lane goes on; an mbarrier counts the bytes",
 )
 FILL = family(
     "st.bulk",
@@ -81,15 +81,15 @@ FILL = family(
     "9.7.9.13",
     [Rows({"ss": ("", "shared::cta")}, "8.6", "sm_100", THREAD, {"order": {"weak": ""}})],
     signature="= address size",
-    unsupported="only targets from sm_100 on have it",
-    about="a run of shared memory filled with zeros",
+    unsupported="the machine has no bulk store",
+    about="fills a run of shared memory with zeros",
 )
 
 # ---------------------------------------------------------------------------------------------------- multimem
 
 _PACKED = "f16x2 bf16x2"
-_FP8 = [*(f"{vec} {type_}" for vec in ("-", "v2", "v4") for type_ in ("e4m3x4", "e5m2x4")), "v4 e4m3", "v4 e5m2"]
-_FP8_SINCE = "8.6", "sm_100f sm_110f sm_120a"
+_FP8 = [*_each("- v2 v4", "e4m3x4 e5m2x4"), *_each("v4 v8", "e4m3 e5m2")]
+_FP8_SINCE = "8.6", "sm_100f sm_110f sm_120a sm_121a"
 #: "vec type"
 _HALVES = [*_each("v2 v4 v8", "f16 bf16"), *_each("v2 v4", _PACKED)]
 _WORDS_AND_LONGS = _each("-", "b32 b64 u32 s32 u64 s64 f64")
@@ -147,7 +147,7 @@ LOAD_REDUCE = _multimem(
     weak=True,
     signature="d_value = address",
     changes=False,
-    about="the memory of several GPUs read and combined",
+    about="loads from the memory of several GPUs, and combines",
 )
 STORE_ALL = _multimem(
     "multimem.st",
@@ -159,7 +159,7 @@ STORE_ALL = _multimem(
     ],
     weak=True,
     signature="= address b_value",
-    about="registers stored into the memory of several GPUs",
+    about="stores registers to the memory of several GPUs",
 )
 REDUCE_ALL = _multimem(
     "multimem.red",
@@ -168,7 +168,7 @@ REDUCE_ALL = _multimem(
     [({"op vec type": [*_NUMBERS, *_ops("add", _SINGLE_HALVES)]}, "8.1", "sm_90")],
     weak=False,
     signature="= address b_value",
-    about="the memory of several GPUs changed by an operation",
+    about="changes the memory of several GPUs atomically",
 )
 COPY_ALL = family(
     "multimem.cp.async.bulk",
@@ -177,7 +177,7 @@ COPY_ALL = family(
     [one("9.1", "sm_90", done="bulk_group"), one("9.1", "sm_100", done="bulk_group", cp_mask="cp_mask")],
     signature="= destination source size [.cp_mask: byte_mask]",
     unsupported=_SEVERAL,
-    about="a run of bytes copied out of shared memory into the memory of several GPUs",
+    about="copies a run of bytes from shared memory to that of several GPUs",
 )
 COPY_REDUCE_ALL = family(
     "multimem.cp.reduce.async.bulk",
@@ -198,10 +198,11 @@ COPY_REDUCE_ALL = family(
             THREAD,
         ),
         Rows({"op noftz type": ["add noftz f16", "add noftz bf16"]}, "9.1", "sm_90", THREAD),
+        Rows({"op noftz type": ["add noftz f32"]}, "9.4", "sm_90", THREAD),
     ],
     signature="= destination source size",
     unsupported=_SEVERAL,
-    about="a run of elements in shared memory combined with those in the memory of several GPUs",
+    about="combines a run of elements in shared memory with those of several GPUs",
 )
 
 # ---------------------------------------------------------------------------------------------------- tensor maps
@@ -222,7 +223,7 @@ REPLACE = family(
     ],
     signature="= tensor_map [numbered: ordinal] new_value",
     unsupported=_MAPS,
-    about="one field of a tensor map in memory changed",
+    about="changes one field of a tensor map in memory",
 )
 FENCE_PROXY = family(
     "tensormap.cp_fenceproxy",
@@ -231,7 +232,7 @@ FENCE_PROXY = family(
     [one("8.3", "sm_90", WARP, order="release", scope="cta cluster gpu sys")],
     signature="= destination source size",
     unsupported=_MAPS,
-    about="a tensor map copied from shared memory into global memory, and made visible to tensor copies",
+    about="copies a tensor map from shared to global memory, and makes it visible to tensor copies",
 )
 FAMILIES = (
     STORE, REDUCE, FILL, LOAD_REDUCE, STORE_ALL, REDUCE_ALL, COPY_ALL, COPY_REDUCE_ALL, REPLACE, FENCE_PROXY,

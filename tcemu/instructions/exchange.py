@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tcemu.instructions.plain import WARP, family, one
 
-_MASK = "The membermask names the lanes that take part; each of them executes the same instruction with the same mask."
+_MASK = "The membermask names the lanes that take part; all of them must execute the instruction, with the same mask."
 
 SHUFFLE = family(
     "shfl.sync",
@@ -20,11 +20,12 @@ SHUFFLE = family(
     [one(facts=WARP, mode="up down bfly idx", type="b32")],
     signature="d_value = a_value b_value c_value membermask?",
     changes=False,
-    about="each lane's value from another lane of the warp",
+    about="gives each lane the value of another lane of the warp",
     rules=(
-        "b says which lane: how far up or down, which bits of the own number to flip, or the number itself.",
-        "c holds the segment mask from bit 8 on and below it the bound that b is clamped to.",
-        "A lane that would ask beyond its segment gets its own value. What an inactive lane would give is undefined.",
+        ".up and .down read the lane b below or above, .bfly the lane whose number differs in the bits of b.",
+        ".idx reads lane b of the segment.",
+        "c has the segment mask in bits 8 to 12, and the bound of the segment in bits 0 to 4.",
+        "A lane that would read beyond its segment gets its own value. An inactive lane's value is undefined.",
         _MASK,
     ),
 )
@@ -38,8 +39,8 @@ VOTE = family(
     ],
     signature="d_answer = predicate membermask?",
     changes=False,
-    about="whether all, any, or equally many lanes have a true predicate, or which ones",
-    rules=(".uni is true where all predicates are the same; .ballot has a bit for each lane.", _MASK),
+    about="tells whether the predicate is true in all lanes, in any, or the same in all; or in which",
+    rules=(".uni is true if all predicates are the same. .ballot has a bit for each lane.", _MASK),
 )
 MATCH = family(
     "match.sync",
@@ -49,13 +50,13 @@ MATCH = family(
     stems=("match.any.sync", "match.all.sync"),
     signature="d_answer = a_value membermask?",
     changes=False,
-    about="which lanes have the same value, one bit each",
+    about="tells which lanes have the same value, one bit each",
     rules=(
-        ".any: the lanes whose value is this lane's. .all: the membermask where all values are the same, else 0.",
+        ".any answers the lanes whose value is this lane's; .all the membermask if all values are the same, else 0.",
         _MASK,
     ),
 )
-_FLOATS = "the machine has no redux.sync of floats: only targets from sm_100a on have it, and nobody has compared it"
+_FLOATS = "the machine has no redux.sync of floats, which nobody has compared with a GPU"
 REDUCE = family(
     "redux.sync",
     "redux.sync.{op}[.{abs}][.{nan}].{type}",
@@ -67,7 +68,7 @@ REDUCE = family(
     ],
     signature="d_value = a_value membermask?",
     changes=False,
-    about="one sum, minimum, maximum or bitwise combination of all lanes' values",
+    about="combines the values of all lanes: their sum, minimum, maximum, bitwise and, or, xor",
     rules=("Sums wrap around at 32 bits.", _MASK),
 )
 ACTIVE = family(
@@ -77,8 +78,8 @@ ACTIVE = family(
     [one("6.2", facts=replace(WARP, answers="value"))],
     signature="d_answer =",
     changes=False,
-    about="the lanes that are active, one bit each",
-    rules=("It does not synchronize: lanes that are away now may still execute what follows.",),
+    about="tells which lanes are active, one bit each",
+    rules=("It does not synchronize: other lanes may still execute the same code later.",),
 )
 ELECT = family(
     "elect.sync",
@@ -87,8 +88,8 @@ ELECT = family(
     [one("8.0", "sm_90", WARP)],
     signature="predicate_out = membermask?",
     changes=False,
-    about="one lane of several chosen: a predicate that is true there alone",
-    rules=("Which lane it is is always the same for the same membermask; here it is the first.", _MASK),
+    about="elects one lane: the predicate is true in that lane alone",
+    rules=("For one membermask it always elects the same lane; here that is the first.", _MASK),
 )
 WARP_BARRIER = family(
     "bar.warp.sync",
@@ -97,7 +98,7 @@ WARP_BARRIER = family(
     [one(facts=WARP)],
     signature="= membermask?",
     changes=False,
-    about="the lanes of a warp wait for each other, and see what each of them wrote",
+    about="makes the lanes of a warp wait for each other, and see what each of them wrote",
     rules=(_MASK,),
 )
 FAMILIES = (SHUFFLE, VOTE, MATCH, REDUCE, ACTIVE, ELECT, WARP_BARRIER)

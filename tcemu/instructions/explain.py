@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -123,9 +124,19 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
         _arithmetic(found, chip) if family.computes else None,
         _elsewhere(found, chip) if family.computes else (),
         _example(found, family, name, told),
-        (*family.rules, *(rule for operand in told for rule in operand.rules)),
+        (*_rules(family, found), *(rule for operand in told for rule in operand.rules)),
         found.unsupported,
     )
+
+
+def _rules(family: Family, instruction: Instruction) -> list[str]:
+    """The family's rules; one that begins with a qualifier is told where the opcode has one that it names."""
+    words = set(instruction.opcode.split("."))
+
+    def concerns(rule: str) -> bool:
+        return not rule.startswith(".") or not words.isdisjoint(re.findall(r"(?:^|\s)\.([\w:]*\w)", rule))
+
+    return [rule for rule in family.rules if concerns(rule)]
 
 
 def _layout(instruction: Instruction, role: str, target: Target) -> LayoutLine:

@@ -48,6 +48,8 @@ class Facts:
     completes: bool = False
     #: Whether one of several is meant, which a number in front of the new value says: fields of a tensor map.
     numbered: bool = False
+    #: Whether a fence names the bytes that it is about.
+    ranged: bool = False
     #: Whether a tensor copy goes by windows of a convolution, which have offsets: im2col.
     windows: bool = False
     #: What it answers with, where its words decide: vote, bar.red, mbarrier.arrive.

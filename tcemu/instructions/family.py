@@ -84,9 +84,11 @@ class Family:
                 raise TableError(f"two rows of {self.name} spell the same instruction")
         for row in self.rows:
             for words in row.ends:
-                self.check(words)
-                if not self.plain:
-                    self._made(words, row)
+                if self.plain:
+                    self.check(self.spelling.write(words), words)
+                else:
+                    made = self._made(words, row)
+                    self.check(made.opcode, made.words)
 
     @property
     def _masks(self) -> list[list[int]]:
@@ -100,9 +102,8 @@ class Family:
             for row in self.rows
         ]
 
-    def check(self, words: Words) -> None:
+    def check(self, opcode: str, words: Mapping[str, str]) -> None:
         """Raise TableError for a form that does not read back as the words it is made of."""
-        opcode = self.spelling.write(words)
         if self.spelling.read(opcode) != words:
             raise TableError(f"{opcode} does not read back as {words}")
 
@@ -125,6 +126,11 @@ class Family:
         if words[0] != self.mnemonic or (self.marks and self.marks.isdisjoint(words)):
             return False
         return not self.stems or any(list(words[: len(stem)]) == stem for stem in self._stems)
+
+    def begins(self, words: Sequence[str], opcode: str) -> bool:
+        """Whether an opcode of these words begins as `opcode`, which is what it means, does."""
+        stems = (stem for stem in self.stems if f"{opcode}.".startswith(f"{stem}."))
+        return not self.stems or any(".".join(words).startswith(stem) for stem in stems)
 
     @cached_property
     def _stems(self) -> list[list[str]]:
@@ -171,10 +177,11 @@ class Family:
 
     def clash(self, words: Words) -> str:
         """Which slot does not go with the others, and what would."""
-        slots = [slot for slot in self.spelling.vocabulary if self._would_do(slot, words)]
-        if not slots:
+        found = ((slot, self._would_do(slot, words)) for slot in self.spelling.vocabulary)
+        would_do = [(slot, accepted) for slot, accepted in found if accepted]
+        if not would_do:
             return "These qualifiers do not go together."
-        return " ".join(self._advice(slot, words) for slot in slots[:2])
+        return " ".join(self._advice(slot, words, accepted) for slot, accepted in would_do[:2])
 
     def _would_do(self, slot: str, words: Words) -> list[str]:
         """Words that would make the opcode legal if `slot` alone were changed."""
@@ -186,8 +193,9 @@ class Family:
                     found[word] = None
         return list(found)
 
-    def _advice(self, slot: str, words: Words) -> str:
-        accepted = [f".{word}" if word else "absent" for word in self._would_do(slot, words)]
+    @staticmethod
+    def _advice(slot: str, words: Words, would_do: list[str]) -> str:
+        accepted = [f".{word}" if word else "absent" for word in would_do]
         given = (
             f".{words[slot]} does not go with the other qualifiers"
             if slot in words

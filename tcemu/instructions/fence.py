@@ -31,10 +31,10 @@ FENCE = family(
         *(one("8.6", "sm_90", _LIMITED, order=order, sync_restrict=space, scope="cluster") for order, space in _LIMITS),
     ],
     signature="=",
-    about="a thread's accesses to memory before it ordered with those after it",
+    about="orders a thread's accesses to memory before it with those after it",
     rules=(
-        "Alone it waits for nobody: a flag written behind one fence and read in front of another orders the rest.",
-        "Without an order it is .acq_rel. .sc also puts all such fences into one order.",
+        "It waits for nobody: two threads need a fence each, and a flag that one writes and the other reads.",
+        "Without an order it is .acq_rel. .sc fences stand in one order that all threads agree on.",
     ),
 )
 MEMBAR = family(
@@ -44,7 +44,7 @@ MEMBAR = family(
     [one(facts=replace(THREAD, order="sc"), scope="cta gl sys")],
     signature="=",
     about="fence.sc under its old name",
-    rules=(".gl is the scope of the whole GPU.",),
+    rules=(".gl is the scope .gpu.",),
 )
 INIT = family(
     "fence.mbarrier_init",
@@ -52,24 +52,25 @@ INIT = family(
     SECTION,
     [one("8.0", "sm_90", THREAD, order="release", scope="cluster")],
     signature="=",
-    about="mbarriers that this thread has initialized made visible to the cluster and to bulk copies",
-    rules=("Other threads of the block use them behind a barrier.",),
+    about="makes mbarriers that a thread has initialized visible to the cluster and to bulk copies",
+    rules=("Threads of the same block need a barrier behind it.",),
 )
-_SCOPED = {"order": "acquire release acq_rel", "scope": "cta cluster gpu sys"}
+_MAPPED, _TENSOR_MAP, _SCOPES = replace(THREAD, unsupported=_MAPS), "tensormap::generic", "cta cluster gpu sys"
 PROXY = family(
     "fence.proxy",
     "fence.proxy.{proxy}[.{order}][.{sync_restrict}][.{scope}]",
     SECTION,
     [
         one("7.5", facts=replace(THREAD, unsupported=_PROXIES), proxy="alias"),
-        one("8.3", "sm_90", replace(THREAD, unsupported=_MAPS), proxy="tensormap::generic", **_SCOPED),
+        one("8.3", "sm_90", _MAPPED, proxy=_TENSOR_MAP, order="release acq_rel", scope=_SCOPES),
+        one("8.3", "sm_90", replace(_MAPPED, ranged=True), proxy=_TENSOR_MAP, order="acquire", scope=_SCOPES),
         *(
             one("8.6", "sm_90", _LIMITED, proxy="async::generic", order=order, sync_restrict=space, scope="cluster")
             for order, space in _LIMITS
         ),
     ],
-    signature="=",
-    about="a thread's accesses ordered between two ways to memory",
+    signature="= [ranged: address size]",
+    about="orders a thread's accesses between two proxies, which are ways to memory",
 )
 MEMBAR_PROXY = family(
     "membar.proxy",

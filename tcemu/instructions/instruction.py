@@ -149,6 +149,11 @@ class Instruction:
         """The operands that tcemu.run takes: all but a destination that is only written."""
         return tuple(operand for operand in self.operands if operand.read)
 
+    @cached_property
+    def membermask(self) -> bool:
+        """Whether an operand says which lanes take part."""
+        return any(operand.kind == "membermask" for operand in self.operands)
+
     @property
     def knows_fragments(self) -> bool:
         """Whether somebody has published who holds what."""
@@ -163,7 +168,11 @@ class Instruction:
         return self.opcode
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{role} {fragment.registers}" for role, fragment in self.fragments.items())
+        counts = {role: fragment.registers for role, fragment in self.fragments.items()}
+        if not counts and self.knows_fragments:
+            values = (each for each in self.operands if each.kind == "value" and each.role in "dabc")
+            counts = {each.role: each.registers for each in values}
+        held = ", ".join(f"{role} {count}" for role, count in counts.items())
         none = "no registers" if self.knows_fragments else "registers unknown"
         return f"<{self.opcode}: {f'registers a lane {held}' if held else none}; {self.gate}>"
 

@@ -15,15 +15,15 @@ LOAD_SECTION, STORE_SECTION = "9.7.9.8", "9.7.9.11"
 
 # ---------------------------------------------------------------------------------------------------- elements
 
-_NARROW = [f"{kind}{bits}" for bits in (8, 16) for kind in "bus"]
+_NARROW = [f"{kind}{bits}" for bits in (16, 8) for kind in "bus"]
 _WORDS, _LONGS = ["b32", "u32", "s32", "f32"], ["b64", "u64", "s64", "f64"]
-_SINGLE = [*_NARROW, *_WORDS, *_LONGS]
+_SINGLE = [*_WORDS, *_LONGS, *_NARROW]
 #: "vec type" of at most 16 bytes, of 128 bits in one, and of 32 bytes.
 _VALUES = Part(
     {
         "vec type": [
             *(f"{vec} {type_}" for vec in ("-", "v2") for type_ in _SINGLE),
-            *(f"v4 {type_}" for type_ in (*_NARROW, *_WORDS)),
+            *(f"v4 {type_}" for type_ in (*_WORDS, *_NARROW)),
             *(f"v8 {type_}" for type_ in _NARROW),
         ]
     }
@@ -43,7 +43,7 @@ _SHARED = [
     Part({"ss": ["shared::cluster"]}, "7.8", "sm_90"),
 ]
 _LOCAL = [Part({"ss": ["local"]})]
-_NOT_HERE = "the machine keeps no {} memory: a kernel's variables are Python's"
+_NOT_HERE = "the machine has no {} memory: a kernel's variables are Python's"
 _WEAKLY = Facts(lanes=1, order="weak")
 _UNSUPPORTED = {space: Facts(lanes=1, order="weak", unsupported=_NOT_HERE.format(f".{space}"))
                 for space in ("local", "const", "param")}  # fmt: skip
@@ -102,8 +102,10 @@ def _accesses(ordered: str, cop: str, sizes: Hints) -> list[Rows]:
     local, values = _UNSUPPORTED["local"], [_VALUES, _B128]
     rows += combined(weak, _LOCAL, values, facts=local, hints=_hints(cop, sizes, near=False))
     rows += combined([Part({"order": ["volatile"]}, "9.1")], _LOCAL, values, facts=local)
-    mmio = Part({"mmio": ["mmio"], "order scope": ["relaxed sys"]}, "8.2")
-    return [*rows, *combined([mmio], _NEAR, [Part({"type": _SINGLE}), Part({"type": ["b128"]}, "8.4")])]
+    single = [Part({"type": _SINGLE}), Part({"type": ["b128"]}, "8.4")]
+    since = {"relaxed": "8.2", ordered: "9.3"}
+    mmio = [Part({"mmio": ["mmio"], "order scope": [f"{order} sys"]}, ptx) for order, ptx in since.items()]
+    return [*rows, *combined(mmio, _NEAR, single)]
 
 
 def _read_only() -> list[Rows]:
@@ -121,26 +123,26 @@ def _read_only() -> list[Rows]:
 
 _POLICIES = "[.cache_hint: cache_policy]"
 _ALIGNED = "An address is a multiple of the bytes that a lane moves."
-_WINDOWS = "Without a state space the address is generic: it lies in the window of the memory that it points to."
+_WINDOWS = "Without a state space the address is generic: its value says which memory it points to."
 _STRONG = (
-    "Without an order the access is weak: another thread sees it, or it another's, only behind a barrier or a fence.",
-    ".volatile is relaxed for the whole system. .relaxed, and .{}, name the threads that they hold among.",
+    "Without an order the access is weak: a barrier or a fence must stand between it and what other threads do there.",
+    ".relaxed and .{} are strong, and name the scope of threads that may race with them; .volatile is .relaxed.sys.",
 )
 LOAD = family(
     "ld",
-    "ld[.{mmio}][.{order}][.{scope}][.{ss}][.{cache}][.{nc}][.{l2}][.{cache_hint}][.{prefetch}][.{vec}].{type}",
+    "ld[.{mmio}][.{order}][.{scope}][.{ss}][.{nc}][.{cache}][.{l2}][.{cache_hint}][.{prefetch}][.{vec}].{type}",
     LOAD_SECTION,
     [*_accesses("acquire", "ca cg cs lu cv", _SIZES), *_read_only()],
     signature=f"d_value = address {_POLICIES}",
     changes=False,
-    about="registers from memory, by each lane from its own address",
+    about="loads registers from memory, each lane from its own address",
     rules=(
         _ALIGNED,
         _WINDOWS,
-        "Narrow elements fill a register of 32 bits: .s8 and .s16 with their sign, others with zeros.",
+        "An element narrower than 32 bits is extended to a register: .s8 and .s16 with their sign, others with zeros.",
         _STRONG[0],
         _STRONG[1].format("acquire"),
-        ".nc reads through the cache of textures, which does not see what the same launch writes.",
+        ".nc may read through a cache that does not see what the kernel writes: the data must be constant.",
     ),
 )
 STORE = family(
@@ -149,11 +151,11 @@ STORE = family(
     STORE_SECTION,
     _accesses("release", "cg cs wb wt", {}),
     signature=f"= address b_value {_POLICIES}",
-    about="registers into memory, by each lane at its own address",
+    about="stores registers to memory, each lane at its own address",
     rules=(
         _ALIGNED,
         _WINDOWS,
-        "Of a register the low bits are stored, as many as the type has.",
+        "The low bits of a register are stored, as many as the type has.",
         _STRONG[0],
         _STRONG[1].format("release"),
     ),
@@ -173,8 +175,8 @@ PREFETCH = family(
     ],
     signature="= address",
     changes=False,
-    about="a line of memory brought into a cache",
-    rules=("It changes no result, only when a later access is answered.",),
+    about="brings a line of memory into a cache",
+    rules=("It changes no result; it only makes a later access faster.",),
 )
 PREFETCH_MAP = family(
     "prefetch.tensormap",
@@ -184,8 +186,8 @@ PREFETCH_MAP = family(
     stems=("prefetch.tensormap", "prefetch.const.tensormap", "prefetch.param.tensormap"),
     signature="= tensor_map",
     changes=False,
-    about="a tensor map brought into the cache that tensor copies read it from",
-    rules=("It changes no result, only when the first copy with this map starts.",),
+    about="brings a tensor map into the cache from which tensor copies read it",
+    rules=("It changes no result; it only makes the first copy with this map start sooner.",),
 )
 PREFETCH_UNIFORM = family(
     "prefetchu",
@@ -194,7 +196,7 @@ PREFETCH_UNIFORM = family(
     [one()],
     signature="= address",
     changes=False,
-    about="a line of memory brought into the uniform cache",
+    about="brings a line of memory into the uniform cache",
 )
 
 # ---------------------------------------------------------------------------------------------------- addresses
@@ -203,7 +205,8 @@ _POINTERS = "the machine's kernels compute addresses in Python: {}"
 _TO_GENERIC = _POINTERS.format("warp.generic makes a generic address of a shared one")
 _ANYWHERE = [
     one(ss="global shared local const"),
-    one("7.8", ss="shared::cta param"),
+    one("7.7", ss="param"),
+    one("7.8", ss="shared::cta"),
     one("7.8", "sm_90", ss="shared::cluster"),
     one("8.3", ss="param::entry"),
 ]
@@ -215,7 +218,7 @@ CONVERT = family(
     signature="d_value = a_value",
     changes=False,
     unsupported=_TO_GENERIC,
-    about="a generic address from one in a state space, or with .to the reverse",
+    about="makes a generic address of one in a state space, or with .to the reverse",
 )
 IS_SPACE = family(
     "isspacep",
@@ -225,7 +228,7 @@ IS_SPACE = family(
     signature="predicate_out = address",
     changes=False,
     unsupported=_POINTERS.format("they know which space an address is in"),
-    about="whether a generic address lies in a state space",
+    about="tells whether a generic address lies in a state space",
 )
 MAP_ADDRESS = family(
     "mapa",
@@ -235,7 +238,7 @@ MAP_ADDRESS = family(
     signature="d_value = a_value cta",
     changes=False,
     unsupported=CLUSTERS,
-    about="the address in another block of the cluster that corresponds to one in shared memory",
+    about="maps an address in shared memory to the same place in another block of the cluster",
 )
 GET_RANK = family(
     "getctarank",
@@ -245,7 +248,7 @@ GET_RANK = family(
     signature="d_answer = address",
     changes=False,
     unsupported=CLUSTERS,
-    about="the rank in its cluster of the block whose shared memory an address lies in",
+    about="tells the rank of the block whose shared memory an address lies in",
 )
 
 FAMILIES = (LOAD, STORE, PREFETCH, PREFETCH_MAP, PREFETCH_UNIFORM, CONVERT, IS_SPACE, MAP_ADDRESS, GET_RANK)

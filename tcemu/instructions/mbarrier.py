@@ -17,7 +17,6 @@ from tcemu.instructions.rows import Rows
 
 SECTION = "9.7.13.15"
 _AMPERE, _HOPPER = ("7.0", "sm_80"), ("8.0", "sm_90")
-_UNFINISHED = "the machine has no arrival that may not complete the phase"
 
 
 def _spaces(ptx: str, since: str, *, cluster: bool = False) -> list[Part]:
@@ -49,11 +48,11 @@ INIT = _family(
     "9",
     combined(_spaces(*_AMPERE)),
     signature="= mbarrier count",
-    about="an mbarrier made, whose phases wait for a number of arrivals",
+    about="makes an mbarrier whose phases wait for a number of arrivals",
     rules=(
         _PLACE,
         "The count is 1 to 1048575.",
-        "Other threads use it behind a barrier; bulk copies behind fence.mbarrier_init as well.",
+        "Other threads may use it after a barrier; bulk copies need fence.mbarrier_init as well.",
     ),
 )
 INVALIDATE = _family(
@@ -61,7 +60,7 @@ INVALIDATE = _family(
     "10",
     combined(_spaces(*_AMPERE)),
     signature="= mbarrier",
-    about="an mbarrier's bytes made ordinary memory again",
+    about="makes the bytes of an mbarrier ordinary memory again",
     rules=(_PLACE,),
 )
 
@@ -79,8 +78,8 @@ def _transaction(what: str, section: str, about: str) -> Family:
     )
 
 
-EXPECT = _transaction("expect_tx", "11", "the current phase waits for more bytes")
-COMPLETE = _transaction("complete_tx", "12", "bytes counted as arrived, though nothing was copied")
+EXPECT = _transaction("expect_tx", "11", "makes the current phase wait for more bytes")
+COMPLETE = _transaction("complete_tx", "12", "counts bytes as arrived, though nothing was copied")
 
 
 def _arrivals(what: str, section: str, told: str) -> list[Family]:
@@ -88,19 +87,17 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
     answers, silent = replace(_RELEASE, answers="value"), _RELEASE
     cluster = [Part({"ss": ["shared::cluster"]}, *_HOPPER)]
     here, hopper = _spaces(*_AMPERE), [Part({"ss": ["", "shared", "shared::cta"]}, *_HOPPER)]
-    lanes = "Every active lane arrives for itself: 32 lanes that arrive once are 32 arrivals."
-    remote = "At an mbarrier in .shared::cluster it answers no state."
+    lanes = "Every active lane arrives for itself: 32 lanes are 32 arrivals."
+    remote = ".shared::cluster: it returns no state."
     plain, expecting = (combined(_orders("release"), spaces, facts=answers) for spaces in (here, hopper))
-    unfinished = combined(
-        _orders("release", scopes="cta", relaxed=False), here, facts=replace(answers, unsupported=_UNFINISHED)
-    )
+    unfinished = combined(_orders("release", scopes="cta", relaxed=False), here, facts=answers)
     return [
         _family(
             f"mbarrier.{what}",
             section,
             [*plain, *combined(_orders("release"), cluster, facts=silent)],
             signature="[answers: state] = mbarrier count?",
-            about=f"{told}; its answer is the state before that",
+            about=f"{told}, and returns the state before that",
             rules=(_PLACE, lanes, "A count other than 1 needs PTX 7.8 and sm_90.", remote),
         ),
         _family(
@@ -108,7 +105,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
             section,
             [*expecting, *combined(_orders("release"), cluster, facts=silent)],
             signature="[answers: state] = mbarrier tx_count",
-            about=f"the current phase waits for more bytes, then {told}",
+            about=f"makes the current phase wait for more bytes, then {told}",
             rules=(_PLACE, lanes, remote),
         ),
         _family(
@@ -116,7 +113,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
             section,
             unfinished,
             signature="state = mbarrier count",
-            about=f"{told} that must not complete the phase",
+            about=f"{told}, which must not complete the phase",
             rules=(_PLACE, lanes),
         ),
     ]
@@ -128,8 +125,8 @@ def _waits(what: str, target: tuple[str, str], parity: str, how: str, **told: An
     ptx, since = target
     rules = (
         _PLACE,
-        "A wait sees what those wrote that arrived before with .release, in the scope of both.",
-        "Parity is that of the phase: 0 for the first, 1 for the second. A phase that is not the current one is over.",
+        "Where it is true, the thread sees what others wrote before they arrived with .release.",
+        "The parity of the first phase is 0, of the second 1, and so on: it tells the current phase from the last.",
     )
     return [
         _family(
@@ -152,16 +149,16 @@ PENDING = family(
     [one(*_AMPERE, facts=replace(THREAD, answers="value"))],
     signature="d_answer = state",
     changes=False,
-    about="how many arrivals a state was waiting for",
+    about="tells how many arrivals a state was still waiting for",
 )
 FAMILIES = (
     INIT,
     INVALIDATE,
     EXPECT,
     COMPLETE,
-    *_arrivals("arrive", "13", "an arrival"),
-    *_arrivals("arrive_drop", "14", "an arrival, and one fewer expected in later phases"),
-    *_waits("test_wait", _AMPERE, "7.1", "whether", changes=False),
-    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits a while, and answers whether"),
+    *_arrivals("arrive", "13", "arrives at an mbarrier"),
+    *_arrivals("arrive_drop", "14", "arrives for the last time, so that later phases expect one arrival fewer"),
+    *_waits("test_wait", _AMPERE, "7.1", "tells whether", changes=False),
+    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits a while, and tells whether"),
     PENDING,
 )

@@ -67,29 +67,55 @@ def _parse(text: str) -> Instruction:
         told = f"{error} Nearest legal form: {_nearest(opcode, meant)} (PTX ISA {meant.section})"
         raise IllegalInstruction(f"{_shown(opcode)}: {told}") from None
     try:
-        return family.find(words)
+        found = family.find(words)
     except IllegalInstruction as error:
         raise IllegalInstruction(f"{_shown(opcode)}: {error} (PTX ISA {family.section})") from None
+    if not family.begins(parts, found.opcode):
+        told = f"its first words stand in another order. Nearest legal form: {found} (PTX ISA {family.section})"
+        raise IllegalInstruction(f"{_shown(opcode)}: {told}")
+    return found
 
 
 def _meant(parts: list[str], family: Family) -> Family:
     """The family that an opcode which cannot be read was meant for: one whose mark it nearly has, else its own."""
     for other in reversed(FAMILIES):
-        if other.mnemonic == family.mnemonic and any(nearest(part, other.marks, cutoff=0.6) for part in parts[1:]):
+        if other.mnemonic == family.mnemonic and not other.stems:
+            if any(nearest(part, other.marks, cutoff=0.6) for part in parts[1:]):
+                return other
+        elif other.mnemonic == family.mnemonic and any(_begins(parts, stem.split(".")) for stem in other.stems):
             return other
     return family
 
 
+def _begins(parts: list[str], stem: list[str]) -> bool:
+    """Whether an opcode begins nearly with the words of a stem: only the last of them is spelt wrong."""
+    *first, last = stem
+    asked = parts[: len(stem)]
+    return asked[:-1] == first and bool(nearest(asked[-1][:80], [last], cutoff=0.75))
+
+
 def _nearest(opcode: str, family: Family) -> Instruction:
-    """For an opcode that cannot be read: the form with the fewest words changed, of several the most alike."""
+    """For an opcode that cannot be read: the form with the fewest words changed, of several the most alike.
+
+    Families without matrices have too many forms to compare; what was meant is guessed there word by word.
+    """
     text = opcode[:200]
     asked = Counter(text.split("."))
+    if family.plain:
+        guesses = [family.nearest(family.spelling.guess(text, similar=similar)) for similar in (True, False)]
+        words = [Counter(form.opcode.split(".")) for form in guesses]
+        return max(zip(guesses, words, strict=True), key=lambda each: _likeness(each[1], asked))[0]
     forms = [form for _, form in family.variants]
     spelt = [Counter(form.opcode.split(".")) for form in forms]
     alike = [2 * (asked & words).total() - words.total() for words in spelt]
     most = max(alike)
     among = [form for form, count in zip(forms, alike, strict=True) if count == most]
     return max(among, key=lambda form: SequenceMatcher(None, text, form.opcode).ratio())
+
+
+def _likeness(words: Counter[str], asked: Counter[str]) -> tuple[int, int]:
+    """How many words were asked for; among equals, how few there are more than that."""
+    return (words & asked).total(), -max(words.total() - asked.total(), 0)
 
 
 def _shown(opcode: str) -> str:
@@ -99,12 +125,12 @@ def _shown(opcode: str) -> str:
 def _unknown(mnemonic: str) -> str:
     marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in _seconds(family)})
     if marks:
-        return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}; no other form of it is run here"
-    runs = listing(_MNEMONICS, "and")
+        return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}; it has no other form here"
     if mnemonic in _NOT_YET:
+        runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
-    hint = did_you_mean(mnemonic.lower(), [*_MNEMONICS, *_NOT_YET])
-    return f"no instruction is called {shown(mnemonic)}.{hint} This version runs {runs} (PTX ISA 9.7.14 and 9.7.15)"
+    hint, known = did_you_mean(mnemonic.lower(), [*_MNEMONICS, *_NOT_YET]), listing(_MNEMONICS, "and")
+    return f"no instruction is called {shown(mnemonic)}.{hint} This version has {known} (PTX ISA 9.7)"
 
 
 def _seconds(family: Family) -> Iterable[str]:

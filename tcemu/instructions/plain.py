@@ -5,6 +5,7 @@ None of them means anything alone, so `execute` is None: tcemu.run refuses them,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -41,7 +42,9 @@ def family(
 
     mnemonic, _, _ = name.partition(".")
     told |= {"mnemonic": mnemonic, "stems": tuple(stems) or (name,), "plain": True}
-    words = vocabulary(rows)
+    found = vocabulary(rows)
+    # the nearest form keeps what an opcode does before how much of it
+    words = {slot: found[slot] for slot in sorted(re.findall(r"{(\w+)}", template), key=lambda slot: slot == "vec")}
     ends = ("dst", "src") if {"dst", "src"} <= set(words) else ()
     return Family(name, section, Spelling(template, words, ends), tuple(rows), make, **told)
 

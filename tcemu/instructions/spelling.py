@@ -11,16 +11,27 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
 
-from tcemu.errors import IllegalInstruction, TableError, did_you_mean, listing, nearest, shown
+from tcemu.errors import IllegalInstruction, TableError, listing, nearest, shown
 
 Words = dict[str, str]
 
 #: So many words of a slot are told in full.
 _FEW = 24
+
+
+def most_like(word: str, accepted: Iterable[str]) -> str:
+    """The accepted word that looks most like `word`, of several one that begins alike; empty where none is like it."""
+    asked, places = word[:80], [*accepted]
+
+    def rank(one: str) -> tuple[float, bool, int]:
+        return -SequenceMatcher(None, one, asked).ratio(), one[:1] != asked[:1], places.index(one)
+
+    return min(nearest(asked, places, 5), key=rank, default="")
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,18 @@ class Spelling:
         self._complain_of_order(words)
         return words
 
+    def guess(self, text: str, *, similar: bool) -> Words:
+        """The words of a text that cannot be read; for an unknown one the most similar, or none."""
+        words: Words = {}
+        for word in text.split("."):
+            if word in self.fixed or word in self._attached:
+                continue
+            meant = word if word in self._homes or not similar else most_like(word, self._homes)
+            slot = next((home for home in self._homes.get(meant, []) if home not in words), None)
+            if slot is not None:
+                words[slot] = meant
+        return words
+
     def _place(self, word: str, words: Words) -> None:
         homes = self._homes.get(word, [])
         for slot in homes:
@@ -127,9 +150,10 @@ class Spelling:
         if not word:
             return "a dot stands where a qualifier should: two side by side, or one at an end."
         accepted = [*self._homes, *self.fixed, *self._attached]
-        said = f"{shown(f'.{word}')} is no qualifier of {self.fixed[0]}.{did_you_mean(word, accepted)}"
-        similar = nearest(word[:80], accepted)
-        slot = next((home for alike in similar for home in self._homes.get(alike, []) if home not in words), None)
+        meant = most_like(word, accepted)
+        hint = f" Did you mean {meant!r}?" if meant else ""
+        said = f"{shown(f'.{word}')} is not a qualifier of {self.fixed[0]}.{hint}"
+        slot = next((home for home in self._homes.get(meant, []) if home not in words), None)
         if slot is None:
             return said
         choices = self.vocabulary[slot]

@@ -132,7 +132,7 @@ def _immediates(instruction: Instruction, given: Sequence[Any], described: bool)
     names = [*scales, *trans]
     if len(given) != 1 + len(names):
         told = listing(["scale_d", *names], "and")
-        how = "descriptor" if described else "registers"
+        how = "a descriptor" if described else "registers"
         raise OperandError(
             f"{instruction} with A in {how} ends with {told}; got {len(given)} of them (PTX ISA {SECTION})"
         )
@@ -341,14 +341,17 @@ class Issue:
             if registers is not None and not _fits(instruction.fragments[role], registers):
                 instruction.fragments[role].check(registers)
         descriptors, rest = shared[: 2 if a is None else 1], shared[2 if a is None else 1 :]
-        last = _checked(instruction, tuple((type(each), each) for each in rest), a is None)
-        b = _read_tile(instruction, "b", _one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
+        try:
+            last = _checked(instruction, tuple((type(each), each) for each in rest), a is None)
+        except TypeError:  # what cannot be hashed is no immediate
+            last = _immediates(instruction, list(rest), a is None)
+        b = _read_tile(instruction, "b", one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
         if a is not None:
             return cls(instruction, last, None, b)
         return cls(
             instruction,
             last,
-            _read_tile(instruction, "a", _one_descriptor(instruction, "a", descriptors[0]), last.mn_major_a),
+            _read_tile(instruction, "a", one_descriptor(instruction, "a", descriptors[0]), last.mn_major_a),
             b,
         )
 
@@ -389,18 +392,14 @@ def _fits(fragment: Fragment, registers: Array) -> bool:
     return registers.dtype == np.uint32 and registers.shape == (fragment.lanes, fragment.registers)
 
 
-def described(given: Any) -> bool:
-    """Whether A is given by a descriptor, which is one number, and not by registers."""
-    return np.ndim(given) == 0
-
-
 @lru_cache(maxsize=1024)
 def _checked(instruction: Instruction, given: tuple[tuple[type, Any], ...], with_a: bool) -> _Immediates:
     """scale_d and the immediates; the types are there so that True is not taken for 1."""
     return _immediates(instruction, [value for _, value in given], with_a)
 
 
-def _one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
+def one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
+    """The 64 bits of one descriptor. Raises OperandError."""
     if isinstance(given, Descriptor):
         return given.encode()
     if type(given) is int and 0 <= given < 1 << 64:

@@ -24,8 +24,10 @@ from tcemu.machine.events import (
     Space,
 )
 from tcemu.machine.masks import LANES
+from tcemu.machine.mbarriers import places_of
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Groups, Task
+from tcemu.machine.reductions import step_of
 from tcemu.machine.tensor_map import Places, TensorMap
 
 if TYPE_CHECKING:
@@ -189,7 +191,7 @@ def mbarrier_arrive(instruction: Instruction) -> Act:
         if by is None:
             return
         mbarriers, before = core.block.mbarriers, core.copies["cp.async"].under_way
-        for place, mask in core.distinct(instruction, "mbarrier", address):
+        for place, mask in places_of(core, by, instruction, address):
             count = mask.bit_count()
             phase = mbarriers.expect_more(core, by, instruction, place, 0 if noinc else count)
             core.tell(CopiesArrive, by, place, phase)
@@ -226,9 +228,15 @@ def bulk_load(instruction: Instruction) -> Act:
     return act
 
 
-@executes("cp.async.bulk.store")
+@executes("cp.async.bulk.store", "cp.reduce.async.bulk")
 def bulk_store(instruction: Instruction) -> Act:
-    """cp.async.bulk out of shared memory: each active lane copies `size` bytes, in a group of bulk copies."""
+    """cp.async.bulk out of shared memory: each active lane copies `size` bytes, in a group of bulk copies.
+
+    cp.reduce.async.bulk (9.7.9.25.4.2) combines them with what is there, as red.global does; .f32 sums take subnormals
+    for zeros, as the manual says.
+    """
+    reduces = instruction.family == "cp.reduce.async.bulk"
+    combine = step_of(instruction, flush=True) if reduces else None
 
     def act(core: Core, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike) -> None:
         by = core.begin(instruction)
@@ -237,7 +245,7 @@ def bulk_store(instruction: Instruction) -> Act:
         given = {"destination": destination, "source": source, "size": size}
         for to, start, count in _each_lane(core, instruction, given):
             _check_bulk(core, by, instruction, start, to, count)
-            move = _copying(core.block.shared, start, core.block.grid.memory, to, count)
+            move = _copying(core.block.shared, start, core.block.grid.memory, to, count, combine)
             reads, writes = _units("shared", start, count), _units("global", to, count)
             _store(core, by, instruction, reads, writes, count, move)
 
@@ -286,6 +294,23 @@ def tensor_store(instruction: Instruction) -> Act:
             far, near = core.block.grid.memory.bytes, core.block.shared.bytes
             store = partial(tensor_map.store_at, places, far, near)
             _store(core, by, instruction, reads, writes, tensor_map.bytes, store)
+
+    return act
+
+
+@executes("cp.async.bulk.prefetch.tensor")
+def prefetch_tensor(instruction: Instruction) -> Act:
+    """cp.async.bulk.prefetch.tensor (9.7.9.27.1.4): a hint to caches, which this machine does not have."""
+
+    def act(core: Core, tensor_map: TensorMap, coordinates: Sequence[int]) -> None:
+        _check_map(instruction, tensor_map)
+        by = core.begin(instruction)
+        if by is None:
+            return
+        try:
+            tensor_map.places(coordinates)
+        except AddressError as error:
+            core.fault(by, instruction, "global", error)
 
     return act
 
@@ -376,9 +401,19 @@ def _units(space: Space, address: int, count: int) -> Side:
     return space, np.arange(address, address + count, UNIT), UNIT
 
 
-def _copying(source: Bytes, start: int, destination: Bytes, to: int, count: int) -> Callable[[], None]:
+def _copying(
+    source: Bytes,
+    start: int,
+    destination: Bytes,
+    to: int,
+    count: int,
+    combine: Callable[[Array, Array], Array] | None = None,
+) -> Callable[[], None]:
+    """What moves a run of bytes, or combines it with those that are there."""
+
     def move() -> None:
-        destination.bytes[to : to + count] = source.bytes[start : start + count]
+        there, given = destination.bytes[to : to + count], source.bytes[start : start + count]
+        there[...] = given if combine is None else combine(there.copy(), given)
 
     return move
 

@@ -177,8 +177,8 @@ def bar_red(instruction: Instruction) -> Act:
 def bar_warp_sync(instruction: Instruction) -> Act:
     """bar.warp.sync (__syncwarp): the active lanes meet, and see what each of them wrote."""
 
-    def act(core: Core, membermask: Any = None) -> None:
-        core.check_membermask(instruction, membermask)
+    def act(core: Core, *membermask: Any) -> None:
+        core.check_membermask(instruction, *membermask)
         by = core.begin(instruction)
         if by is not None:
             core.tell(WarpSynced, by)

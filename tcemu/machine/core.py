@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, LaunchError, MemoryFault, OperandError
+from tcemu.errors import AddressError, LaunchError, MemoryFault, OperandError, briefly
 from tcemu.instructions import Instruction
+from tcemu.instructions.instruction import placed
 from tcemu.machine.dispatch import Bound, bind
 from tcemu.machine.events import By, Faulted, Issued, Site, Space, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
@@ -72,7 +73,12 @@ class Core:
         bound = bind(instruction, self.block.shape.target)
         if not bound.least <= len(operands) <= bound.most:
             raise bound.miscounted(len(operands))
-        return bound.act(self, *operands)
+        try:
+            return bound.act(self, *operands)
+        except OperandError as error:
+            if isinstance(error, LaunchError):
+                raise
+            raise placed(error, bound.instruction) from None
 
     def bound(self, instruction: str | Instruction) -> Bound:
         """The instruction as this warp's target has it."""
@@ -80,9 +86,10 @@ class Core:
 
     def begin(self, instruction: Instruction, operands: tuple[tuple[str, Registers], ...] = ()) -> By | None:
         """An operation begins: others may go first, observers hear of it. None where no lane takes part."""
-        if not self.bits:
-            return None
         grid = self.block.grid
+        if not self.bits:
+            grid.scheduler.check(self.strand)
+            return None
         grid.scheduler.pause(self.strand, instruction.changes)
         if grid.failure is not None:
             raise grid.failure
@@ -119,6 +126,9 @@ class Core:
     def exit(self) -> None:
         """The active lanes end; with the last of them the warp does."""
         grid = self.block.grid
+        grid.scheduler.check(self.strand)
+        if not self.bits:
+            return
         if grid.failure is not None:
             raise grid.failure
         by = By(self.block.number, self.index, self.bits, self.at or self.latest)
@@ -157,7 +167,7 @@ class Core:
 
     def distinct(self, instruction: Instruction, role: str, given: Any) -> list[tuple[int, int]]:
         """(value, mask of the active lanes that give it), in the order of lanes."""
-        if isinstance(given, int) and not isinstance(given, bool):
+        if isinstance(given, int) and not isinstance(given, bool) and -(1 << 63) <= given < 1 << 63:
             return [(int(given), self.bits)]
         values = self.integers(instruction, role, given).tolist()
         found: dict[int, int] = {}
@@ -175,13 +185,14 @@ class Core:
             )
         return np.broadcast_to(array, (WARP,))
 
-    def check_membermask(self, instruction: Instruction, given: Any) -> None:
+    def check_membermask(self, instruction: Instruction, *given: Any) -> None:
         """Raise OperandError for a membermask that does not name the lanes that execute the instruction."""
-        if given is not None and (not isinstance(given, int | np.integer) or int(given) != self.bits):
-            raise OperandError(
-                f"{instruction}: the membermask names the lanes that execute it, {self.bits:#010x}; got {given!r} "
-                f"(PTX ISA {instruction.section})"
-            )
+        for mask in given:
+            if isinstance(mask, bool) or not isinstance(mask, int | np.integer) or int(mask) != self.bits:
+                raise OperandError(
+                    f"{instruction}: the membermask names the lanes that execute it, {self.bits:#010x}; got "
+                    f"{briefly(mask)} (PTX ISA {instruction.section})"
+                )
 
     # ---------------------------------------------------------------------------------------- registers
 

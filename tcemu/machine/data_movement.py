@@ -167,9 +167,10 @@ def unsigned(moved: Elements) -> np.dtype[Any]:
 def prefetch(instruction: Instruction) -> Act:
     """prefetch (9.7.9.15): a hint to caches, which this machine does not have."""
 
-    def act(core: Core, address: npt.ArrayLike, *size: npt.ArrayLike) -> None:
+    def act(core: Core, *operands: npt.ArrayLike) -> None:
         if core.begin(instruction) is not None:
-            core.integers(instruction, "address", address)
+            for operand, given in zip(instruction.sources, operands, strict=False):
+                core.integers(instruction, operand.role, given)
 
     return act
 
@@ -204,8 +205,8 @@ def shfl(instruction: Instruction) -> Act:
     """shfl.sync (9.7.9.6): each lane's value of another lane; segment mask from bit 8 of c on, clamp value below."""
     source, inside = _SHUFFLES[instruction.words["mode"]]
 
-    def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, membermask: Any = None) -> Array:
-        core.check_membermask(instruction, membermask)
+    def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> Array:
+        core.check_membermask(instruction, *membermask)
         by = core.begin(instruction)
         lane, clamp = core.integers(instruction, "b", b) & 31, core.integers(instruction, "c", c)
         segment = clamp >> 8 & 31

@@ -16,10 +16,21 @@ class Lanes(np.ndarray[Any, np.dtype[Any]]):
     def __bool__(self) -> bool:
         if self.size == 1:
             return bool(self.view(np.ndarray))
-        raise OperandError(
-            "a kernel runs once for a whole warp, so a condition differs from lane to lane: write `with "
-            "warp.only(condition):` for what some lanes do, or warp.vote_sync('any', condition) for what all of them do"
-        )
+        raise differing()
+
+
+def differing() -> OperandError:
+    """The error of a condition that is an array: lanes may differ."""
+    return OperandError(
+        "a kernel runs once for a whole warp, so a condition differs from lane to lane: write `with "
+        "warp.only(condition):` for what some lanes do, or warp.vote_sync('any', condition) for what all of them do"
+    )
+
+
+def fixed(array: npt.NDArray[Any]) -> Lanes:
+    """Lanes' values that nobody can change."""
+    array.flags.writeable = False
+    return array.view(Lanes)
 
 
 def lanes(array: npt.NDArray[Any]) -> Lanes:

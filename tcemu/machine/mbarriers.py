@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, MbarrierMisused, OperandError, briefly
 from tcemu.instructions import Instruction
+from tcemu.instructions.elements import space_of
+from tcemu.machine.addresses import SHARED, window_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import (
     By,
@@ -23,13 +25,17 @@ from tcemu.machine.events import (
     MbarrierInvalidated,
     MbarrierWaited,
 )
-from tcemu.machine.masks import lanes_of
+from tcemu.machine.lanes import Lanes, lanes
+from tcemu.machine.masks import LANES, lanes_of
 from tcemu.machine.mbarrier import BYTES, Mbarrier, parity_of, pending_count
 from tcemu.machine.registers import WARP
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
     from tcemu.machine.core import Core
+
+#: 64 bits: a state is unsigned.
+_LONG = (1 << 64) - 1
 
 
 class Mbarriers:
@@ -76,15 +82,19 @@ class Mbarriers:
         transaction: int = 0,
         *,
         drop: bool = False,
+        complete: bool = True,
     ) -> int:
-        """`transaction` bytes are expected, then `count` arrivals happen; the state before that."""
+        """`transaction` bytes are expected, then `count` arrivals happen; the state before that.
+
+        With `drop` later phases expect that many fewer; without `complete` the phase must not be complete afterwards.
+        """
         held = self.find(core, by, instruction, place)
         phase, state = held.phase, held.encode()
         if transaction:
             held.expect_tx(transaction)
         if count:
             try:
-                (held.drop if drop else held.arrive)(count)
+                (held.drop if drop else held.arrive)(count, complete=complete)
             except OperandError as error:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
@@ -155,11 +165,14 @@ class Mbarriers:
 def init(instruction: Instruction) -> Act:
     """mbarrier.init (9.7.13.15.9): an object of 8 bytes that waits for `count` arrivals a phase."""
 
-    def act(core: Core, address: npt.ArrayLike, count: int) -> None:
+    def act(core: Core, address: npt.ArrayLike, count: npt.ArrayLike) -> None:
         by = core.begin(instruction)
-        if by is not None:
-            for place, _ in core.distinct(instruction, "mbarrier", address):
-                core.block.mbarriers.initialise(core, by, instruction, place, count)
+        if by is None:
+            return
+        counts = count if np.ndim(core.values(count)) == 0 else core.integers(instruction, "count", count).tolist()
+        for place, mask in places_of(core, by, instruction, address):
+            each: Any = counts[mask.bit_length() - 1] if isinstance(counts, list) else counts
+            core.block.mbarriers.initialise(core, by, instruction, place, each)
 
     return act
 
@@ -171,19 +184,24 @@ def inval(instruction: Instruction) -> Act:
     def act(core: Core, address: npt.ArrayLike) -> None:
         by = core.begin(instruction)
         if by is not None:
-            for place, _ in core.distinct(instruction, "mbarrier", address):
+            for place, _ in places_of(core, by, instruction, address):
                 core.block.mbarriers.invalidate(core, by, instruction, place)
 
     return act
 
 
-@executes("mbarrier.arrive", "mbarrier.arrive_drop")
+@executes(
+    "mbarrier.arrive", "mbarrier.arrive.noComplete", "mbarrier.arrive_drop", "mbarrier.arrive_drop.noComplete"
+)
 def arrive(instruction: Instruction) -> Act:
-    """mbarrier.arrive and arrive_drop (9.7.13.15.13 and .14): each active lane arrives `count` times."""
-    drop = instruction.family == "mbarrier.arrive_drop"
+    """mbarrier.arrive and arrive_drop (9.7.13.15.13 and .14): each active lane arrives `count` times.
+
+    With .noComplete the phase must not be complete then: that it never is ends the launch.
+    """
+    drop, complete = ".arrive_drop" in instruction.family, not instruction.family.endswith(".noComplete")
 
     def act(core: Core, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
-        return _arrivals(core, instruction, address, count, 0, drop=drop)
+        return _arrivals(core, instruction, address, count, 0, drop=drop, complete=complete)
 
     return act
 
@@ -218,7 +236,7 @@ def complete_tx(instruction: Instruction) -> Act:
         if by is None:
             return
         counts = core.integers(instruction, "tx_count", tx_count)
-        for place, mask in core.distinct(instruction, "mbarrier", address):
+        for place, mask in places_of(core, by, instruction, address):
             total = _total(counts, mask)
             core.block.mbarriers.complete_tx(core, by, instruction, place, total)
 
@@ -234,30 +252,54 @@ def wait(instruction: Instruction) -> Act:
     """
     by_state, tries = not instruction.family.endswith(".parity"), ".try_wait" in instruction.family
 
-    def act(core: Core, address: npt.ArrayLike, phase: npt.ArrayLike, *hint: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        asked = _phases(core, instruction, address, phase, by_state)
+    def act(core: Core, address: npt.ArrayLike, phase: npt.ArrayLike, *hint: npt.ArrayLike) -> Lanes:
         by = core.begin(instruction)
         if by is None:
-            return lanes_of(0)
+            return lanes(lanes_of(0).copy())
         found = 0
-        for place, parity, mask in asked:
+        for place, parity, mask in _phases(core, by, instruction, address, phase, by_state):
             if _complete(core, by, instruction, place, parity, tries=tries):
                 core.block.mbarriers.seen(core, by, instruction, place, parity)
                 found |= mask
-        return lanes_of(found)
+        return lanes(lanes_of(found).copy())
 
     return act
 
 
 @executes("mbarrier.pending_count")
 def count_pending(instruction: Instruction) -> Act:
-    """mbarrier.pending_count (9.7.13.15.17): the arrivals that were pending before the arrive that returned `state`."""
+    """mbarrier.pending_count (9.7.13.15.17): the arrivals that were pending before the arrive that returned `state`.
 
-    def act(core: Core, state: int) -> int:
+    An int, or of an array of states uint32 (32,), 0 for inactive lanes.
+    """
+
+    def act(core: Core, state: npt.ArrayLike) -> Any:
         core.begin(instruction)
-        return pending_count(state)
+        if np.ndim(core.values(state)) == 0:
+            return pending_count(state)
+        found = np.zeros(WARP, np.uint32)
+        states = core.integers(instruction, "state", state).tolist()
+        for lane in LANES[core.active].tolist():
+            found[lane] = pending_count(states[lane] & _LONG)
+        return lanes(found)
 
     return act
+
+
+def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike) -> list[tuple[int, int]]:
+    """(address in shared memory, mask of the active lanes that give it); generic ones lie in the shared window."""
+    places = core.distinct(instruction, "mbarrier", given)
+    if space_of(instruction) != "generic":
+        return places
+    for place, _ in places:
+        if window_of(place) != "shared":
+            told = (
+                f"{instruction}: the generic address {place:#x} of an mbarrier lies in {window_of(place)} memory. "
+                f"warp.generic(address) is the generic address of a shared one; .shared::cta in the opcode takes the "
+                f"address itself (PTX ISA {instruction.section})"
+            )
+            core.fault(by, instruction, "shared", AddressError(told, "bounds"))
+    return [(place - SHARED, mask) for place, mask in places]
 
 
 def _arrivals(
@@ -268,17 +310,25 @@ def _arrivals(
     transaction: npt.ArrayLike,
     *,
     drop: bool = False,
+    complete: bool = True,
 ) -> Any:
     """The state before: an int, or where lanes give different addresses uint64 (32,), 0 for inactive lanes."""
     counts = [_counts(core, instruction, given) for given in (count, transaction)]
     by = core.begin(instruction)
     if by is None:
         return 0
-    places = core.distinct(instruction, "mbarrier", address)
+    places = places_of(core, by, instruction, address)
     states = [
         (
             core.block.mbarriers.arrive(
-                core, by, instruction, place, _total(counts[0], mask), _total(counts[1], mask), drop=drop
+                core,
+                by,
+                instruction,
+                place,
+                _total(counts[0], mask),
+                _total(counts[1], mask),
+                drop=drop,
+                complete=complete,
             ),
             mask,
         )
@@ -308,21 +358,20 @@ def _total(counts: Any, mask: int) -> int:
 
 
 def _phases(
-    core: Core, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
+    core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
 ) -> list[tuple[int, int, int]]:
     """(place, parity, mask of lanes) that the active lanes ask for."""
-    places = core.distinct(instruction, "mbarrier", address)
-    if np.ndim(phase) == 0:
+    places = places_of(core, by, instruction, address)
+    if np.ndim(core.values(phase)) == 0:
         parity = parity_of(phase) if by_state else _parity(instruction, phase)
         return [(place, parity, mask) for place, mask in places]
-    given = core.values(phase)
+    given = core.integers(instruction, "state" if by_state else "parity", phase).tolist()
     found: dict[tuple[int, int], int] = {}
     for place, mask in places:
         for lane in range(WARP):
             if mask >> lane & 1:
-                value = int(given[lane])
-                key = place, parity_of(value) if by_state else _parity(instruction, value)
-                found[key] = found.get(key, 0) | 1 << lane
+                parity = parity_of(given[lane] & _LONG) if by_state else _parity(instruction, given[lane])
+                found[place, parity] = found.get((place, parity), 0) | 1 << lane
     return [(*key, mask) for key, mask in found.items()]
 
 

@@ -39,19 +39,25 @@ class Bytes:
         self._ranges = [(first, end) for first, end, _ in ranges]
 
     def check(
-        self, instruction: Instruction, addresses: Array, size: int, align: int, lanes: Array | None = None
+        self,
+        instruction: Instruction,
+        addresses: Array,
+        size: int,
+        align: int,
+        lanes: Array | None = None,
+        what: str = "",
     ) -> None:
         """Raise AddressError unless every one of `addresses` (n,) is a multiple of `align` with `size` bytes there.
 
-        `align` is a power of two; `lanes`, bool (32,), are those that gave the addresses.
+        `align` is a power of two; `lanes`, bool (32,), are those that gave the addresses, and `what` lies there.
         """
         if not len(addresses):
             return
         if int(np.bitwise_or.reduce(addresses)) & align - 1:
             first = int((addresses % align != 0).argmax())
             raise AddressError(
-                f"{_told(instruction, lanes, first)}: address {int(addresses[first])} in {self.space} memory is not a "
-                f"multiple of {align}, as an access of {align} bytes needs (PTX ISA {instruction.section})",
+                f"{_told(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory is "
+                f"not a multiple of {align}, as an access of {align} bytes needs (PTX ISA {instruction.section})",
                 "alignment",
             )
         low, high = int(addresses.min()), int(addresses.max())
@@ -61,7 +67,7 @@ class Bytes:
         if wrong.any():
             first = int(wrong.argmax())
             where = self._where(int(addresses[first]), size)
-            told = _told(instruction, lanes, first)
+            told = _told(instruction, lanes, first, what)
             raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
 
     def _outside(self, addresses: Array, size: int) -> Array:
@@ -95,8 +101,9 @@ class Bytes:
         self.bytes.view(_UNITS[size])[addresses // size] = np.ascontiguousarray(data).view(_UNITS[size]).reshape(-1)
 
 
-def _told(instruction: Instruction, lanes: Array | None, number: int) -> str:
-    return str(instruction) if lanes is None else f"{instruction}: lane {int(np.flatnonzero(lanes)[number])}"
+def _told(instruction: Instruction, lanes: Array | None, number: int, what: str) -> str:
+    who = f"lane {int(np.flatnonzero(lanes)[number])}" if lanes is not None else what
+    return f"{instruction}: {who}" if who else str(instruction)
 
 
 def _integers(given: Any) -> Any:

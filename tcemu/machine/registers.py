@@ -17,6 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from tcemu.errors import LaunchError, OperandError
 from tcemu.instructions import Instruction
+from tcemu.machine.lanes import differing
 
 Array = npt.NDArray[Any]
 
@@ -116,6 +117,9 @@ class Registers(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return len(self.bank.bits)
+
+    def __bool__(self) -> bool:
+        raise differing()
 
     def __getitem__(self, key: Any) -> Any:
         self.touch(False, key, moves=True)

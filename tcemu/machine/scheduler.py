@@ -73,8 +73,7 @@ class Scheduler:
 
         `changes` says whether the operation can make a difference to others, or to the warp's own memory.
         """
-        if self._current is not strand or strand.fiber is not getcurrent():
-            self._misplaced(strand)
+        self.check(strand)
         strand.operations += 1
         if changes:
             strand.looks = None
@@ -117,10 +116,14 @@ class Scheduler:
         self._strands.append(strand)
         self._hub.switch()
 
-    def _misplaced(self, strand: Strand) -> None:
+    def check(self, strand: Strand) -> None:
+        """Raise LaunchError unless this warp is the one that runs, in its own thread and greenlet."""
+        if self._current is strand and strand.fiber is getcurrent():
+            return
+        what = "is not the one that runs here" if strand in self._strands else "is no longer running"
         raise LaunchError(
-            f"warp {strand.warp} is no longer running, or another warp is: a warp's operations are for its own kernel, "
-            f"between its first line and its last"
+            f"warp {strand.warp} of block {strand.block} {what}: only a warp's own kernel may use it, between its "
+            f"first line and its last"
         )
 
     # ------------------------------------------------------------------------------------------ the loop

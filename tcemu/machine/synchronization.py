@@ -12,6 +12,7 @@ from tcemu.instructions import Instruction
 from tcemu.instructions.elements import order_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Fenced, MbarriersFenced, ProxyFenced
+from tcemu.machine.lanes import lanes
 from tcemu.machine.masks import LANES, bits_of, lanes_of
 from tcemu.machine.registers import POISON, WARP, Registers
 
@@ -32,14 +33,14 @@ _VOTES: dict[str, Callable[[Array], Any]] = {
 
 @executes("vote.sync")
 def vote(instruction: Instruction) -> Act:
-    """vote.sync (9.7.13.8): all, any, uni of the active lanes' predicates as a bool, ballot as an int of 32 bits."""
+    """vote.sync (9.7.13.9): all, any, uni of the active lanes' predicates as a bool, ballot as an int of 32 bits."""
     mode = instruction.words["mode"]
 
-    def act(core: Core, predicate: npt.ArrayLike, membermask: Any = None) -> Any:
-        core.check_membermask(instruction, membermask)
+    def act(core: Core, predicate: npt.ArrayLike, *membermask: Any) -> Any:
+        core.check_membermask(instruction, *membermask)
         core.begin(instruction)
-        lanes = core.predicate(instruction, predicate)
-        return bits_of(lanes & core.active) if mode == "ballot" else _VOTES[mode](lanes[core.active])
+        given = core.predicate(instruction, predicate)
+        return bits_of(given & core.active) if mode == "ballot" else _VOTES[mode](given[core.active])
 
     return act
 
@@ -47,12 +48,12 @@ def vote(instruction: Instruction) -> Act:
 @executes("match.sync")
 def match(instruction: Instruction) -> Act:
     """match.sync (9.7.13.10): for each lane the mask of the lanes with its value; all: that mask only if it is all."""
-    whole = instruction.words["mode"] == "all"
+    whole, kept = instruction.words["mode"] == "all", -1 if instruction.words["type"] == "b64" else 0xFFFFFFFF
 
-    def act(core: Core, values: npt.ArrayLike, membermask: Any = None) -> Any:
-        core.check_membermask(instruction, membermask)
+    def act(core: Core, values: npt.ArrayLike, *membermask: Any) -> Any:
+        core.check_membermask(instruction, *membermask)
         core.begin(instruction)
-        held = core.integers(instruction, "a", values)
+        held = core.integers(instruction, "a", values) & kept
         found = np.zeros(WARP, np.uint32)
         for lane in LANES[core.active].tolist():
             found[lane] = bits_of((held == held[lane]) & core.active)
@@ -76,11 +77,11 @@ _REDUCTIONS: dict[str, Callable[[Array], Any]] = {
 
 @executes("redux.sync")
 def redux(instruction: Instruction) -> Act:
-    """redux.sync (9.7.13.9): the reduction of the active lanes' 32-bit values, which all of them get, (32, 1)."""
+    """redux.sync (9.7.13.12): the reduction of the active lanes' 32-bit values, which all of them get, (32, 1)."""
     combine, signed = _REDUCTIONS[instruction.words["op"]], instruction.words["type"].startswith("s")
 
-    def act(core: Core, values: npt.ArrayLike, membermask: Any = None) -> Registers:
-        core.check_membermask(instruction, membermask)
+    def act(core: Core, values: npt.ArrayLike, *membermask: Any) -> Registers:
+        core.check_membermask(instruction, *membermask)
         if core.begin(instruction) is None:
             return core.blank(1)
         held = core.integers(instruction, "a", values)[core.active].astype(np.int64)
@@ -105,12 +106,12 @@ def activemask(instruction: Instruction) -> Act:
 
 @executes("elect.sync")
 def elect(instruction: Instruction) -> Act:
-    """elect.sync (9.7.13.16): a predicate, bool (32,), that is true in one active lane, the first."""
+    """elect.sync (9.7.13.14): a predicate, bool (32,), that is true in one active lane, the first."""
 
-    def act(core: Core, membermask: Any = None) -> Array:
-        core.check_membermask(instruction, membermask)
+    def act(core: Core, *membermask: Any) -> Array:
+        core.check_membermask(instruction, *membermask)
         core.begin(instruction)
-        return lanes_of(core.bits & -core.bits)
+        return lanes(lanes_of(core.bits & -core.bits).copy())
 
     return act
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, UnknownName, briefly, did_you_mean
-from tcemu.instructions import Instruction, parse
+from tcemu.instructions import FAMILIES, Instruction, parse
 from tcemu.machine import (  # noqa: F401 - these modules register what executes their chapters
     asynchronous_copy,
     atomics,
@@ -26,7 +26,7 @@ from tcemu.machine import (  # noqa: F401 - these modules register what executes
 from tcemu.machine.addresses import generic
 from tcemu.machine.block import Index3
 from tcemu.machine.core import Core
-from tcemu.machine.lanes import Lanes, lanes
+from tcemu.machine.lanes import Lanes, fixed, lanes
 from tcemu.machine.masks import FULL, LANES, bits_of
 from tcemu.machine.registers import WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
@@ -70,9 +70,12 @@ def _form(*qualifiers: str) -> Instruction:
     return parse(".".join(word.strip(".") for word in qualifiers if word))
 
 
-def _text(what: str, given: object) -> str:
+def _text(family: str, what: str, given: object) -> str:
     if not isinstance(given, str):
-        raise OperandError(f"{what} is text, as the opcode spells it; got {briefly(given)}")
+        section = next(each.section for each in FAMILIES if each.name == family)
+        raise OperandError(
+            f"{family}: {what} is text, as the opcode spells it; got {briefly(given)} (PTX ISA {section})"
+        )
     return given
 
 
@@ -81,10 +84,15 @@ _SCOPED = ("relaxed", "acquire", "release", "acq_rel")
 _SCOPES = {"shared": "cta", "global": "gpu"}
 
 
-def _order(given: object, space: str) -> str:
+def _order(family: str, given: object, space: str) -> str:
     """A memory order with its scope: the block's in shared memory and gpu in global, where it has none."""
-    order = _text("order", given).strip(".")
+    order = _text(family, "order", given).strip(".")
     return f"{order}.{_SCOPES[space]}" if order in _SCOPED else order
+
+
+def _access(family: str, space: str, what: object, order: object) -> Instruction:
+    """The access to a state space that `what` ("v4.b32", "add.u32") and a memory order spell."""
+    return _form(family, _order(family, order, space), space, _text(family, f"what follows .{space}", what))
 
 
 class Warp:
@@ -130,7 +138,7 @@ class Warp:
         """%tid: each lane's place in its block, x, y and z (32,)."""
         x, y, _ = self.ntid
         threads = self.threads
-        return threads % x, threads // x % y, threads // (x * y)  # type: ignore[return-value]
+        return fixed(threads % x), fixed(threads // x % y), fixed(threads // (x * y))
 
     @property
     def laneid(self) -> Lanes:
@@ -160,7 +168,7 @@ class Warp:
     @property
     def threads(self) -> Lanes:
         """Each lane's number in the block, (32,): %tid counted through x, then y, then z."""
-        return lanes(LANES + WARP * self.core.index)
+        return fixed(LANES + WARP * self.core.index)
 
     @property
     def warpgroup(self) -> int:
@@ -202,7 +210,7 @@ class Warp:
         """
         if self.core.bits:
             self.core.by()
-            self.core.exit()
+        self.core.exit()
 
     def registers(self, count: int, fill: int | None = None, dtype: npt.DTypeLike = np.uint32) -> Registers:
         """Registers (32, count) of the warp, all of them `fill`, or never written."""
@@ -241,12 +249,12 @@ class Warp:
 
         `order` is "volatile", "relaxed" or "acquire", with a scope behind it or not ("acquire.cta"): a strong load.
         """
-        form = _form("ld", _order(order, "shared"), "shared", _text("access", access))
+        form = _access("ld", "shared", access, order)
         return self.core.execute(form, addresses)  # type: ignore[no-any-return]
 
     def ld_global(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
         """ld.global, as ld_shared; a pointer is the address of its first byte."""
-        form = _form("ld", _order(order, "global"), "global", _text("access", access))
+        form = _access("ld", "global", access, order)
         return self.core.execute(form, addresses)  # type: ignore[no-any-return]
 
     def st_shared(
@@ -256,13 +264,13 @@ class Warp:
 
         `order` is "volatile", "relaxed" or "release", with a scope behind it or not: a strong store.
         """
-        self.core.execute(_form("st", _order(order, "shared"), "shared", _text("access", access)), addresses, values)
+        self.core.execute(_access("st", "shared", access, order), addresses, values)
 
     def st_global(
         self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
     ) -> None:
         """st.global, as st_shared."""
-        self.core.execute(_form("st", _order(order, "global"), "global", _text("access", access)), addresses, values)
+        self.core.execute(_access("st", "global", access, order), addresses, values)
 
     def atom_shared(
         self,
@@ -293,17 +301,17 @@ class Warp:
         return self._atom("global", operation, addresses, b, c, order)
 
     def _atom(self, space: str, operation: str, addresses: Any, b: Any, c: Any, order: str) -> Registers:
-        form = _form("atom", _order(order, space), space, _text("operation", operation))
+        form = _access("atom", space, operation, order)
         operands = (b,) if c is None else (b, c)
         return self.core.execute(form, addresses, *operands)  # type: ignore[no-any-return]
 
     def red_shared(self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
         """red.shared: as atom_shared, without an answer; no "exch", no "cas", no order "acquire" or "acq_rel"."""
-        self.core.execute(_form("red", _order(order, "shared"), "shared", _text("operation", operation)), addresses, b)
+        self.core.execute(_access("red", "shared", operation, order), addresses, b)
 
     def red_global(self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
         """red.global, as red_shared."""
-        self.core.execute(_form("red", _order(order, "global"), "global", _text("operation", operation)), addresses, b)
+        self.core.execute(_access("red", "global", operation, order), addresses, b)
 
     # ---------------------------------------------------------------------------------------- lanes of the warp
 
@@ -313,7 +321,7 @@ class Warp:
         mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,
         `width` the lanes of a segment. What an inactive lane would give or get is poison.
         """
-        form = _form("shfl.sync", _text("mode", mode), "b32")
+        form = _form("shfl.sync", _text("shfl.sync", "mode", mode), "b32")
         if isinstance(width, bool) or not isinstance(width, int | np.integer) or width not in (1, 2, 4, 8, 16, 32):
             raise OperandError(
                 f"shfl.sync: a segment has 1, 2, 4, 8, 16 or 32 lanes; got {briefly(width)} (PTX ISA {form.section})"
@@ -325,15 +333,16 @@ class Warp:
 
         Where no lane is active all and uni are true, as of nothing everything is.
         """
-        return self.core.execute(_form("vote.sync", _text("mode", mode), _VOTES.get(mode, "pred")), predicate)
+        form = _form("vote.sync", _text("vote.sync", "mode", mode), _VOTES.get(mode, "pred"))
+        return self.core.execute(form, predicate)
 
     def match_sync(self, mode: str, values: npt.ArrayLike) -> Any:
         """match.sync: "any": for each lane the mask of lanes with its value; "all": (that mask or 0, a bool)."""
-        return self.core.execute(_form("match.sync", _text("mode", mode), "b32"), values)
+        return self.core.execute(_form("match.sync", _text("match.sync", "mode", mode), "b32"), values)
 
     def redux_sync(self, operation: str, values: npt.ArrayLike) -> Registers:
         """redux.sync: "add.u32", "min.s32", "and.b32" or such of the active lanes' values, which all of them get."""
-        form = _form("redux.sync", _text("operation", operation))
+        form = _form("redux.sync", _text("redux.sync", "operation", operation))
         return self.core.execute(form, values)  # type: ignore[no-any-return]
 
     def activemask(self) -> int:
@@ -342,7 +351,7 @@ class Warp:
 
     def elect_sync(self) -> Lanes:
         """elect.sync: a predicate, bool (32,), that is true in one active lane (the first)."""
-        return lanes(self.core.execute("elect.sync"))
+        return self.core.execute("elect.sync")  # type: ignore[no-any-return]
 
     def bar_warp_sync(self) -> None:
         """bar.warp.sync (__syncwarp): the active lanes meet, and see what each of them wrote."""
@@ -363,7 +372,7 @@ class Warp:
 
         mode is "popc" (an int), "and" or "or" (a bool); `predicate` is bool (32,), or one for all.
         """
-        form = _form("bar.red", _text("mode", mode), "u32" if mode == "popc" else "pred")
+        form = _form("bar.red", _text("bar.red", "mode", mode), "u32" if mode == "popc" else "pred")
         return self.core.execute(form, barrier, *(() if threads is None else (threads,)), predicate)
 
     def fence(self, semantics: str = "acq_rel", scope: str = "gpu") -> None:
@@ -372,11 +381,12 @@ class Warp:
         `semantics` is "acq_rel", "sc", "acquire" or "release", `scope` "cta", "cluster", "gpu" or "sys". A flag that is
         written behind a fence and read in front of one orders what stands around; the fence alone waits for nobody.
         """
-        self.core.execute(_form("fence", _text("semantics", semantics) or "acq_rel", _text("scope", scope)))
+        order = _text("fence", "semantics", semantics) or "acq_rel"
+        self.core.execute(_form("fence", order, _text("fence", "scope", scope)))
 
     def membar(self, level: str = "gl") -> None:
         """membar: fence.sc under its old name; level is "cta", "gl" or "sys"."""
-        self.core.execute(_form("membar", _text("level", level)))
+        self.core.execute(_form("membar", _text("membar", "level", level)))
 
     def fence_proxy_async(self, space: str = "") -> None:
         """fence.proxy.async: what these lanes wrote before becomes visible to the async proxy.
@@ -384,7 +394,7 @@ class Warp:
         `space` is "", "shared::cta", "shared::cluster" or "global". It orders this thread's own accesses: other threads
         need a barrier after it.
         """
-        self.core.execute(_form("fence.proxy.async", _text("space", space)))
+        self.core.execute(_form("fence.proxy.async", _text("fence.proxy.async", "space", space)))
 
     def fence_mbarrier_init(self) -> None:
         """fence.mbarrier_init.release.cluster: mbarriers that were initialised before are visible to bulk copies."""
@@ -392,7 +402,7 @@ class Warp:
 
     def griddepcontrol(self, action: str) -> None:
         """griddepcontrol: "wait" for the grid before this one, or "launch_dependents". Here grids come one by one."""
-        self.core.execute(_form("griddepcontrol", _text("action", action)))
+        self.core.execute(_form("griddepcontrol", _text("griddepcontrol", "action", action)))
 
     # ---------------------------------------------------------------------------------------- mbarriers
 
@@ -444,7 +454,7 @@ class Warp:
 
     def mbarrier_try_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> Lanes:
         """mbarrier.try_wait: wait until the phase is complete; the predicate, bool (32,), of the active lanes."""
-        return lanes(self._asked("mbarrier.try_wait", address, parity, state))
+        return self._asked("mbarrier.try_wait", address, parity, state)
 
     def mbarrier_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> None:
         """mbarrier.try_wait in a loop: wait until the phase with this parity is complete.
@@ -453,13 +463,15 @@ class Warp:
         """
         self._asked("mbarrier.try_wait", address, parity, state)
 
-    def _asked(self, name: str, address: npt.ArrayLike, parity: Any, state: Any) -> npt.NDArray[np.bool_]:
+    def _asked(self, name: str, address: npt.ArrayLike, parity: Any, state: Any) -> Lanes:
         if (parity is None) == (state is None):
             given = f"{briefly(parity)} and {briefly(state)}"
             raise OperandError(f"{name} asks by parity or by state; got {given} (PTX ISA 9.7.13.15.16)")
         if state is None:
-            return self.core.execute(_form(name, "parity.shared::cta.b64"), address, parity)  # type: ignore[no-any-return]
-        return self.core.execute(_form(name, "shared::cta.b64"), address, state)  # type: ignore[no-any-return]
+            found = self.core.execute(_form(name, "parity.shared::cta.b64"), address, parity)
+        else:
+            found = self.core.execute(_form(name, "shared::cta.b64"), address, state)
+        return found  # type: ignore[no-any-return]
 
     # ---------------------------------------------------------------------------------------- asynchronous copies
 
@@ -476,7 +488,7 @@ class Warp:
 
         Of the source only `src_size` bytes are read (an integer, or one a lane); the rest is filled with zeros.
         """
-        form = _form("cp.async", _text("cache", cache), "shared.global")
+        form = _form("cp.async", _text("cp.async", "cache", cache), "shared.global")
         self.core.execute(form, destination, source, size, *(() if src_size is None else (src_size,)))
 
     def cp_async_commit_group(self) -> None:
@@ -561,7 +573,7 @@ class Warp:
         a kernel may be compiled for fewer, its first .inc may be to fewer. Raises OperandError for a count that is not
         a multiple of 8 from 24 to 256, LaunchError for one that goes the other way.
         """
-        self.core.execute(_form("setmaxnreg", _text("action", action), "sync.aligned.u32"), count)
+        self.core.execute(_form("setmaxnreg", _text("setmaxnreg", "action", action), "sync.aligned.u32"), count)
 
     def nanosleep(self, duration: npt.ArrayLike) -> None:
         """nanosleep: about `duration` nanoseconds, in which others go first. Here a wait has no length."""
@@ -569,7 +581,7 @@ class Warp:
 
     def prefetch_global(self, level: str, addresses: npt.ArrayLike) -> None:
         """prefetch.global: bring lines into "L1" or "L2". Here memory has no caches, and nothing happens."""
-        self.core.execute(_form("prefetch.global", _text("level", level)), addresses)
+        self.core.execute(_form("prefetch.global", _text("prefetch", "level", level)), addresses)
 
     def prefetch_tensormap(self, tensor_map: TensorMap) -> None:
         """prefetch.tensormap: bring a tensor map into the cache. Nothing happens here."""

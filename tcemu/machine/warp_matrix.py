@@ -16,6 +16,7 @@ from tcemu.errors import AddressError, OperandError
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.instructions.memory import Told, uniform
+from tcemu.instructions.operand import Operand
 from tcemu.instructions.run import prepared
 from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import parts
@@ -48,7 +49,7 @@ def matrix(instruction: Instruction) -> Act:
             return None if out is None or out.fragment is None else core.blank(
                 out.registers, out.fragment.container.register_dtype
             )
-        given = [each.used() if isinstance(each, Registers) else each for each in operands]
+        given = [_content(role, each) for role, each in zip(sources, operands, strict=False)]
         memories: dict[str, Any] = {}
         if family.memories:
             space = _locate(core, by, instruction, given, "memory" in family.memories)
@@ -67,6 +68,14 @@ def matrix(instruction: Instruction) -> Act:
         return core.made(result, core.there, (instruction, out.role, core.target))
 
     return act
+
+
+def _content(role: Operand, given: Any) -> Any:
+    """An operand as tcemu.run takes it: one register of each lane is (32,) where no matrix is meant."""
+    if not isinstance(given, Registers):
+        return given
+    array = given.used()
+    return array[:, 0] if role.kind != "registers" and array.shape[1] == 1 else array
 
 
 def _warps(instruction: Instruction, got: str) -> str:

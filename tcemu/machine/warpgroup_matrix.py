@@ -12,7 +12,7 @@ from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listi
 from tcemu.instructions import Instruction
 from tcemu.instructions.instruction import placed
 from tcemu.instructions.run import operation_on
-from tcemu.instructions.wgmma import Issue, described
+from tcemu.instructions.wgmma import Issue, one_descriptor
 from tcemu.machine.asynchronous_copy import immediate
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import (
@@ -107,7 +107,10 @@ def wait_group(instruction: Instruction) -> Act:
         def end_groups(bys: tuple[By, ...], given: list[int]) -> None:
             if len(set(given)) > 1:
                 told = listing(given, "and")
-                raise LaunchError(f"{instruction}: N is {told} in the four warps; it is the same in all ({bys[0]})")
+                raise LaunchError(
+                    f"{instruction}: N is {told} in the four warps; it is the same in all of them ({bys[0]}; PTX ISA "
+                    f"{instruction.section})"
+                )
             below = group.groups.wait(core.block.pending, given[0])
             core.tell(WgmmaWaited, bys, group.number, below)
 
@@ -126,16 +129,17 @@ def mma_async(instruction: Instruction) -> Act:
     The answer is the accumulator, whose result is under way until a wgmma.wait_group covers it. A plain array may stand
     for registers; the machine watches that nobody changes it while the instruction is under way.
     """
-    roles = [operand.role for operand in instruction.sources]
+    names = [operand.role for operand in instruction.sources]
 
     def act(core: Core, *operands: Any) -> Registers:
-        d = operands[0] if isinstance(operands[0], Registers) else _adopted(core, instruction, operands[0])
-        mine = (d, *operands[1:])
-        held = tuple((role, each) for role, each in zip(roles, mine, strict=False) if isinstance(each, Registers))
+        mine = _given(core, instruction, names, operands)
+        d: Registers = mine[0]
+        held = tuple((role, each) for role, each in zip(names, mine, strict=False) if isinstance(each, Registers))
         by = core.begin(instruction, held)
         if by is None:
             return d
-        kept = _kept(operands)
+        plain = zip(names, operands, strict=False)
+        kept = [(role, each, each.copy()) for role, each in plain if isinstance(each, np.ndarray) and each.ndim]
 
         def issue(bys: tuple[By, ...], given: list[Any]) -> None:
             _issue(core, instruction, bys, given)
@@ -149,6 +153,26 @@ def mma_async(instruction: Instruction) -> Act:
     return act
 
 
+def _given(core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
+    """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
+    d, a = operands[:2]
+    mine: list[Any] = [d if isinstance(d, Registers) else _adopted(core, instruction, d)]
+    mine.append(a if isinstance(a, Registers) else core.values(a))
+    if not mine[1].ndim:
+        mine[1] = one_descriptor(instruction, "a", _number(core, instruction, "a", a))
+    else:
+        names = [name for name in names if name != "imm_trans_a"]
+    for number, each in enumerate(operands[2:], 2):
+        role = names[number] if number < len(names) else "what follows"
+        if role == "e":
+            mine.append(each if isinstance(each, Registers) else core.values(each))
+        elif role == "b":
+            mine.append(one_descriptor(instruction, role, _number(core, instruction, role, each)))
+        else:
+            mine.append(_number(core, instruction, role, each))
+    return mine
+
+
 def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
     """A numpy array as registers; what was done to it before is not known."""
     array = core.values(given)
@@ -160,28 +184,34 @@ def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
     return Registers(Bank(array.copy(), core))
 
 
-def _kept(operands: Sequence[Any]) -> list[tuple[str, Array, Array]]:
-    """Plain arrays that stand for registers: their role, the array, and what it held."""
-    found = zip(("d", "a"), operands, strict=False)
-    return [(role, each, each.copy()) for role, each in found if isinstance(each, np.ndarray) and each.ndim]
+def _number(core: Core, instruction: Instruction, role: str, given: Any) -> Any:
+    """What is one for the whole warpgroup."""
+    if isinstance(given, int):
+        return given
+    array = core.values(given)
+    if array.ndim:
+        raise OperandError(
+            f"{instruction}: {role} is one value for the whole warpgroup; got an array of shape {array.shape}"
+        )
+    return array.item() if array.dtype.kind in "biu" else given
 
 
 def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: list[Any]) -> None:
     """All four warps have come to an mma_async: it begins."""
     block, group = core.block, core.block.warpgroups[core.index // 4]
     mine, kept = zip(*given, strict=True)
-    a_described = described(mine[0][1])
+    a_described = isinstance(mine[0][1], int)
     shared = _shared(core, instruction, bys, mine, a_described)
     d = tuple(each[0] for each in mine)
     a = () if a_described else tuple(each[1] for each in mine)
     try:
         issue = Issue.of(instruction, _joined(d, "d"), None if a_described else _joined(a, "a"), shared)
         if "e" in instruction.fragments:
-            issue = issue.with_metadata(_joined([each[3] for each in mine], "e"), mine[0][4])
+            issue = issue.with_metadata(_metadata(mine), mine[0][4])
     except OperandError as error:
         raise OperandError(f"{placed(error, instruction)} ({bys[-1]})") from None
     for read in issue.reads:
-        block.shared.check(instruction, read.addresses, read.size, read.size)
+        block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
     operation = operation_on(instruction, core.target)
     watched = tuple(each for each in a if isinstance(each, Registers))
     wgmma = Wgmma(
@@ -209,7 +239,7 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
                 _joined(d, "d"),
                 None if a_described else _joined(a, "a"),
                 block.shared.bytes,
-                _joined([each[3] for each in mine], "e") if "e" in instruction.fragments else None,
+                _metadata(mine) if "e" in instruction.fragments else None,
             )
         except OperandError as error:  # metadata that was legal, and was overwritten
             block.grid.fail(OperandError(f"{error} ({bys[0]})"))
@@ -233,26 +263,31 @@ def _shared(
     if len({len(each) for each in mine}) > 1:
         counts = listing([len(each) for each in mine], "and")
         raise OperandError(f"{instruction}: the four warps give {counts} operands; they execute the same ({bys[-1]})")
+    if any(isinstance(each[1], int) != a_described for each in mine):
+        ways = listing(["a descriptor" if isinstance(each[1], int) else "registers" for each in mine], "and")
+        raise OperandError(f"{instruction}: the four warps give a as {ways}; they execute the same ({bys[-1]})")
     first = 1 if a_described else 2
     rest = 5 if "e" in instruction.fragments else 3
-    ends = [tuple(each[rest:]) for each in mine]
-    tops = [each[first:3] for each in mine]
+    start = rest - ("e" in instruction.fragments)  # at the selector
+    ends = [tuple(each[start:]) for each in mine]
+    tops = [tuple(each[first:3]) for each in mine]
+    names = [operand.role for operand in instruction.sources if a_described or operand.role != "imm_trans_a"]
     for by, descriptors, end in zip(bys[1:], tops[1:], ends[1:], strict=True):
-        if any(_differ(one, other) for one, other in zip(descriptors, tops[0], strict=True)):
-            numbers = tuple(tuple(int(value) for value in each) for each in (tops[0], descriptors))
+        if descriptors != tops[0]:
+            numbers = tops[0], descriptors
             core.tell(DescriptorsDisagreed, (bys[0], by), instruction, numbers)
             told = [" and ".join(f"{number:#018x}" for number in each) for each in numbers]
             raise LaunchError(
                 f"{instruction}: the warps of a warpgroup give the same descriptors; {bys[0]} gives {told[0]}, {by} "
                 f"gives {told[1]} (PTX ISA {instruction.section})"
             )
-        for one, other in zip(end, ends[0], strict=True):
+        for role, one, other in zip(names[start:], end, ends[0], strict=False):
             if _differ(one, other):
                 raise OperandError(
-                    f"{instruction}: an operand is {briefly(other)} in warp {bys[0].warp} and {briefly(one)} in warp "
+                    f"{instruction}: {role} is {briefly(other)} in warp {bys[0].warp} and {briefly(one)} in warp "
                     f"{by.warp}; it is the same in the four warps ({by})"
                 )
-    return (*tops[0], *ends[0])
+    return (*tops[0], *mine[0][rest:])
 
 
 def _differ(one: Any, other: Any) -> bool:
@@ -260,6 +295,12 @@ def _differ(one: Any, other: Any) -> bool:
         return one is not other and bool(one != other)
     except Exception as error:  # noqa: BLE001 - whatever an object's __eq__ raises
         raise OperandError(f"not a number: {error}") from None
+
+
+def _metadata(mine: Sequence[Any]) -> Array:
+    """The warpgroup's metadata (128,): one register of each lane."""
+    found = _joined([each[3] for each in mine], "e")
+    return found[:, 0] if found.shape[1:] == (1,) else found
 
 
 def _joined(parts: Sequence[Any], role: str) -> Array:

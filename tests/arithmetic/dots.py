@@ -49,15 +49,17 @@ def dots(instruction, kind, key, count):
     if kind == "absorbed":
         a, b = _absorbed(forms, a, b, random)
     if kind == "ties":
-        a, b, c = _ties(forms, random)
+        a, b, c, own = _ties(instruction, random)
     if kind == "addend":
         a = np.where(random >> np.uint64(9) & np.uint64(3) > 0, 0, a)
     if kind in ("overflow", "top"):
         a, b, c = (_finite(forms[role], x, kind) for role, x in (("a", a), ("b", b), ("c", c)))
     c = np.where(words(f"{key}|?", count) % np.uint64(4) == 0, 0, c) if kind in ("groups", "absorbed", "tiny") else c
     patterns = [x.astype(forms[role].storage) for role, x in (("a", a), ("b", b), ("c", c))]
-    scaled = "stype" in instruction.words
-    return (*patterns, *(_scales(instruction, kind, f"{key}|scale {role}", count) for role in "ab" if scaled))
+    if "stype" not in instruction.words:
+        return tuple(patterns)
+    made = [_scales(instruction, kind, f"{key}|scale {role}", count) for role in "ab"]
+    return (*patterns, *(own if kind == "ties" and instruction.words["stype"] == "ue8m0" else made))
 
 
 def compute_dots(operation, a, b, c, *scales):
@@ -97,31 +99,44 @@ def _absorbed(forms, a, b, random):
     return a, b
 
 
-def _ties(forms, random):
-    """Zeros but for two or three products that are powers of two, and now and then a subnormal c."""
-    count, depth = random.shape
+def _ties(instruction, random):
+    """Zeros but for two or three products that are powers of two, now and then a subnormal c, and the scales for it."""
+    forms, (count, depth) = instruction.types, random.shape
     a, b = np.zeros((count, depth), np.uint64), np.zeros((count, depth), np.uint64)
     result = forms["d"]
     smallest, half = 1 - result.bias - result.mantissa, result.name == "f16"
     rows, word = np.arange(count), random[:, 0]
     places = np.argsort(random, axis=1, kind="stable")[:, :3]
     main = smallest - half - (word % np.uint64(3) == 0) * half
-    # mostly around where floors cut off, 2^-42 to 2^-46 for f16 and 2^-156 to 2^-158 for f32
+    # mostly around where floors cut off, 2^-42 to 2^-46 for f16 and 2^-156 to 2^-174 for f32
     drawn = (word >> np.uint64(8)).astype(np.int64)
-    floors = 15 + drawn % 8 if half else 4 + drawn % 10
+    far = instruction.facts.get("scales", 1) > 1
+    floors = 15 + drawn % 8 if half else 20 + drawn % 10 if far else 4 + drawn % 10
     tail = smallest - half - np.where(word >> np.uint64(50) & np.uint64(3) == 0, drawn % 26, floors)
     third = np.where(word >> np.uint64(17) & np.uint64(3) == 0, tail - 1, -9999)
-    terms = (
-        (0, main, np.zeros(count, bool)),
-        (1, tail, (word >> np.uint64(16) & np.uint64(1) == 1) | (not half)),
-        (2, third, word >> np.uint64(19) & np.uint64(1) == 1),
-    )
-    for place, value, negative in terms:
-        left, right = _split(forms["a"], forms["b"], value, random[:, 1 % depth])
+    values = [main, tail, third]
+    signs = [np.zeros(count, bool), (word >> np.uint64(16) & np.uint64(1) == 1) | (not half)]
+    signs.append(word >> np.uint64(19) & np.uint64(1) == 1)
+    lift, scales = _lifted(instruction, values, places) if "stype" in instruction.words else ([0, 0, 0], ())
+    for place, (value, negative, up) in enumerate(zip(values, signs, lift, strict=True)):
+        left, right = _split(forms["a"], forms["b"], value + up, random[:, 1 % depth])
         a[rows, places[:, place]] = left | np.where(negative, np.uint64(forms["a"].sign_bit), np.uint64(0))
         b[rows, places[:, place]] = right
     c = np.where(word >> np.uint64(24) & np.uint64(3) == 0, word >> np.uint64(30) & np.uint64(3), np.uint64(0))
-    return a, b, c << np.uint64(forms["c"].padding)
+    return a, b, c << np.uint64(forms["c"].padding), scales
+
+
+def _lifted(instruction, values, places):
+    """How far the products lie above `values`, which scales of ue8m0 bring down, and these scales of A and of B."""
+    number, depth = instruction.facts["scales"], instruction.facts.get("stored", instruction.shape.k)
+    low = sum(1 - instruction.types[role].bias - instruction.types[role].mantissa for role in "ab")
+    # one scale for all: the smallest product is 2^12 below the first; one for each group: all products are 1
+    lift = [low + 12 - values[0]] * 3 if number == 1 else [-value for value in values]
+    down = np.zeros((len(values[0]), number), np.int64)
+    for up, where in zip(reversed(lift), reversed(places.T), strict=True):
+        down[np.arange(len(down)), where * number // depth] = np.clip(-up, -254, 254)
+    first = np.clip(down // 2 + 127, 0, 254)
+    return lift, (first.astype(np.uint8), np.clip(down - (first - 127) + 127, 0, 254).astype(np.uint8))
 
 
 def _split(one, two, value, word):

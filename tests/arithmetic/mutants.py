@@ -40,7 +40,7 @@ class Mutant:
     rounds: bool = False
 
 
-def mutants(model, depth, names):  # noqa: PLR0912 - a branch for each model
+def mutants(model, depth, names):
     """The changes of a model for an instruction with `depth` products and the types `names`."""
     if isinstance(model, FmaGroups):
         yield from _groups(model)

@@ -282,7 +282,7 @@ def test_without_anything_the_families_are_listed():
     for family in FAMILIES:
         assert f"\n  {family.name} " in text
         assert family.about, f"{family.name} does not say what it does"
-        assert str(len(family.variants)) in text
+        assert f"{family.size:,}" in text
 
 
 # Comparing two --------------------------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def test_the_command_exits_with_2_and_a_sentence():
     command = [sys.executable, "-m", "tcemu.cli", "isa"]
     wrong = subprocess.run([*command, "mma.sink"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith("tcemu: mma.sink: '.sink' is no qualifier of mma. Did you mean 'sync'?")
+    assert wrong.stderr.startswith("tcemu: mma.sink: '.sink' is not a qualifier of mma. Did you mean 'sync'?")
     question = [HMMA, "--operand", "a", "--at", "3,5"]
     piped = subprocess.run([*command, *question], capture_output=True, text=True, check=False)
     assert (piped.returncode, piped.stdout, piped.stderr) == (0, GOLDEN_AT, "")

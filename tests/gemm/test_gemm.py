@@ -148,7 +148,7 @@ def test_matrices_that_do_not_fit(row):
             mma_pipeline.multiply(*given)
     with pytest.raises(OperandError, match=r"n of 128 and k of 64; got float16 \(64, 64\) and float16 \(64, 64\)"):
         wgmma_tma.multiply(good, good)
-    with pytest.raises(OperandError, match="multiple of 32, n of 32, k of 16"):
+    with pytest.raises(OperandError, match="multiple of 32, n of 32 and k of 16"):
         wmma_global.multiply(good[:31], good)
     with pytest.raises(LaunchError, match="policy is"):
         wmma_global.multiply(good, good, policy="soon")

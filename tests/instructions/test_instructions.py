@@ -223,17 +223,17 @@ BAD_OPCODES = {
     "two .sync": (HMMA.replace(".sync", ".sync.sync"), [".sync stands there once too often", "has it once"]),
     "a misspelt qualifier": (
         HMMA.replace("aligned", "aligneed"),
-        ["'.aligneed' is no qualifier of mma", "Did you mean 'aligned'?"],
+        ["'.aligneed' is not a qualifier of mma", "Did you mean 'aligned'?"],
     ),
     "a misspelt shape": (
         HMMA.replace("m16n8k16", "m16n8k17"),
-        ["'.m16n8k17' is no qualifier of mma", "Did you mean 'm16n8k1"],
+        ["'.m16n8k17' is not a qualifier of mma", "Did you mean 'm16n8k1"],
     ),
     "a misspelt type": (
         HMMA.replace(".f16.f16", ".f16.bf61"),
-        ["'.bf61' is no qualifier of mma", "Did you mean 'bf16'?"],
+        ["'.bf61' is not a qualifier of mma", "Did you mean 'bf16'?"],
     ),
-    "a strange qualifier": (HMMA + ".wobble", ["'.wobble' is no qualifier of mma"]),
+    "a strange qualifier": (HMMA + ".wobble", ["'.wobble' is not a qualifier of mma"]),
     "no shape": (HMMA.replace(".m16n8k16", ""), ["the .shape qualifier is missing", ".m8n8k4", "or .m"]),
     "no layouts": (HMMA.replace(".row.col", ""), ["the .alayout qualifier is missing", ".row or .col"]),
     "one layout": (HMMA.replace(".row.col", ".row"), ["the .blayout qualifier is missing", ".row or .col"]),
@@ -329,7 +329,7 @@ def test_an_opcode_that_is_none_is_explained(mistake):
         (HMMA.replace("f16.f16", "bf16.bf61"), ".btype is .f16, .bf16", HMMA.replace("f16.f16", "bf16.bf16")),
         (
             "mma.sp::ordered.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
-            "'.sp::ordered' is no qualifier of mma.",
+            "'.sp::ordered' is not a qualifier of mma.",
             "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
         ),
         (
@@ -509,9 +509,9 @@ BAD_OPERANDS = {
     "A and B exchanged": ((B, A, C), ["operand a (f16)", "2 registers a lane where 4 are needed"]),
     "16 lanes": (
         (zeros(16, 4), B, C),
-        ["operand a", "got shape (16, 4)", "16 lanes", "a warp has 32 lanes: every lane takes part"],
+        ["operand a", "got shape (16, 4)", "16 lanes", "a warp has 32, and every lane takes part"],
     ),
-    "64 lanes": ((A, B, zeros(64, 4)), ["operand c", "64 lanes", "a warp has 32 lanes"]),
+    "64 lanes": ((A, B, zeros(64, 4)), ["operand c", "64 lanes", "a warp has 32"]),
     "transposed": (
         (zeros(4, 32), B, C),
         ["operand a", "got shape (4, 32)", "Lanes come first, then registers: transpose it"],

@@ -596,8 +596,8 @@ def test_what_nobody_has_told_is_said():
 def test_each_spelling_is_of_its_family():
     for text, words in (
         ("wmma", ["wmma is followed by", ".load", ".mma", ".store"]),
-        ("wmma.store.c.sync.aligned.row.m16n16k16.f32", ["'.c' is no qualifier of wmma"]),
-        ("wmma.load.d.sync.aligned.row.m16n16k16.f32", ["'.d' is no qualifier of wmma"]),
+        ("wmma.store.c.sync.aligned.row.m16n16k16.f32", ["'.c' is not a qualifier of wmma"]),
+        ("wmma.load.d.sync.aligned.row.m16n16k16.f32", ["'.d' is not a qualifier of wmma"]),
         ("wmma.load.a.sync.aligned.row.m16n16k16.f32", ["does not go with the other qualifiers"]),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32", [".u8 does not go", ".btype is .s8"]),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32.satfinite", [".satfinite does not go"]),

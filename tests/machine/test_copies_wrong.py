@@ -168,7 +168,7 @@ BAD = {
     "size of cg": (lambda w, s: w.cp_async(16, int(s), 8, cache="cg"), OperandError, "with .cg only 16"),
     "src-size": (lambda w, s: w.cp_async(16, int(s), 8, 9), OperandError, "src-size is 0 to 8; got 9"),
     "behind the array": (lambda w, s: w.cp_async(16, int(s) + 4096, 16), MemoryFault, "0 bytes after the end of arg"),
-    "group": (lambda w, _: w.cp_async_wait_group(-1), OperandError, "an integer of at least 0; got -1"),
+    "group": (lambda w, _: w.cp_async_wait_group(-1), OperandError, "an immediate, an integer from 0 on; got -1"),
     "bulk size": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 24, 0), OperandError, "16 bytes; got 24"),
     "bulk destination": (lambda w, s: w.cp_async_bulk_shared_global(8, int(s), 16, 0), MemoryFault, "multiple of 16"),
     "bulk too long": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 4112, 0), MemoryFault, "lies outside"),

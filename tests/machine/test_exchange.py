@@ -283,7 +283,7 @@ def test_where_each_thread_is():
 
 def test_what_a_warp_knows_cannot_be_changed():
     def body(warp):
-        for array in (warp.laneid, warp.threads):
+        for array in (warp.laneid, warp.threads, *warp.tid):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
         assert warp.laneid.tolist() == LANES.tolist()
@@ -296,25 +296,30 @@ def test_what_a_warp_knows_cannot_be_changed():
 
 def test_wrong_operands(row):
     cases = [
-        ("mode", lambda w: w.shfl_sync("xor", w.laneid, 1), "shfl.sync has the modes idx, up, down or bfly; got 'xor'"),
-        ("no mode", lambda w: w.shfl_sync(None, w.laneid, 1), "got an object of type NoneType"),
-        ("a list", lambda w: w.shfl_sync(["up"], w.laneid, 1), "got an object of type list"),
+        ("no mode", lambda w: w.shfl_sync(None, w.laneid, 1), "shfl.sync: mode is text, as the opcode spells it"),
+        ("a list", lambda w: w.shfl_sync(["up"], w.laneid, 1), "got ['up'] (PTX ISA 9.7.9.6)"),
         ("width", lambda w: w.shfl_sync("up", w.laneid, 1, 12), "a segment has 1, 2, 4, 8, 16 or 32 lanes; got 12"),
         ("no width", lambda w: w.shfl_sync("up", w.laneid, 1, None), "got None (PTX ISA 9.7.9.6)"),
         ("values", lambda w: w.shfl_sync("up", w.laneid[:8], 1), "values are numbers (32,) or (32, n); got int64 (8,)"),
         ("predicates", lambda w: w.shfl_sync("up", w.laneid > 3, 1), "got bool (32,)"),
         ("3-d", lambda w: w.shfl_sync("up", np.zeros((32, 1, 1)), 1), "got float64 (32, 1, 1)"),
-        ("by what", lambda w: w.shfl_sync("up", w.laneid, 1.0), "shfl.sync: b: one integer for all lanes"),
-        ("c", lambda w: w.run("shfl.sync.up.b32", w.laneid, 1, None), "shfl.sync: c: one integer"),
-        ("vote", lambda w: w.vote_sync("most", True), "vote.sync has the modes all, any, uni or ballot; got 'most'"),
-        ("what vote", lambda w: w.vote_sync([], True), "got an object of type list"),
+        ("by what", lambda w: w.shfl_sync("up", w.laneid, 1.0), "shfl.sync.up.b32: b is one integer for all lanes"),
+        ("c", lambda w: w.run("shfl.sync.up.b32", w.laneid, 1, None), "shfl.sync.up.b32: c is one integer"),
+        ("what vote", lambda w: w.vote_sync([], True), "vote.sync: mode is text, as the opcode spells it; got []"),
         ("an int", lambda w: w.vote_sync("all", 1), "a predicate is bool (32,); got dtype int64, shape ()"),
-        ("half", lambda w: w.vote_sync("all", np.ones(16, bool)), "shape (16,) (PTX ISA 9.7.13.8)"),
+        ("half", lambda w: w.vote_sync("all", np.ones(16, bool)), "shape (16,) (PTX ISA 9.7.13.9)"),
         ("mask", lambda w: w.run("vote.sync.all.pred", True, 0xFF), "lanes that execute it, 0xffffffff; got 255"),
         ("no mask", lambda w: w.run("elect.sync", None), "membermask names the lanes"),
     ]  # fmt: skip
     for name, body, says in cases:
-        with row(name), pytest.raises(OperandError, match=re.escape(says)):
+        with row(name), pytest.raises(OperandError, match=re.escape(says)) as caught:
+            run(body)
+        assert "PTX ISA 9.7." in str(caught.value)
+    for name, body, says in (
+        ("mode", lambda w: w.shfl_sync("xor", w.laneid, 1), "shfl.sync.xor.b32: '.xor' is no qualifier of shfl"),
+        ("vote", lambda w: w.vote_sync("most", True), "vote.sync.most.pred: '.most' is no qualifier of vote"),
+    ):
+        with row(name), pytest.raises(IllegalInstruction, match=re.escape(says)):
             run(body)
     with pytest.raises(IllegalInstruction, match=r"elect\.sync does not exist on sm_80: it needs"):
         run(lambda warp: warp.elect_sync(), target="sm_80")

@@ -87,8 +87,8 @@ def test_a_wait_by_state(seed, how):
                 assert warp.mbarrier_test_wait(1024, state=state)
             else:
                 state = warp.run("mbarrier.arrive.shared::cta.b64", 1024)
-                if not warp.run("mbarrier.test_wait.shared::cta.b64", 1024, state):
-                    warp.run("mbarrier.try_wait.shared::cta.b64", 1024, state)
+                if not warp.run("mbarrier.test_wait.shared::cta.b64", 1024, state).any():
+                    assert warp.run("mbarrier.try_wait.shared::cta.b64", 1024, state).tolist() == warp.active.tolist()
         warp.bar_warp_sync()
 
     def kernel(warp, out):
@@ -199,7 +199,7 @@ def test_observers_hear_of_those_who_drop_out():
         (lambda warp, _: warp.mbarrier_test_wait(64, state=1), "the state is what mbarrier.arrive returned; got 1. A"),
         (lambda warp, _: warp.mbarrier_wait(64, state="x"), "the state is what mbarrier.arrive returned; got 'x'"),
         (lambda warp, _: warp.run("mbarrier.test_wait.shared::cta.b64", 64, 0), "test_wait.parity (PTX ISA 9.7.13.15"),
-        (lambda warp, _: warp.run("mbarrier.test_wait.shared::cta.b64", 64), "takes address and state; got 1 operand"),
+        (lambda warp, _: warp.run("mbarrier.test_wait.shared::cta.b64", 64), "takes mbarrier and state; got 1 operand"),
         (lambda warp, state: warp.mbarrier_test_wait(64, state), "phaseParity is 0 for even phases"),
     ],
 )

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tcemu.errors import MemoryFault, OperandError
+from tcemu.errors import IllegalInstruction, MemoryFault, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import ALIGN
@@ -151,18 +151,26 @@ def test_wrong_values_and_accesses(row):
         ("too wide", lambda w: w.st_shared(4 * w.laneid, np.zeros((32, 2), int)), r"\(32, 1\) or \(32,\)"),
         ("flat vector", lambda w: w.st_shared(8 * w.laneid, w.laneid, "v2.b32"), r"\(32, 2\), or one for all"),
         ("sixteen lanes", lambda w: w.st_shared(4 * w.laneid, w.laneid[:16]), "got shape (16,)"),
-        ("v3", lambda w: w.ld_shared(0, "v3.b32"), "got 'v3.b32' (PTX ISA 9.7.9.8)"),
-        ("v4.b64", lambda w: w.ld_shared(0, "v4.b64"), "up to 16 bytes"),
-        ("no text", lambda w: w.ld_shared(0, 32), "an object of type int"),
-        ("a float address", lambda w: w.ld_shared(0.0), "addresses: one integer for all lanes"),
-        ("a bool address", lambda w: w.ld_shared(True), "addresses: one integer for all lanes"),
+        ("no text", lambda w: w.ld_shared(0, 32), "ld: what follows .shared is text, as the opcode spells it; got 32"),
+        ("a float address", lambda w: w.ld_shared(0.0), "ld.shared.b32: address is one integer for all lanes"),
+        ("a bool address", lambda w: w.ld_shared(True), "one for each; got bool () (PTX ISA 9.7.9.8)"),
         ("31 addresses", lambda w: w.ld_global(w.laneid[:31]), r"got int64 (31,)"),
         ("no address", lambda w: w.st_global(None, 1), "got object ()"),
         ("beyond 64 bits", lambda w: w.ld_shared(1 << 70), "got object ()"),
     ]
     for name, body, says in cases:
-        with row(name), pytest.raises(OperandError, match=says if "\\" in says else re.escape(says)):
+        with row(name), pytest.raises(OperandError, match=says if "\\" in says else re.escape(says)) as caught:
             run(body)
+        assert re.search(r"(ld|st).*PTX ISA 9\.7\.9\.(8|11)", str(caught.value)), name
+    illegal = [
+        ("v3.b32", "ld.shared.v3.b32: '.v3' is no qualifier of ld. Did you mean 'v8'?"),
+        ("v4.b64", "ld.shared.v4.b64: .b64 does not go with the other qualifiers"),  # 32 bytes: no shared memory has it
+        ("v2.b128", "ld.shared.v2.b128"),
+        ("", "ld.shared"),
+    ]
+    for access, says in illegal:
+        with row(access), pytest.raises(IllegalInstruction, match=re.escape(says)):
+            run(lambda warp, access=access: warp.ld_shared(0, access))
 
 
 # ------------------------------------------------------------------------------------------------ wrong addresses
@@ -196,7 +204,8 @@ def test_a_misaligned_access_names_lane_address_and_rule(row, space, store):
             )
             assert str(caught.value).startswith(told)
             (fault,) = (event for event in heard if isinstance(event, events.Faulted))
-            assert (fault.kind, fault.space, fault.opcode) == ("alignment", space, f"{opcode}.{space}.{spelling}")
+            assert (fault.kind, fault.space) == ("alignment", space)
+            assert fault.instruction.opcode == f"{opcode}.{space}.{spelling}"
             assert not any(isinstance(event, events.Accessed) for event in heard)
 
 

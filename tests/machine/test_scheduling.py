@@ -178,7 +178,7 @@ def test_barriers_and_counts_that_are_none(row):
         ("0.0", lambda w: w.bar_sync(0.0), "got 0.0"),
         ("True", lambda w: w.bar_sync(True), "got True"),
         ("None", lambda w: w.bar_sync(None), "got None"),
-        ("an array", lambda w: w.bar_sync(w.laneid), "got array"),
+        ("an array", lambda w: w.bar_sync(w.laneid), "got Lanes([ 0,  1"),
         ("33 threads", lambda w: w.bar_sync(0, 33), "33 threads: a multiple of 32, and this block has 96"),
         ("no threads", lambda w: w.bar_sync(0, 0), "to wait for 0 threads"),
         ("128 threads", lambda w: w.bar_sync(0, 128), "this block has 96"),

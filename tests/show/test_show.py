@@ -252,6 +252,21 @@ def test_rounding_tells_what_the_codec_does(name: str, number: float) -> None:
         assert re.search(rf"{mode} \([^)]*\) gives {re.escape(result)}[;.]", words)
 
 
+#: What ptxas 13.0 accepts as cvt.MODE.FORMAT, with .satfinite where it must be, on sm_100a.
+CVT = {
+    "f16": ".rn, .rz, .rm and .rp", "bf16": ".rn, .rz, .rm and .rp", "tf32": ".rn, .rna and .rz", "e5m2": ".rn",
+    "e4m3": ".rn", "e3m2": ".rn", "e2m3": ".rn", "e2m1": ".rn", "ue8m0": ".rz and .rp",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CVT)
+def test_rounding_says_which_of_them_the_hardware_offers(name: str) -> None:
+    picture = show.rounding(name, 1.3)
+    assert f"PTX's cvt to {name} offers {CVT[name]} (bold);" in picture.description
+    bold = [text.text for text in _texts(picture) if text.get("class") == "m b" and (text.text or "").startswith(".")]
+    assert set(bold) == set(re.findall(r"\.r\w+", CVT[name]))
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 448.0, -1e9])
 def test_rounding_is_drawn_between_two_finite_numbers(number: float) -> None:
     with pytest.raises(TcemuError, match="than the largest e4m3, 448"):

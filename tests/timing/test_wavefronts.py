@@ -327,7 +327,7 @@ ERRORS = [
     (LANE, "ld.shared::cluster.b32", IllegalInstruction, r"cluster's other.* access: ld\.shared\.b32"),
     (LANE, "lds.128", IllegalInstruction, "Did you mean 'ld'"),
     (LANE, "sts.shared.f64", IllegalInstruction, "Did you mean 'st'"),
-    (LANE, "ld.shared.f16", IllegalInstruction, r"Nearest legal form: ld\.shared\.b16"),
+    (LANE, "ld.shared.f16", IllegalInstruction, r"not a qualifier of ld.* Nearest legal form: ld\.shared\."),
     (LANE, "", IllegalInstruction, "an empty text"),
     (LANE, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", IllegalInstruction, "is not an access to shared memory"),
     (LANE, "x" * 10_000, IllegalInstruction, r"xxx\.\.\.: no instruction is called"),
