@@ -106,8 +106,13 @@ PARTS = {
     "quick": ["tests/instructions/test_legality.py", "tests/instructions/test_evidence.py", "tests/formats"],
     # not tests/arithmetic: the guide's chip has two rows of the many that a chip needs, and so fails there, as it says
     "all": [
-        "tests/formats", "tests/layouts", "tests/instructions", "tests/commands/test_isa.py", "tests/show", "tests/timing",
-    ],  # fmt: skip
+        "tests/formats",
+        "tests/layouts",
+        "tests/instructions",
+        "tests/commands/test_isa.py",
+        "tests/show",
+        "tests/timing",
+    ],
 }
 #: Of the quick ones, those of the new format, and the files about instructions.
 CHOICE = ["-k", "e3m4 or legality or evidence"]
