@@ -135,8 +135,8 @@ _FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
 _OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"
 _F2FP = (
-    "H200; two f16 multiplies from zero, then c. That subnormals are converted, and into f16 the fraction bits, rest on "
-    "SASS (F2FP, HMMA): sampled recordings do not show them"
+    "H200; two f16 multiplies from zero, then c. That subnormals are converted, and into f16 the fraction bits, rest "
+    "on SASS (F2FP, HMMA): sampled recordings do not show them"
 )
 _TWO_HMMA = (
     "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Fraction bits, and of "
