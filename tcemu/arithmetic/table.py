@@ -134,6 +134,10 @@ _LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; 
 _FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
 _OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"
+_F2FP = (
+    "H200; two f16 multiplies from zero, then c. That subnormals are converted, and into f16 the fraction bits, rest "
+    "on SASS (F2FP, HMMA): sampled recordings do not show them"
+)
 _TWO_HMMA = (
     "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Fraction bits, and of "
     "f32 results blocks, order and rounding, rest on that alone: the published outputs do not show them"
@@ -165,7 +169,7 @@ _MMA: tuple[Row, ...] = (
     # ---- fp8, fp6, fp4
     _row(ADA, FP8, "f32", FusedSums(13, 16, None, keep=13), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
     _row(ADA, FP8, "f16", FusedSums(13, 16, None), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
-    *_lowered(HOPPER, FP8, "silicon", "silicon", "H200; F2FP to f16, two f16 multiplies from zero, then c"),
+    *_lowered(HOPPER, FP8, "silicon", "silicon", _F2FP),
     *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", _TWO_HMMA),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f32", FusedSums(25, 32, -133), "paper", note=_QMMA),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f16", FusedSums(25, 32, -21), "paper", note=_QMMA),
