@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hypothesis import settings
 
-# No deadline: the first example may compile a kernel. In continuous integration the same examples each time, so that a
-# failure there is one that the change caused; elsewhere new ones each time, so that they are searched in the end.
+# No deadline, because the first example may compile a kernel. Continuous integration uses the same examples every time,
+# so that a failure there is caused by the change; elsewhere they are new every time, so that more of them are tried.
 settings.register_profile("tcemu", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("tcemu")
 
-# What is compiled depends on the cache, so it is no part of a notebook's outputs; nor is anybody's IPython profile.
+# What is compiled depends on the cache, so it does not belong in a notebook's outputs; nor does an IPython profile.
 os.environ.setdefault("TCEMU_QUIET", "1")
 _IPYTHON = tempfile.TemporaryDirectory(prefix="tcemu-ipython-", ignore_cleanup_errors=True)
 os.environ["IPYTHONDIR"] = _IPYTHON.name

@@ -7,11 +7,14 @@ is used.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from typing import TypeVar
 
 from tcemu.errors import KernelsUnavailable, did_you_mean, listing
 
+Part = TypeVar("Part")
 BACKENDS = ("numba", "reference")
 
 
@@ -45,3 +48,26 @@ def _obstacle() -> str:
     except ImportError as error:
         return f"numba is not installed or cannot be imported: {error}"
     return ""
+
+
+@cache
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
+    """Call `work` with each part, on all cores at once where the kernels compute, which let go of the interpreter.
+
+    The error of the first part that fails is raised.
+    """
+    threads = min(cores(), len(parts)) if backend() == "numba" else 1
+    if threads <= 1:
+        for part in parts:
+            work(part)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="tcemu") as pool:
+        for _ in pool.map(work, parts):
+            pass

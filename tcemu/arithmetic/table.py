@@ -165,7 +165,7 @@ _MMA: tuple[Row, ...] = (
     # ---- fp8, fp6, fp4
     _row(ADA, FP8, "f32", FusedSums(13, 16, None, keep=13), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
     _row(ADA, FP8, "f16", FusedSums(13, 16, None), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
-    *_lowered(HOPPER, FP8, "silicon", "silicon", "H200; two f16 multiplies from zero, then c"),
+    *_lowered(HOPPER, FP8, "silicon", "silicon", "H200; F2FP to f16, two f16 multiplies from zero, then c"),
     *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", _TWO_HMMA),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f32", FusedSums(25, 32, -133), "paper", note=_QMMA),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f16", FusedSums(25, 32, -21), "paper", note=_QMMA),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 80
 #: The greatest width of text in a terminal: long lines are hard to read.
 _WIDEST = 100
+#: Words of up to so many characters are not broken, where a column has nothing else.
+_WHOLE = 32
 FORMATS = ("text", "csv", "json", "svg")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
 
@@ -93,7 +95,7 @@ def _json(report: Report) -> str:
 
 def _svg(report: Report) -> str:
     if report.draw is None:
-        raise TcemuError("this has no picture; --format svg draws an instruction, or one --operand of it")
+        raise TcemuError("there is no picture of this; --format svg draws an instruction, or one --operand of it")
     return report.draw().svg + "\n"
 
 
@@ -165,7 +167,8 @@ def _table(part: Part) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(part.columns))
     for name, *cells in zip(part.columns, *part.rows, strict=True):
-        table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold")
+        short = all(" " not in cell and len(cell) <= _WHOLE for cell in cells)
+        table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold", no_wrap=short)
     for row in part.rows:
         table.add_row(*row)
     return table

@@ -61,7 +61,7 @@ _SHARED = [
     Part({"ss": ["shared::cta"]}, "7.8"),
     Part({"ss": ["shared::cluster"]}, "7.8", "sm_90"),
 ]
-#: Not for shared memory, whatever the width.
+#: Not for shared memory, and not for .cas, where ptxas refuses it.
 _POLICY: Hints = {"cache_hint": {"L2::cache_hint": "7.4 sm_80"}}
 
 
@@ -76,11 +76,11 @@ def _rows(orders: str, swaps: bool) -> list[Rows]:
         rows += combined(order, scopes, spaces, scalars, facts=_FACTS, hints=hints)
         rows += combined(order, scopes, spaces, [_UNFLUSHED], facts=_NOT_YET, hints=hints)
         if swaps:
-            rows += combined(order, scopes, spaces, [_SWAP, _SWAP_16], facts=_SWAPS, hints=hints)
-            for facts, operation in ((_FACTS, "exch b128"), (_SWAPS, "cas b128")):
+            rows += combined(order, scopes, spaces, [_SWAP, _SWAP_16], facts=_SWAPS)
+            for facts, operation, policy in ((_FACTS, "exch b128", hints), (_SWAPS, "cas b128", {})):
                 wide, widest = (Part({"op type": [operation]}, ptx, "sm_90") for ptx in ("8.3", "8.4"))
-                rows += combined(order, [scopes[0], cluster], spaces, [wide], facts=facts, hints=hints)
-                rows += combined(order, [system], spaces, [widest], facts=facts, hints=hints)
+                rows += combined(order, [scopes[0], cluster], spaces, [wide], facts=facts, hints=policy)
+                rows += combined(order, [system], spaces, [widest], facts=facts, hints=policy)
     rows += combined(order, scopes, _NEAR, [_VECTORS], facts=_FACTS, hints=_POLICY)
     return [*rows, *combined(order, scopes, _NEAR, [_UNFLUSHED_VECTORS], facts=_NOT_YET, hints=_POLICY)]
 

@@ -14,7 +14,7 @@ REGISTERS = family(
     rules=(
         "The count is a multiple of 8 from 24 to 256.",
         ".inc waits until other warps have given back enough.",
-        "All warps of a warpgroup execute the same one. What was in registers that .dec gives back is lost.",
+        "All warps of a warpgroup execute the same one. Registers that .dec gives back lose their content.",
     ),
 )
 SLEEP = family(

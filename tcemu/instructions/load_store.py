@@ -97,7 +97,7 @@ def _accesses(ordered: str, cop: str, sizes: Hints) -> list[Rows]:
         rows += combined([system], spaces, [_VALUES, _B128_SYS], hints=strong)
         if near:
             rows += combined(weak, spaces, [_WIDE], facts=_WEAKLY, hints={**hints, "l2": _L2})
-            rows += combined(volatile, spaces, [_WIDE], hints=sizes)
+            rows += combined(volatile, spaces, [_WIDE], hints={**sizes, "l2": _L2})
             rows += combined([scoped, system, cluster], spaces, [_WIDE], hints={**strong, "l2": _L2})
     local, values = _UNSUPPORTED["local"], [_VALUES, _B128]
     rows += combined(weak, _LOCAL, values, facts=local, hints=_hints(cop, sizes, near=False))

@@ -272,12 +272,9 @@ def _multiply(
         a = a ^ a.dtype.type(instruction.types["a"].sign_bit)
     if last.negate_b:
         b = b ^ b.dtype.type(instruction.types["b"].sign_bit)
-    if places is not None:  # every row of a sparse A picks the rows of B that its stored elements meet
-        b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, stored, n)
-        a, c = a.reshape(-1, 1, stored), c.reshape(-1, 1, n)
 
-    # COMPUTE: by the arithmetic row
-    out = compute(operation, a, b, c)
+    # COMPUTE: by the arithmetic row; every row of a sparse A picks the rows of B that its stored elements meet
+    out = compute(operation, a, b, c, places)
 
     # WRITE: by layout
     return fragment.write(out.reshape(-1, m * n))

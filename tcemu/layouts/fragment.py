@@ -159,6 +159,18 @@ class Fragment:
         dtype = self.container.register_dtype
         return _Table(first.astype(np.int32), np.zeros(first.size, dtype), dtype.type(-1 % (1 << 32)), dtype)
 
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """Where each element of the matrix, in C order, stands: its register, of all lanes, and its first bit there."""
+        return self._table.source, self._table.place
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.role, self.layout, self.container, self.called))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def check(self, registers: npt.ArrayLike) -> Array:
         """`registers` as an array (..., lanes, registers). Raises OperandError for another dtype or shape."""
         dtype, expected = self.container.register_dtype, (self.lanes, self.registers)
@@ -183,7 +195,7 @@ class Fragment:
         if shape[-2:] == (self.registers, self.lanes):
             return "Lanes come first, then registers: transpose it."
         if shape[-2] != self.lanes:
-            who = "a warp has 32" if self.lanes == 32 else "a warpgroup has 128"
+            who = "a warp has 32 lanes" if self.lanes == 32 else "a warpgroup has 128 lanes"
             return f"Axis -2 has {shape[-2]} lanes, but {who}, and every lane takes part."
         have, need = shape[-1], self.registers
         each = f"{counted(self.layout.slots, 'element')} a lane, {self.elements_per_register} to a register"

@@ -19,7 +19,15 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, run
 from tcemu.show.picture import Picture
 
-Values = Mapping[str, Any]
+__all__ = [
+    "Choice",
+    "Explorer",
+    "Range",
+    "bits_of_a_number",
+    "flip_one_bit",
+    "rounding_of_a_number",
+    "who_holds_what",
+]
 
 
 @dataclass(frozen=True)

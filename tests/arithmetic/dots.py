@@ -28,7 +28,7 @@ ADDEND = {"addend": "tiny", "groups": "powers", "absorbed": "powers"}
 
 def dots(instruction, kind, key, count):
     """Patterns a and b (count, depth) and c (count), and for scaled forms scales (count, scales) of A and of B."""
-    forms, depth = instruction.types, instruction.facts.get("stored", instruction.shape.k)
+    forms, depth = instruction.types, instruction.facts.stored or instruction.shape.k
     shape, key = (count, depth), f"{key}|{instruction}|{kind}"
 
     def made(role, how, size):
@@ -110,7 +110,7 @@ def _ties(instruction, random):
     main = smallest - half - (word % np.uint64(3) == 0) * half
     # mostly around where floors cut off, 2^-42 to 2^-46 for f16 and 2^-156 to 2^-174 for f32
     drawn = (word >> np.uint64(8)).astype(np.int64)
-    far = instruction.facts.get("scales", 1) > 1
+    far = instruction.facts.scales > 1
     floors = 15 + drawn % 8 if half else 20 + drawn % 10 if far else 4 + drawn % 10
     tail = smallest - half - np.where(word >> np.uint64(50) & np.uint64(3) == 0, drawn % 26, floors)
     third = np.where(word >> np.uint64(17) & np.uint64(3) == 0, tail - 1, -9999)
@@ -128,7 +128,7 @@ def _ties(instruction, random):
 
 def _lifted(instruction, values, places):
     """How far the products lie above `values`, which scales of ue8m0 bring down, and these scales of A and of B."""
-    number, depth = instruction.facts["scales"], instruction.facts.get("stored", instruction.shape.k)
+    number, depth = instruction.facts.scales, instruction.facts.stored or instruction.shape.k
     low = sum(1 - instruction.types[role].bias - instruction.types[role].mantissa for role in "ab")
     # one scale for all: the smallest product is 2^12 below the first; one for each group: all products are 1
     lift = [low + 12 - values[0]] * 3 if number == 1 else [-value for value in values]
@@ -176,7 +176,7 @@ def _finite(form, x, kind):
 
 def _scales(instruction, kind, key, count):
     """Scales (count, scales), one for each 16 or 32 products, of the class that goes with `kind`."""
-    form, number = lookup(instruction.words["stype"]), instruction.facts["scales"]
+    form, number = lookup(instruction.words["stype"]), instruction.facts.scales
     word = words(key, count * number).reshape(count, number)
     one = form.bias << form.mantissa
     near, low = np.uint64(one - 4) + word % np.uint64(9), word >> np.uint64(20) & np.uint64(0x3F)

@@ -367,9 +367,9 @@ def test_the_files_name_chooses_the_format(tmp_path):
         (["--type", "f15"], "no instruction has the type 'f15'. Did you mean 'f16'?"),
         (["--shape", "m16n8k17"], "no instruction has the shape 'm16n8k17'. Did you mean"),
         (["--target", "sm_70", "--family", "ldmatrix"], "no instruction matches target sm_70, family ldmatrix"),
-        (["--format", "svg"], "this has no picture"),
+        (["--format", "svg"], "there is no picture of this"),
         (["diff", HMMA, WMMA, "--operand", "e"], "operand 'e' is not in both instructions; in both: d, a, b and c"),
-        (["diff", HMMA, WMMA, "--format", "svg"], "this has no picture"),
+        (["diff", HMMA, WMMA, "--format", "svg"], "there is no picture of this"),
         ([HMMA, "-o", "/nowhere/at/all.csv"], "cannot write /nowhere/at/all.csv: No such file or directory"),
     ],
 )

@@ -402,7 +402,7 @@ BAD_REGISTERS = {
         np.zeros((4, 32), np.uint32),
         ["(..., 32, 4)", "got shape (4, 32)", "Lanes come first, then registers: transpose it"],
     ),
-    "too many lanes": (np.zeros((64, 4), np.uint32), ["got shape (64, 4)", "64 lanes", "but a warp has 32"]),
+    "too many lanes": (np.zeros((64, 4), np.uint32), ["got shape (64, 4)", "64 lanes", "but a warp has 32 lanes"]),
     "half a warp": (np.zeros((7, 16, 4), np.uint32), ["got shape (7, 16, 4)", "16 lanes", "every lane takes part"]),
     "too few registers": (
         np.zeros((32, 2), np.uint32),
