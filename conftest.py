@@ -1,29 +1,52 @@
-"""What tests and notebooks share: how hypothesis searches, and Jupyter kernels that depend on nobody's settings."""
+"""What tests and notebooks share: how hypothesis searches, how notebooks are compared, and a neutral environment."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 from hypothesis import settings
 
-# No deadline: the first example may compile a kernel. In continuous integration the same examples each time, so that a
-# failure there is one that the change caused; elsewhere new ones each time, so that they are searched in the end.
+# No deadline, because the first example may compile a kernel. Continuous integration uses the same examples every time,
+# so that a failure there is caused by the change; elsewhere they are new every time, so that more of them are tried.
 settings.register_profile("tcemu", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("tcemu")
 
-# What is compiled depends on the cache, so it is no part of a notebook's outputs; nor is anybody's IPython profile.
+# What is compiled depends on the cache, so it does not belong in a notebook's outputs; nor does an IPython profile.
 os.environ.setdefault("TCEMU_QUIET", "1")
 _IPYTHON = tempfile.TemporaryDirectory(prefix="tcemu-ipython-", ignore_cleanup_errors=True)
 os.environ["IPYTHONDIR"] = _IPYTHON.name
+
+# The tests start a hundred processes. Without bytecode each compiles the package again, and each worker all the tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+#: nbval's options and what they are here. It runs every notebook and compares each output with the committed one. The
+#: timeout also bounds how long a dead kernel goes unnoticed; the kernel is the interpreter that runs the tests.
+NBVAL = {
+    "--nbval": {"action": "store_true", "default": True},
+    "--nbval-lax": {"action": "store_true"},
+    "--nbval-sanitize-with": {"default": str(Path(__file__).parent / "tests" / "nbval.cfg")},
+    "--nbval-current-env": {"action": "store_true", "default": True},
+    "--nbval-kernel-name": {},
+    "--nbval-cell-timeout": {"type": float, "default": 120.0},
+    "--nbval-kernel-startup-timeout": {"type": float, "default": 60.0},
+    "--nbdime": {"action": "store_true"},
+}
 
 
 def pytest_addoption(parser):
     """Add what pyproject.toml cannot."""
     parser.addoption("--live", action="store_true", help="ask the GPU of this machine too: tests/live/test_live.py")
     parser.addoption("--seeds", type=int, default=0, help="so many orders of the warps for every kernel (slow tests)")
+    for name, given in NBVAL.items():
+        parser.addoption(name, help=f"of nbval; here {given.get('default')}", **given)
 
 
-def pytest_configure(config):
-    """Tell nbval what may differ in the outputs of notebooks, from wherever pytest is started."""
-    if getattr(config.option, "nbval", False) and not config.option.nbval_sanitize_with:
-        config.option.nbval_sanitize_with = str(Path(__file__).parent / "tests" / "nbval.cfg")
+def pytest_collect_file(file_path, parent):
+    """Let nbval have the notebooks. As a plugin it would be imported by every process: seconds, mostly for nothing."""
+    if file_path.suffix == ".ipynb" and (parent.config.option.nbval or parent.config.option.nbval_lax):
+        from nbval.plugin import IPyNbFile
+
+        return IPyNbFile.from_parent(parent, path=file_path)
+    return None

@@ -1,9 +1,9 @@
-"""All benchmarks, one after the other: python -m benchmarks."""
+"""Run all benchmarks, one after the other: python -m benchmarks."""
 
 import runpy
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for script in ("startup", "matmul", "families", "launch"):
+for script in ("startup", "matmul", "batches", "families", "launch"):
     print(f"\n== benchmarks/{script}.py", flush=True)
     runpy.run_path(str(HERE / f"{script}.py"), run_name="__main__")

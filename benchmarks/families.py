@@ -1,8 +1,8 @@
-"""What registers, layouts and memory cost beside the arithmetic: python benchmarks/families.py [warps].
+"""The cost of registers, layouts and memory, compared with the arithmetic: python benchmarks/families.py [warps].
 
-Each family runs so many warps (100,000 if not said otherwise) in one call of tcemu.run. Beside a product stands the
-arithmetic of the same tiles alone, matrices in and matrices out, in the same kernel and in the same chunks; beside a
-load or store a plain numpy gather (or scatter) of the same bytes. All take turns; medians count. No ratio should be
+Each family runs the given number of warps (default 100,000) in one call of tcemu.run. A product is compared with the
+arithmetic of the same tiles alone, from matrices to matrices, in the same kernel and in the same chunks; a load or
+store with a plain numpy gather (or scatter) of the same bytes. They take turns, and medians count. No ratio should be
 above 3.
 """
 
@@ -52,7 +52,7 @@ PRODUCTS = {
     "mxf8f6f4 sparse k64": (SP + "m16n8k64.row.col." + SCALED, RTX),
     "mxf4nvf4 sparse k128": (SP + "m16n8k128.row.col." + NVFP4, RTX),
 }  # fmt: skip
-#: Loads and stores: the opcode, and bytes of a row and rows of what it moves.
+#: Loads and stores, by name.
 MOVES = {
     "ldmatrix x4": "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
     "ldmatrix x4 .trans": "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
@@ -85,7 +85,7 @@ def registers(fragment: Any, rng: np.random.Generator, warps: int) -> Array:
 
 
 def product(opcode: str, target: str, warps: int) -> tuple[Callable[[], object], Callable[[], object]]:
-    """The whole instruction, and its arithmetic alone."""
+    """The whole instruction, and only its arithmetic."""
     rng = np.random.default_rng(0)
     found = parse(opcode, target)
     operation, fragments = found.operation(target_named(target)), found.fragments

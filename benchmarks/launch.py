@@ -1,9 +1,9 @@
-"""What the machine costs beside the arithmetic, and the sanitizer beside the machine: benchmarks/launch.py [sizes].
+"""The cost of the machine compared with the arithmetic, and of the sanitizer: benchmarks/launch.py [sizes].
 
-One wgmma through tcemu.run beside the arithmetic of its tile alone. Then the three kernels of tcemu.gemm: square
-matrices of each size (128 to 1024 if not said otherwise) with the sanitizer off and on, in turns; medians count. The
-cost of a product should grow with the work, so nanoseconds for each multiply-add stay about the same. The sanitizer
-should cost at most a factor of 3.
+First, one wgmma through tcemu.run is compared with the arithmetic of its tile. Then the three kernels of tcemu.gemm run
+on square matrices of each size (default 128 to 1024) with the sanitizer off and on, in turns; medians count. The cost
+should grow with the work, so the nanoseconds per multiply-add should stay about the same. The sanitizer should cost at
+most a factor of 3.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def in_turns(works: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Median seconds of each, called one after the other so many times, after one call that does not count."""
+    """Median seconds of each; they are called in turn, `rounds` times, after one call that does not count."""
     for work in works:
         work()
     times = [[seconds(work) for work in works] for _ in range(rounds)]
@@ -65,7 +65,7 @@ def one_wgmma(rng: np.random.Generator) -> None:
 
 
 def kernel(name: str, module: Any, sizes: list[int], rng: np.random.Generator) -> None:
-    """Print a line for each size."""
+    """Time one kernel and print a line for each size."""
     print(f"\n{name:<20} {'size':>5} {'off':>9} {'ns per multiply-add':>20} {'sanitizer':>10}")
     for size in sizes:
         a, b = (rng.standard_normal((size, size)).astype(np.float16) for _ in range(2))
@@ -77,7 +77,7 @@ def kernel(name: str, module: Any, sizes: list[int], rng: np.random.Generator) -
 
 
 def main(sizes: list[int]) -> None:
-    """All of it."""
+    """Run everything."""
     rng = np.random.default_rng(0)
     one_wgmma(rng)
     for name, module in KERNELS.items():

@@ -1,13 +1,14 @@
-"""How fast whole matrix products are, beside numpy's float32 `@` in the same run: python benchmarks/matmul.py [size].
+"""The speed of whole matrix products, compared with numpy's float32 `@` in the same run: benchmarks/matmul.py [size].
 
-All cases take turns, so that whatever else the machine does meets all of them; medians count. After numpy's own product
-there is a pause: OpenBLAS threads spin on for a while and would take a core from whoever comes next.
+All cases take turns, so that other load on the machine affects all of them; medians count. After numpy's own product
+there is a pause, because OpenBLAS threads keep spinning for a while and would take a core from the next case.
 
-What the processor allows. A float product of numpy is one fused multiply-add on a vector. A fused sum needs for every
-product: multiply, move into place (an integer addition), convert with truncation, add; that makes four. To these come
-the search for the largest exponent, two operations on vectors of bytes, which hold four times as many lanes, and the
-addend and the rounding, about thirty operations a sum. The line "four operations" runs those four and nothing else,
-everything in the first cache: this scheme can be no faster on this machine, and the last column is the share of it.
+What the processor allows: a float product in numpy is one fused multiply-add on a vector. A fused sum needs four
+operations for every product: multiply, move into place (an integer addition), convert with truncation, and add. In
+addition, the search for the largest exponent takes two operations on vectors of bytes, which hold four times as many
+lanes, and the addend and the rounding take about thirty operations for each sum. The line "four operations" runs only
+those four, with everything in the first-level cache: this scheme cannot be faster on this machine, and the last column
+is the fraction of that limit.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def four_operations(a, b, addend, out, rounds):
 
 
 def limit() -> float:
-    """Products a second of `four_operations` on all cores."""
+    """Products per second of `four_operations` on all cores."""
     rng = np.random.default_rng(0)
     a, b = rng.random((64, 16), np.float32), rng.random(16 * 256, np.float32)
     cores = os.cpu_count() or 1
@@ -128,7 +129,7 @@ def throughput(size: int) -> None:
     print(f"{'four operations':18}{'':9}{most / 1e9:9.1f}{'1/' + format(size**3 / numpy / most, '.1f'):>10}{1:10.2f}")
     kernel = os.environ.get("OPENBLAS_CORETYPE")
     if kernel:
-        print(f"numpy's OpenBLAS was told to take its {kernel} kernels (OPENBLAS_CORETYPE)")
+        print(f"numpy's OpenBLAS uses its {kernel} kernels (OPENBLAS_CORETYPE)")
 
 
 def first_use() -> None:

@@ -1,8 +1,8 @@
-"""How long one waits: for the import, the first instruction, and one warp: python benchmarks/startup.py.
+"""How long a user waits for the import, the first instruction, and one warp: python benchmarks/startup.py.
 
-Processes of their own, in turn; medians count. Beside each stands what it is measured against in the same run: numpy's
-own import, and a small numpy product. The aims: tcemu imports in 0.3 s and without numba, the first run takes 1.5 s
-with warm caches and 15 s with empty ones, one warp 60 microseconds.
+Each measurement is a process of its own; they take turns, and medians count. Each is compared with a numpy
+counterpart in the same run: numpy's import, or a small numpy product. The goals: tcemu imports in 0.3 s and without
+numba; the first run takes 1.5 s with warm caches and 15 s with empty ones; one warp takes 60 microseconds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ print(each(lambda: tcemu.run(mma.opcode, a, b, c)), each(lambda: A @ B))
 
 
 def seconds(code: str, **environment: str) -> list[float]:
-    """What a fresh process prints."""
+    """The numbers that a fresh process prints."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "TCEMU_QUIET": "1", **environment},

@@ -1,7 +1,7 @@
 """An executable tensor core: run tensor-core PTX instructions on registers, bit for bit, without a GPU."""
 
-from importlib import import_module
-from types import ModuleType
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
 
 from tcemu.errors import (
     ArithmeticUnknown,
@@ -16,9 +16,12 @@ from tcemu.errors import (
     UndefinedBehaviour,
 )
 from tcemu.instructions import Instruction, matmul, parse, run
-from tcemu.machine import wavefronts
-from tcemu.sanitizer import launch
+from tcemu.launcher import launch
+from tcemu.timing import wavefronts
 from tcemu.version import __version__
+
+if TYPE_CHECKING:  # what an editor and Jupyter's completion read
+    from tcemu import gemm, live, microscaling, show, sparse, wmma
 
 __all__ = [
     "ArithmeticUnknown",
@@ -33,18 +36,30 @@ __all__ = [
     "TcemuError",
     "UndefinedBehaviour",
     "__version__",
+    "gemm",
     "launch",
+    "live",
     "matmul",
+    "microscaling",
     "parse",
     "run",
+    "show",
+    "sparse",
     "wavefronts",
+    "wmma",
 ]
 
-#: Rooms that importing tcemu leaves alone; `tcemu.wmma` imports one where it is asked for.
-_ROOMS = ("gemm", "live", "microscaling", "show", "sparse", "wmma")
+#: Packages that `import tcemu` does not load: `tcemu.wmma` imports the package when it is first used.
+_LAZY = ("gemm", "live", "microscaling", "show", "sparse", "wmma")
+#: Packages that are always loaded and that a user calls by name, as in tcemu.formats.lookup.
+_LOADED = ("formats", "layouts", "machine", "sanitizer")
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _ROOMS:
-        return import_module(f"tcemu.{name}")
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return _import_module(f"tcemu.{name}")
     raise AttributeError(f"module 'tcemu' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_LOADED})

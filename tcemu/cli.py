@@ -1,4 +1,4 @@
-"""The command line: ``tcemu lab`` opens the course. Errors are caught here and nowhere else."""
+"""The command line: ``tcemu lab`` opens the course. Only this module catches errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
 
-#: The exit code of everything that the user can put right; click's own usage errors have the same.
+#: The exit code of every error that the user can fix; click's usage errors have the same.
 USER_ERROR = 2
 
 
 class _PassesOn(click.Command):
-    """A command that keeps what follows ``--`` in `context.obj`, apart from the arguments of its own."""
+    """A command that keeps what follows ``--`` in `context.obj`, separate from its own arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own, dashes, ctx.obj = args, "--" in args, []
@@ -38,23 +38,24 @@ class _PassesOn(click.Command):
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tcemu")
 def commands() -> None:
-    """Tensor-core programming, with an executable tensor core."""
+    """Tensor-core programming with an executable tensor core."""
 
 
 @commands.command(cls=_PassesOn)
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
-@click.option("--no-browser", is_flag=True, help="Start the server and print its address; open no browser.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of the server; the next free one if it is taken.")
+@click.option("--no-browser", is_flag=True, help="Start the server and print its address, but do not open a browser.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of the server, or the next free one if it is taken.")
 @click.option("--lay-out-only", is_flag=True, help="Lay the course out and stop.")
 @click.pass_obj
 def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, lay_out_only: bool) -> None:
-    """Lay the course out in FOLDER (here, if none is given) and open it in JupyterLab.
+    """Lay the course out in FOLDER (by default, the current folder) and open it in JupyterLab.
 
-    Run it again whenever you like: what you changed stays as it is, what you did not change follows the installed
-    version of the course, and where both changed, the course's version is laid beside yours as NAME.new.ipynb. To start
-    a notebook afresh, delete it. In a clone of the repository the clone's own notebooks are opened in place.
+    You can run it again at any time. Files that you changed stay as they are, files that you did not change are updated
+    to the installed version of the course, and if both changed, the course's version is put beside yours as
+    NAME.new.ipynb. To start a notebook afresh, delete it. In a clone of the repository, the clone's own notebooks are
+    opened in place.
 
-    What follows -- goes to jupyter lab as it stands.
+    Everything after -- is passed to jupyter lab.
     """
     clone = clone_around(folder)
     if clone:
@@ -73,7 +74,7 @@ commands.add_command(verify)
 
 
 def report(folder: Path, done: list[Laid]) -> str:
-    """Say in a few lines what laying the course out in `folder` did."""
+    """Return a few lines that say what was laid out in `folder`."""
     counts = Counter(laid.action for laid in done)
     summary = ", ".join(f"{count} {action}" for action, count in counts.items())
     beside = [
@@ -85,18 +86,18 @@ def report(folder: Path, done: list[Laid]) -> str:
 
 
 def open_lab(folder: Path, first: str, options: list[str]) -> None:
-    """Run JupyterLab in this process, with `folder` as its root and its file `first` open, until it is stopped."""
+    """Run JupyterLab in this process until it is stopped, with `folder` as its root and the file `first` open."""
     from jupyterlab.labapp import LabApp
 
     arguments = [f"--ServerApp.root_dir={folder.resolve()}", f"--LabApp.default_url=/lab/tree/{quote(first)}"]
-    # In a container there is often no user but root; the server listens to this machine only and asks for a token.
+    # In a container, root is often the only user; the server listens on this machine only and requires a token.
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         arguments.append("--allow-root")
     LabApp.launch_instance([*arguments, *options])
 
 
 def main() -> None:
-    """Run the command line; a `TcemuError` becomes its message and exit code 2."""
+    """Run the command line; for a `TcemuError`, print its message and exit with code 2."""
     try:
         commands()
     except TcemuError as error:

@@ -1,35 +1,36 @@
-"""Every error that tcemu raises on purpose, named by what happened.
+"""Every error that tcemu raises on purpose, named after what happened, and the phrases that messages share.
 
 All of them derive from :class:`TcemuError`, so ``except tcemu.TcemuError`` catches whatever a wrong input can cause.
-A message says what was asked, what is wrong with it, what would be accepted there, and where the PTX manual
-speaks of it.
+A message says what was asked, what is wrong with it, what would be accepted, and which section of the PTX manual
+has the rule.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Literal
 
 
 class TcemuError(Exception):
-    """Root of all errors that a user's input can cause."""
+    """Base class of every error that a user's input can cause."""
 
 
 class FormatError(TcemuError):
-    """A number format is unknown, or a value or pattern does not fit the format."""
+    """A number format is unknown, or a value or bit pattern does not fit the format."""
 
 
 class LayoutError(TcemuError):
-    """A layout pattern does not read, or a position, lane or slot lies outside a layout."""
+    """A layout pattern cannot be parsed, or a position, lane or slot is outside the layout."""
 
 
 class TableError(TcemuError):
-    """A row of one of the three tables contradicts itself or another row; such a table cannot be imported."""
+    """A row of one of the three tables contradicts itself or another row, so the table cannot be imported."""
 
 
 class IllegalInstruction(TcemuError):  # noqa: N818 - the name is the hardware's word for it
-    """The text is no instruction that the assembler would accept and the hardware execute."""
+    """The text is not an instruction that the assembler accepts and the hardware executes."""
 
 
 class TargetError(TcemuError):
@@ -37,11 +38,11 @@ class TargetError(TcemuError):
 
 
 class OperandError(TcemuError):
-    """An operand has the wrong number of registers or lanes, the wrong dtype or the wrong shape."""
+    """An operand has the wrong number of registers or lanes, or the wrong dtype, shape or value."""
 
 
 class AddressError(OperandError):
-    """An address is not aligned as the instruction wants it (kind "alignment"), or outside the memory ("bounds")."""
+    """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds")."""
 
     def __init__(self, message: str, kind: Literal["alignment", "bounds"]) -> None:
         super().__init__(message)
@@ -52,78 +53,82 @@ class AddressError(OperandError):
 
 
 class ArithmeticUnknown(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
-    """The instruction is legal there, but no row of the arithmetic table says what the hardware computes."""
+    """The instruction is legal on the target, but no row of the arithmetic table says what the hardware computes."""
 
 
 class CostUnknown(TcemuError):  # noqa: N818 - likewise
-    """Nobody has measured what that costs on the target."""
+    """The cost has not been measured on the target."""
 
 
 class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
-    """The environment asks for kernels that are not installed, or for kernels that do not exist."""
+    """TCEMU_KERNELS asks for kernels that are not installed or do not exist."""
 
 
 class LaunchError(TcemuError):
-    """A kernel did not come to its end in the machine: a wrong access, a deadlock, a barrier used wrongly.
+    """A kernel did not finish in the machine: an invalid access, a deadlock, a misused barrier.
 
-    `launch` is what there is of the launch's result.
+    `launch` is the launch's result as far as it got.
     """
 
     launch: Any = None
 
 
 class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word
-    """A kernel accessed memory where there is none, or at an address that is not aligned."""
+    """A kernel accessed an address that is outside the memory or not aligned."""
 
 
 class MbarrierMisused(LaunchError, OperandError):  # noqa: N818 - likewise
-    """There is no mbarrier where a kernel takes one to be, or more threads arrive than its phase waits for."""
+    """A kernel used an address that holds no mbarrier, or more threads arrived than the phase expects."""
 
 
-class Deadlock(LaunchError):  # noqa: N818 - the word for it
-    """No warp of a block can go on; the message says who waits for what, and since which line."""
+class Deadlock(LaunchError):  # noqa: N818 - the field's word
+    """No warp of a block can go on; the message says which warp waits for what, and since which line."""
+
+
+class UnknownName(LaunchError, AttributeError):  # noqa: N818 - the word for it
+    """A warp has no attribute of that name; the message names the right form."""
 
 
 class UndefinedBehaviour(LaunchError):  # noqa: N818 - the manual's word for it
-    """A kernel broke a rule that the sanitizer knows; `report` says which, where, and what mends it."""
+    """A kernel broke a rule that the sanitizer checks; `report` says which one, where, and how to fix it."""
 
     report: Any = None
 
 
 class GpuUnavailable(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
-    """There is no GPU to ask: a package, driver or device is missing, or is too old, or lacks the instruction."""
+    """No GPU can answer: a package, driver or device is missing or too old, or the GPU lacks the instruction."""
 
 
 class GpuError(TcemuError):
-    """A kernel did not come to its end on the GPU: a wrong address, an illegal instruction, no end in time."""
+    """A kernel did not finish on the GPU: an invalid address, an illegal instruction, a timeout."""
 
 
 class CompilationError(TcemuError):
-    """CUDA C++ does not compile; the message has the compiler's words and the source lines."""
+    """CUDA C++ does not compile; the message quotes the compiler and the source lines."""
 
 
 class CourseError(TcemuError):
-    """The course cannot be found, or cannot be laid out where it was asked for."""
+    """The course cannot be found, or cannot be laid out in the given folder."""
 
 
 def shown(text: object, limit: int = 80) -> str:
-    """`text` as a literal for a message, cut where it is long: whatever a user passes, the message stays readable."""
+    """`text` as a literal for a message, shortened if it is long: the message stays readable whatever a user passes."""
     if not isinstance(text, str):
         return f"an object of type {type(text).__name__}"
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
 
 
 def briefly(value: object, limit: int = 80) -> str:
-    """Any value for a message: as Python writes it, cut where it is long."""
+    """The repr of any value for a message, shortened if it is long."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - an integer of 5,000 digits has no repr, and an object may raise whatever it likes
+    except Exception:  # noqa: BLE001 - an integer of 5,000 digits has no repr, and an object may raise anything
         return f"an object of type {type(value).__name__}"
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def listing(words: Iterable[object], last: str = "or") -> str:
-    """``a, b or c``: the way a list of accepted words stands in a message."""
+    """``a, b or c``: a list of accepted words."""
     texts = [str(word) for word in words]
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}" if texts else "nothing"
 
@@ -133,12 +138,29 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def span(first: int, last: int, to: str = " to ") -> str:
+    """``0 to 3``, or ``5`` if both ends are the same; `to` goes between the ends."""
+    return f"{first}" if first == last else f"{first}{to}{last}"
+
+
+def ranges(numbers: Iterable[int], to: str = " to ") -> str:
+    """``0 to 3, 8``: whole numbers in ascending order, with consecutive ones joined; `to` goes between the ends."""
+    held = list(numbers)
+    cuts = [0, *(at for at, (low, high) in enumerate(pairwise(held), 1) if high != low + 1), len(held)]
+    return ", ".join(span(held[start], held[end - 1], to) for start, end in pairwise(cuts) if end > start)
+
+
 def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
-    """The accepted words that look most like `word`, best first; empty where none looks like it."""
+    """The accepted words most similar to `word`, best first; empty if none is similar."""
     return difflib.get_close_matches(word, list(accepted), n=count, cutoff=cutoff)
 
 
 def did_you_mean(word: str, accepted: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` or nothing, ready to be appended to a message."""
-    found = nearest(word[:80], accepted)  # comparing is slow where a word is long
-    return f" Did you mean {found[0]!r}?" if found else ""
+    """`` Did you mean 'x'?`` or nothing, ready to be appended to a message.
+
+    A word that begins up to three accepted ones means those: mxfp8 is mxfp8_e4m3 or mxfp8_e5m2, and not mxfp4.
+    """
+    words, word = list(accepted), word[:80]  # comparing long words is slow
+    begun = [each for each in words if len(word) > 2 and each.startswith(word)]
+    found = begun if 0 < len(begun) <= 3 else nearest(word, words)
+    return f" Did you mean {listing(map(repr, found))}?" if found else ""

@@ -5,25 +5,26 @@
     x, y = (microscaling.scale_registers(s, opcode, role) for s, role in ((scale_a, "a"), (scale_b, "b")))
     d = tcemu.run(opcode, fragments["a"].pack(a), fragments["b"].pack(b), c, x, (0, 0), y, (0, 0), target="sm_120a")
 
-MXFP8, MXFP6 and MXFP4 follow the OCP Microscaling Formats specification 1.0, 6.3: blocks of 32, the scale is the power
-of two floor(log2(largest magnitude)) - emax of the element format, kept in 2^-127 to 2^127; elements are the quotients
-rounded to nearest even, and a quotient beyond the largest element becomes the largest: that happens, as only the power
-of two of the largest magnitude is in the scale.
+MXFP8, MXFP6 and MXFP4 follow the OCP Microscaling Formats specification 1.0, 6.3: blocks of 32; the scale is the power
+of two whose exponent is floor(log2(largest magnitude)) - emax of the element format, clamped to 2^-127 to 2^127; the
+elements are the quotients, rounded to nearest even. A quotient above the largest element becomes the largest; this
+happens because the scale holds only the power of two of the largest magnitude.
 
-NVFP4 has e2m1 in blocks of 16, and its scale is largest magnitude / 6 rounded to nearest even in ue4m3, where 6 is the
-largest e2m1 and 448 the largest scale. As the scales span little, a tensor may have a scale of its own: the block's
-largest magnitude is divided by it first, and `tensor_scale` computes the usual one, which puts the largest element
-of the tensor at 6 * 448.
+NVFP4 has e2m1 in blocks of 16. Its scale is largest magnitude / 6, rounded to nearest even in ue4m3; 6 is the largest
+e2m1 and 448 the largest scale. These scales have a small range, so a tensor may have a scale of its own, by which
+everything is divided first; `tensor_scale` computes the usual one, which maps the largest element of the tensor to
+6 * 448.
 
-What the specification leaves open is decided so that nothing turns into a plausible number:
-  - zero and subnormal blocks: a block of zeros has the smallest scale, 2^-127 or 0; the scale of any other NVFP4 block
+What the specification leaves open is decided so that an invalid value never becomes a plausible number:
+  - Zero and subnormal blocks: a block of zeros has the smallest scale, 2^-127 or 0; the scale of any other NVFP4 block
     is at least the smallest ue4m3, 2^-9. Elements too small for that become zeros, with their sign.
-  - NaN and infinite elements take no part in the largest magnitude. They stay what they are where the element format
-    can say so (e5m2: both; e4m3: both as NaN); where it cannot (6 and 4 bits), the scale of their block is NaN.
+  - NaN and infinite elements do not count towards the largest magnitude. They stay what they are if the element format
+    has them (e5m2 has both; in e4m3 both become NaN); otherwise (6 and 4 bits) the scale of their block is NaN.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ __all__ = ["KINDS", "Kind", "dequantise", "quantise", "scale_registers", "tensor
 
 @dataclass(frozen=True)
 class Kind:
-    """A microscaling format: elements, scales, and how many elements share a scale."""
+    """A microscaling format: the formats of elements and scales, and how many elements share a scale."""
 
     name: str
     element: str
@@ -56,7 +57,7 @@ class Kind:
 
     @property
     def scales(self) -> Format:
-        """The format of the scales: ue8m0 holds powers of two only, ue4m3 does not."""
+        """The format of the scales: ue8m0 (powers of two only) or ue4m3."""
         return lookup(self.scale)
 
 
@@ -76,13 +77,14 @@ KINDS = {
 def quantise(
     matrix: npt.ArrayLike, kind: str | Kind, axis: int = -1, *, tensor_scale: float = 1.0, block: int | None = None
 ) -> tuple[Array, Array]:
-    """Elements (of the matrix's shape) and scales (`axis` shorter by the block) of real numbers, in their dtypes.
+    """Elements (of the matrix's shape) and scales (`axis` is shorter by the block) of real numbers, in their dtypes.
 
-    `kind` is "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4" or "nvfp4". `axis` is k: the last of A,
-    the last but one of B. `block` is another number of elements for each scale (64 for the B of a sparse mxf8f6f4
-    form). `tensor_scale` divides everything first; `dequantise` takes the same. Inputs up to float32 round once.
+    `kind` is "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4" or "nvfp4". `axis` is k: the last axis of
+    A, the last but one of B. `block` overrides the number of elements that share a scale (64 for the B of a sparse
+    mxf8f6f4 instruction). Everything is first divided by `tensor_scale`; pass the same to `dequantise`. Inputs up to
+    float32 are rounded once.
 
-    Raises FormatError for a kind that does not exist and for what are no real numbers, OperandError for a shape.
+    Raises FormatError for an unknown kind and for input that is not real numbers, OperandError for a wrong shape.
     """
     form = _kind(kind)
     values, covered = _blocks(_real(matrix), axis, form.block if block is None else block, form), form.elements
@@ -113,7 +115,7 @@ def dequantise(
 ) -> Array:
     """The exact values, float64, of elements and scales in their dtypes or as patterns.
 
-    A NaN scale makes its block NaN. Raises OperandError where the shapes do not go together.
+    A NaN scale makes its block NaN. Raises OperandError if the shapes do not match.
     """
     form = _kind(kind)
     patterns = form.elements.patterns(elements, f"elements of {form.name}")
@@ -126,8 +128,8 @@ def dequantise(
     shared = numbers.shape[-1] // factors.shape[-1] if factors.shape[-1] else 0
     if numbers.shape[:-1] != factors.shape[:-1] or shared * factors.shape[-1] != numbers.shape[-1]:
         raise OperandError(
-            f"{form.name}: scales have the shape of the elements, but for axis {axis}, which they divide; got elements "
-            f"{patterns.shape} and scales {codes.shape}"
+            f"{form.name}: scales must have the shape of the elements except along axis {axis}, whose length must be a "
+            f"multiple of theirs; got elements {patterns.shape} and scales {codes.shape}"
         )
     with np.errstate(invalid="ignore"):
         found = numbers * np.repeat(factors, shared, axis=-1) * _positive(tensor_scale)
@@ -137,13 +139,15 @@ def dequantise(
 def tensor_scale(matrix: npt.ArrayLike) -> float:
     """The usual second scale of NVFP4: largest finite magnitude / (6 * 448), as a float32; 1 for a tensor of zeros.
 
-    Raises FormatError for what are no real numbers, OperandError where float32 has no room for the scale.
+    Raises FormatError for input that is not real numbers, OperandError if the scale does not fit a float32.
     """
     values = _real(matrix)
     largest = np.abs(np.where(np.isfinite(values), values, 0)).max(initial=0)
     share = largest / (lookup("e2m1").largest * lookup("ue4m3").largest)
     if share > np.finfo(np.float32).max:
-        raise OperandError(f"the tensor scale is a float32, and the largest magnitude / (6 * 448) is {share:g}")
+        raise OperandError(
+            f"the tensor scale must fit a float32, but the largest magnitude / (6 * 448) is {share:g}"
+        )
     scale = np.float32(share)
     return float(scale) if scale > 0 else 1.0
 
@@ -153,13 +157,14 @@ def scale_registers(
 ) -> Array:
     """Scale registers (..., 32) of a block-scaled instruction, for scales (..., 16, s) of "a" or (..., s, 8) of "b".
 
-    s is 1, 2 or 4 with .scale_vec::1X, 2X or 4X. The scales, in their dtype or as patterns, stand where `byte_id` and
-    `thread_id` pick them; every other byte is 0, so that registers with different ids can be joined with `|`.
+    s is 1, 2 or 4 for .scale_vec::1X, 2X or 4X. The scales, in their dtype or as patterns, are put where `byte_id` and
+    `thread_id` select them; every other byte is 0, so that registers with different ids can be combined with `|`.
+    Raises IllegalInstruction for an instruction without scales, OperandError for another role, id or shape.
     """
     found = parse(instruction)
     name = f"scale_{role}"
     if "scale_a" not in found.fragments:
-        raise IllegalInstruction(f"{found} has no scales; mma with .block_scale has (PTX ISA 9.7.14.3)")
+        raise IllegalInstruction(f"{found} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
     if not isinstance(role, str) or role not in ("a", "b"):
         raise OperandError(f"{found} has scales of 'a' and of 'b'; got {shown(role)}")
     byte, thread = byte_and_thread(found, name, (byte_id, thread_id))
@@ -167,7 +172,7 @@ def scale_registers(
     fragment, count = found.fragments[name], found.facts.scales
     rows, columns = (found.shape.m, count) if role == "a" else (count, found.shape.n)
     if codes.shape[-2:] != (rows, columns):
-        raise OperandError(f"{found}: {name} comes from scales (..., {rows}, {columns}); got shape {codes.shape}")
+        raise OperandError(f"{found}: {name} takes scales of shape (..., {rows}, {columns}); got {codes.shape}")
     some = slice(byte, byte + count)
     held = np.zeros((int(np.prod(codes.shape[:-2])), *fragment.shape), np.uint8)
     held[:, thread, *((slice(None), some) if role == "a" else (some, slice(None)))] = codes.reshape(-1, rows, columns)
@@ -182,12 +187,18 @@ def _kind(kind: str | Kind) -> Kind:
         return kind
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]
-    near = did_you_mean(kind.lower(), KINDS) if isinstance(kind, str) else ""
+    near = did_you_mean(kind.lower(), _of_as_many_bits(kind)) if isinstance(kind, str) else ""
     raise FormatError(f"no microscaling format is called {shown(kind)}.{near} There are {listing(KINDS, 'and')}.")
 
 
+def _of_as_many_bits(name: str) -> list[str]:
+    """The names with the number of bits that `name` has, if it has one: mxfp16 is not a misspelt mxfp4."""
+    bits = re.search("[0-9]+", name)
+    return [each for each in KINDS if not bits or re.search("[0-9]+", each)[0] == bits[0]]  # type: ignore[index]
+
+
 def _real(matrix: npt.ArrayLike) -> Array:
-    """Any real numbers as float64, or FormatError."""
+    """Real numbers as float64. Raises FormatError for anything else."""
     double = lookup("f64")
     return double.decode(double.encode(matrix))
 
@@ -198,39 +209,39 @@ def _positive(scale: float) -> float:
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not 0 < number < np.inf:
-        raise OperandError(f"tensor_scale is a positive number; got {briefly(scale)}")
+        raise OperandError(f"tensor_scale must be a positive number; got {briefly(scale)}")
     return number
 
 
 def _no_axis(axis: object, shape: tuple[int, ...]) -> OperandError:
-    return OperandError(f"axis {briefly(axis)} is none of an array of shape {shape}")
+    return OperandError(f"an array of shape {shape} has no axis {briefly(axis)}")
 
 
 def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
-    """Values with k last, cut into blocks: (..., blocks, block)."""
+    """Values with k last, divided into blocks: (..., blocks, block)."""
     try:
         last = np.moveaxis(values, axis, -1)
     except (TypeError, ValueError, OverflowError):
         raise _no_axis(axis, values.shape) from None
     if isinstance(block, bool) or not isinstance(block, int | np.integer) or not 1 <= block < 1 << 32:
-        raise OperandError(f"a block is a number of elements that share a scale; got {briefly(block)}")
+        raise OperandError(f"block must be the number of elements that share a scale; got {briefly(block)}")
     if last.shape[-1] % block:
         raise OperandError(
-            f"{form.name} has a scale for each {block} elements; axis {axis} of shape {values.shape} is no multiple of "
-            f"it. Pad it with zeros."
+            f"{form.name} has a scale for every {block} elements, but axis {axis} of shape {values.shape} is not a "
+            f"multiple of {block}. Pad it with zeros."
         )
     return last.reshape(*last.shape[:-1], last.shape[-1] // block, block)
 
 
 def _power_of_two(largest: Array, form: Kind) -> Array:
-    """ue8m0 patterns of floor(log2(largest)) - emax; the smallest one for 0."""
+    """The ue8m0 patterns of exponents floor(log2(largest)) - emax; the smallest pattern for 0."""
     power = np.frexp(largest)[1].astype(np.int64) - 1 - form.elements.emax
     power = np.where(largest > 0, power, form.scales.emin)
     return (np.clip(power, form.scales.emin, form.scales.emax) + form.scales.bias).astype(form.scales.storage)
 
 
 def _sixth(largest: Array, form: Kind) -> Array:
-    """ue4m3 patterns of largest / 6 (the largest element); 0 for 0 alone."""
+    """The ue4m3 patterns of largest / 6 (6 is the largest element); 0 only for 0."""
     wanted = largest / form.elements.largest
     return form.scales.encode(
         np.where(largest > 0, np.maximum(wanted, form.scales.smallest_subnormal), 0), satfinite=True
@@ -238,5 +249,5 @@ def _sixth(largest: Array, form: Kind) -> Array:
 
 
 def _quotient(values: Array, scales: Array) -> Array:
-    """Values (..., blocks, block) divided by their scales; a scale of 0 has only zeros."""
+    """Values (..., blocks, block) divided by their scales; a block with scale 0 holds only zeros."""
     return values / np.where(scales > 0, scales, 1)[..., None]

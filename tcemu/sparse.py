@@ -1,13 +1,13 @@
-"""Sparse matrices for mma.sp (PTX ISA 9.1, 9.7.14.6): pruned, compressed, and put back together.
+"""Sparse matrices for mma.sp (PTX ISA 9.1, 9.7.14.6): prune, compress and decompress them.
 
     opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
     dense = sparse.prune(matrix, opcode)                        # two of every four elements stay
     values, metadata = sparse.compress(dense, opcode)           # (16, 16) and (32,)
     d = tcemu.run(opcode, fragments["a"].pack(values), b, c, metadata, 0)
 
-A row is cut into chunks: four elements of which two are stored (2:4: f16, bf16, s8, fp8), two of which one is (1:2:
-tf32), or four pairs of which two are (4:8 by pairs: s4, e2m1). Metadata says in four bits a chunk which ones. The
-places it names always rise, so plain and ordered forms both take it.
+A row is divided into chunks: two of four elements are stored (2:4: f16, bf16, s8, fp8), one of two (1:2: tf32), or two
+of four pairs (4:8 by pairs: s4, e2m1). The metadata says which ones, in four bits for each chunk. The places that it
+names are always ascending, so that mma.sp and mma.sp::ordered_metadata both accept it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 __all__ = ["compress", "decompress", "prune", "tiles"]
 
-_MATRIX = "a matrix: not an array"
+_MATRIX = "not an array"
 #: The patterns of sparsity by the names that `prune` takes.
 _NAMED = {kind: sparsity for (kind, order), sparsity in SPARSITY.items() if order == "sp::ordered_metadata"}
 
@@ -37,13 +37,13 @@ _NAMED = {kind: sparsity for (kind, order), sparsity in SPARSITY.items() if orde
 def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int = 0) -> tuple[Array, Array]:
     """Stored values (..., 16, K / 2) and metadata registers (..., 32) of matrices (..., 16, K) for `instruction`.
 
-    The matrices have the dtype of the instruction's A, or hold its patterns as unsigned integers; the values come back
-    in the same. `chosen` is the selector that the instruction will get: the metadata stands in the lanes that it picks,
-    and all others are 0, so that the registers of tiles with different selectors can be joined with `|`.
+    The matrices have the dtype of the instruction's A, or hold its patterns as unsigned integers; the values have the
+    same dtype. `chosen` is the selector that the instruction will get: the metadata is in the lanes that it selects,
+    and all others are 0, so that the registers of tiles with different selectors can be combined with `|`.
 
-    A zero of either sign may go; it is stored, sign and all, where its chunk has room. A chunk with fewer elements than
-    are stored names places of zeros besides, the lowest first. Raises OperandError, with row and columns, for a chunk
-    of which too many are not zero: `prune` makes room.
+    Zeros of either sign may be dropped; a zero is stored, with its sign, if its chunk has room. A chunk with fewer
+    nonzero elements than can be stored also stores zeros, the lowest places first. Raises OperandError, which names row
+    and columns, for a chunk with too many nonzero elements: use `prune` first.
     """
     found, pattern = _sparse(instruction)
     chosen = selector(found, chosen)
@@ -51,15 +51,15 @@ def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int =
     given, patterns = _patterns(form, dense, f"the dense A of {found}")
     if patterns.shape[-2:] != (m, k):
         raise OperandError(
-            f"{found}: compress takes matrices (..., {m}, {k}); got shape {patterns.shape}. `tiles` cuts a larger "
-            f"matrix into them."
+            f"{found}: compress takes matrices (..., {m}, {k}); got shape {patterns.shape}. `tiles` divides a larger "
+            "matrix into tiles of that shape."
         )
     unit, units = _units(pattern)
     groups = patterns.reshape(*patterns.shape[:-1], k // pattern.chunk, units, unit)
     busy = np.asarray(_not_zero(form, groups).any(axis=-1))
     _check_room(found, pattern, busy)
 
-    # the units that are stored: those that are not zero, then zeros with a sign, then the lowest; in rising order
+    # store nonzero units first, then zeros with a sign, then the lowest; in ascending order
     rank = np.where(busy, 0, np.where((groups & form.storage.type(form.code_mask)).any(axis=-1), 1, 2))
     kept = np.sort(np.argsort(rank, axis=-1, kind="stable")[..., : units // 2], axis=-1)
     values = np.take_along_axis(groups, kept[..., None], axis=-2).reshape(*patterns.shape[:-1], k // 2)
@@ -76,8 +76,8 @@ def decompress(
 ) -> Array:
     """The dense matrices (..., 16, K) of stored values (..., 16, K / 2) and metadata registers (..., 32).
 
-    What is not stored is +0. The axes in front broadcast. Raises OperandError for metadata that the instruction does
-    not take, named by lane and bits.
+    Elements that are not stored are +0. Leading axes broadcast. Raises OperandError, which names lane and bits, for
+    metadata that the instruction does not accept.
     """
     found, _ = _sparse(instruction)
     chosen = selector(found, chosen)
@@ -90,7 +90,7 @@ def decompress(
         lead = np.broadcast_shapes(patterns.shape[:-2], held.shape[:-1])
     except ValueError:
         raise OperandError(
-            f"{found}: the axes in front do not broadcast: values {patterns.shape[:-2]}, metadata {held.shape[:-1]}"
+            f"{found}: the leading axes do not broadcast: values {patterns.shape[:-2]}, metadata {held.shape[:-1]}"
         ) from None
     places = stored_places(found, held.reshape(-1, held.shape[-1]), chosen).reshape(*held.shape[:-1], m, k // 2)
     dense = np.zeros((*lead, m, k), form.storage)
@@ -100,10 +100,11 @@ def decompress(
 
 
 def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
-    """`dense` (..., K) with the smaller half of each chunk replaced by 0: what `compress` can store.
+    """`dense` (..., K) with the smaller half of each chunk replaced by 0, so that `compress` can store it.
 
-    `instruction` is a sparse one, or the name of a pattern for an array of numbers: "2:4", "1:2", "4:8" (by pairs).
-    Magnitude decides, of a pair the sum of both; among equals the first stays. A NaN counts as larger than any number.
+    `instruction` is a sparse one or, for an array of any numbers, the name of a pattern: "2:4", "1:2", "4:8" (by
+    pairs). The elements (or pairs, by their sum) of largest magnitude stay; of equal ones the first. A NaN counts as
+    larger than any number. Raises OperandError for an unknown pattern, or if K is not a multiple of the chunk.
     """
     if isinstance(instruction, str) and instruction in _NAMED:
         pattern, form = _NAMED[instruction], None
@@ -112,8 +113,8 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
     else:
         if isinstance(instruction, str) and "." not in instruction:
             raise OperandError(
-                f"no pattern of sparsity is called {shown(instruction)}.{did_you_mean(instruction, _NAMED)} "
-                f"There are {listing(_NAMED, 'and')}; an opcode of mma.sp says its own."
+                f"no sparsity pattern is called {shown(instruction)}.{did_you_mean(instruction, _NAMED)} "
+                f"There are {listing(_NAMED, 'and')}; an opcode of mma.sp implies its own."
             )
         found, pattern = _sparse(instruction)
         form = found.types["a"]
@@ -121,14 +122,14 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
         result, magnitude = patterns.copy(), np.abs(form.decode(patterns).astype(np.float64))
     if not result.ndim or result.shape[-1] % pattern.chunk:
         raise OperandError(
-            f"{pattern.name} sparsity cuts rows into chunks of {pattern.chunk}; got shape {result.shape}, "
-            f"whose last axis is no multiple of it"
+            f"{pattern.name} sparsity divides rows into chunks of {pattern.chunk}; got shape {result.shape}, whose "
+            f"last axis is not a multiple of {pattern.chunk}"
         )
     unit, units = _units(pattern)
     shape = (*result.shape[:-1], result.shape[-1] // pattern.chunk, units, unit)
     with np.errstate(over="ignore"):
         weight = magnitude.reshape(shape).sum(axis=-1)
-    # sorting puts NaN behind everything; backwards, so that the first of equals stays
+    # sorting puts NaN last; the order is reversed so that the first of equals stays
     gone = units - 1 - np.argsort(weight[..., ::-1], axis=-1, kind="stable")[..., : units // 2]
     stays = np.ones(shape[:-1], bool)
     np.put_along_axis(stays, gone, values=False, axis=-1)
@@ -137,11 +138,16 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
 
 
 def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
-    """A matrix (..., M, K) as the instruction's tiles of A, (..., M / 16, K / k, 16, k)."""
+    """A matrix (..., M, K) divided into the instruction's tiles of A, (..., M / 16, K / k, 16, k).
+
+    Raises OperandError unless M and K are multiples of the tile.
+    """
     found, _ = _sparse(instruction)
     array, (m, _, k) = as_array(matrix, _MATRIX), found.shape
     if array.ndim < 2 or array.shape[-2] % m or array.shape[-1] % k:
-        raise OperandError(f"{found}: rows are a multiple of {m} and columns of {k}; got shape {array.shape}")
+        raise OperandError(
+            f"{found}: the number of rows must be a multiple of {m}, that of columns of {k}; got shape {array.shape}"
+        )
     cut = array.reshape(*array.shape[:-2], array.shape[-2] // m, m, array.shape[-1] // k, k)
     return np.ascontiguousarray(cut.swapaxes(-3, -2))
 
@@ -153,13 +159,13 @@ def _sparse(instruction: str | Instruction) -> tuple[Instruction, Sparsity]:
     found = parse(instruction)
     if "e" not in found.fragments:
         raise IllegalInstruction(
-            f"{found} has no sparse operand; mma.sp and mma.sp::ordered_metadata have (PTX ISA 9.7.14.6)"
+            f"{found} has no sparse operand; mma.sp and mma.sp::ordered_metadata have one (PTX ISA 9.7.14.6)"
         )
     return found, pattern_of(found)
 
 
 def _units(pattern: Sparsity) -> tuple[int, int]:
-    """Elements of what is stored or goes as one, and how many of these a chunk has: 1 and 4, 1 and 2, 2 and 4."""
+    """Elements that are stored or dropped together, and how many such units a chunk has: 1 and 4, 1 and 2, 2 and 4."""
     unit = 2 if pattern.chunk == 8 else 1
     return unit, pattern.chunk // unit
 
@@ -177,35 +183,35 @@ def _codes(pattern: Sparsity, kept: Array) -> Array:
 def _patterns(form: Format, matrix: npt.ArrayLike, what: str) -> tuple[Array, Array]:
     patterns = form.patterns(matrix, what)
     if patterns.ndim < 2:
-        raise OperandError(f"{what} has rows and columns, at least two axes; got shape {patterns.shape}")
+        raise OperandError(f"{what} needs at least two axes, rows and columns; got shape {patterns.shape}")
     return np.asarray(matrix), np.ascontiguousarray(patterns)
 
 
 def _as_given(form: Format, given: Array, patterns: Array) -> Array:
-    """Patterns where patterns were given, else in the format's dtype."""
+    """The patterns as they are if patterns were given, else in the format's dtype."""
     return patterns if form.kind == "float" and given.dtype == form.storage else form.matrix(patterns)
 
 
 def _numbers(matrix: npt.ArrayLike) -> Array:
-    """A copy of an array of real numbers, of whatever dtype."""
+    """A copy of an array of real numbers of any dtype."""
     array = as_array(matrix, _MATRIX)
     try:
         if array.dtype.kind not in "iufbV" or array.dtype.names is not None:
             raise TypeError(f"dtype {array.dtype}")
         array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise OperandError(f"a pattern of sparsity prunes arrays of real numbers; got {error}") from None
+        raise OperandError(f"only arrays of real numbers can be pruned by the name of a pattern; got {error}") from None
     return array.copy()
 
 
 def _not_zero(form: Format, patterns: Array) -> Array:
-    """Which elements cannot go: all but the zeros, of either sign."""
+    """Which elements must be stored: all but zeros of either sign."""
     mask = form.code_mask & ~form.sign_bit if form.kind == "float" else form.code_mask
     return np.asarray((patterns & form.storage.type(mask)) != 0)
 
 
 def _check_room(instruction: Instruction, pattern: Sparsity, busy: Array) -> None:
-    """Name the first chunk of which too much is not zero."""
+    """Raise OperandError for the first chunk with too many nonzero elements."""
     unit, units = _units(pattern)
     crowded = busy.sum(axis=-1) > units // 2
     if not crowded.any():
@@ -216,6 +222,6 @@ def _check_room(instruction: Instruction, pattern: Sparsity, busy: Array) -> Non
     what = "pairs" if unit == 2 else "elements"
     raise OperandError(
         f"{instruction}: row {row}{where}, chunk {chunk} (columns {first} to {first + pattern.chunk - 1}): {count} of "
-        f"{units} {what} are not zero, and {pattern.name} sparsity stores {units // 2}. `prune` keeps the largest "
-        f"(PTX ISA 9.7.14.6.1)"
+        f"{units} {what} are not zero, but {pattern.name} sparsity stores only {units // 2}. `prune` keeps the largest "
+        "(PTX ISA 9.7.14.6.1)"
     )

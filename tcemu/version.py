@@ -1,3 +1,3 @@
-"""The version of this package, the only place where it stands."""
+"""The version of this package; it is defined here only."""
 
 __version__ = "0.1.0"

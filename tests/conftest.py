@@ -1,13 +1,21 @@
 """Fixtures of several files."""
 
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
+import quick
+from hypothesis import settings
 
 #: Failing rows of a loop that are reported.
 MOST = 20
+
+
+def pytest_configure(config):
+    """Tell `some` and `examples`, before the tests are collected, how much to ask."""
+    quick.QUICK = "not slow" in config.option.markexpr
+    if quick.QUICK:
+        settings.register_profile("quick", settings.get_profile("tcemu"), max_examples=20)
+        settings.load_profile("quick")
 
 
 @pytest.fixture
@@ -35,20 +43,3 @@ def row(subtests):
 
     yield one
     assert names, "no row was asked"
-
-
-@pytest.fixture
-def card(monkeypatch, request):
-    """The GPU that the test's parameter names in live_fakes; by default the emulator plays it."""
-    import live_fakes
-
-    from tcemu.live import process
-
-    name = getattr(request, "param", "EmulatedGpu")
-    start = f"import sys; sys.path.insert(0, {str(Path(__file__).parent / 'live')!r}); import live_fakes; "
-    monkeypatch.setattr(process, "START_CODE", f"{start}from tcemu.live.worker import main; main(live_fakes.{name})")
-    monkeypatch.setattr(sys.modules["tcemu.live.device"], "_installed", lambda _module: True)
-    if [name] != live_fakes.RUNNING:  # starting one takes a while
-        process.close()
-    live_fakes.RUNNING[:] = [name]
-    return name

@@ -1,293 +1,300 @@
-"""Ask ptxas which spellings of the families without fragments it takes, and write down its verdicts for the tests.
+"""Ask NVIDIA's assembler about the instructions of the tables, and write its verdicts where the tests compare them.
 
-    .venv/bin/python tools/ask_assembler.py [--ptxas PATH] [FAMILY ...] > tests/instructions/assembler.txt
+    .venv/bin/python tools/ask_assembler.py [--all] [--ptxas PROGRAM]
 
-For each family every product of the words of its slots is asked, with operands that fit: those that are legal and those
-that are not. What ptxas takes is told in lines, each the product of words of the slots, with the lowest PTX version and
-the targets that take it. Everything that was asked and stands in no line was refused. Words that are hints stand apart:
-each combination of them is asked with the first form of each row. Nothing is assembled, only read, which takes a few
-seconds for all of them.
+New rows are asked about, with --all every row. ptxas comes with CUDA, or alone: pip install nvidia-cuda-nvcc (then it
+is nvidia/cu13/bin/ptxas in that environment). Where there is none, or one too old for a row, the row is listed as
+one that nobody has asked about, until somebody runs this with a newer assembler.
 
-ptxas comes from the package nvidia-cuda-nvcc.
+tests/golden/ptxas.txt has a block for each pair of PTX version and targets: the opcodes that the assembler takes from
+that .version on and with those .target lines, as patterns in which {a,b} stands for a and for b.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
+import datetime
+import itertools
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from tcemu.instructions import FAMILIES
-from tcemu.instructions.family import Family
-from tcemu.instructions.targets import TARGETS
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.targets import ptx_version
 
-Words = dict[str, str]
-
-#: PTX versions, the newest last: which of them ptxas knows it says itself.
-VERSIONS = [f"{major}.{minor}" for major, minors in ((6, 6), (7, 9), (8, 9), (9, 6)) for minor in range(minors)]
-#: ptxas has code for these no longer, but reads modules for them.
-_READ_AS = {"sm_70": "sm_75", "sm_72": "sm_75"}
-
-_DECLARATIONS = """
-.reg .pred p<8>; .reg .b8 b<16>; .reg .b16 h<16>; .reg .b32 r<16>; .reg .b64 d<16>; .reg .f32 f<16>; .reg .f64 g<16>;
-.reg .b64 a; .shared .align 128 .b8 near[1024]; .local .align 128 .b8 own[1024];
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
+VERDICTS = GOLDEN / "ptxas.txt"
+#: Lines with right and wrong operands, each as "yes TARGET LINE" or "no TARGET LINE".
+OPERAND_LINES = GOLDEN / "ptxas-operands.txt"
+#: Targets and PTX versions that the assembler is asked about.
+TARGETS = (
+    "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f",
+    "sm_103a", "sm_107a", "sm_110a", "sm_120", "sm_120a", "sm_120f", "sm_121a", "sm_121f",
+)  # fmt: skip
+VERSIONS = (
+    "6.0", "6.1", "6.2", "6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0",
+    "8.1", "8.2", "8.3", "8.4", "8.5", "8.6", "8.7", "8.8", "9.0", "9.1", "9.2", "9.3", "9.4", "9.5",
+)  # fmt: skip
+#: Code for sm_70 and sm_72 is no longer generated, but their .target lines are still checked.
+ARCHITECTURES = {"sm_70": "sm_75", "sm_72": "sm_75"}
+UNASKED = "nobody has asked"
+NOTE = """\
+# What NVIDIA's assembler takes: for each .version that brought them and the .targets that have them, the opcodes.
+# Written by tools/ask_assembler.py; do not edit. {a,b} stands for a and for b.
 """
-_WIDE = ".reg .b128 q<16>;\n"
-#: What is legal anywhere is legal on one of these.
-_RICHEST = ("sm_90a", "sm_100a", "sm_110a", "sm_120a")
-#: A line that stops ptxas before it assembles anything.
-_END = "ld.stop;"
-
-# ---------------------------------------------------------------------------------------------------- one line
-
-_PLACES = {"shared": "[near]", "shared::cta": "[near]", "local": "[own]", "const": "[far]"}
-_PLACES |= {"param": "[parameter]", "param::entry": "[parameter]"}
-_NUMBERED = {"global_stride", "box_dim", "global_dim", "element_stride"}
-_COUNTS = {"": 1, "v2": 2, "v4": 4, "v8": 8}
-#: Roles with the same operand whatever the words.
-_FIXED = {
-    "destination": "[a]", "source": "[a]", "mbarrier": "[a]", "size": "16", "src_size": "r6", "cache_policy": "d6",
-    "barrier": "0", "threads": "64", "count": "r6", "tx_count": "r6", "state": "d5", "parity": "r5",
-    "suspend_hint": "r7", "membermask": "-1", "predicate": "p2", "N": "0", "duration": "r5", "register_count": "40",
-    "cta": "r5", "cta_mask": "h5", "byte_mask": "h5", "tensor_map": "[a]", "ordinal": "0",
-}  # fmt: skip
 
 
-def line(family: Family, words: Words) -> str:
-    """The instruction with operands that fit its words, as far as any do."""
-    target, _, source = family.signature.partition("=")
-    roles = [role for text in (target, source) for role in _roles(text, words)]
-    if "coordinates" in roles:
-        roles.remove("tensor_map")  # the two stand in one pair of brackets
-    given = [_operand(role, words, family) for role in roles]
-    if "[answers" in target and words.get("ss") == "shared::cluster":
-        given.insert(0, "_")
-    return f"{family.spelling.write(words)} {', '.join(given)};"
+#: The words that may stand in each place of an opcode.
+_Product = tuple[tuple[str, ...], ...]
 
 
-def _roles(text: str, words: Words) -> Iterator[str]:
-    """The roles of one side of a signature that these words ask for; optional ones are left out, but the membermask."""
-    conditions = {
-        "swaps": words.get("op") == "cas",
-        "answers": words.get("ss") != "shared::cluster",
-        "completes": words.get("done", "").startswith("mbarrier"),
-        "numbered": words.get("field") in _NUMBERED,
-        "ranged": words.get("order") == "acquire" and words.get("proxy") == "tensormap::generic",
-        "windows": words.get("mode", "") in {"im2col", "im2col::w", "im2col::w::128"},
-    }
+class Verdict(NamedTuple):
+    """What the assembler says about an opcode; `targets` is empty where it takes it nowhere."""
 
-    def group(match: re.Match[str]) -> str:
-        condition, _, roles = match[1].partition(": ")
-        there = words.get(condition[1:]) if condition.startswith(".") else conditions[condition]
-        return roles if there else ""
-
-    there = re.sub(r"\[(.*?)\]", group, text.replace("membermask?", "membermask")).split()
-    return (role for role in there if not role.endswith("?"))
+    ptxas: str
+    version: str
+    targets: tuple[str, ...]
 
 
-def _operand(role: str, words: Words, family: Family) -> str:
-    if role.endswith("_value") and role != "new_value":
-        return _registers(words.get("type", "b32"), words.get("vec", ""), "abcd".index(role[0]))
-    if role == "new_value":
-        if words["field"] not in {*_NUMBERED, "global_address", "rank"}:
-            return "1"
-        return "d5" if words["type"] == "b64" else "r5"
-    if role == "d_answer":
-        return "p1" if words.get("type") == "pred" else "r1"
-    if role == "predicate_out":
-        return "r1|p1" if family.name == "elect.sync" else "p1"
-    if role == "address" and family.name == "st.bulk":
-        return "[a]"
-    if role == "address" and family.name in {"isspacep", "getctarank"}:
-        return "r5" if words.get("type") == "u32" else "d5"
-    if role == "address":
-        return _PLACES.get(words.get("ss", ""), "[a]")
-    if role == "coordinates":
-        rows = words.get("mode") in {"tile::gather4", "tile::scatter4"}
-        return f"[a, {_vector('r', 5 if rows else int(words['dim'][0]))}]"
-    if role == "offsets":
-        return _vector("h", 2 if "::w" in words["mode"] else max(int(words["dim"][0]) - 2, 1))
-    if role == "size":
-        return {"st.bulk": "16, 0", "fence.proxy": "128", "tensormap.cp_fenceproxy": "128"}.get(family.name, "16")
-    return _FIXED[role]
+# ---------------------------------------------------------------------------------------------------- the file
 
 
-def _registers(type_: str, vec: str, place: int) -> str:
-    letter = {"f32": "f", "f64": "g", "e4m3": "b", "e5m2": "b"}.get(type_)
-    if letter is None:
-        letter = "r" if "x" in type_ else {8: "h", 16: "h", 32: "r", 64: "d", 128: "q"}[int(type_.lstrip("bfsu"))]
-    count = _COUNTS[vec]
-    return _vector(letter, count, place) if count > 1 else f"{letter}{place + 1}"
+def expand(pattern: str) -> list[str]:
+    """Every opcode of a pattern."""
+    parts = [part.split(",") for part in re.split(r"[{}]", pattern)]
+    return ["".join(chosen) for chosen in itertools.product(*parts)]
 
 
-def _vector(letter: str, count: int, place: int = 0) -> str:
-    return "{" + ",".join(f"{letter}{place + number}" for number in range(count)) + "}"
+def patterns(opcodes: Iterable[str]) -> list[str]:
+    """Few patterns for the opcodes: those that differ in one word become one, word after word."""
+    products: set[_Product] = {tuple((word,) for word in opcode.split(".")) for opcode in opcodes}
+    for place in range(max((len(each) for each in products), default=0)):
+        merged: dict[tuple[_Product, _Product], set[str]] = {}
+        whole = {each for each in products if len(each) <= place}
+        for each in products - whole:
+            merged.setdefault((each[:place], each[place + 1 :]), set()).update(each[place])
+        products = whole | {(*before, tuple(sorted(words)), *after) for (before, after), words in merged.items()}
+    return sorted(".".join(f"{{{','.join(words)}}}" if words[1:] else words[0] for words in each) for each in products)
 
 
-# ---------------------------------------------------------------------------------------------------- ptxas
-
-
-class Assembler:
-    """One ptxas."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
-        self.version = next(part for part in said.split() if part.startswith("V"))
-        #: For each target that it knows the newest PTX version.
-        self.newest = {name: version for name in TARGETS if (version := self._newest(name))}
-
-    def _newest(self, target: str) -> str:
-        """The newest PTX version in which it knows the target; empty where it does not."""
-        return next((version for version in reversed(VERSIONS) if self.taken([], target, version) is not None), "")
-
-    def taken(self, lines: Sequence[str], target: str, version: str) -> set[str] | None:
-        """The lines that it takes there; None where it knows no such target or version."""
-        left = list(lines)
-        while True:
-            wrong = self._wrong(left, target, version)
-            if wrong is None:
-                return None
-            if not wrong:
-                break
-            left = [text for number, text in enumerate(left) if number not in wrong]
-        return set(left)
-
-    def _wrong(self, lines: Sequence[str], target: str, version: str) -> set[int] | None:
-        """The numbers of the lines that it refuses; a syntax error hides those behind it."""
-        wide = _WIDE if tuple(map(int, version.split("."))) >= (8, 3) else ""
-        head = (
-            f".version {version}\n.target {target}\n.address_size 64\n.const .align 128 .b8 far[1024];\n"
-            f".visible .entry k(.param .align 128 .b8 parameter[256])\n{{{_DECLARATIONS}{wide}"
-        )
-        first = head.count("\n") + 1
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "asked.ptx"
-            path.write_text(head + "\n".join([*lines, _END, "ret;", "}"]) + "\n")
-            command = [self.path, "-arch", _READ_AS.get(target, target), "-o", "/dev/null", str(path)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        told = done.stdout + done.stderr
-        numbers = {int(number) - first for number in re.findall(r"line (\d+); (?:error|fatal)", told)}
-        if not numbers or min(numbers) < 0:
-            return None
-        return {number for number in numbers if number < len(lines)}
-
-
-# ---------------------------------------------------------------------------------------------------- a family
-
-
-def candidates(family: Family, hints: set[str]) -> list[Words]:
-    """Every product of the words of its slots, hints aside; slots that every form has are never left out."""
-    slots = [slot for slot in family.spelling.vocabulary if slot not in hints]
-    return [
-        {slot: word for slot, word in zip(slots, chosen, strict=True) if word}
-        for chosen in product(*(_words(family, slot) for slot in slots))
-    ]
-
-
-def _words(family: Family, slot: str) -> list[str]:
-    spelt = [word for row in family.rows for word in row.words_of(slot) if word]
-    return [*([""] if slot in family.spelling.optional else []), *dict.fromkeys(spelt)]
-
-
-def hinted(family: Family, hints: set[str]) -> list[Words]:
-    """The first form of each row with every combination of hints."""
-    order = [slot for slot in family.spelling.vocabulary if slot in hints]
-    words = [["", *dict.fromkeys(word for row in family.rows for word in row.hints.get(slot, ()))] for slot in order]
-    chosen = [dict(zip(order, each, strict=True)) for each in product(*words)]
-    found = []
-    for row in family.rows:
-        there = ({slot: word for slot, word in each.items() if word} for each in chosen)
-        found += [row.ends[0] | words for words in there if words]
+def read(path: Path = VERDICTS) -> dict[str, Verdict]:
+    """The verdicts of the file by opcode."""
+    found: dict[str, Verdict] = {}
+    verdict, ptxas = Verdict("", "", ()), ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("ptxas "):
+            ptxas = line.split(",")[0].removeprefix("ptxas ")
+        elif line.startswith(UNASKED):
+            ptxas, verdict = "", Verdict("", "", ())
+        elif line.startswith("PTX "):
+            _, version, *targets = line.split()
+            verdict = Verdict(ptxas, version, tuple(targets))
+        elif line.startswith("  "):
+            for opcode in expand(line.strip()):
+                if opcode in found:
+                    raise ValueError(f"{path.name} has two verdicts on {opcode}")
+                found[opcode] = verdict
     return found
 
 
-def verdicts(assembler: Assembler, lines: Iterable[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """For each line that is taken anywhere its lowest PTX version, and the targets that take it with the newest."""
-    asked: set[str] = set()
-    for name in _RICHEST:
-        asked |= assembler.taken(list(dict.fromkeys(lines)), name, assembler.newest[name]) or set()
-    targets: dict[str, list[str]] = defaultdict(list)
-    for name, version in assembler.newest.items():
-        for text in sorted(assembler.taken(sorted(asked), name, version) or ()):
-            targets[text].append(name)
-    lowest: dict[str, str] = {}
-    for name in dict.fromkeys(names[0] for names in targets.values()):
-        mine = [text for text, names in targets.items() if names[0] == name]
-        for version in VERSIONS:
-            for text in assembler.taken(mine, name, version) or ():
-                lowest.setdefault(text, version)
-    return {text: (lowest[text], tuple(names)) for text, names in targets.items()}
+def write(verdicts: dict[str, Verdict], path: Path = VERDICTS) -> None:
+    """Write verdicts in blocks: the newest assembler first, then by version and targets."""
+    lines = [NOTE]
+    for ptxas in sorted({verdict.ptxas for verdict in verdicts.values()}, key=_numbers, reverse=True):
+        held = {opcode: verdict for opcode, verdict in verdicts.items() if verdict.ptxas == ptxas}
+        today = datetime.datetime.now(tz=datetime.UTC).date()
+        lines.append(f"ptxas {ptxas}\n" if ptxas else f"{UNASKED}, {today}\n")
+        for verdict in sorted(set(held.values()), key=lambda verdict: (_numbers(verdict.version), verdict.targets)):
+            if ptxas:
+                lines.append(f"PTX {verdict.version} {' '.join(verdict.targets)}\n")
+            lines += [f"  {each}\n" for each in patterns(opcode for opcode in held if held[opcode] == verdict)]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
-def products(found: Iterable[tuple[str, ...]], width: int) -> list[tuple[tuple[str, ...], ...]]:
-    """The tuples as few products of words, place by place."""
-    best: list[tuple[tuple[str, ...], ...]] = []
-    every = list(found)
-    dice = random.Random(0)  # noqa: S311 - any few orders will do
-    for _ in range(40):
-        order = dice.sample(range(width), width)
-        cells = {tuple((word,) for word in each) for each in every}
-        for place in order:
-            merged: dict[tuple[tuple[str, ...], ...], list[str]] = defaultdict(list)
-            for cell in sorted(cells):
-                merged[cell[:place] + cell[place + 1 :]] += cell[place]
-            cells = {(*rest[:place], tuple(words), *rest[place:]) for rest, words in merged.items()}
-        if not best or len(cells) < len(best):
-            best = sorted(cells)
-    return best
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def report(assembler: Assembler, families: Sequence[Family]) -> Iterator[str]:
-    """The lines of the file."""
-    legend: dict[tuple[str, ...], str] = {}
-    body: list[str] = []
-    for family in families:
-        hints = {slot for row in family.rows for slot in row.hints}
-        alone = hints - {slot for row in family.rows for key in row.slots for slot in key.split()}
-        sys.stderr.write(f"{family.name}\n")
-        body += ["", f"[{family.name}]"]
-        for what, asked in (("", candidates(family, alone)), ("hints ", hinted(family, hints))):
-            if not asked:
-                continue
-            slots = [slot for slot in family.spelling.vocabulary if any(slot in words for words in asked)]
-            words = [sorted({each.get(slot, "") for each in asked}) for slot in slots]
-            body.append(f"{what}asked: {_told(slots, words)}")
-            spelt = {line(family, words): words for words in asked}
-            groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, ...]]] = defaultdict(list)
-            for text, verdict in verdicts(assembler, spelt).items():
-                groups[verdict].append(tuple(spelt[text].get(slot, "") for slot in slots))
-            for (version, names), found in sorted(groups.items(), key=lambda each: VERSIONS.index(each[0][0])):
-                mark = legend.setdefault(names, f"T{len(legend)}")
-                body += [f"{what}{version} {mark}: {_told(slots, each)}" for each in products(found, len(slots))]
-    yield f"# What ptxas {assembler.version} takes, written by tools/ask_assembler.py, which says how to read it."
-    yield from (f"{mark} = {' '.join(names)}" for names, mark in legend.items())
-    yield from body
+# ---------------------------------------------------------------------------------------------------- the question
 
 
-def _told(slots: Sequence[str], words: Iterable[Sequence[str]]) -> str:
-    """slot=word,word, a missing word as -; slots without a word are left out."""
-    there = [(slot, some) for slot, some in zip(slots, words, strict=True) if list(some) != [""]]
-    return " ".join(f"{slot}={','.join(word or '-' for word in some)}" for slot, some in there)
+def registers(instruction: Instruction, role: str) -> str:
+    """The vector of registers of an operand, of the type that its format needs."""
+    fragment = instruction.fragments[role]
+    letter = {"f64": "d", "f32": "f"}.get(fragment.format.name, "r")
+    return "{" + ",".join(f"%{letter}{number}" for number in range(fragment.registers)) + "}"
+
+
+def _vectors(*roles: str) -> Callable[[Instruction], str]:
+    return lambda instruction: ", ".join(registers(instruction, role) for role in roles)
+
+
+def _block_scale(instruction: Instruction) -> str:
+    metadata = ", %r1, 0" if "e" in instruction.fragments else ""
+    return _vectors("d", "a", "b", "c")(instruction) + metadata + ", %r1, {0, 0}, %r2, {0, 0}"
+
+
+def _wgmma(instruction: Instruction) -> str:
+    metadata = ", %r1, 0" if "e" in instruction.fragments else ""
+    more = ", 1, 1" * ("f" in instruction.types["d"].name) + ", 0, 0" * (instruction.types["a"].name in ("f16", "bf16"))
+    return f"{registers(instruction, 'd')}, %q1, %q2{metadata}, %p1{more}"
+
+
+#: What the operands name: a module's shared memory, and registers of every type in a kernel.
+DECLARATIONS = (
+    ".shared .align 128 .b8 smem[1024];",
+    ".visible .entry k() {",
+    ".reg .b16 %h<20>; .reg .b32 %r<200>; .reg .f32 %f<200>; .reg .f64 %d<40>, %fd<40>; .reg .b64 %q<4>, %rd<40>;",
+    ".reg .pred %p<4>;",
+)
+#: How the operands of a family are written.
+OPERANDS: dict[str, Callable[[Instruction], str]] = {
+    "mma": _vectors("d", "a", "b", "c"),
+    "mma.sp": lambda instruction: _vectors("d", "a", "b", "c")(instruction) + ", %r1, 0",
+    "mma.block_scale": _block_scale,
+    "wmma.load": lambda i: f"{registers(i, next(iter(i.fragments)))}, [%q1], %r1",
+    "wmma.store": lambda i: f"[%q1], {registers(i, next(iter(i.fragments)))}, %r1",
+    "wmma.mma": _vectors("d", "a", "b", "c"),
+    "ldmatrix": lambda i: f"{registers(i, 'd')}, [%q1]",
+    "stmatrix": lambda i: f"[%q1], {registers(i, 'a')}",
+    "movmatrix": lambda _: "%r0, %r1",
+    "wgmma": _wgmma,
+    "wgmma.fence": lambda _: "",
+    "wgmma.commit_group": lambda _: "",
+    "wgmma.wait_group": lambda _: "0",
+    "fence.proxy.async": lambda _: "",
+}
+
+
+def instructions() -> Iterator[Instruction]:
+    """Every instruction of the tables whose operands are known here."""
+    for family in FAMILIES:
+        if family.name in OPERANDS:
+            yield from (instruction for _, instruction in family.variants)
+
+
+def taken(ptxas: str, asked: list[Instruction], version: str, target: str) -> set[str]:
+    """The opcodes that the assembler takes in a module of that .version and .target."""
+    lines = [f"{each.opcode} {OPERANDS[each.family](each)};" for each in asked]
+    accepted = lines_taken(ptxas, lines, version, target)
+    return {each.opcode for each, line in zip(asked, lines, strict=True) if line in accepted}
+
+
+def lines_taken(ptxas: str, lines: list[str], version: str, target: str) -> set[str]:
+    """The lines, opcodes with operands, that the assembler takes in a module of that .version and .target."""
+    head = [f".version {version}", f".target {target}", ".address_size 64", *DECLARATIONS]
+    # The last line is wrong, so that nothing is ever assembled: the verdicts stand in the errors before.
+    text = "\n".join([*head, *lines, "nonsense.b32 %r0;", "ret;", "}"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "asked.ptx")
+        path.write_text(text, encoding="ascii")
+        command = [ptxas, f"-arch={ARCHITECTURES.get(target, target)}", "-o", f"{folder}/asked.cubin", str(path)]
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr  # noqa: S603
+    if re.search(r"does not support \.target|Unsupported \.version", said):
+        return set()
+    wrong = {int(line) for line in re.findall(r"asked\.ptx, line (\d+); error", said)}
+    if len(head) + len(lines) + 1 not in wrong:
+        raise SystemExit(f"{ptxas} with .version {version} and .target {target}:\n{said[:2000]}")
+    return {line for number, line in enumerate(lines, len(head) + 1) if number not in wrong}
+
+
+def ask(ptxas: str, asked: list[Instruction]) -> dict[str, Verdict]:
+    """The verdicts of an assembler on instructions."""
+    name = release(ptxas)
+    versions = [version for version in VERSIONS if ptx_version(version) <= ptx_version(newest(ptxas))]
+    with ThreadPoolExecutor() as pool:
+        answers = pool.map(lambda target: taken(ptxas, asked, versions[-1], target), TARGETS)
+        there = dict(zip(TARGETS, answers, strict=True))
+        targets = {i.opcode: tuple(t for t in TARGETS if i.opcode in there[t]) for i in asked}
+        earliest = {found[0] for found in targets.values() if found}
+        pairs = list(itertools.product(sorted(earliest), versions))
+        parts = [[i for i in asked if targets[i.opcode][:1] == (target,)] for target, _ in pairs]
+        answers = pool.map(lambda pair, part: taken(ptxas, part, pair[1], pair[0]), pairs, parts)
+        by_pair = dict(zip(pairs, answers, strict=True))
+    found = {}
+    for opcode, where in targets.items():
+        since = next((v for v in versions if where and opcode in by_pair[where[0], v]), "")
+        found[opcode] = Verdict(name, since or versions[-1], where)
+    return found
+
+
+def operand_lines() -> list[tuple[bool, str, str]]:
+    """(taken, target, line) of the other file."""
+    lines = OPERAND_LINES.read_text(encoding="utf-8").splitlines()
+    words = [line.split(" ", 2) for line in lines if not line.startswith("#")]
+    return [(verdict == "yes", target, line) for verdict, target, line in words]
+
+
+def ask_about_operands(ptxas: str) -> None:
+    """Write the other file again."""
+    held = operand_lines()
+    there = {
+        target: lines_taken(ptxas, [line for _, where, line in held if where == target], newest(ptxas), target)
+        for target in {target for _, target, _ in held}
+    }
+    head = f"# Operands that ptxas {release(ptxas)} takes; tools/ask_assembler.py --all asks about these lines again.\n"
+    verdicts = [("yes" if line in there[target] else "no", target, line) for _, target, line in held]
+    OPERAND_LINES.write_text(head + "".join(f"{' '.join(each)}\n" for each in verdicts), encoding="utf-8")
+
+
+def release(ptxas: str) -> str:
+    """13.5.37, say."""
+    said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    return re.findall(r"V(\d+\.\d+\.\d+)", said)[0]  # type: ignore[no-any-return]
+
+
+def newest(ptxas: str) -> str:
+    """The newest PTX version that it knows: CUDA 13.0 has 9.0, and later ones have one each."""
+    major, minor = _numbers(release(ptxas))[:2]
+    known = [version for version in VERSIONS if _numbers(version) <= (major - 4, minor)]
+    return known[-1]
+
+
+def assembler() -> str | None:
+    """The assembler of this environment, or the one on the path."""
+    here = sorted(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/*/bin/ptxas"))
+    return str(here[-1]) if here else shutil.which("ptxas")
 
 
 def main() -> None:
-    """Ask, and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--ptxas", default=shutil.which("ptxas"))
-    parser.add_argument("families", nargs="*")
+    """Ask, write and tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="ask about every row again")
+    parser.add_argument("--ptxas", default=assembler(), help="the assembler (default: %(default)s)")
     given = parser.parse_args()
-    chosen = [each for each in FAMILIES if each.execute is None and (not given.families or each.name in given.families)]
-    for text in report(Assembler(given.ptxas), chosen):
-        sys.stdout.write(text + "\n")
+    known = read()
+    latest = max((verdict.ptxas for verdict in known.values()), key=_numbers)
+    if given.ptxas and _numbers(release(given.ptxas)) < _numbers(latest):
+        print(f"{given.ptxas} is {release(given.ptxas)}, older than the {latest} that answered before; it is not asked")
+        given.ptxas = None
+    rows = {instruction.opcode: instruction for instruction in instructions()}
+    gone = known.keys() - rows.keys()
+    verdicts = {opcode: verdict for opcode, verdict in known.items() if opcode in rows}
+    asked = [rows[opcode] for opcode in rows if given.all or not verdicts.get(opcode, Verdict("", "", ())).ptxas]
+    if given.ptxas:
+        verdicts |= {
+            opcode: verdict
+            for opcode, verdict in ask(given.ptxas, asked).items()
+            if verdict.targets or ptx_version(rows[opcode].gate.ptx) <= ptx_version(newest(given.ptxas))
+        }
+    unasked = [instruction.opcode for instruction in asked if instruction.opcode not in verdicts]
+    write(verdicts | {opcode: Verdict("", "", ()) for opcode in unasked})
+    if given.ptxas and given.all:
+        ask_about_operands(given.ptxas)
+    print(f"{len(rows)} opcodes, {len(asked)} to ask about, {len(gone)} gone from the tables")
+    for row in asked:
+        verdict = verdicts.get(row.opcode)
+        if verdict is None:
+            print(f"  nobody has asked about {row}")
+        elif not given.all or not verdict.targets:
+            print(f"  {row}: PTX {verdict.version}, {' '.join(verdict.targets) or 'REFUSED for every target'}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Run the notebooks and store them with their outputs, in the form that the tests compare and a repository can keep.
+"""Run the notebooks and store them with their outputs, in the form that the tests compare.
 
     .venv/bin/python tools/save_notebooks.py [notebooks/NAME.ipynb ...]
 
-What differs from run to run is left out: ids and states of widgets, times, the version of Python, and what goes to
-stderr, such as the note that a kernel is being compiled. Cells tagged `live-gpu` show the recorded answer, whatever GPU
-there is; to record what a new cell needs, run the notebook on an H200 with TCEMU_LIVE_RECORD=tcemu/live/recorded.json
-and without this tool. A saved widget is its first picture; the widget itself comes
-back when the cell runs.
+What differs from run to run is left out: ids and states of widgets, times, the version of Python, and output to
+stderr, such as the message that a kernel is being compiled. Cells tagged `live-gpu` show the recorded answer, even if
+there is a GPU; to record the answer for a new cell, run the notebook on an H200 with
+TCEMU_LIVE_RECORD=tcemu/live/recorded.json, without this tool. A widget is saved as its first picture; the widget
+itself appears when the cell runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WIDGETS = "application/vnd.jupyter.widget-"
 
 
 def normal(notebook: Any) -> Any:
-    """The notebook in the stored form; the argument is changed and returned."""
+    """Bring a notebook into the stored form, in place, and return it."""
     title = notebook.metadata.get("title")
     notebook.metadata = nbformat.from_dict(
         {
@@ -46,7 +46,7 @@ def normal(notebook: Any) -> Any:
 
 
 def joined(outputs: list[Any]) -> list[Any]:
-    """Outputs with what was printed in one go in one piece: where it was cut is a matter of time."""
+    """Outputs in which consecutive prints are one piece; where they were split depends on timing."""
     whole: list[Any] = []
     for output in outputs:
         if output.output_type == "stream" and whole and whole[-1].get("name") == output.name:
@@ -57,7 +57,7 @@ def joined(outputs: list[Any]) -> list[Any]:
 
 
 def save(path: Path) -> None:
-    """Run one notebook where it stands, and store it."""
+    """Run one notebook in its folder and store it."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, singledispatch
-from typing import Any
+from functools import cache, cached_property, lru_cache, singledispatch
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from tcemu.arithmetic import reference
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.backend import backend
 from tcemu.formats import Format, lookup
+
+if TYPE_CHECKING:
+    from tcemu.kernels.tiles import Place, Results, Tiles
 
 Array = npt.NDArray[Any]
 #: Fills d (w, m, n) from a (w, m, k), b (w, k, n), c (w, m, n) and the places of a sparse A's elements, else empty.
@@ -40,9 +43,21 @@ class Operation:
     scale: str = ""
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.model, self.a, self.b, self.c, self.d, self.depth, self.qualifiers, self.scale))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
     def formats(self) -> dict[str, Format]:
         """The formats by role: a, b, c, d, and scale where there are scales."""
         return {role: lookup(getattr(self, role)) for role in ("a", "b", "c", "d", "scale") if getattr(self, role)}
+
+    @property
+    def keeps_addend(self) -> bool:
+        """Whether C enters the sums as it is, with the exponents of another format than D's."""
+        return isinstance(self.model, FusedSums) and not self.model.widen and self.c != self.d
 
     @property
     def packed(self) -> bool:
@@ -151,12 +166,28 @@ def conversion(source: str, target: str) -> Array:
 
 @_build.register
 def _(model: FusedSums, operation: Operation) -> Kernel:
+    if operation.keeps_addend:
+        return _with_own_exponents(model, operation)
+
+    def run(a: Array, b: Array, c: Array, d: Array, places: Array) -> None:
+        shape, sparse = (*c.shape[1:], a.shape[2]), bool(places.size)
+        words = [in_words(x) for x in (a, b, c)]
+        plan = _patterns_plan(operation, shape, sparse, tuple(size for _, size in words))
+        found = plan(words[0][0], words[1][0], words[2][0], places if sparse else None)
+        per = 32 // plan.d.width
+        d[...] = (found.view(d.dtype) if per > 1 or d.dtype.itemsize == 4 else found).reshape(d.shape)
+
+    return run
+
+
+def _with_own_exponents(model: FusedSums, operation: Operation) -> Kernel:
+    """The sums of a chip that does not widen C: a subnormal C keeps the exponent that its own format gives it."""
     from tcemu.kernels.fused import chain
 
     through = {role: lookup(model.through or getattr(operation, role)) for role in "ab"}
     result = lookup(model.via) if model.via else operation.formats["d"]
     order = np.array([k for ks in model.sums(operation.depth) for k in ks], dtype=np.int64)
-    tables = tuple(numbers(form) for form in (through["a"], through["b"], result, result))
+    tables = tuple(numbers(form) for form in (through["a"], through["b"], operation.formats["c"], result))
     floor = model.floor if model.floor is not None else -(1 << 19)
     keep = model.keep if model.keep is not None else result.mantissa
     nearest, first = reference.ROUNDING[result.name] == "rn", model.addend == "first"
@@ -165,14 +196,76 @@ def _(model: FusedSums, operation: Operation) -> Kernel:
     def run(a: Array, b: Array, c: Array, d: Array, places: Array) -> None:
         if model.through is not None:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
-        if operation.c != result.name:
-            c = conversion(operation.c, result.name)[c]
         sums = d if model.via is None else np.empty(d.shape, result.storage)
         chain(a, b, c, sums, *tables, order, block, model.fraction, floor, keep, nearest, first, nan, places)
         if model.via is not None:
             d[...] = narrow(sums)
 
     return run
+
+
+def in_words(patterns: Array) -> tuple[Array, int]:
+    """Matrices (w, rows, columns) as uint32 words (w, words), and the bits that an element takes there."""
+    flat = np.ascontiguousarray(patterns).reshape(len(patterns), -1)
+    size = flat.dtype.itemsize
+    if flat.shape[1] * size % 4:
+        return flat.astype(np.uint32), 32
+    return flat.view(np.uint32), 8 * size
+
+
+@lru_cache(maxsize=256)
+def _patterns_plan(operation: Operation, shape: tuple[int, int, int], sparse: bool, widths: tuple[int, ...]) -> Tiles:
+    """How the kernels compute an operation on matrices of patterns in C order, of so many bits each."""
+    from tcemu.kernels.tiles import Place, Results
+
+    m, n, k = shape
+    counts = m * k, k * n * (1 + sparse), m * n
+    places = []
+    for role, count, width in zip("abc", counts, widths, strict=True):
+        numbers, form = np.arange(count) * width, operation.formats[role]
+        places.append(Place(numbers // 32, numbers % 32, form.code_mask))
+    per = 1 if m * n * operation.formats["d"].storage.itemsize % 4 else 4 // operation.formats["d"].storage.itemsize
+    return tiles_of(operation, shape, sparse, places, Results(np.arange(m * n).reshape(-1, per), 32 // per))
+
+
+def tiles_of(
+    operation: Operation, shape: tuple[int, int, int], sparse: bool, places: Sequence[Place], results: Results
+) -> Tiles:
+    """How the kernels compute fused sums on tiles of a shape, k counting what A stores."""
+    from tcemu.kernels.tiles import Tiles
+
+    model = operation.model
+    if not isinstance(model, FusedSums):
+        raise TypeError(model)
+    through = [lookup(model.through or getattr(operation, role)) for role in "ab"]
+    result = lookup(model.via or operation.d)
+    convert = [
+        conversion(getattr(operation, role), model.through).astype(np.uint32) if model.through else _NO_TABLE
+        for role in "ab"
+    ]
+    return Tiles(
+        shape,
+        (numbers(through[0]), numbers(through[1])),
+        (convert[0], convert[1]),
+        (numbers(operation.formats["a"]), numbers(operation.formats["b"])),
+        (through[0].emin < operation.formats["a"].emin, through[1].emin < operation.formats["b"].emin),
+        tuple(tuple(ks) for ks in model.sums(shape[2])),
+        model.fraction,
+        model.floor,
+        model.keep if model.keep is not None else result.mantissa,
+        join=model.addend == "last",
+        half=result.name == "f16",
+        half_c=operation.c == "f16",
+        half_d=operation.d == "f16",
+        sparse=sparse,
+        a=places[0],
+        b=places[1],
+        c=places[2],
+        d=results,
+    )
+
+
+_NO_TABLE = np.empty(0, np.uint32)
 
 
 def narrow(patterns: Array) -> Array:
@@ -195,10 +288,15 @@ def _(model: FmaGroups, operation: Operation) -> Kernel:
 
 @_build.register
 def _(model: FmaChain, operation: Operation) -> Kernel:
-    from tcemu.kernels.binary64 import chain64
+    from tcemu.kernels.matmul_plain import chains64
 
     mode = MODES[dict(operation.qualifiers).get("rounding") or "rn"]
-    return lambda a, b, c, d, _: chain64(a, b, c, d, mode)
+
+    def run(a: Array, b: Array, c: Array, d: Array, places: Array) -> None:
+        d[...] = c
+        chains64(np.ascontiguousarray(a), np.ascontiguousarray(b), d, mode)
+
+    return run
 
 
 @_build.register

@@ -43,6 +43,8 @@ def _whole(model: Model, operation: Operation, a: Array, b: Array, c: Array) -> 
 def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> Array:
     from tcemu.kernels import matmul as kernels
 
+    if operation.keeps_addend:
+        return _step_by_step(operation, a, b, c)  # one step: its D cannot be the C of another
     forms = [lookup(model.through or name) for name in (operation.a, operation.b)]
     if model.through is not None:
         a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]

@@ -45,8 +45,13 @@ class FusedSums:
     #: The chain runs in this format, and its end is converted to the type of D, to nearest even. None: in the type of
     #: D.
     via: str | None = None
+    #: Whether a c of another type is converted to the type of the sums first, which makes an f16 subnormal normal. Else
+    #: the first sum takes it as it is, and its subnormals keep the exponent of their own type.
+    widen: bool = True
 
     def __post_init__(self) -> None:
+        if self.addend == "last" and not self.widen:
+            raise TableError("an addend that is added last is an operand of its own, in the type of the result")
         if self.block is not None and self.block < 1:
             raise TableError(f"a fused sum of {self.block} products")
 
@@ -104,8 +109,9 @@ class ScaledSums:
     """Fused sums of products that carry the scales of their block of k: the scales' exponents join the products'.
 
     `group` products, which share their scales, are added exactly before they become one term; the term's exponent is
-    then
-    that of the two scales alone, whatever the size of the sum. Results are f32, rounded toward zero.
+    then that of the two scales alone, whatever the size of the sum. It counts in the search for the largest exponent
+    also where the products cancel; it does not count where every product is zero or a scale is. Results are f32,
+    rounded toward zero.
     """
 
     fraction: int

@@ -170,10 +170,15 @@ def fused_sums(
         [_through(model, formats[role], pattern) for pattern in patterns] for role, patterns in (("a", a), ("b", b))
     )
     result, sums = _sum_format(model, formats), []
-    running = _addend(c, formats, result) if model.addend == "first" else 0
+    if model.addend == "last":
+        running = unpack(result, 0)
+    elif model.widen:
+        running = unpack(result, _addend(c, formats, result))
+    else:
+        running = unpack(formats["c"], c)
     for ks in model.sums(len(a)):
-        sums.append(fused_sum(model, [(k, left[k], right[k]) for k in ks], unpack(result, running), result))
-        running = sums[-1].result
+        sums.append(fused_sum(model, [(k, left[k], right[k]) for k in ks], running, result))
+        running = unpack(result, sums[-1].result)
     return tuple(sums)
 
 
@@ -313,6 +318,11 @@ def dot_scaled(
     left, right = ([unpack(formats[role], pattern) for pattern in patterns] for role, patterns in (("a", a), ("b", b)))
     first, second = ([_positive(unpack(formats["scale"], pattern)) for pattern in patterns] for patterns in scales)
     block = model.block or len(a)
+
+    def takes_part(group: Sequence[int]) -> bool:
+        scaled = not (first[group[0] // cover].is_zero or second[group[0] // cover].is_zero)
+        return scaled and any(not (left[k].is_zero or right[k].is_zero) for k in group)
+
     for start in range(0, len(a), block):
         ks = range(start, start + block)
         used = {k // cover for k in ks}
@@ -327,8 +337,10 @@ def dot_scaled(
         parts = [
             _group(model, group, left, right, first[group[0] // cover], second[group[0] // cover]) for group in groups
         ]
+        # products that cancel still bring their exponent; zeros do not
+        exponents = [exponent for group, (_, exponent, _) in zip(groups, parts, strict=True) if takes_part(group)]
         parts.append((_signed(running), running.exponent, running.fraction))
-        exponents = [exponent for significand, exponent, _ in parts if significand]
+        exponents += [] if running.is_zero else [running.exponent]
         largest = max([*exponents, model.floor if model.floor is not None else min(exponents, default=0)])
         total = sum(_aligned(None, *part, largest, model.fraction).kept for part in parts)
         c = round_exact(result, total, largest - model.fraction, ROUNDING[result.name], overflow="infinity")

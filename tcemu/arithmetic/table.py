@@ -4,11 +4,15 @@
     silicon             read off hardware by this project's recordings, all classes of inputs, 0 differences
     published silicon   equal to GPU outputs that others published (values near 1: they prove sums and roundings, not
     edges)
-    paper               what a published model or measurement says; nothing was compared here
+    paper               what a published model or measurement says; no output of hardware was compared here
     inferred            concluded from a neighbour; nobody has measured it, as far as we know
 
-Published outputs are those of Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004); papers
-are that one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim (Microsoft, 2025).
+Published outputs are those of Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004). Those
+of f16, bf16 and tf32 were made by wmma, which the assembler turns into the HMMA instructions of mma.sync. Papers are
+that one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim 2.1.1 (Microsoft; arXiv 2511.10909), whose authors compare
+their models with GPUs on random bits. tests/arithmetic/peers/ has what such models answer; the table equals them bit
+for bit.
+"SASS" in a note: what ptxas 12.9 emits there was read.
 """
 
 from __future__ import annotations
@@ -77,10 +81,11 @@ def _row(
     shapes: str = "",
     note: str = "",
     b: str = "",
+    c: str = "",
 ) -> Row:
-    left, right, result = (frozenset(text.split()) for text in (a, b or a, d))
+    left, right, result, addend = (frozenset(text.split()) for text in (a, b or a, d, c))
     chips, named = frozenset(architectures), frozenset(shapes.split())
-    return Row(chips, frozenset({"mma"}), left, right, result, model, known, named, note)
+    return Row(chips, frozenset({"mma"}), left, right, result, model, known, named, note, addend)
 
 
 def _floating(
@@ -92,6 +97,17 @@ def _floating(
     if "f16" in a.split():
         rows.append(_row(architectures, "f16", "f16", FusedSums(fraction, block, 4 - fraction), known, **more))
     return rows
+
+
+def _volta(architectures: tuple[int, ...], known: Known, shapes: str, note: str, floor: str) -> list[Row]:
+    """Rows of HMMA.884, the unit of m8n8k4 on sm_70 and sm_75. It takes an f16 c for an f32 d without widening it."""
+    wide, half = FusedSums(23, 4, None), FusedSums(23, 4, -19)
+    as_it_is = "MMA-Sim 2.1.1: an f16 c is not widened. SASS: HMMA.884.F32.F16 and no conversion"
+    return [
+        _row(architectures, "f16", "f32", wide, known, shapes, note, c="f32"),
+        _row(architectures, "f16", "f32", replace(wide, widen=False), "paper", shapes, as_it_is, c="f16"),
+        _row(architectures, "f16", "f16", half, known, shapes, f"{note}. {floor}"),
+    ]
 
 
 # m8n8k4 of f16 is a routine of ordinary f32 operations from sm_80 on, and another one when D is f16.
@@ -114,25 +130,34 @@ def _lowered(architectures: tuple[int, ...], a: str, known32: Known, known16: Kn
     ]
 
 
-_LIKE_HOPPER = "sm_90's routine; nobody has compared it here"
+_LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; nobody has compared outputs"
+_FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
+_OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
+_QMMA = "MMA-Sim 2.1.1, every pair of types"
+_TWO_HMMA = (
+    "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Fraction bits, and of "
+    "f32 results blocks, order and rounding, rest on that alone: the published outputs do not show them"
+)
+_EXACT = "exact: the manual leaves no choice"
+_NOT_HOPPER = tuple(x for x in ALL if x not in HOPPER)
 
 _MMA: tuple[Row, ...] = (
     # ---- f16, bf16, tf32
-    *_floating(VOLTA, "f16", 23, 4, "published silicon", note="V100. Floor of f16 results from the paper"),
-    *_floating(TURING, "f16", 24, 8, "paper", note="one sum of 8 after MMA-Sim; Fasi et al. read sums of 4 off a T4"),
-    *_floating(TURING, "f16", 24, 4, "paper", shapes="m8n8k4"),
-    *_floating(AMPERE, "f16 bf16", 24, 8, "published silicon", note="A100, A2. Floors from the paper"),
-    *_floating(AMPERE, "tf32", 24, 4, "published silicon", note="A100, A2. Floor from the paper"),
-    *_floating(ADA, "f16 bf16", 24, 8, "published silicon", note="RTX 1000 Ada, L40S. Floors from the paper"),
-    *_floating(ADA, "tf32", 24, 4, "published silicon", note="RTX 1000 Ada, L40S. Floor from the paper"),
+    *_volta(VOLTA, "published silicon", "", "V100", _FLOORS),
+    *_floating(TURING, "f16", 24, 8, "paper", note="MMA-Sim 2.1.1; Fasi et al. read sums of 4 off a T4"),
+    *_volta(TURING, "paper", "m8n8k4", "MMA-Sim 2.1.1: as on sm_70. SASS: HMMA.884", "Floor likewise"),
+    *_floating(AMPERE, "f16 bf16", 24, 8, "published silicon", note=f"A100, A2. {_FLOORS}"),
+    *_floating(AMPERE, "tf32", 24, 4, "published silicon", note=f"A100, A2. {_FLOORS}"),
+    *_floating(ADA, "f16 bf16", 24, 8, "published silicon", note=f"RTX 1000 Ada, L40S. {_FLOORS}"),
+    *_floating(ADA, "tf32", 24, 4, "published silicon", note=f"RTX 1000 Ada, L40S. {_FLOORS}"),
     *_floating(HOPPER, "f16 bf16", 25, 16, "silicon", note="H200"),
     *_floating(HOPPER, "tf32", 25, 8, "silicon", note="H200"),
+    *_floating(BLACKWELL, "f16 bf16", 25, 16, "published silicon", note=f"B200; other chips inferred. {_FLOORS}"),
     *_floating(
-        BLACKWELL, "f16 bf16", 25, 16, "published silicon", note="B200. Floors as on sm_90; other chips inferred"
+        BLACKWELL, "tf32", 25, 8, "published silicon", note=f"B200, 4 products; other chips inferred. {_FLOORS}"
     ),
-    *_floating(BLACKWELL, "tf32", 25, 8, "published silicon", note="B200. Floor as on sm_90; other chips inferred"),
-    *_floating(RTX_BLACKWELL, "f16 bf16", 25, 16, "paper", note="MMA-Sim; floors as on sm_90"),
-    *_floating(RTX_BLACKWELL, "tf32", 25, 8, "paper", note="MMA-Sim; floor as on sm_90"),
+    *_floating(RTX_BLACKWELL, "f16 bf16", 25, 16, "paper", note="MMA-Sim 2.1.1, floors too"),
+    *_floating(RTX_BLACKWELL, "tf32", 25, 8, "paper", note="MMA-Sim 2.1.1, floor too"),
     _row(HOPPER, "f16", "f32", _M8N8K4_F32, "silicon", "m8n8k4", "H200; four chained f32 operations, then c"),
     _row(HOPPER, "f16", "f16", _M8N8K4_F16, "silicon", "m8n8k4", "H200; ((k0 + k1) + c) + (k2 + k3) in f32"),
     _row(AMPERE + ADA + BLACKWELL + RTX_BLACKWELL, "f16", "f32", _M8N8K4_F32, "inferred", "m8n8k4", _LIKE_HOPPER),
@@ -140,26 +165,17 @@ _MMA: tuple[Row, ...] = (
     # ---- fp8, fp6, fp4
     _row(ADA, FP8, "f32", FusedSums(13, 16, None, keep=13), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
     _row(ADA, FP8, "f16", FusedSums(13, 16, None), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
-    *_lowered(HOPPER, FP8, "silicon", "silicon", "H200; two f16 multiplies from zero, then c"),
-    *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", "B200; other chips and kind::f8f6f4 inferred"),
-    _row(RTX_BLACKWELL, FP8_TO_FP4, "f32", FusedSums(25, 32, -133), "paper", note="MMA-Sim; e3m2 and e2m3 inferred"),
-    _row(RTX_BLACKWELL, FP8_TO_FP4, "f16", FusedSums(25, 32, -21), "paper", note="MMA-Sim; e3m2, e2m3, floor inferred"),
+    *_lowered(HOPPER, FP8, "silicon", "silicon", "H200; F2FP to f16, two f16 multiplies from zero, then c"),
+    *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", _TWO_HMMA),
+    _row(RTX_BLACKWELL, FP8_TO_FP4, "f32", FusedSums(25, 32, -133), "paper", note=_QMMA),
+    _row(RTX_BLACKWELL, FP8_TO_FP4, "f16", FusedSums(25, 32, -21), "paper", note=_QMMA),
     # ---- f64, integers, bits
     _row(HOPPER, "f64", "f64", FmaChain(), "silicon", note="H200"),
-    _row(AMPERE + ADA + BLACKWELL + RTX_BLACKWELL, "f64", "f64", FmaChain(), "paper", note="NaN as on sm_90, inferred"),
+    _row(AMPERE + ADA + BLACKWELL + RTX_BLACKWELL, "f64", "f64", FmaChain(), "paper", note=_OTHER_NAN),
     _row(HOPPER, "s8 u8 s4 u4", "s32", IntegerDot(), "silicon", note="H200"),
-    _row(
-        tuple(x for x in ALL if x != 90),
-        "s8 u8 s4 u4",
-        "s32",
-        IntegerDot(),
-        "inferred",
-        note="exact: the manual leaves no choice",
-    ),
+    _row(_NOT_HOPPER, "s8 u8 s4 u4", "s32", IntegerDot(), "inferred", note=_EXACT),
     _row(HOPPER, "b1", "s32", BitDot(), "silicon", note="H200"),
-    _row(
-        tuple(x for x in ALL if x != 90), "b1", "s32", BitDot(), "inferred", note="exact: the manual leaves no choice"
-    ),
+    _row(_NOT_HOPPER, "b1", "s32", BitDot(), "inferred", note=_EXACT),
 )
 
 
@@ -177,13 +193,19 @@ def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
             continue
         model = row.model
         if isinstance(model, FusedSums) and row.a == {"tf32"}:
-            yield _as("wmma.mma", row, model=replace(model, block=4))
+            known = _published(row) if model.block == 4 else {"note": f"SASS: two sums of 4. {row.note}"}
+            yield _as("wmma.mma", row, model=replace(model, block=4), **known)
         elif isinstance(model, FusedSums) and row.d == {"f16"}:
-            yield _as("wmma.mma", row, c=frozenset({"f16"}))
+            yield _as("wmma.mma", row, c=frozenset({"f16"}), **_published(row))
         else:
-            yield _as("wmma.mma", row)
-        if isinstance(model, FusedSums) and "f16" in row.a and row.d == {"f32"}:
+            yield _as("wmma.mma", row, **_published(row))
+        if isinstance(model, FusedSums) and "f16" in row.a and row.d == {"f32"} and model.widen:
             yield _as("wmma.mma", row, **_F16, model=replace(model, via="f32"))
+
+
+def _published(row: Row) -> dict[str, Any]:
+    """Published outputs of f16, bf16 and tf32 were made by wmma itself."""
+    return {"known": row.known, "note": row.note} if row.known == "published silicon" else {}
 
 
 _F16: dict[str, Any] = {
@@ -204,11 +226,11 @@ def _sparse(rows: tuple[Row, ...]) -> Iterator[Row]:
 def _block_scaled() -> Iterator[Row]:
     """Blackwell's scaled forms, dense and sparse; no recording of them exists."""
     by_product = ScaledSums(25, 32, 1, -133)
-    by_group = ScaledSums(35, 64, 16, None)
+    by_group = ScaledSums(35, 64, 16, -139)
     dense, sparse, stored = "mma.block_scale", "mma.block_scale.sp", "as the dense form, over the stored products"
     table: tuple[tuple[str, str, str, ScaledSums, Known, str], ...] = (
-        (dense, "m16n8k32", FP8_TO_FP4, by_product, "paper", "MMA-Sim; e3m2, e2m3 and the floor inferred"),
-        (dense, "m16n8k64", "e2m1", by_group, "paper", "MMA-Sim; an infinite C inferred"),
+        (dense, "m16n8k32", FP8_TO_FP4, by_product, "paper", "MMA-Sim 2.1.1, every pair of types, the floor too"),
+        (dense, "m16n8k64", "e2m1", by_group, "paper", "MMA-Sim 2.1.1, groups that cancel, the floor, infinite c too"),
         (sparse, "m16n8k64", FP8_TO_FP4, by_product, "inferred", stored),
         (sparse, "m16n8k128", "e2m1", by_group, "inferred", stored),
     )

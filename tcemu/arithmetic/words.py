@@ -1,4 +1,4 @@
-"""The rows of the arithmetic table in words: a line for tables, and sentences for a learner."""
+"""The rows of the arithmetic table in words: one line for tables, and sentences for a learner."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tcemu.arithmetic.model import ADDEND, BitDot, FmaChain, FmaGroups, FusedSum
 from tcemu.arithmetic.table import Known
 from tcemu.errors import counted, listing
 
-#: What each word of `known` stands for.
+#: What each word of `known` means.
 KNOWN: dict[Known, str] = {
     "silicon": "compared with this project's recordings of the hardware: inputs of every class, no bit differs",
-    "published silicon": "agrees with GPU outputs that others published; they are near 1, so the edges are not proven",
-    "paper": "as a published model or measurement has it; nothing was compared here",
-    "inferred": "our conclusion from a neighbour; nobody has measured it, and it may be wrong",
+    "published silicon": "agrees with published GPU outputs; their values are near 1, so the edges are not proven",
+    "paper": "taken from a published model or measurement; not compared with hardware here",
+    "inferred": "our conclusion from a related chip; nobody has measured it, and it may be wrong",
 }
 
 
@@ -38,7 +38,8 @@ def _(model: FusedSums, depth: int) -> str:
     how = f"{counted(len(sums), 'fused sum')} of {len(sums[0])} products"
     through = f", operands as {model.through}" if model.through else ""
     addend = "" if model.addend == "first" else ", c added last"
-    return f"{how}{through}, {model.fraction} bits kept{addend}"
+    taken = "" if model.widen else ", an f16 c not widened"
+    return f"{how}{through}, {model.fraction} bits kept{addend}{taken}"
 
 
 @in_sentences.register
@@ -49,12 +50,13 @@ def _(model: FusedSums, depth: int, d: str) -> str:
         chain = f"An element of D is one fused sum of {products} and c."
     else:
         order = " (first those with k mod 4 = 0 and 1, then the others)" if model.order == "pairs" else ""
-        start = "The chain starts from +0" if last else "c joins the first sum"
-        end = ", and c is added at the end, to nearest even." if last else "."
+        start = "The chain starts from +0" if last else "c is an addend of the first sum"
+        end = ", and c is added at the end, rounded to nearest even." if last else "."
         chain = f"An element of D is a chain of {counted(len(sums), 'fused sum')} of {products}{order}. {start}, the "
         chain += f"result of each sum is an addend of the next{end}"
     through = f"The operands are first converted to {model.through}, exactly. " if model.through else ""
-    return f"{through}{chain} {_fused(model, model.via or d)}{_via(model, d)}"
+    taken = "" if model.widen else " An f16 c is not widened first, so a subnormal one has exponent -14."
+    return f"{through}{chain} {_fused(model, model.via or d)}{taken}{_via(model, d)}"
 
 
 def _via(model: FusedSums, d: str) -> str:
@@ -67,8 +69,9 @@ def _fused(model: FusedSums, form: str) -> str:
     floor = f" (never below 2^{model.floor})" if model.floor is not None else ""
     keep = f" with {model.keep} fraction bits" if model.keep is not None else ""
     return (
-        f"In a fused sum the products are exact; all terms are aligned to the largest exponent{floor}, cut off "
-        f"{model.fraction} bits behind its binary point, added exactly, and rounded once, {toward}, to {form}{keep}."
+        "In a fused sum the products are exact; the exponent of a product is the sum of its factors' exponents. All "
+        f"terms are aligned to the largest exponent{floor}, truncated {model.fraction} bits after its binary point, "
+        f"added exactly, and the sum is rounded once, {toward}, to {form}{keep}."
     )
 
 
@@ -86,9 +89,16 @@ def _(model: ScaledSums, depth: int, d: str) -> str:
     floor = f" (never below 2^{model.floor})" if model.floor is not None else ""
     return (
         f"An element of D is {chain} of {block} products and c; the scales' exponents are added to those of their "
-        f"products. In a fused sum, the {terms} and c are aligned to the largest exponent{floor}, cut off "
-        f"{model.fraction} bits behind its binary point, added exactly, and rounded once, toward zero, to {d}."
+        f"products. In a fused sum, the {terms} and c are aligned to the largest exponent{floor}, truncated "
+        f"{model.fraction} bits after its binary point, added exactly, and the sum is rounded once, toward zero, to "
+        f"{d}.{_CANCELLED if model.group > 1 else ''}"
     )
+
+
+_CANCELLED = (
+    " The exponent of a group is that of its scales, also where its products cancel; a group does not count in the "
+    "search for the largest exponent where all its products are zero or a scale is."
+)
 
 
 # ---------------------------------------------------------------------------------------------------- the others
@@ -105,11 +115,11 @@ def _(model: FmaGroups, depth: int, d: str) -> str:
     chains = [f"chain {number} multiplies k = {listing(ks, 'and')}" for number, ks in enumerate(model.groups, 1)]
     added = listing(["c" if part == ADDEND else f"chain {part + 1}" for part in model.order], "and")
     start = f"{'each ' * (len(chains) > 1)}starting from {'+0' if model.from_zero else 'its first product'}"
-    told = f" ({'; '.join(chains)})" if len(chains) > 1 else ""
+    which = f" ({'; '.join(chains)})" if len(chains) > 1 else ""
     return (
-        f"The tensor cores do not do it: {counted(len(chains), 'chain')} of f32 fused multiply-adds on the ordinary "
-        f"cores{told}, {start}. Then {added} are added in this order. Every step is rounded to nearest "
-        f"even, the last result to {d}."
+        f"The tensor cores are not used: {counted(len(chains), 'chain')} of f32 fused multiply-adds on the ordinary "
+        f"cores{which}, {start}. Then {added} are added in this order. Every step is rounded to nearest even, and the "
+        f"last result to {d}."
     )
 
 
@@ -121,8 +131,8 @@ def _(_model: FmaChain, depth: int) -> str:
 @in_sentences.register
 def _(_model: FmaChain, depth: int, d: str) -> str:
     return (
-        f"An element of D starts as c; then comes one fused multiply-add for each of the {depth} k, in ascending "
-        "order, every one rounded as the instruction says, to nearest even if it says nothing (IEEE binary64)."
+        f"An element of D starts as c and takes {depth} fused multiply-adds, one for each k in ascending order, each "
+        "rounded as the instruction says or, by default, to nearest even (IEEE binary64)."
     )
 
 
@@ -134,8 +144,8 @@ def _(_model: IntegerDot, depth: int) -> str:
 @in_sentences.register
 def _(_model: IntegerDot, depth: int, d: str) -> str:
     return (
-        f"An element of D is the exact sum of {depth} products and c. What does not fit {d} wraps; with .satfinite it "
-        "is clamped, once, at the end."
+        f"An element of D is the exact sum of {depth} products and c. A sum that does not fit {d} wraps; with "
+        ".satfinite it is clamped, once, at the end."
     )
 
 
@@ -147,6 +157,6 @@ def _(_model: BitDot, depth: int) -> str:
 @in_sentences.register
 def _(_model: BitDot, depth: int, d: str) -> str:
     return (
-        f"The {depth} bits of a row of A and of a column of B are combined with the operation that the opcode names; "
-        "the number of ones, plus c, is the element of D. It wraps to 32 bits."
+        f"The {depth} bits of a row of A and of a column of B are combined with the operation in the opcode; the "
+        "number of ones, plus c, is the element of D. It wraps to 32 bits."
     )

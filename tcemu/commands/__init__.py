@@ -1,1 +1,3 @@
-"""Commands of ``tcemu`` that are too long for cli.py, a module each; what they need is imported when they run."""
+"""The longer commands of ``tcemu``, one module each; what a command needs is imported when it runs."""
+
+__all__ = ["isa", "live", "measure"]

@@ -1,4 +1,4 @@
-"""``tcemu isa``: what instructions there are, what one of them is, who holds what, and what tells two apart."""
+"""``tcemu isa``: list instructions, explain one, show which lane holds which element, and compare two."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _EPILOG = """\
 Examples:
   tcemu isa                                        the families
   tcemu isa --target sm_90a --type e4m3            what a target has
-  tcemu isa INSTRUCTION                            one instruction explained
-  tcemu isa INSTRUCTION -o map.svg                 its fragments as a picture
-  tcemu isa INSTRUCTION --operand a --at 3,5       who holds A[3][5]
+  tcemu isa INSTRUCTION                            explain an instruction
+  tcemu isa INSTRUCTION -o map.svg                 draw its fragments
+  tcemu isa INSTRUCTION --operand a --at 3,5       which lane holds A[3][5]
   tcemu isa INSTRUCTION --operand a --lane 5       what lane 5 holds of A
   tcemu isa INSTRUCTION --operand a --table        the whole of A
-  tcemu isa diff INSTRUCTION INSTRUCTION           what tells two apart
+  tcemu isa diff INSTRUCTION INSTRUCTION           compare two instructions
 """
 
 
@@ -60,15 +60,15 @@ def _complete_family(_context: click.Context, _parameter: click.Parameter, incom
 @click.option("--target", help="The GPU, such as sm_90a.", metavar="SM", shell_complete=_complete_target)
 @click.option("--ptx", help="The PTX version, such as 8.7.", metavar="VERSION")
 @click.option("--family", help="List this family only.", metavar="NAME", shell_complete=_complete_family)
-@click.option("--type", "type_", help="List what has an operand of this type.", metavar="TYPE")
+@click.option("--type", "type_", help="List instructions with an operand of this type.", metavar="TYPE")
 @click.option("--shape", help="List this shape only.", metavar="MNK")
 @click.option("--operand", help="Ask about one operand: a, b, c, d, e, ...", metavar="ROLE")
-@click.option("--at", help="Who holds the element at row,column?", metavar="ROW,COLUMN")
+@click.option("--at", help="Which lane holds the element at row,column?", metavar="ROW,COLUMN")
 @click.option("--lane", type=int, help="What does this lane hold?", metavar="LANE")
 @click.option("--register", type=int, help="Only this register of the lane, or of all lanes.", metavar="REGISTER")
-@click.option("--table", is_flag=True, help="The whole operand, element by element.")
+@click.option("--table", is_flag=True, help="Show the whole operand, element by element.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Text (the default), CSV, JSON or an SVG picture.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file, in the format of its name.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file; its suffix sets the format.")
 def isa(
     words: tuple[str, ...],
     target: str | None,
@@ -84,10 +84,11 @@ def isa(
     form: str | None,
     output: Path | None,
 ) -> None:
-    """Look an instruction up, or what a target has.
+    """Look up an instruction, or list what a target has.
 
-    Without an instruction: the families, or what --target, --ptx, --family, --type and --shape leave of them. With one:
-    its operands, layouts, needs and arithmetic, and how each of them is known. With --operand: who holds what.
+    Without an instruction: the families, or the instructions that match --target, --ptx, --family, --type and --shape.
+    With an instruction: its operands, layouts, requirements and arithmetic, and how each is known. With --operand:
+    which lane holds which element.
     """
     from tcemu.commands import isa_fragment, isa_views
 
@@ -99,26 +100,32 @@ def isa(
         _refuse({"--operand": operand, **question}, "an instruction to ask about")
         report = isa_views.catalogue(target, ptx, family, type_, shape)
     elif words[0] == "diff":
-        _refuse({**filters, **question, "--ptx": ptx}, "one instruction, not two")
+        _refuse({**filters, **question, "--ptx": ptx}, "a single instruction")
         if len(words) != 3:
             raise click.UsageError("diff takes two instructions: tcemu isa diff INSTRUCTION INSTRUCTION")
         report = isa_views.differences(words[1], words[2], target, operand)
     elif len(words) > 1:
-        raise click.UsageError(f"one instruction at a time; {words[1]!r} is too many. tcemu isa diff compares two.")
+        raise click.UsageError(
+            f"one instruction at a time; {words[1]!r} is one too many. tcemu isa diff compares two."
+        )
     else:
-        _refuse(filters, "no instruction: they choose what is listed")
+        for name, value in filters.items():
+            if value is not None:
+                raise click.UsageError(f"{name} selects what is listed; leave out the instruction to get a list")
         if operand is None:
-            _refuse(question, "--operand: which matrix do you ask about?")
+            _refuse(question, "--operand, the matrix that you ask about")
             report = isa_views.explanation(words[0], target, ptx)
         else:
             if sum((at is not None, lane is not None or register is not None, table)) > 1:
                 raise click.UsageError("one question at a time: --at, or --lane and --register, or --table")
             report = isa_fragment.fragment(words[0], target, ptx, operand, _position(at), lane, register)
     write(report, wanted, output)
+    if output is not None:
+        click.echo(f"Wrote {output} ({wanted}).", err=True)
 
 
 def _refuse(given: Mapping[str, object], needed: str) -> None:
-    """Options that have no meaning here are an error, not ignored."""
+    """Raise UsageError for options that have no meaning here; they are not ignored."""
     for name, value in given.items():
         if value is not None:
             raise click.UsageError(f"{name} needs {needed}")

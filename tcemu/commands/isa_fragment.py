@@ -1,12 +1,12 @@
-"""What ``tcemu isa INSTRUCTION --operand ROLE`` answers: who holds an element, what a lane holds, the whole table."""
+"""The answers of ``tcemu isa INSTRUCTION --operand ROLE``: an element's lanes, a lane's elements, the whole table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
 
-from tcemu.commands.report import PLAIN_WIDTH, Block, Report
-from tcemu.errors import LayoutError, listing
+from tcemu.commands.report import PLAIN_WIDTH, Part, Report
+from tcemu.errors import LayoutError, counted, listing, span
 from tcemu.instructions import Instruction
 from tcemu.instructions.explain import default_target
 from tcemu.instructions.parse import parse
@@ -27,7 +27,7 @@ def fragment(
     lane: int | None,
     register: int | None,
 ) -> Report:
-    """Who holds `position`; or what `lane` holds in `register`; or, with neither, the whole table."""
+    """Which lanes hold `position`; or what `lane` holds in `register`; or, without either, the whole table."""
     found = parse(opcode, ptx=ptx)
     name = default_target(found.gate) if target is None else target
     found = parse(found, name)
@@ -38,11 +38,11 @@ def fragment(
     head = _head(found, asked, name)
     if position is not None:
         held = who_holds(asked, position)
-        blocks = (head, *_at(asked, held))
+        parts = (head, *_at(asked, held))
     else:
         held = held_by(asked, lane, register)
         whole = lane is None and register is None
-        blocks = (head, *(_whole(asked, held) if whole else _lane(asked, held)))
+        parts = (head, *(_whole(asked, held) if whole else _lane(asked, held)))
     names = axes(asked)
     columns = ("operand", *names, "lane", "register", "element", "high bit", "low bit")
     rows = tuple((role, *each.position, each.lane, each.register, each.element, each.high, each.low) for each in held)
@@ -54,11 +54,11 @@ def fragment(
         "layout": str(asked.layout),
         "holdings": [dict(zip(columns[1:], row[1:], strict=True)) for row in rows],
     }
-    return Report(found.opcode, blocks, columns, rows, data, lambda: _draw(asked, held, position, lane, register))
+    return Report(found.opcode, parts, columns, rows, data, lambda: _draw(asked, held, position, lane, register))
 
 
 def label(role: str, position: Sequence[object]) -> str:
-    """A[3][5], e[0][3][1]: an element of an operand."""
+    """The name of an element of an operand: A[3][5], e[0][3][1]."""
     return (role.upper() if len(role) == 1 and role in "abcd" else role) + "".join(f"[{index}]" for index in position)
 
 
@@ -67,48 +67,47 @@ def where(places: Sequence[tuple[int, int, int]]) -> str:
     registers: dict[tuple[int, int], list[int]] = {}
     for lane, register, element in places:
         registers.setdefault((lane, element), []).append(register)
-    told = []
-    for (lane, element), numbers in registers.items():
-        told.append(f"lane {lane} register{'s' * (len(numbers) > 1)} {listing(numbers, 'and')} element {element}")
-    return "; ".join(told)
+    return "; ".join(
+        f"lane {lane} register{'s' * (len(numbers) > 1)} {listing(numbers, 'and')} element {element}"
+        for (lane, element), numbers in registers.items()
+    )
 
 
-def _head(instruction: Instruction, asked: Fragment, target: str) -> Block:
+def _head(instruction: Instruction, asked: Fragment, target: str) -> Part:
     size = " x ".join(str(length) for length in asked.shape)
     shared = f", {asked.elements_per_register} elements in each" if asked.elements_per_register > 1 else ""
     sums = formulas(asked)
-    registers = f"{asked.registers} register{'' if asked.registers == 1 else 's'} a lane{shared}"
+    registers = f"{counted(asked.registers, 'register')} a lane{shared}"
     what = f"{size} {asked.type} ({', '.join(axes(asked))})"
     lines = (
         f"Operand {asked.role} on {target}: {what}, {registers}.",
         f"{asked.layout.pattern}   {digits(asked)}",
         ", ".join(f"{name} = {text}" for name, text in sums.items()),
     )
-    return Block("", lines)
+    return Part("", lines)
 
 
 # ---------------------------------------------------------------------------------------------------- questions
 
 
-def _at(asked: Fragment, held: list[Holding]) -> list[Block]:
+def _at(asked: Fragment, held: list[Holding]) -> list[Part]:
     """Every holder of one element."""
     rows = tuple((label(asked.role, each.position), *_place(each)) for each in held)
-    return [Block("Who holds it", (), ("element", "lane", "register", "bits"), rows)]
+    return [Part("Held by", (), ("element", "lane", "register", "bits"), rows)]
 
 
 def _place(held: Holding) -> tuple[str, str, str]:
-    bits = f"{held.high}:{held.low}" if held.high > held.low else f"{held.low}"
-    return str(held.lane), str(held.register), bits
+    return str(held.lane), str(held.register), span(held.high, held.low, ":")
 
 
-def _lane(asked: Fragment, held: list[Holding]) -> list[Block]:
-    """What lanes hold: a line for each run of neighbours in a register."""
+def _lane(asked: Fragment, held: list[Holding]) -> list[Part]:
+    """What lanes hold: one line for each run of neighbouring elements in a register."""
     rows = []
     for (lane, register), inside in groupby(held, key=lambda each: (each.lane, each.register)):
         runs = _runs(list(inside))
-        told = ((f"{run[-1].high}:{run[0].low}", label(asked.role, _span(run))) for run in runs)
-        rows += [(str(lane), str(register), *each) for each in told]
-    return [Block("What it holds", (), ("lane", "register", "bits", "elements"), tuple(rows))]
+        held_there = ((f"{run[-1].high}:{run[0].low}", label(asked.role, _spans(run))) for run in runs)
+        rows += [(str(lane), str(register), *each) for each in held_there]
+    return [Part("Contents", (), ("lane", "register", "bits", "elements"), tuple(rows))]
 
 
 def _runs(inside: list[Holding]) -> list[list[Holding]]:
@@ -123,7 +122,7 @@ def _runs(inside: list[Holding]) -> list[list[Holding]]:
 
 
 def _axis(run: list[Holding]) -> int | None:
-    """The axis along which the elements are neighbours, or None."""
+    """The axis along which the elements are consecutive, or None."""
     first, second = run[0].position, run[1].position
     steps = [axis for axis, (one, two) in enumerate(zip(first, second, strict=True)) if one != two]
     if len(steps) != 1:
@@ -133,38 +132,37 @@ def _axis(run: list[Holding]) -> int | None:
     return axis if [each.position for each in run] == expected else None
 
 
-def _span(run: list[Holding]) -> list[str]:
+def _spans(run: list[Holding]) -> list[str]:
     """The indices of a run: ["3", "4-5"]."""
-    ends = zip(run[0].position, run[-1].position, strict=True)
-    return [str(first) if first == last else f"{first}-{last}" for first, last in ends]
+    return [span(first, last, "-") for first, last in zip(run[0].position, run[-1].position, strict=True)]
 
 
 # ---------------------------------------------------------------------------------------------------- whole tables
 
 
-def _whole(asked: Fragment, held: list[Holding]) -> list[Block]:
-    """The matrix with lane.register in every cell, then the registers of every lane."""
+def _whole(asked: Fragment, held: list[Holding]) -> list[Part]:
+    """The matrix with lane.register in every cell, followed by the registers of every lane."""
     return [*_matrices(asked, held), *_registers(asked, held)]
 
 
-def _matrices(asked: Fragment, held: list[Holding]) -> list[Block]:
+def _matrices(asked: Fragment, held: list[Holding]) -> list[Part]:
     names, front = axes(asked), asked.shape[:-2]
     owners: dict[tuple[int, ...], str] = {}
     for each in held:
         owners.setdefault(each.position, f"{each.lane}.{each.register}")
-    copies = f"; it is held {asked.layout.copies} times, this is the lowest lane" if asked.layout.copies > 1 else ""
-    blocks = []
+    copies = f", the lowest lane of the {asked.layout.copies} that hold it" if asked.layout.copies > 1 else ""
+    parts = []
     for batch in sorted({position[:-2] for position in owners}):
-        told = "".join(f", {name} {number}" for name, number in zip(names, batch, strict=False) if max(front) > 1)
-        title = f"Who holds each element{told}: lane.register{copies}"
-        blocks += _panels(title, f"{names[-2]} \\ {names[-1]}", *_grid(asked, owners, batch))
-    return blocks
+        which = "".join(f", {name} {number}" for name, number in zip(names, batch, strict=False) if max(front) > 1)
+        title = f"Where each element is{which}: lane.register{copies}"
+        parts += _panels(title, f"{names[-2]} \\ {names[-1]}", *_grid(asked, owners, batch))
+    return parts
 
 
 def _grid(
     asked: Fragment, owners: dict[tuple[int, ...], str], batch: tuple[int, ...]
 ) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of cells; neighbours that are the same all along are one row or column."""
+    """Columns and rows of cells; identical neighbouring rows or columns are merged into one."""
     rows, columns = asked.shape[-2:]
     cells = [[owners[(*batch, row, column)] for column in range(columns)] for row in range(rows)]
     across = _merged([[line[column] for line in cells] for column in range(columns)])
@@ -174,7 +172,7 @@ def _grid(
 
 
 def _merged(lines: list[list[str]]) -> list[tuple[int, int]]:
-    """Half-open ranges of neighbouring lines that are equal."""
+    """Half-open ranges of consecutive lines that are equal."""
     ranges: list[tuple[int, int]] = []
     for number, line in enumerate(lines):
         if ranges and lines[ranges[-1][0]] == line:
@@ -184,37 +182,37 @@ def _merged(lines: list[list[str]]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _from_to(span: tuple[int, int]) -> str:
-    return str(span[0]) if span[1] - span[0] == 1 else f"{span[0]}-{span[1] - 1}"
+def _from_to(ends: tuple[int, int]) -> str:
+    return span(ends[0], ends[1] - 1, "-")
 
 
-def _registers(asked: Fragment, held: list[Holding]) -> list[Block]:
+def _registers(asked: Fragment, held: list[Holding]) -> list[Part]:
     lines: dict[int, list[str]] = {}
     for (lane, _), inside in groupby(held, key=lambda each: (each.lane, each.register)):
-        told = ";".join(",".join(_span(run)) for run in _runs(list(inside)))
-        lines.setdefault(lane, [str(lane)]).append(told)
+        contents = ";".join(",".join(_spans(run)) for run in _runs(list(inside)))
+        lines.setdefault(lane, [str(lane)]).append(contents)
     title = f"What each lane holds: {','.join(axes(asked))} in register"
     return _panels(title, "lane", [str(number) for number in range(asked.registers)], list(lines.values()))
 
 
-def _panels(title: str, corner: str, header: list[str], rows: list[list[str]]) -> list[Block]:
-    """A table cut into as many as it takes to fit the width."""
+def _panels(title: str, corner: str, header: list[str], rows: list[list[str]]) -> list[Part]:
+    """A table, split into as many tables as the width requires."""
     first = max(len(corner), *(len(row[0]) for row in rows)) + 2
     widest = max(len(cell) for line in [header, *(row[1:] for row in rows)] for cell in line) + 2
     fit = max(1, (_ROOM - first) // widest)
     panels = -(-len(header) // fit)
-    each, blocks = -(-len(header) // panels), []
+    each, parts = -(-len(header) // panels), []
     for start in range(0, len(header), each):
         part = slice(start, start + each)
         cut = tuple((row[0], *row[1:][part]) for row in rows)
-        blocks.append(Block(title if not start else "", (), (corner, *header[part]), cut))
-    return blocks
+        parts.append(Part(title if not start else "", (), (corner, *header[part]), cut))
+    return parts
 
 
 def _draw(
     asked: Fragment, held: list[Holding], position: tuple[int, ...] | None, lane: int | None, register: int | None
 ) -> Picture:
-    """The fragment's map with what was asked for marked."""
+    """The fragment's map, with the answer marked."""
     if position is None:
         return fragment_map(asked, lane, register)
     first = held[0]

@@ -1,4 +1,4 @@
-"""What ``tcemu isa`` answers about instructions: lists of them, one explained, and two compared."""
+"""The answers of ``tcemu isa`` about instructions: lists, the explanation of one, and the comparison of two."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
 from tcemu.commands.isa_fragment import label, where
-from tcemu.commands.report import Block, Report
-from tcemu.errors import IllegalInstruction, listing
+from tcemu.commands.report import Part, Report
+from tcemu.errors import IllegalInstruction, counted, listing
 from tcemu.instructions import FAMILIES, Instruction, parse
 from tcemu.instructions.catalogue import Group, groups, types
 from tcemu.instructions.catalogue import catalogue as find
@@ -18,11 +18,11 @@ from tcemu.instructions.explain import Arithmetic, Explanation, LayoutLine, expl
 from tcemu.instructions.family import Family
 from tcemu.show import Picture, fragment_map, mma_map
 
-#: More shapes than these are told as a series.
+#: More shapes than this are shown as a series.
 _SERIES = 6
-#: Room for a layout and its digits in one line.
+#: The longest line with a layout and its digits.
 _LAYOUT = 68
-#: Elements of a comparison that text shows where no operand is asked for.
+#: Elements of a comparison that are shown for each operand if no operand is selected.
 _SHOWN = 4
 #: More instructions of a family without matrices are told by their qualifiers.
 _MOST = 24
@@ -31,17 +31,17 @@ _MOST = 24
 
 
 def catalogue(target: str | None, ptx: str | None, family: str | None, type_: str | None, shape: str | None) -> Report:
-    """The families, or with anything given the instructions that fit it."""
+    """The families or, with any filter, the instructions that match."""
     asked = {"target": target, "PTX": ptx, "family": family, "type": type_, "shape": shape}
     told = ", ".join(f"{what} {word}" for what, word in asked.items() if word is not None)
     columns = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
     if not told:
-        heading = f"Instructions: {sum(family.size for family in FAMILIES)} forms"
+        heading = f"Instructions: {counted(sum(family.size for family in FAMILIES), 'form')}"
         return Report(heading, _families(), columns, lambda: tuple(map(_line, find())), lambda: _as_data(find()))
     found = find(target, ptx, family, type_, shape)
     if not found:
-        raise IllegalInstruction(f"no instruction fits: {told}")
-    heading = f"Instructions: {len(found)} form{'' if len(found) == 1 else 's'} ({told})"
+        raise IllegalInstruction(f"no instruction matches {told}")
+    heading = f"Instructions: {counted(len(found), 'form')} ({told})"
     return Report(heading, _lists(found), columns, tuple(map(_line, found)), _as_data(found))
 
 
@@ -53,18 +53,18 @@ _PARTS: tuple[tuple[str, Callable[[Family], bool]], ...] = (
 )
 
 
-def _families() -> tuple[Block, ...]:
+def _families() -> tuple[Part, ...]:
     columns = ("family", "what it does", "forms", "PTX section")
     hint = (
-        "Next: tcemu isa --target sm_90a lists what a target has, tcemu isa INSTRUCTION explains one, "
-        "tcemu isa --help has the rest."
+        "Next: tcemu isa --target sm_90a lists what a target has, tcemu isa INSTRUCTION explains an instruction, "
+        "tcemu isa --help shows the other options."
     )
     parts = ((title, [family for family in FAMILIES if belongs(family)]) for title, belongs in _PARTS)
     tables = (
-        Block(title, (), columns, tuple((each.name, each.about, str(each.size), each.section) for each in found))
+        Part(title, (), columns, tuple((each.name, each.about, f"{each.size:,}", each.section) for each in found))
         for title, found in parts
     )
-    return Block("", (hint,)), *tables
+    return Part("", (hint,)), *tables
 
 
 def _by_family(found: Iterable[Instruction]) -> dict[str, list[Instruction]]:
@@ -74,13 +74,13 @@ def _by_family(found: Iterable[Instruction]) -> dict[str, list[Instruction]]:
     return by_name
 
 
-def _lists(found: list[Instruction]) -> tuple[Block, ...]:
+def _lists(found: list[Instruction]) -> tuple[Part, ...]:
     by_family = _by_family(found)
     return tuple(_list(family, by_family[family.name]) for family in FAMILIES if family.name in by_family)
 
 
-def _list(family: Family, found: list[Instruction]) -> Block:
-    title = f"{family.name}: {len(found)} form{'' if len(found) == 1 else 's'} (PTX ISA {family.section})"
+def _list(family: Family, found: list[Instruction]) -> Part:
+    title = f"{family.name}: {counted(len(found), 'form')} (PTX ISA {family.section})"
     about = [_sentence(family.about)] if family.about else []
     if any(any(each.shape) for each in found):
         columns, rows = _grouped(family, groups(found))
@@ -89,7 +89,7 @@ def _list(family: Family, found: list[Instruction]) -> Block:
         columns, rows = _syntax(family, found)
     else:
         columns, rows = ("instruction", "PTX"), tuple((each.opcode, each.gate.ptx) for each in found)
-    return Block(title, tuple(about), columns, rows)
+    return Part(title, tuple(about), columns, rows)
 
 
 def _syntax(family: Family, found: list[Instruction]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -101,7 +101,7 @@ def _syntax(family: Family, found: list[Instruction]) -> tuple[tuple[str, ...], 
 
 
 def _grouped(family: Family, found: list[Group]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Those with matrices, by types and shapes."""
+    """Instructions with matrices, by types and shapes."""
     moved = not family.computes
     columns = ("moves" if moved else "A and B", "which" if moved else "D", "shapes", "PTX", "forms")
     rows = tuple(
@@ -118,7 +118,7 @@ def _grouped(family: Family, found: list[Group]) -> tuple[tuple[str, ...], tuple
 
 
 def _shapes(shapes: tuple[str, ...]) -> str:
-    """The shapes; a long series in n as its ends."""
+    """The shapes; of a long series in n, only the ends."""
     if len(shapes) <= _SERIES:
         return " ".join(shapes)
     series: dict[tuple[str, str], list[str]] = {}
@@ -168,21 +168,21 @@ def _entry(instruction: Instruction) -> dict[str, object]:
 
 
 def explanation(opcode: str, target: str | None, ptx: str | None) -> Report:
-    """One instruction: operands, layouts, needs, arithmetic, rules and an example."""
+    """One instruction: operands, layouts, requirements, arithmetic, rules and an example."""
     told = explain(opcode, target, ptx)
-    blocks = [_head(told, target), _operands(told)]
-    blocks += [Block("Rules", told.rules)] if told.rules else []
-    blocks += [_layouts(told)] if told.layouts or told.unknown else []
-    blocks += _arithmetic(told, told.arithmetic) if told.arithmetic else []
-    blocks += [Block("Example", lines=told.example)] if told.example else []
+    parts = [_head(told, target), _operands(told)]
+    parts += [Part("Rules", told.rules)] if told.rules else []
+    parts += [_layouts(told)] if told.layouts or told.unknown else []
+    parts += _arithmetic(told, told.arithmetic) if told.arithmetic else []
+    parts += [Part("Example", lines=told.example)] if told.example else []
     columns = ("operand", "direction", "what", "registers", "elements in each", "array", "layout", "known")
     draw = (lambda: _draw(told)) if told.layouts or told.unknown else None
-    return Report(told.opcode, tuple(blocks), columns, tuple(_csv(told)), asdict(told), draw)
+    return Report(told.opcode, tuple(parts), columns, tuple(_csv(told)), asdict(told), draw)
 
 
-def _head(told: Explanation, target: str | None) -> Block:
-    default = "" if target else " (--target chooses another)"
-    return Block(
+def _head(told: Explanation, target: str | None) -> Part:
+    default = "" if target else " (--target selects another)"
+    return Part(
         "",
         (
             f"{_sentence(told.about)} {_size(told.shape)}".strip(),
@@ -194,14 +194,14 @@ def _head(told: Explanation, target: str | None) -> Block:
 
 
 def _size(shape: tuple[int, ...]) -> str:
-    """The extents in words; empty where there is no matrix."""
+    """The shape in words; empty if there is no matrix."""
     if not shape:
         return ""
     m, n, *k = shape
     return f"Shape: m = {m}, n = {n}, k = {k[0]}." if k else f"Shape: {m} x {n}."
 
 
-def _operands(told: Explanation) -> Block:
+def _operands(told: Explanation) -> Part:
     rows: tuple[tuple[str, ...], ...] = tuple(
         (
             each.name,
@@ -216,13 +216,13 @@ def _operands(told: Explanation) -> Block:
     columns: tuple[str, ...] = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
     if not (told.layouts or told.unknown or told.example):  # it means something in a kernel only
         columns, rows = (*columns[:4], "in a kernel"), tuple((*row[:4], row[5]) for row in rows)
-    hint = "In PTX's order; registers are those of one lane." if rows else "None."
-    return Block("Operands", (told.unknown or hint,), columns if rows else (), rows)
+    hint = "In PTX's order, with the registers of one lane." if rows else "None."
+    return Part("Operands", (told.unknown or hint,), columns if rows else (), rows)
 
 
-def _layouts(told: Explanation) -> Block:
+def _layouts(told: Explanation) -> Part:
     if not told.layouts:
-        return Block("Who holds what", ("Nobody has told it for this chip.",))
+        return Part("Layouts", ("The fragment layouts of this chip are not known.",))
     same: dict[str, list[str]] = {}
     evidence: dict[str, list[str]] = {}
     for line in told.layouts:
@@ -231,12 +231,12 @@ def _layouts(told: Explanation) -> Block:
     rows = [(", ".join(roles), f"{text}\n") for text, roles in same.items()]
     rows[-1] = (rows[-1][0], rows[-1][1].rstrip())
     reading = (
-        "Row and column stand on the left of the arrow, lane and slot (register and element in it) on the right, each "
-        "written in digits, the most significant first."
+        "Row and column are left of the arrow, lane and slot (register and element in it) right of it, each as a "
+        "number in named digits, most significant first."
     )
     which = {text: f" {listing(roles, 'and')}" if len(evidence) > 1 else "" for text, roles in evidence.items()}
     known = [f"How we know{roles} {text}" for text, roles in which.items()]
-    return Block("Who holds what", (reading, *known), ("", ""), tuple(rows))
+    return Part("Layouts", (reading, *known), ("", ""), tuple(rows))
 
 
 def _pattern(line: LayoutLine) -> str:
@@ -252,15 +252,15 @@ def _sums(line: LayoutLine) -> str:
     return f"{', '.join(matrix)}\n{', '.join(held)}{copies}"
 
 
-def _arithmetic(told: Explanation, found: Arithmetic) -> list[Block]:
+def _arithmetic(told: Explanation, found: Arithmetic) -> list[Part]:
     if not found.known:
-        here = Block(f"Arithmetic on {told.target}", (f"{found.sentences}.",))
+        here = Part(f"Arithmetic on {told.target}", (f"{found.sentences}.",))
     else:
         note = f", {found.note}" if found.note else ""
         evidence = f"How we know ({found.known}{note}): {found.evidence}."
-        here = Block(f"Arithmetic on {told.target}", (found.sentences, evidence))
+        here = Part(f"Arithmetic on {told.target}", (found.sentences, evidence))
     rows = tuple((", ".join(each.targets), each.line, each.known) for each in told.elsewhere)
-    others = Block("Arithmetic on other chips", (), ("chips", "computes", "how we know"), rows)
+    others = Part("Arithmetic on other chips", (), ("chips", "computes", "how we know"), rows)
     return [here, others] if rows else [here]
 
 
@@ -273,7 +273,7 @@ def _csv(told: Explanation) -> Iterable[tuple[object, ...]]:
 
 
 def _draw(told: Explanation) -> Picture:
-    """The matrices of a product, or the one that is moved."""
+    """A map of a product's matrices, or of the matrix that is moved."""
     found = parse(told.opcode, told.target)
     if found.shape.k and {"a", "d"} <= set(found.fragments):
         return mma_map(found)
@@ -285,36 +285,36 @@ def _draw(told: Explanation) -> Picture:
 
 
 def differences(one: str, other: str, target: str | None, operand: str | None) -> Report:
-    """What tells two instructions apart; with `operand`, every element of it that stands elsewhere."""
+    """How two instructions differ; with `operand`, every element of it that is held elsewhere."""
     found = compare(one, other, target)
     if operand is not None and operand not in found.common:
-        both = listing(found.common, "and") if found.common else "none"
-        raise IllegalInstruction(f"operand {operand!r} is not in both instructions; these are: {both}")
+        both = f"in both: {listing(found.common, 'and')}" if found.common else "they have none in common"
+        raise IllegalInstruction(f"operand {operand!r} is not in both instructions; {both}")
     first, second = found.opcodes
     heading = f"1  {first}\n2  {second}"
-    blocks = [*_facts(found), *([_moved(found, operand)] if found.common else [])]
+    parts = [*_facts(found), *([_moved(found, operand)] if found.common else [])]
     rows = [("fact", fact.what, fact.first, fact.second, "yes" if fact.differs else "no") for fact in found.facts]
     moved = [each for each in found.moved if operand in (None, each.role)]
     places = ((label(each.role, each.position), where(each.first), where(each.second)) for each in moved)
     rows += [("element", *place, "yes") for place in places]
     columns = ("kind", "what", "first", "second", "differs")
     data = asdict(found) | {"moved": [asdict(each) for each in moved]}
-    return Report(heading, tuple(blocks), columns, tuple(rows), data)
+    return Report(heading, tuple(parts), columns, tuple(rows), data)
 
 
-def _facts(found: Differences) -> list[Block]:
+def _facts(found: Differences) -> list[Part]:
     first, second = found.targets
     on = f"Both on {first}." if first == second else f"1 on {first}, 2 on {second}."
     facts = _joined(found.facts)
     apart = tuple((fact.what, fact.first or "none", fact.second or "none") for fact in facts if fact.differs)
     if not apart:
-        return [Block("", (f"{on} They are the same.",))]
+        return [Part("", (f"{on} They are the same.",))]
     same = "; ".join(fact.what for fact in facts if not fact.differs)
-    return [Block("Not the same", (on,), ("", "1", "2"), apart), *([Block("The same", (f"{same}.",))] if same else [])]
+    return [Part("Different", (on,), ("", "1", "2"), apart), *([Part("Same", (f"{same}.",))] if same else [])]
 
 
 def _joined(facts: Iterable[Fact]) -> list[Fact]:
-    """Facts of two operands that say the same are one: "d, c: layout"."""
+    """Join the facts of several operands that say the same: "d, c: layout"."""
     roles: dict[tuple[str, str, str], list[str]] = {}
     for fact in facts:
         role, colon, what = fact.what.rpartition(": ")
@@ -322,7 +322,7 @@ def _joined(facts: Iterable[Fact]) -> list[Fact]:
     return [Fact(f"{', '.join(names)}{what}", first, second) for (what, first, second), names in roles.items()]
 
 
-def _moved(found: Differences, operand: str | None) -> Block:
+def _moved(found: Differences, operand: str | None) -> Part:
     paragraphs, rows = [], []
     for role, common in found.common.items():
         if operand not in (None, role):
@@ -331,10 +331,10 @@ def _moved(found: Differences, operand: str | None) -> Block:
         if not common:
             paragraphs.append(f"{role}: the matrices have no elements in common.")
             continue
-        told = "all stand in the same place" if not places else f"{len(places)} stand elsewhere"
-        paragraphs.append(f"{role}: of {common} elements that both have, {told}.")
+        moved = f"{len(places)} are held elsewhere" if places else "all are in the same place"
+        paragraphs.append(f"{role}: of the {common} elements that both have, {moved}.")
         shown = places if operand else places[:_SHOWN]
         rows += [(label(role, each.position), where(each.first), where(each.second)) for each in shown]
     more = not operand and any(Counter(each.role for each in found.moved)[role] > _SHOWN for role in found.common)
-    paragraphs += ["The first of them; --operand ROLE lists all of one operand."] if more else []
-    return Block("Element by element", tuple(paragraphs), ("element", "1", "2"), tuple(rows))
+    paragraphs += ["These are the first; --operand ROLE lists all of one operand."] if more else []
+    return Part("Element by element", tuple(paragraphs), ("element", "1", "2"), tuple(rows))

@@ -1,4 +1,4 @@
-"""``tcemu record`` and ``tcemu verify``: what the GPU of this machine answers, kept, and compared with the emulator."""
+"""``tcemu record`` and ``tcemu verify``: what this machine's GPU answers, kept, and compared with the emulator."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from tcemu.commands.progress import bar
 
+if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.live import Device
+    from tcemu.vectors import Case
 
 _FAMILY = click.option("--family", "families", multiple=True, metavar="NAME", help="Only this family; may be repeated.")
 _SHAPE = click.option("--shape", "shapes", multiple=True, metavar="MNK", help="Only this shape; may be repeated.")
@@ -29,22 +29,26 @@ _SHAPE = click.option("--shape", "shapes", multiple=True, metavar="MNK", help="O
 def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> None:
     """Record golden files of this machine's GPU in FOLDER.
 
-    For every instruction and class of inputs the hash of the answer, for mma also the registers of one warp, with GPU,
-    driver, date and this command. Started again it goes on where it stopped. Every answer is compared with the
-    emulator's too.
+    For every instruction and class of inputs they hold the hash of the answer, for mma also the registers of one warp,
+    with GPU, driver, date and this command. Started again, it goes on where it stopped. Every answer is also compared
+    with the emulator's.
     """
-    from tcemu.live.cases import cases
-    from tcemu.live.record import every_case
-    from tcemu.live.record import record as write
+    from tcemu.live.campaigns.record import every_case
+    from tcemu.live.campaigns.record import record as write
+    from tcemu.vectors import cases
 
-    device, instructions = _chosen(families, shapes)
+    device = _device()
+    instructions = _chosen(device, families, shapes)
     command = " ".join(["tcemu record", *_words("--family", families), *_words("--shape", shapes), "FOLDER"])
     total = sum(1 for pair in every_case(instructions) for _ in cases(*pair, warps=1))
-    with _progress("{task.completed:,} of {task.total:,} cases  {task.fields[now]}") as progress:
-        task = progress.add_task("recording", total=total, now="")
-        files = write(
-            folder, device, instructions, command, told=lambda case: progress.update(task, advance=1, now=case.key)
-        )
+    click.echo(f"{device}: {len(instructions):,} instructions, {total:,} cases")
+    done = iter(range(total))
+    with bar("{task.completed:,} of {task.total:,} cases  {task.fields[now]}") as shown:
+
+        def progress(case: Case) -> None:
+            shown.show("recording", next(done), total, now=case.key)
+
+        files = write(folder, device, instructions, command, progress=progress)
     for file in files:
         unknown = f", {file.unknown} that the emulator cannot answer" if file.unknown else ""
         click.echo(
@@ -56,8 +60,8 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
 
 @click.command()
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="How long to compare.")
-@click.option("--processes", type=click.IntRange(1, 256), help="How many processes; left out, one for each core.")
-@click.option("--seed", metavar="TEXT", help="What the inputs are made from; something new, if left out.")
+@click.option("--processes", type=click.IntRange(1, 256), help="How many processes; by default one for each core.")
+@click.option("--seed", metavar="TEXT", help="What the inputs are made from; by default something new.")
 @_FAMILY
 @_SHAPE
 def verify(
@@ -65,50 +69,55 @@ def verify(
 ) -> None:
     """Compare this machine's GPU with the emulator on fresh random inputs.
 
-    Every instruction that the GPU has, inputs near 1, over all exponents, subnormal, at the edge of underflow,
-    cancelling, with special values, and any bits. The first difference ends it: it is made as small as can be, told
-    with its values, and the exit code is 1.
+    Covers every instruction that the GPU has, with inputs near 1, over all exponents, subnormal, at the edge of
+    underflow, cancelling, with special values, and of any bits. It ends at the first difference, makes that as small
+    as possible, shows it with its values, and exits with code 1.
     """
-    from tcemu.live.verify import Outcome
-    from tcemu.live.verify import verify as compare
+    from tcemu.live.campaigns.verify import Outcome
+    from tcemu.live.campaigns.verify import verify as compare
 
-    device, instructions = _chosen(families, shapes)
+    device = _device()
+    instructions = _chosen(device, families, shapes)
     seed = seed or secrets.token_hex(4)
     click.echo(f"{device}: {len(instructions):,} instructions, seed {seed}")
-    with _progress("{task.fields[now]}") as progress:
-        task = progress.add_task("comparing", total=seconds, now="starting")
+    with bar("{task.fields[now]}") as shown:
 
-        def told(outcome: Outcome) -> None:
+        def progress(outcome: Outcome) -> None:
             now = f"{outcome.total:,} elements, {len(outcome.instructions):,} instructions, 0 differences"
-            progress.update(task, completed=min(outcome.seconds, seconds), now=now)
+            shown.show("comparing", min(outcome.seconds, seconds), seconds, now=now)
 
-        outcome = compare(device, instructions, seconds, processes or _cores(), seed, told)
+        outcome = compare(device, instructions, seconds, processes or _cores(), seed, progress)
     if outcome.failing is not None:
         click.echo(f"{outcome.failing}\nseed {seed}; {outcome.where}")
     click.echo(str(outcome))
     sys.exit(1 if outcome.failing is not None else 0)
 
 
-def _chosen(families: tuple[str, ...], shapes: tuple[str, ...]) -> tuple[Device, list[Instruction]]:
-    """The GPU, and what was asked for of what it has."""
+def _device() -> Device:
+    """The GPU. Raises GpuUnavailable, before anything else is asked or drawn."""
+    from tcemu.live import device
+
+    return device()
+
+
+def _chosen(device: Device, families: tuple[str, ...], shapes: tuple[str, ...]) -> list[Instruction]:
+    """What the GPU has, of what was asked for."""
     from tcemu.errors import GpuUnavailable
     from tcemu.instructions.catalogue import catalogue
-    from tcemu.live import device
-    from tcemu.live.run import recordable
+    from tcemu.live.runner.families import recordable
 
     for family in families:
-        catalogue(family=family)  # one that does not exist is told with those that do
+        catalogue(family=family)  # raises for one that does not exist, and lists those that do
     for shape in shapes:
         catalogue(shape=shape)
-    chip = device()
     found = [
         instruction
-        for instruction in recordable(chip)
+        for instruction in recordable(device)
         if (not families or instruction.family in families) and (not shapes or str(instruction.shape) in shapes)
     ]
     if not found:
-        raise GpuUnavailable(f"{chip} has none of these instructions, or tcemu.live does not run them")
-    return chip, found
+        raise GpuUnavailable(f"{device} has none of these instructions, or tcemu.live does not run them")
+    return found
 
 
 def _words(option: str, values: tuple[str, ...]) -> Iterator[str]:
@@ -117,15 +126,3 @@ def _words(option: str, values: tuple[str, ...]) -> Iterator[str]:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def _progress(text: str) -> Iterator[Progress]:
-    """A bar on standard error, which is not drawn where nobody looks."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn(), TextColumn(text)]
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield progress

@@ -1,11 +1,12 @@
-"""``tcemu measure``: what instructions cost on the GPU of this machine, in clock cycles."""
+"""``tcemu measure``: what instructions cost on this machine's GPU, in clock cycles."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
+
+from tcemu.commands.progress import bar
 
 
 @click.command()
@@ -15,31 +16,24 @@ import click
 def measure(folder: Path, suites: tuple[str, ...], runs: int) -> None:
     """Measure what instructions cost on this machine's GPU and write FOLDER/TARGET.json.
 
-    Latency and interval of every mma.sync and wgmma of the GPU, shared memory with conflicts, copies and barriers, in
-    clock cycles, with quartiles, GPU, driver, date and this command. The suites are "barriers", "copies",
-    "shared memory", "mma", "wgmma closer" and "wgmma"; rows that a file in FOLDER has of other suites stay.
+    Covers latency and interval of every mma.sync and wgmma of the GPU, shared memory with conflicts, copies and
+    barriers, in clock cycles, with quartiles, GPU, driver, date and this command. The suites are "barriers", "copies",
+    "shared memory", "mma", "wgmma closer" and "wgmma"; rows of other suites in the file stay.
     """
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn, TimeRemainingColumn
+    from tcemu.live import device
+    from tcemu.live.campaigns.measure import SUITES
+    from tcemu.live.campaigns.measure import measure as write
+    from tcemu.timing.costs import read
 
-    from tcemu.live.measure import SUITES
-    from tcemu.live.measure import measure as write
-    from tcemu.machine.costs import read
-
+    click.echo(str(device()))
     words = "".join(f' --suite "{name}"' for name in suites)
     command = f"tcemu measure{words}{f' --runs {runs}' if runs != 15 else ''} FOLDER"
-    columns = (
-        *Progress.get_default_columns()[:2],
-        TextColumn("{task.completed} of {task.total} kernels"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("compiling")
+    with bar("{task.completed} of {task.total} kernels") as shown:
 
-        def tell(done: int, of: int, what: str) -> None:
-            progress.update(task, completed=done, total=of, description=what)
+        def progress(done: int, of: int, what: str) -> None:
+            shown.show(what, done, of)
 
-        path = write(folder, suites or tuple(SUITES), runs, tell, command)
+        path = write(folder, suites or tuple(SUITES), runs, progress, command)
     table = read(path)
     click.echo(f"{path}: {len(table):,} costs in cycles of {table.provenance['gpu']}")
     for name, why in table.provenance["failed"].items():

@@ -1,4 +1,4 @@
-"""What a command answers, once as data; written as text for a terminal, as CSV, as JSON or as an SVG picture."""
+"""A command's answer as data, and its output as text for a terminal, as CSV, as JSON or as an SVG picture."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tcemu.show import Picture
 
-#: Width of text that goes to a file or another program.
+#: Width of text that is written to a file or another program.
 PLAIN_WIDTH = 80
-#: Text in a wider terminal is no wider than this: long lines are hard to read.
+#: The greatest width of text in a terminal: long lines are hard to read.
 _WIDEST = 100
 #: Words of up to so many characters are not broken, where a column has nothing else.
 _WHOLE = 32
@@ -30,8 +30,8 @@ _SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
 
 
 @dataclass(frozen=True)
-class Block:
-    """A part of a text: a title, paragraphs, then a table, then lines that keep their breaks; each may be missing."""
+class Part:
+    """A part of a text: a title, paragraphs, a table, and lines that are not wrapped; each may be missing."""
 
     title: str = ""
     paragraphs: tuple[str, ...] = ()
@@ -42,26 +42,26 @@ class Block:
 
 @dataclass(frozen=True)
 class Report:
-    """One answer in all its forms."""
+    """One answer in all its formats."""
 
     heading: str
-    blocks: tuple[Block, ...]
+    parts: tuple[Part, ...]
     #: Header and rows of the CSV.
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...] | Callable[[], tuple[tuple[object, ...], ...]]
     #: What JSON has. As with the rows, a function that makes it where it is much and seldom asked for.
     data: Any
-    #: Draws the picture; None where there is nothing to draw.
+    #: Draws the picture; None if there is nothing to draw.
     draw: Callable[[], Picture] | None = None
 
 
 def form_of(chosen: str | None, output: Path | None) -> str:
-    """The format that was asked for, or that the file's name asks for."""
+    """The format that was chosen, by default according to the file's suffix."""
     return chosen or (_SUFFIXES.get(output.suffix.lower(), "text") if output else "text")
 
 
 def write(report: Report, form: str, output: Path | None) -> None:
-    """Write the report to the file, or to standard output. Raises TcemuError where that cannot be done."""
+    """Write the report to the file, or to standard output. Raises TcemuError if that fails."""
     if form == "text" and output is None:
         _print(report, sys.stdout)
         return
@@ -76,7 +76,7 @@ def write(report: Report, form: str, output: Path | None) -> None:
 
 
 def render(report: Report, form: str) -> str:
-    """The report as a text in one of FORMATS."""
+    """The report as text in one of FORMATS."""
     return _RENDER[form](report)
 
 
@@ -95,7 +95,7 @@ def _json(report: Report) -> str:
 
 def _svg(report: Report) -> str:
     if report.draw is None:
-        raise TcemuError("there is no picture of this; --format svg draws one instruction, or one --operand of it")
+        raise TcemuError("there is no picture of this; --format svg draws an instruction, or one --operand of it")
     return report.draw().svg + "\n"
 
 
@@ -111,49 +111,49 @@ _RENDER: dict[str, Callable[[Report], str]] = {"csv": _csv, "json": _json, "svg"
 
 
 def _print(report: Report, out: IO[str]) -> None:
-    """Text with rich: bold and colour where a terminal has them, and nothing that only they say."""
+    """Print text with rich: bold and in colour if the terminal has them, but they carry no meaning of their own."""
     from rich.console import Console
 
     console = Console(file=out, highlight=False, markup=False, emoji=False)
     console.width = min(console.width, _WIDEST) if out.isatty() else PLAIN_WIDTH
     with console.capture() as captured:
         console.print(report.heading, style="bold", soft_wrap=True)
-        for block in report.blocks:
-            _print_block(console, block)
+        for part in report.parts:
+            _print_part(console, part)
     out.write("\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n")
 
 
-def _print_block(console: Console, block: Block) -> None:
+def _print_part(console: Console, part: Part) -> None:
     from rich.padding import Padding
 
     console.print()
-    if block.title:
-        console.print(block.title, style="bold cyan")
-    for paragraph in block.paragraphs:
+    if part.title:
+        console.print(part.title, style="bold cyan")
+    for paragraph in part.paragraphs:
         console.print(Padding(paragraph, (0, 0, 0, 2)))
-    if block.rows:
-        if block.paragraphs:
+    if part.rows:
+        if part.paragraphs:
             console.print()
-        _print_table(console, block)
-    for line in block.lines:
+        _print_table(console, part)
+    for line in part.lines:
         console.print(f"  {line}", soft_wrap=True)
 
 
-def _print_table(console: Console, block: Block) -> None:
-    """Columns side by side. Where a row fits no line, rich folds its cells; it is too slow for thousands of rows."""
+def _print_table(console: Console, part: Part) -> None:
+    """Print columns side by side. If a row does not fit, rich folds its cells; it is too slow for thousands of rows."""
     from rich.padding import Padding
 
-    columns = list(zip(block.columns, *block.rows, strict=True))
+    columns = list(zip(part.columns, *part.rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     if sum(widths) + 2 * len(widths) > console.width:
-        console.print(Padding(_table(block), (0, 0, 0, 2)))
+        console.print(Padding(_table(part), (0, 0, 0, 2)))
         return
     padded = [
         [f"{cell:{'>' if _numbers(column[1:]) else '<'}{width}}" for cell in column]
         for column, width in zip(columns, widths, strict=True)
     ]
     head, *rows = ("  " + "  ".join(row) for row in zip(*padded, strict=True))
-    if any(block.columns):
+    if any(part.columns):
         console.print(head, style="dim", soft_wrap=True)
     console.print("\n".join(rows), soft_wrap=True)
 
@@ -162,13 +162,13 @@ def _numbers(cells: Sequence[str]) -> bool:
     return all(cell.isdigit() or not cell for cell in cells)
 
 
-def _table(block: Block) -> Table:
+def _table(part: Part) -> Table:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(block.columns))
-    for name, *cells in zip(block.columns, *block.rows, strict=True):
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(part.columns))
+    for name, *cells in zip(part.columns, *part.rows, strict=True):
         short = all(" " not in cell and len(cell) <= _WHOLE for cell in cells)
         table.add_column(name, justify="right" if _numbers(cells) else "left", overflow="fold", no_wrap=short)
-    for row in block.rows:
+    for row in part.rows:
         table.add_row(*row)
     return table

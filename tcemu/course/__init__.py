@@ -1,4 +1,4 @@
-"""The course: where its notebooks and exercises come from, and laying them out for a learner."""
+"""The course: find its notebooks and exercises, and lay them out for a learner."""
 
 from tcemu.course.lay_out import RECORD, Laid, lay_out
 from tcemu.course.source import FOLDERS, clone_around, files, source

@@ -1,16 +1,16 @@
-"""Laying the course out in a learner's folder, without ever losing what the learner did there.
+"""Lay the course out in a learner's folder without ever losing the learner's work.
 
-A record in the folder keeps the SHA-256 of each file as it was last laid out. A file that still has that digest was
-not touched and follows the course; any other file is the learner's and stays as it is, byte for byte:
+A record in the folder keeps the SHA-256 of each file as it was last laid out. A file that still has that digest is
+unchanged and follows the course; any other file is the learner's and stays as it is, byte for byte:
 
     in the folder          in the course      what happens
     nothing                anything           laid out (to start a notebook afresh, delete it)
     as the course has it   the same           nothing
     as it was laid out     a newer version    replaced by the newer version
     anything else          as last laid out   nothing: it is the learner's
-    anything else          anything else      stays; the course's version is laid beside it, as NAME.new.ipynb
+    anything else          anything else      stays; the course's version is put beside it as NAME.new.ipynb
 
-Every file is written under another name first and then moved into place, so an interrupted run leaves each file either
+Every file is written under another name and then moved into place, so that an interrupted run leaves each file either
 as it was or complete, and the next run continues.
 """
 
@@ -40,14 +40,14 @@ class Laid:
     """Its path in the learner's folder, with slashes."""
     action: Literal["laid out", "updated", "kept", "laid beside"]
     at: str
-    """Where the course's version stands: `name`, unless it was laid beside the learner's own."""
+    """The path of the course's version: `name`, unless it was put beside the learner's own."""
 
 
 def lay_out(folder: Path, material: Path | None = None) -> list[Laid]:
-    """Lay the course out in `folder`, which is made if need be, and say what happened to each file.
+    """Lay the course out in `folder`, which is created if needed, and return what happened to each file.
 
-    `material` is the folder that holds the course's `FOLDERS`; without it the installed course. A `CourseError` says
-    why the folder cannot be used; what had been laid out until then is complete and recorded.
+    `material` is the folder that holds the course's `FOLDERS`, by default that of the installed course. Raises
+    CourseError, which says why the folder cannot be used; the files laid out until then are complete and recorded.
     """
     material = material or source()
     _refuse_files(folder)
@@ -105,7 +105,7 @@ def _free_name(target: Path, new: bytes) -> Path:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write a file so that it is never seen half written, even when the process is killed."""
+    """Write a file so that nobody ever sees it half written, even if the process is killed."""
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         draft.write_bytes(content)
@@ -121,7 +121,7 @@ def _digest(content: bytes) -> str:
 def _record(folder: Path) -> dict[str, str] | None:
     """Return the digests recorded in `folder`, or None where the course was never laid out.
 
-    A record that does not read counts as empty: then every file that differs from the course is the learner's.
+    A record that cannot be read counts as empty: every file that differs from the course is then the learner's.
     """
     path = folder / RECORD
     if not os.path.lexists(path):
@@ -134,21 +134,21 @@ def _record(folder: Path) -> dict[str, str] | None:
 
 
 def _refuse_files(folder: Path) -> None:
-    """Refuse a file where a folder is meant."""
+    """Raise CourseError if a file is where a folder should be."""
     for place in (folder, *(folder / name for name in FOLDERS)):
         if os.path.lexists(place) and not place.is_dir():
             raise CourseError(f"{place} is a file, not a folder. {_ADVICE}")
 
 
 def _refuse_foreign(folder: Path, course: list[str]) -> None:
-    """Refuse a folder whose `FOLDERS` belong to something else: the course would be laid out among strangers.
+    """Raise CourseError if the folder's `FOLDERS` belong to something else and would be mixed with the course.
 
-    Where one of the course's files is among them, it is a learner's folder that lost its record.
+    If one of the course's files is among them, it is a learner's folder that has lost its record.
     """
     there = files(folder)
     if there and not set(there) & set(course):
         shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
         raise CourseError(
-            f"{folder} is in use: the course would be laid out in its folders {' and '.join(FOLDERS)}, which hold "
-            f"files that are not the course's ({shown}). {_ADVICE}"
+            f"{folder} is in use: the course goes into the folders {' and '.join(FOLDERS)}, which already hold files "
+            f"that do not belong to the course ({shown}). {_ADVICE}"
         )

@@ -1,4 +1,4 @@
-"""Where the notebooks and exercises come from: the wheel they were shipped in, or a clone of the repository."""
+"""Where the notebooks and exercises are: in the installed package, or in a clone of the repository."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDERS = ("notebooks", "exercises")
 
 
 def source(package: Path = Path(__file__).parents[1]) -> Path:
-    """Return the folder that holds the installed course's `FOLDERS`; a `CourseError` where there is none."""
+    """Return the folder that holds the installed course's `FOLDERS`. Raises CourseError if there is none."""
     shipped = package / "course" / "material"  # put there by the build, see pyproject.toml
     if shipped.is_dir():
         return shipped
@@ -21,15 +21,15 @@ def source(package: Path = Path(__file__).parents[1]) -> Path:
     if is_clone(clone):
         return clone
     raise CourseError(
-        f"this installation of tcemu has no course: neither {shipped} nor a clone of the repository is there. "
+        f"this installation of tcemu has no course: there is neither {shipped} nor a clone of the repository. "
         "Install it again: python -m pip install --force-reinstall --no-deps tcemu"
     )
 
 
 def files(root: Path) -> list[str]:
-    """Return the files in the `FOLDERS` of `root`, relative and with slashes, in the order in which they are read.
+    """Return the files in the `FOLDERS` of `root`, as relative paths with slashes, in reading order.
 
-    Hidden files and folders (checkpoints, caches) are not the course's.
+    Hidden files and folders (checkpoints, caches) do not belong to the course.
     """
     paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.is_file()]
     names = [path.relative_to(root) for path in paths]
@@ -37,13 +37,13 @@ def files(root: Path) -> list[str]:
 
 
 def clone_around(folder: Path) -> Path | None:
-    """Return the clone of tcemu's repository that `folder` is or lies in, if any."""
-    folder = Path(os.path.realpath(folder))  # unlike Path.resolve, at ease with a link that leads to itself
+    """Return the clone of tcemu's repository that `folder` is or is inside, if any."""
+    folder = Path(os.path.realpath(folder))  # unlike Path.resolve, it copes with a link to itself
     return next((place for place in (folder, *folder.parents) if is_clone(place)), None)
 
 
 def is_clone(folder: Path) -> bool:
-    """Whether `folder` is the top of a clone of tcemu's repository."""
+    """Whether `folder` is the root of a clone of tcemu's repository."""
     try:
         if not all((folder / name).is_dir() for name in ("tcemu", *FOLDERS)):
             return False

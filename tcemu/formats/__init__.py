@@ -1,4 +1,4 @@
-"""The table of number formats, one codec for all of them, and their packing into registers."""
+"""The table of number formats, one codec for all of them, and how elements are packed into registers."""
 
 from tcemu.formats.container import Container
 from tcemu.formats.exact import Rounding, Unpacked, round_exact, unpack

@@ -1,4 +1,4 @@
-"""Whatever a caller gives, as an array."""
+"""Convert whatever a caller passes to an array."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tcemu.errors import OperandError, TcemuError
 
 
 def as_array(given: object, what: str, error: type[TcemuError] = OperandError) -> npt.NDArray[Any]:
-    """`given` as a numpy array, uncopied where it is one. Raises `error`, which starts with `what`, where it is none.
+    """`given` as a numpy array, without a copy if it is one already.
 
-    Nested lists may be ragged, and an object's own `__array__` may raise whatever it likes: all of that is told.
+    Raises `error`, whose message starts with `what`, if it cannot be converted: nested lists may be ragged, and an
+    object's own `__array__` may raise anything.
     """
     try:
         return np.asarray(given)
-    except TcemuError:  # one of our own objects, which says it better
+    except TcemuError:  # one of our own objects, whose message is better
         raise
     except Exception as wrong:  # noqa: BLE001 - see above
         raise error(f"{what}: {wrong}") from None

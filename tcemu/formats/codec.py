@@ -1,6 +1,7 @@
-"""The codec on arrays: values to patterns and back, for every format by its fields. No format is named here.
+"""The codec on arrays: values to patterns and back, for every format from its fields. No format is named here.
 
-The twin in plain integers, which a learner can step through, is exact.py; tests hold both equal.
+exact.py does the same in plain integers, one element at a time, for a learner to step through; tests check that both
+agree.
 """
 
 from __future__ import annotations
@@ -24,22 +25,6 @@ Array = npt.NDArray[Any]
 #: PTX's rounding modifiers: nearest even, toward zero, down, up, nearest with ties away from zero.
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 
-#: Matrices of a format that numpy or ml_dtypes has; ue4m3 is e4m3 with the sign bit clear.
-_NUMPY = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "s32": "int32", "s8": "int8"}
-_NUMPY |= {"u8": "uint8", "b1": "bool"}
-_ML_DTYPES = {
-    "bf16": "bfloat16",
-    "e5m2": "float8_e5m2",
-    "e4m3": "float8_e4m3fn",
-    "ue4m3": "float8_e4m3fn",
-    "e3m2": "float6_e3m2fn",
-    "e2m3": "float6_e2m3fn",
-    "e2m1": "float4_e2m1fn",
-    "ue8m0": "float8_e8m0fnu",
-    "s4": "int4",
-    "u4": "uint4",
-}
-
 
 def storage(bits: int) -> np.dtype[Any]:
     """The smallest unsigned dtype of at least `bits` bits."""
@@ -48,17 +33,17 @@ def storage(bits: int) -> np.dtype[Any]:
 
 @cache
 def value_dtype(name: str) -> np.dtype[Any]:
-    """The dtype of matrices of the format called `name`; imports ml_dtypes only where it must."""
-    if name in _NUMPY:
-        return np.dtype(_NUMPY[name])
+    """The dtype that numpy, or else ml_dtypes, calls `name`; ml_dtypes is imported only if it is needed."""
+    if hasattr(np, name):
+        return np.dtype(name)
     import ml_dtypes
 
-    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
 
 
 def as_pattern(form: Format, pattern: Any) -> int:
-    """One pattern as a Python int, or FormatError where it is no unsigned integer."""
+    """One pattern as a Python int. Raises FormatError if it is not an unsigned integer."""
     try:
         number = operator.index(pattern)
     except TypeError:
@@ -75,13 +60,13 @@ def _briefly(value: object) -> str:
 
 
 def as_patterns(form: Format, patterns: npt.ArrayLike) -> Array:
-    """`patterns` as uint64, or FormatError where they are no unsigned integers."""
-    told = f"patterns of {form.name} are unsigned integers of {form.container} bits; got"
-    array = as_array(patterns, told, FormatError)
+    """`patterns` as uint64. Raises FormatError if they are not unsigned integers."""
+    start = f"patterns of {form.name} are unsigned integers of {form.container} bits; got"
+    array = as_array(patterns, start, FormatError)
     if array.dtype.kind not in "iub":
-        raise FormatError(f"{told} dtype {array.dtype}")
+        raise FormatError(f"{start} dtype {array.dtype}")
     if array.dtype.kind == "i" and (array < 0).any():
-        raise FormatError(f"{told} a negative one, {array.min()}")
+        raise FormatError(f"{start} a negative one, {array.min()}")
     return array.astype(np.uint64)
 
 
@@ -113,16 +98,16 @@ def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) 
     if not isinstance(rounding, str) or rounding not in ROUNDINGS:
         raise FormatError(
             f"no rounding is called {shown(rounding)}.{did_you_mean(str(rounding), ROUNDINGS)} PTX has "
-            f"{listing(ROUNDINGS)}"
+            f"{listing(ROUNDINGS, 'and')}."
         )
     if not isinstance(satfinite, bool | np.bool_):
         raise FormatError(f"satfinite is True or False; got {shown(satfinite)}")
-    told = f"values for {form.name} must be real numbers; got"
-    array = as_array(values, told, FormatError)
+    start = f"values for {form.name} must be real numbers; got"
+    array = as_array(values, start, FormatError)
     try:
         numbers = _as_numbers(form, array)
-    except Exception as error:  # noqa: BLE001 - what counts as a real number may raise whatever it likes
-        raise FormatError(f"{told} {error}") from None
+    except Exception as error:  # noqa: BLE001 - an object that claims to be a real number may raise anything
+        raise FormatError(f"{start} {error}") from None
     if form.kind != "float":
         return _encode_integers(form, numbers, satfinite)
     if form.container == 64:
@@ -132,7 +117,7 @@ def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) 
 
 
 def _as_numbers(form: Format, array: Array) -> Array:
-    """`array` as float64 where that is exact, so that encoding rounds once; integers of an integer format stay."""
+    """`array` as float64, which must be exact, so that encoding rounds once; integers for an integer format stay."""
     if form.kind != "float" and array.dtype.kind in "iub":
         return array
     if array.dtype.kind not in "iubfVO" or (
@@ -143,7 +128,7 @@ def _as_numbers(form: Format, array: Array) -> Array:
     if array.dtype.itemsize >= 8 and array.dtype != np.float64:
         inexact = (numbers.astype(object) != array.astype(object)) & ~np.isnan(numbers)
         if inexact.any():
-            raise ValueError(f"{array[inexact].flat[0]}, which float64 does not hold exactly")
+            raise ValueError(f"{array[inexact].flat[0]}, which float64 cannot hold exactly")
     return numbers
 
 
@@ -175,7 +160,7 @@ def _encode_floats(form: Format, numbers: Array, rounding: str, satfinite: bool)
     largest = form.largest_pattern >> form.padding
     infinite = np.isinf(numbers)
     over = (magnitude > largest) | infinite
-    # Directed roundings stop at the largest number on the side they do not round to; infinity itself stays.
+    # A directed rounding never leaves the finite numbers on the side it rounds away from; infinity itself stays.
     stops = {"rz": np.ones_like(over), "rm": ~negative, "rp": negative}.get(rounding, np.zeros_like(over)) & ~infinite
     beyond = largest if satfinite or not form.has_nan else (form.infinity_bits or form.nan_bits or 0) >> form.padding
     magnitude = np.where(over, np.where(stops, largest, beyond), magnitude)
@@ -186,7 +171,7 @@ def _encode_floats(form: Format, numbers: Array, rounding: str, satfinite: bool)
 
 
 def _round_magnitude(form: Format, finite: Array, negative: Array, rounding: str) -> Array:
-    """Magnitude codes (no sign, no padding) of non-negative numbers, as if the exponent had no upper end."""
+    """Magnitude codes (no sign, no padding) of non-negative numbers, as if the exponent were unbounded."""
     fraction, power = np.frexp(finite)  # finite = fraction * 2^power, fraction in [0.5, 1)
     exponent = np.where(finite > 0, np.maximum(power.astype(np.int64) - 1, form.emin), form.emin)
     # The significand as an integer of 53 bits, and how many of its low bits the format drops.
@@ -201,15 +186,15 @@ def _round_magnitude(form: Format, finite: Array, negative: Array, rounding: str
         "rm": (rest > 0) & negative,
         "rp": (rest > 0) & ~negative,
     }[rounding]
-    # exponent field and significand overlap in the hidden bit, so a carry out of the significand just adds up
+    # the exponent field and the significand overlap in the hidden bit, so a carry out of the significand is right
     code = ((exponent - form.emin) << form.mantissa) + kept + up
-    # without a zero, field 0 is the smallest power of two already
+    # in a format without a zero, field 0 is the smallest power of two
     magnitude: Array = code if form.zero else np.maximum(code - 1, 0)
     return magnitude
 
 
 def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
-    """The patterns of an array that is in the format already; see Format.patterns."""
+    """The patterns of an array that is already in the format; see Format.patterns."""
     array = as_array(matrix, f"{what}: not an array")
     if form.kind != "float" and array.dtype.kind in "iub":
         return encode(form, array, "rn", False) if array.dtype != form.dtype else _bits_of(form, array)
@@ -217,10 +202,11 @@ def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
         return _bits_of(form, array)
     if array.dtype == form.storage:
         return array
+    library = "numpy" if hasattr(np, form.dtype_name) else "ml_dtypes"
+    how = f".astype({library}.{form.dtype_name})" if form.dtype_name else "Format.encode"
     raise OperandError(
         f"{what}: an array of dtype {form.dtype} (or its bits as {form.storage}) is needed; got dtype {array.dtype}. "
-        f"Nothing is rounded silently: write .astype(tcemu.formats.lookup({form.name!r}).dtype) where rounding is "
-        f"meant."
+        f"Nothing is rounded silently: if rounding is what you want, use {how}."
     )
 
 

@@ -1,4 +1,4 @@
-"""How elements share a register: so many bits each, the pattern at a fixed place inside them."""
+"""How elements share a register: each gets a fixed number of bits, with its pattern at a fixed place in them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Array = npt.NDArray[Any]
 class Container:
     """`width` bits of a register for each element of `form`, whose pattern starts at bit `shift` of them.
 
-    Element 0 stands in the lowest bits. f16 is (16, 0); e2m1 packed is (4, 0), and in the bytes of kind::f8f6f4 it is
-    (8, 2): bits 5:2, with two zero bits on each side (PTX ISA 9.1, 9.7.14.5.14).
+    Element 0 is in the lowest bits. (width, shift) is (16, 0) for f16 and (4, 0) for packed e2m1; in the bytes of
+    kind::f8f6f4, e2m1 is (8, 2): bits 5:2, with two zero bits on each side (PTX ISA 9.1, 9.7.14.5.14).
     """
 
     form: Format
@@ -34,7 +34,7 @@ class Container:
 
     @property
     def register_bits(self) -> int:
-        """Bits of one register: 64 for f64, else 32."""
+        """Bits of one register: 64 for f64, 32 for everything else."""
         return 64 if self.width == 64 else 32
 
     @cached_property
@@ -63,7 +63,7 @@ class Container:
         return np.asarray(np.bitwise_or.reduce(grouped << places, axis=-1))
 
     def unpack(self, registers: Array) -> Array:
-        """Registers (..., n) to patterns (..., n * elements), each with whatever stands around it cut away."""
+        """Registers (..., n) to patterns (..., n * elements); bits around a pattern are dropped."""
         dtype = self.register_dtype
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
         spread = (registers[..., None] >> places) & self._mask
@@ -74,5 +74,5 @@ class Container:
 
     @cached_property
     def _mask(self) -> Any:
-        """A pattern's own bits, padding included: what travels into a register and out of it."""
+        """A pattern's own bits, including padding: what is moved into a register and out of it."""
         return self.register_dtype.type((1 << (self.form.bits + self.form.padding)) - 1)

@@ -1,6 +1,6 @@
 """One element in plain Python integers: take a pattern apart, and round an exact number once.
 
-This is the twin of codec.py that a learner can step through; the reference arithmetic is built on it.
+codec.py does the same on arrays. This is the version to step through; the reference arithmetic is built on it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,17 @@ class Unpacked:
 
     kind: Class
     negative: bool
-    #: Whole number below 2^(fraction + 1); a subnormal's has no leading one.
+    #: Whole number below 2^(fraction + 1); that of a subnormal has no leading one.
     significand: int
-    #: Exponent of the binary point; subnormals keep the format's smallest and are not normalised.
+    #: Exponent at the binary point; subnormals keep the format's smallest exponent and are not normalised.
     exponent: int
-    #: Bits of the significand behind the binary point.
+    #: Bits of the significand after the binary point.
     fraction: int
 
     @property
     def is_zero(self) -> bool:
         """Whether the value is zero."""
         return self.kind == "zero"
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether the value is a number, neither NaN nor infinite."""
-        return self.kind not in ("nan", "infinity")
 
 
 def unpack(form: Format, pattern: int) -> Unpacked:
@@ -55,8 +50,9 @@ def round_exact(
 ) -> int:
     """The pattern of number * 2^exponent in `form`, rounded once; a zero result is +0.
 
-    `keep` keeps fewer bits behind the binary point than the format's mantissa has (the subnormal grid coarsens alike).
-    `overflow` "infinity" makes every overflow an infinity, whatever the rounding: that is what tensor cores do.
+    `keep` is the number of bits kept after the binary point, if fewer than the format's mantissa has; the subnormal
+    grid becomes coarser by as much. With `overflow` "infinity" every overflow gives infinity, whatever the rounding:
+    that is what tensor cores do.
     """
     keep = form.mantissa if keep is None else keep
     magnitude, negative = abs(number), number < 0
@@ -65,7 +61,7 @@ def round_exact(
     top = max(magnitude.bit_length() - 1 + exponent, form.emin)
     quantum = top - keep  # the exponent of the last bit that is kept
     kept = _round_shift(magnitude, quantum - exponent, negative, rounding)
-    # The exponent field and the hidden bit overlap, so a carry out of the significand just adds up.
+    # The exponent field and the hidden bit overlap, so a carry out of the significand is right.
     code = ((top - form.emin) << form.mantissa) + (kept << (form.mantissa - keep))
     if not form.zero:
         code = max(code - 1, 0)

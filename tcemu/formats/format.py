@@ -1,7 +1,7 @@
 """A number format is one record; everything else about it is derived.
 
-A *pattern* is one element as it stands in a register, right-aligned in its container: 16 bits for f16, the whole
-32-bit register for tf32 (whose low 13 bits are padding), 4 bits for e2m1, the low 6 bits of a byte for e3m2.
+A *pattern* is the bits of one element, right-aligned in its container: 16 bits for f16, the whole 32-bit register for
+tf32 (whose low 13 bits are padding), 4 bits for e2m1, the low 6 bits of a byte for e3m2.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Class = Literal["zero", "subnormal", "normal", "infinity", "nan"]
 
 
 class Fields(NamedTuple):
-    """The bit fields of a pattern, as unsigned integers. A format without the field has 0 there."""
+    """The bit fields of a pattern, as unsigned integers; 0 for a field that the format does not have."""
 
     sign: int
     exponent: int
@@ -34,29 +34,33 @@ class Fields(NamedTuple):
 class Format:
     """One number format.
 
-    Integers have `mantissa` magnitude bits and, where signed, a sign bit in two's complement.
+    Integers have `mantissa` magnitude bits and, if signed, a sign bit in two's complement.
     """
 
     name: str
-    #: "float", "integer" (two's complement where signed) or "bit".
+    #: The dtype of matrices, by numpy's name or else ml_dtypes's; "" if neither has one: matrices are then patterns.
+    dtype_name: str = ""
+    #: "float", "integer" (two's complement if signed) or "bit".
     kind: Kind = "float"
     signed: bool = True
     #: Bits of the exponent field.
     exponent: int = 0
-    #: Bits of the mantissa field; for integers the bits of the magnitude.
+    #: Bits of the mantissa field; for integers, bits of the magnitude.
     mantissa: int = 0
     bias: int = 0
-    #: Whether the exponent of all ones with a mantissa of zero is an infinity.
+    #: Whether an exponent field of all ones with a mantissa of zero is an infinity.
     infinities: bool = False
     #: "ieee": exponent all ones, mantissa not zero. "all ones": only the pattern of all ones (e4m3). "none": no NaN.
     nan: Nan = "none"
-    #: Whether exponent field 0 means zero and subnormals; where not (ue8m0), it is one more power of two.
+    #: Whether exponent field 0 means zero and subnormals; otherwise (ue8m0) it is one more power of two.
     zero: bool = True
-    #: Low bits of the container that the hardware ignores: tf32 is an f32 register with the low 13 bits ignored.
+    #: Low bits of the container that the hardware ignores: tf32 is an f32 register whose low 13 bits are ignored.
     padding: int = 0
-    #: Bits that one element takes in memory or in a register when it stands alone; 0 means just its own bits.
+    #: Bits that one element takes in memory or in a register on its own; 0 means its own bits only.
     container: int = 0
-    #: What it is for, in one line.
+    #: Roundings of PTX's cvt from a wider float, apart from stochastic .rs; for fp8, fp6 and fp4 only with .satfinite.
+    cvt: str = ""
+    #: What the format is for, in one line.
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -71,9 +75,10 @@ class Format:
             ("an element wider than its container", self.bits + self.padding > self.container),
             ("an integer with an exponent", self.kind != "float" and self.exponent != 0),
             ("a float without an exponent", self.kind == "float" and self.exponent == 0),
-            ("an infinity without a place for its mantissa of zero", self.infinities and self.nan != "ieee"),
-            ("a NaN that is not an infinity needs mantissa bits", self.nan == "ieee" and self.mantissa == 0),
-            ("64 bits at most", self.container > 64),
+            ("an infinity whose pattern is not reserved for it", self.infinities and self.nan != "ieee"),
+            ("an IEEE NaN without mantissa bits", self.nan == "ieee" and self.mantissa == 0),
+            ("a container of more than 64 bits", self.container > 64),
+            ("a rounding that PTX does not have", not set(self.cvt.split()) <= set(codec.ROUNDINGS)),
         ]
 
     # ------------------------------------------------------------------------------------------ derived
@@ -85,12 +90,12 @@ class Format:
 
     @property
     def code_mask(self) -> int:
-        """The bits of a pattern that are looked at."""
+        """The bits of a pattern that count; the rest is ignored."""
         return ((1 << self.bits) - 1) << self.padding
 
     @property
     def emin(self) -> int:
-        """Exponent of the smallest normal number; subnormals have it too. Integers: 0."""
+        """Exponent of the smallest normal number, which subnormals share; 0 for integers."""
         return 0 if self.kind != "float" else (1 - self.bias if self.zero else -self.bias)
 
     @property
@@ -117,7 +122,7 @@ class Format:
 
     @cached_property
     def nan_bits(self) -> int | None:
-        """The NaN that :meth:`encode` writes: positive, quiet (all ones where that is the only one); or None."""
+        """The NaN that :meth:`encode` writes, positive and quiet (or all ones, if that is the only one); or None."""
         if not self.has_nan:
             return None
         ones = (1 << (self.exponent + self.mantissa)) - 1
@@ -136,7 +141,7 @@ class Format:
 
     @property
     def lowest(self) -> float:
-        """The most negative finite value (0 or the smallest value where the format has no sign)."""
+        """The lowest finite value: negative, or for a format without a sign 0 or the smallest value."""
         if self.kind != "float":
             return float(-(1 << self.mantissa)) if self.signed else 0.0
         return -self.largest if self.signed else float(self.decode(0))
@@ -153,31 +158,31 @@ class Format:
             math.ldexp(1.0, self.emin - self.mantissa) if self.kind == "float" and self.zero else self.smallest_normal
         )
 
-    @property
+    @cached_property
     def storage(self) -> np.dtype[Any]:
         """The unsigned numpy dtype that holds one pattern."""
         return codec.storage(self.container)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of matrices of this format: numpy's own, else ml_dtypes's; bool for b1.
+        """The dtype of matrices of this format: numpy's or ml_dtypes's; bool for b1.
 
-        ue4m3 has no dtype of its own and is held in float8_e4m3fn with the sign bit clear.
+        ue4m3 has no dtype of its own: its matrices are float8_e4m3fn with the sign bit clear.
         """
-        return codec.value_dtype(self.name)
+        return codec.value_dtype(self.dtype_name) if self.dtype_name else self.storage
 
     # ------------------------------------------------------------------------------------------ codec
 
     def codes(self) -> npt.NDArray[Any]:
-        """Every pattern of the format with its padding clear, ascending. Formats of at most 16 bits (and tf32's 19)."""
+        """Every pattern of the format, ascending, with padding bits 0. Raises FormatError for more than 2^19."""
         if self.bits > 19:
             raise FormatError(f"{self.name} has 2^{self.bits} patterns, too many to list; codes() lists up to 2^19")
         return (np.arange(1 << self.bits, dtype=np.uint64) << np.uint64(self.padding)).astype(self.storage)
 
     def decode(self, patterns: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The values of `patterns` (unsigned integers, any shape), exactly: float64, or int64 for integers and b1.
+        """The exact values of `patterns` (unsigned integers, any shape): float64, or int64 for integers and b1.
 
-        Bits above the format's own and the padding are ignored, as the hardware ignores them.
+        Padding and bits above the format's own are ignored, as the hardware ignores them.
         """
         return codec.decode(self, codec.as_patterns(self, patterns))
 
@@ -185,22 +190,24 @@ class Format:
         """The patterns of `values` (any shape) in this format, rounded once.
 
         `rounding` is PTX's word: rn (nearest, ties to even), rz (toward zero), rm (down), rp (up), rna (nearest, ties
-        away). Overflow gives infinity, else NaN, else the largest value; with `satfinite` always the largest value.
-        NaN becomes the canonical NaN. Integers must be whole and in range, or `satfinite` clamps them.
+        away from zero). Every format takes all five; PTX's conversions to a format offer only some. Overflow gives
+        infinity, or NaN if the format has no infinity, or the largest value if it has neither; with `satfinite` always
+        the largest value. NaN becomes the canonical NaN. Values for integer formats must be whole and in range, unless
+        `satfinite` rounds and clamps them.
 
-        Raises FormatError for an unknown rounding, and where a value has no pattern at all.
+        Raises FormatError for an unknown rounding, and for a value that has no pattern.
         """
         return codec.encode(self, values, rounding, satfinite)
 
     def patterns(self, matrix: npt.ArrayLike, what: str = "") -> npt.NDArray[Any]:
-        """The patterns of an array that is in this format already: of dtype `dtype`, or unsigned patterns.
+        """The patterns of an array that is already in this format: of dtype `dtype`, or unsigned patterns.
 
-        Integer formats also take any integers in range. Raises OperandError for anything else: nothing is rounded.
+        Integer formats also take any integers in range. Raises OperandError for any other dtype: nothing is rounded.
         """
         return codec.patterns_of(self, matrix, what or self.name)
 
     def matrix(self, patterns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The array of dtype `dtype` whose patterns (dtype `storage`) are given; the inverse of :meth:`patterns`."""
+        """The array of dtype `dtype` with the given patterns (dtype `storage`); the inverse of :meth:`patterns`."""
         return codec.matrix_of(self, patterns)
 
     def fields(self, pattern: int) -> Fields:
@@ -210,7 +217,7 @@ class Format:
         return Fields(sign, code >> self.mantissa & ((1 << self.exponent) - 1), code & ((1 << self.mantissa) - 1))
 
     def classify(self, pattern: int) -> Class:
-        """What one pattern is: zero, subnormal, normal, infinity or nan."""
+        """The class of one pattern: zero, subnormal, normal, infinity or nan."""
         code = codec.as_pattern(self, pattern) & self.code_mask
         if self.kind != "float":
             return "normal" if code else "zero"

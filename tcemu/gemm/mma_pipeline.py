@@ -1,7 +1,7 @@
-"""mma.sync with ldmatrix, fed by cp.async in two stages: while one tile is multiplied, the next is on its way.
+"""mma.sync with ldmatrix, fed by cp.async in two stages: while one tile is multiplied, the next is being copied.
 
-A block of four warps makes a tile of 64 x 64, each warp 32 x 32 of it. In shared memory the 16-byte units of a row
-change places by the row's number, so that eight rows of a matrix lie in different banks.
+A block of four warps computes a tile of 64 x 64, each warp 32 x 32 of it. In shared memory the 16-byte units of a row
+are permuted by the number of the row, so that the eight rows of a matrix are in different banks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.gemm.wmma_global import check
+from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
-from tcemu.sanitizer import launch
 
 #: A block's tile, its step along K, and the stages.
 M, N, K = 64, 64, 32
@@ -33,18 +33,18 @@ Lanes = npt.NDArray[np.int64]
 
 
 def place_a(row: Lanes, unit: Lanes) -> Lanes:
-    """The address of a unit of 16 bytes in a tile of A, whose rows have 4 of them."""
+    """The address of a 16-byte unit in a tile of A, whose rows have 4 units."""
     return row * 64 + ((unit ^ row // 2 % 4) * 16)
 
 
 def place_b(row: Lanes, unit: Lanes) -> Lanes:
-    """The same in a tile of B, whose rows have 8."""
+    """The same in a tile of B, whose rows have 8 units."""
     return row * 128 + ((unit ^ row % 8) * 16)
 
 
 def copy_stage(warp: Warp, a: Pointer, b: Pointer, k: int, stage: int) -> None:
-    """Begin to copy the tiles of A and B at `k`: 256 units of 16 bytes each, two for each thread."""
-    x, y, _ = warp.block
+    """Start copying the tiles of A and B at `k`: 256 units of 16 bytes from each, two for each thread."""
+    x, y, _ = warp.ctaid
     for half in range(2):
         unit = warp.threads + 128 * half
         row, column = unit // 4, unit % 4
@@ -58,10 +58,10 @@ def copy_stage(warp: Warp, a: Pointer, b: Pointer, k: int, stage: int) -> None:
 def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
     """Multiply the tiles of a stage: this warp's 32 x 32, in steps of 16 along K."""
     first_a, first_b = stage * STAGE_BYTES, stage * STAGE_BYTES + A_BYTES
-    row, column = 32 * (warp.index // 2), 32 * (warp.index % 2)
+    row, column = 32 * (warp.warpid // 2), 32 * (warp.warpid % 2)
     for k in range(0, K, 16):
-        # the lanes of each 8 give the rows of one 8 x 8 matrix: down first, then along
-        down, along = warp.lanes % 16, warp.lanes // 16
+        # each group of 8 lanes gives the row addresses of one 8 x 8 matrix: down first, then along
+        down, along = warp.laneid % 16, warp.laneid // 16
         held_a = [warp.run(LOAD, first_a + place_a(row + 16 * m + down, k // 8 + along)) for m in range(2)]
         held_b = [warp.run(LOAD_TRANSPOSED, first_b + place_b(k + down, column // 8 + 2 * n + along)) for n in range(2)]
         for m in range(2):
@@ -71,8 +71,8 @@ def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
 
 
 def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
-    """D = A B, all in rows: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
-    x, y, _ = warp.block
+    """D = A B, all row-major: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
+    x, y, _ = warp.ctaid
     steps = b.shape[0] // K
     c = [[warp.registers(4, fill=0) for _ in range(4)] for _ in range(2)]
     copy_stage(warp, a, b, 0, 0)
@@ -82,11 +82,11 @@ def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
             warp.cp_async_wait_group(1)
         else:
             warp.cp_async_wait_group(0)
-        warp.bar_sync()  # everybody's copies are there
+        warp.bar_sync()  # the copies of all warps have arrived
         multiply_stage(warp, step % STAGES, c)
-        warp.bar_sync()  # everybody has read them: the stage may be overwritten
-    row = M * y + 32 * (warp.index // 2) + warp.lanes // 4
-    column = N * x + 32 * (warp.index % 2) + 2 * (warp.lanes % 4)
+        warp.bar_sync()  # all warps have read them: the stage may be overwritten
+    row = M * y + 32 * (warp.warpid // 2) + warp.laneid // 4
+    column = N * x + 32 * (warp.warpid % 2) + 2 * (warp.laneid % 4)
     for m in range(2):
         for n in range(4):
             for half in range(2):
@@ -99,7 +99,7 @@ def multiply(
 ) -> tuple[npt.NDArray[np.float32], Launch]:
     """D (m, n) of A (m, k) and B (k, n), and the launch; m and n are multiples of 64, k of 32.
 
-    `options` go to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
+    `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
     """
     check(a, b, M, N, K)
     d = np.zeros((len(a), b.shape[1]), np.float32)

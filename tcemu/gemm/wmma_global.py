@@ -1,4 +1,4 @@
-"""wmma from global memory: each warp makes one tile of 16 x 16, without shared memory. Slow, short, and right."""
+"""wmma from global memory: each warp computes one tile of 16 x 16 without shared memory. Slow, short and correct."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
+from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
-from tcemu.sanitizer import launch
 
 #: Rows and columns of a warp's tile, and the steps along K.
 TILE = 16
-#: Warps of a block, down and across.
+#: Warps in a block, down and across.
 WARPS = 2
 
 LOAD_A = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16"
@@ -25,10 +25,10 @@ STORE = "wmma.store.d.sync.aligned.row.m16n16k16.global.f32"
 
 
 def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
-    """D = A B, all in rows: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
-    x, y, _ = warp.block
-    row = TILE * (WARPS * y + warp.index // WARPS)
-    column = TILE * (WARPS * x + warp.index % WARPS)
+    """D = A B, all row-major: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
+    x, y, _ = warp.ctaid
+    row = TILE * (WARPS * y + warp.warpid // WARPS)
+    column = TILE * (WARPS * x + warp.warpid % WARPS)
     depth, width = b.shape
     c = warp.registers(8, fill=0)
     for k in range(0, depth, TILE):
@@ -43,7 +43,7 @@ def multiply(
 ) -> tuple[npt.NDArray[np.float32], Launch]:
     """D (m, n) of A (m, k) and B (k, n), and the launch; m and n are multiples of 32, k of 16.
 
-    `options` go to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
+    `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
     """
     block = TILE * WARPS
     check(a, b, block, block, TILE)
@@ -53,11 +53,11 @@ def multiply(
 
 
 def check(a: npt.NDArray[Any], b: npt.NDArray[Any], m: int, n: int, k: int) -> None:
-    """Raise OperandError unless A (rows, depth) and B (depth, columns) are f16, of whole tiles m by n by k."""
-    told = f"A is (m, k) and B (k, n) of float16, with m a multiple of {m}, n of {n}, k of {k}"
+    """Raise OperandError unless A (rows, depth) and B (depth, columns) are f16 and consist of whole tiles m, n, k."""
+    wanted = f"A must be (m, k) and B (k, n), both float16, with m a multiple of {m}, n of {n} and k of {k}"
     f16 = all(isinstance(each, np.ndarray) and each.dtype == np.float16 for each in (a, b))
     shapes = (a.shape, b.shape) if f16 else ((), ())
     whole = all(len(shape) == 2 and min(shape) > 0 for shape in shapes) and shapes[0][1] == shapes[1][0]
     if not f16 or not whole or shapes[0][0] % m or shapes[1][1] % n or shapes[1][0] % k:
         got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in (a, b)]
-        raise OperandError(f"{told}; got {got[0]} and {got[1]}")
+        raise OperandError(f"{wanted}; got {got[0]} and {got[1]}")

@@ -225,6 +225,7 @@ _IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
 _WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
 _NO_OFFSETS = _only(_IM2COL)
 _ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
+_BOXES = "the machine combines runs of bytes with cp.reduce.async.bulk, and no boxes of tensors"
 _PAIRED = f"it signals the other block of a pair: {CLUSTERS}"
 
 
@@ -294,7 +295,7 @@ TENSOR_REDUCE = family(
     "cp.reduce.async.bulk.tensor.{dim}.{dst}.{src}.{op}[.{mode}].bulk_group[.{cache_hint}]",
     f"{_TENSOR}.3",
     [
-        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", THREAD, _POLICY),
+        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", _only(_BOXES), _POLICY),
         Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
     ],
     signature=f"= tensor_map coordinates source {_POLICIES}",

@@ -146,9 +146,16 @@ class Family:
         found = self._forms.get(opcode)
         if found is None:
             made = self.make(words, row, opcode)
-            aligned = self.aligned or "aligned" in opcode.split(".")
-            why = made.facts.unsupported or self.unsupported
-            found = replace(made, signature=self.signature, aligned=aligned, changes=self.changes, unsupported=why)
+            said = opcode.split(".")
+            aligned = self.aligned or "aligned" in said
+            found = replace(
+                made,
+                signature=self.signature,
+                aligned=aligned,
+                sync=aligned or "sync" in said,
+                changes=self.changes,
+                unsupported=made.facts.unsupported or self.unsupported,
+            )
             self._forms[opcode] = found
         return found
 

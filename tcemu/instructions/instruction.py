@@ -88,6 +88,8 @@ class Instruction:
     signature: str = field(compare=False, repr=False, default="=")
     #: Whether all lanes of the warp must execute it together.
     aligned: bool = field(compare=False, repr=False, default=False)
+    #: Whether the lanes that execute it meet.
+    sync: bool = field(compare=False, repr=False, default=False)
     #: Whether anything but the destination may be another afterwards.
     changes: bool = field(compare=False, repr=False, default=True)
     #: Why the machine does not execute it; empty where it does.

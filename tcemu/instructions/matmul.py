@@ -83,7 +83,7 @@ def _check(instruction: Instruction, a: Array, b: Array) -> None:
     wrong = [(name, have, step, what) for name, have, step, what in sizes if have % step]
     if wrong:
         said = listing(
-            [f"{name} = {have} ({what}) is no multiple of {step}" for name, have, step, what in wrong], "and"
+            [f"{name} = {have} ({what}) is not a multiple of {step}" for name, have, step, what in wrong], "and"
         )
         padded = listing([f"{name} to {-(-have // step) * step}" for name, have, step, _ in wrong], "and")
         raise OperandError(f"{instruction}: {said}. Pad {padded} with zeros: they change no sum")

@@ -79,7 +79,7 @@ class Memory:
             if not misplaced(addresses, count, align, self.size):
                 return
         wrongs: tuple[tuple[Literal["alignment", "bounds"], Array, str], ...] = (
-            ("alignment", addresses % align != 0, f"is no multiple of {align}: {rule}"),
+            ("alignment", addresses % align != 0, f"is not a multiple of {align}: {rule}"),
             (
                 "bounds",
                 (addresses < 0) | (addresses > self.size - count),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import Operation, compute
+from tcemu.arithmetic import Operation, compute_registers
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
@@ -128,20 +128,9 @@ def _execute(
     c: Array,
     metadata: Array,
 ) -> Array:
-    """The three paragraphs, on flat registers (warps, 32 * registers)."""
-    fragments, (m, n, k) = instruction.fragments, instruction.shape
-
-    # READ: by layout; the metadata tells which rows of B the stored elements of a row of A meet
-    a = fragments["a"].read(a).reshape(-1, m, k // 2)
-    b = fragments["b"].read(b).reshape(-1, k, n)
-    c = fragments["c"].read(c).reshape(-1, m, n)
+    """The metadata tells which rows of B the stored elements of a row of A meet; flat registers (warps, ...)."""
     places = stored_places(instruction, metadata, chosen, first)
-
-    # COMPUTE: by the arithmetic row
-    d = compute(operation, a, b, c, places)
-
-    # WRITE: by layout
-    return fragments["d"].write(d.reshape(-1, m * n))
+    return compute_registers(operation, instruction.fragments, a, b, c, places)
 
 
 def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:

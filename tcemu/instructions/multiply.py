@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import Operation, compute
+from tcemu.arithmetic import Operation, compute_registers
+from tcemu.backend import on_all_cores
 from tcemu.errors import OperandError
 from tcemu.formats import Container, Format, lookup
 from tcemu.instructions.instruction import Instruction
@@ -106,25 +107,15 @@ def in_chunks(
     target, d = instruction.fragments["d"], room(instruction, prod(warps))
     takes = {role: take(array, shapes[role], warps) for role, array in given.items()}
     takes |= {name: take(array, own, warps) for name, (array, own) in others.items()}
-    for start in range(0, len(d), CHUNK):
+
+    def chunk(start: int) -> None:
         some = slice(start, start + CHUNK)
         d[some] = run({role: part(some) for role, part in takes.items()}, start)
+
+    on_all_cores(chunk, range(0, len(d), CHUNK))
     return d.reshape(*warps, target.lanes, target.registers)
 
 
 def _execute(instruction: Instruction, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    """The three paragraphs of every instruction, on flat registers (warps, 32 * registers)."""
-    fragments, (m, n, k) = instruction.fragments, instruction.shape
-    words = operation.packed
-    k = k // 32 if words else k
-
-    # READ: by layout
-    a = fragments["a"].read(a, words=words).reshape(-1, m, k)
-    b = fragments["b"].read(b, words=words).reshape(-1, k, n)
-    c = fragments["c"].read(c).reshape(-1, m, n)
-
-    # COMPUTE: by the arithmetic row
-    d = compute(operation, a, b, c)
-
-    # WRITE: by layout
-    return fragments["d"].write(d.reshape(-1, fragments["d"].layout.scatter.size))
+    """Read by layout, compute by the arithmetic row, write by layout; on flat registers (warps, 32 * registers)."""
+    return compute_registers(operation, instruction.fragments, a, b, c)

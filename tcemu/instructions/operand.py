@@ -65,6 +65,11 @@ class Operand:
     choices: tuple[int, ...] = ()
 
     @property
+    def in_the_text(self) -> bool:
+        """Whether it is part of the instruction's text."""
+        return self.kind in ("immediate", "pair")
+
+    @property
     def read(self) -> bool:
         """Whether the instruction reads it."""
         return self.direction != "out"

@@ -33,7 +33,7 @@ def run(
     ArithmeticUnknown (legal, but nobody knows what that chip computes).
     """
     try:
-        family, found, operation = _prepared(instruction, target)
+        family, found, operation = prepared(instruction, target)
     except TypeError:  # an unhashable argument is no text
         raise IllegalInstruction(
             f"instruction and target are given as text; got {type(instruction).__name__} and {type(target).__name__}"
@@ -55,7 +55,14 @@ def run(
 
 
 @lru_cache(maxsize=1024)
-def _prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation | None]:
+def prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation | None]:
+    """The family, the instruction as `target` has it, and what it computes there, if it computes."""
     found = parse(instruction, target)
     family = family_of(found)
-    return family, found, found.operation(target_named(target)) if family.computes else None
+    return family, found, operation_on(found, target) if family.computes else None
+
+
+@lru_cache(maxsize=4096)
+def operation_on(instruction: Instruction, target: str) -> Operation:
+    """What an instruction computes on `target`. Raises ArithmeticUnknown."""
+    return instruction.operation(target_named(target))

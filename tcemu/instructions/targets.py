@@ -1,7 +1,8 @@
-"""Targets and gates: which GPU, which PTX version, and what an instruction needs of both.
+"""Targets and gates: which GPU, which PTX version, and which of them an instruction needs.
 
-Three kinds of targets (PTX ISA 9.1, 11.1.2): `sm_90` runs on every later GPU; `sm_90a` ("architecture-specific") on
-that chip only; `sm_100f` ("family-specific", PTX 8.8) on that chip and later ones of its family.
+There are three kinds of target (PTX ISA 9.1, 11.1.2): code for `sm_90` runs on that GPU and every later one; code for
+`sm_90a` ("architecture-specific") on that chip only; code for `sm_100f` ("family-specific", PTX 8.8) on that chip and
+later ones of its family.
 """
 
 from __future__ import annotations
@@ -19,11 +20,29 @@ _FAMILIES = {
 }  # fmt: skip
 #: The first chips that have architecture-specific and family-specific targets.
 _FIRST_WITH_A, _FIRST_WITH_F = 90, 100
+#: Names that people know a chip by, as regular expressions of a whole word in small letters without spaces.
+_PRODUCTS = {
+    r"v100|titanv|volta": ("sm_70",),
+    r"xavier": ("sm_72",),
+    r"t4|t[0-9]+00|rtx20\d\d\w*|rtx[3-8]000|turing": ("sm_75",),
+    r"a100|a800|a30": ("sm_80",),
+    r"ampere": ("sm_80", "sm_86"),
+    r"a2|a10g?|a16|a40|rtxa\d000|rtx30\d\d\w*": ("sm_86",),
+    r"orin": ("sm_87",),
+    r"l4|l20|l40s?|rtx40\d\d\w*|ada|adalovelace|lovelace": ("sm_89",),
+    r"h20|h[128]00|gh200|hopper|gracehopper": ("sm_90a",),
+    r"b[12]00|gb200": ("sm_100a",),
+    r"blackwell": ("sm_100a", "sm_120a"),
+    r"b300|gb300|blackwellultra": ("sm_103a",),
+    r"thor": ("sm_110a",),
+    r"rtx50\d\d\w*|rtxpro\d000\w*": ("sm_120a",),
+    r"gb10|spark|dgxspark": ("sm_121a",),
+}
 
 
 @dataclass(frozen=True)
 class Target:
-    """One target: the chip's number, and what stands behind it ("", "a" or "f")."""
+    """One target: the chip's number and the suffix, "", "a" or "f"."""
 
     number: int
     suffix: str = ""
@@ -48,14 +67,23 @@ TARGETS: dict[str, Target] = {
 
 @cache
 def target_named(name: str) -> Target:
-    """The target called `name`. Raises TargetError with the accepted names."""
-    if name in TARGETS:
-        return TARGETS[name]
+    """The target called `name`. Raises TargetError, which lists the accepted names."""
     if not isinstance(name, str):
         raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
-    raise TargetError(
-        f"no target is called {shown(name)}.{did_you_mean(name, TARGETS)} Targets are {listing(TARGETS, 'and')}."
-    )
+    if name in TARGETS:
+        return TARGETS[name]
+    raise TargetError(f"no target is called {shown(name)}.{_hint(name)} Targets are {listing(TARGETS, 'and')}.")
+
+
+def _hint(name: str) -> str:
+    """The target of a GPU called by its product or architecture, or by its number; else the most similar one."""
+    word = re.sub(r"nvidia|geforce|tesla|jetson|quadro|[\s_-]", "", name[:80].lower())
+    for pattern, found in _PRODUCTS.items():
+        if re.fullmatch(pattern, word):
+            return f" The target of {name.strip()} is {listing(map(repr, found))}."
+    number = re.fullmatch(r"(?:sm|compute|cc)?([0-9]{1,2})\.?([0-9])([af]?)", word)
+    wanted = f"sm_{number[1]}{number[2]}{number[3]}" if number else ""
+    return f" Did you mean {wanted!r}?" if wanted in TARGETS else did_you_mean(name, TARGETS)
 
 
 @cache
@@ -63,27 +91,27 @@ def ptx_version(text: str) -> tuple[int, int]:
     """(8, 7) for "8.7". Raises TargetError for anything else."""
     match = re.fullmatch(r"([0-9]{1,2})\.([0-9])", text)
     if not match:
-        raise TargetError(f"{shown(text)} is no PTX version: write it as in .version, e.g. '8.7'")
+        raise TargetError(f"{shown(text)} is not a PTX version: write it as in .version, e.g. '8.7'")
     return int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What an instruction needs: a PTX version, and one of these targets.
+    """What an instruction needs: a PTX version, and one of the targets in `since`.
 
-    `since` "sm_80" is that chip and every later one; "sm_90a" that target; "sm_100f" its whole family from that chip
-    on, the architecture-specific targets of the family included.
+    In `since`, "sm_80" means that chip and every later one; "sm_90a" that target only; "sm_100f" its family from that
+    chip on, including the family's architecture-specific targets.
     """
 
     ptx: str
     since: tuple[str, ...]
 
     def admits(self, target: Target) -> bool:
-        """Whether the target has the instruction."""
+        """Whether the instruction exists on the target."""
         return any(_admits(target_named(name), target) for name in self.since)
 
     def admits_ptx(self, version: str) -> bool:
-        """Whether that PTX version has the instruction."""
+        """Whether the instruction exists in that PTX version."""
         return ptx_version(version) >= ptx_version(self.ptx)
 
     @property

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -37,7 +37,7 @@ from tcemu.instructions.sparsity import SPARSITY
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment
 from tcemu.layouts import wgmma as layouts
-from tcemu.layouts.descriptor import addresses
+from tcemu.layouts.descriptor import Descriptor, addresses
 
 Array = npt.NDArray[Any]
 
@@ -132,7 +132,7 @@ def _immediates(instruction: Instruction, given: Sequence[Any], described: bool)
     names = [*scales, *trans]
     if len(given) != 1 + len(names):
         told = listing(["scale_d", *names], "and")
-        how = "descriptor" if described else "registers"
+        how = "a descriptor" if described else "registers"
         raise OperandError(
             f"{instruction} with A in {how} ends with {told}; got {len(given)} of them (PTX ISA {SECTION})"
         )
@@ -206,19 +206,6 @@ class Operands:
         metadata = metadata_registers(instruction, given[3]) if sparse else None
         return cls(d, a, b, described, metadata, selector(instruction, given[4]) if sparse else 0, last)
 
-    def reads(self, instruction: Instruction) -> tuple[tuple[str, Array, int], ...]:
-        """What is read from shared memory: role, addresses (warpgroups, elements), bytes of an element."""
-        m, n, k = instruction.shape
-        words = 32 if instruction.types["a"].container == 1 else 1
-        tiles = [("b", self.b, (n, k // words), self.last.mn_major_b)]
-        if self.described:
-            stored = (instruction.facts.stored or k) // words
-            tiles.insert(0, ("a", self.a, (m, stored), self.last.mn_major_a))
-        return tuple(
-            (role, *_places(instruction, role, descriptors, shape, mn_major))
-            for role, descriptors, shape, mn_major in tiles
-        )
-
 
 def execute(
     instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]
@@ -250,34 +237,47 @@ def _execute(
     given: Operands,
     parts: Mapping[str, Array],
 ) -> Array:
-    """The three paragraphs, for some warpgroups."""
-    fragments, (m, n, k) = instruction.fragments, instruction.shape
+    """READ: registers by layout, shared memory by descriptor; then multiply."""
+    m, n, k = instruction.shape
     per = 32 if operation.packed else 1
-    stored, depth = operation.depth // per, k // per
     which, last = parts["which"] if memory.own else None, given.last
-
-    # READ: registers by layout, shared memory by descriptor
     if given.described:
-        a = _tile(instruction, memory, "a", parts["a"], (m, stored), last.mn_major_a, which)
+        a = _tile(instruction, memory, "a", parts["a"], (m, operation.depth // per), last.mn_major_a, which)
     else:
-        a = fragments["a"].read(parts["a"], words=operation.packed).reshape(-1, m, stored)
-    b = _tile(instruction, memory, "b", parts["b"], (n, depth), last.mn_major_b, which)
-    c = fragments["d"].read(parts["d"]).reshape(-1, m, n)
-    c = np.where(parts["scale_d"][:, None, None], c, c.dtype.type(0))
-    a, b = (x ^ x.dtype.type(form.sign_bit) if flip else x for x, form, flip in (
-        (a, instruction.types["a"], last.negate_a), (b, instruction.types["b"], last.negate_b)
-    ))  # fmt: skip
-    b = np.ascontiguousarray(b.swapaxes(1, 2))
-    if stored != depth:  # every row of a sparse A picks the rows of B that its stored elements meet
-        places = stored_places(instruction, parts["metadata"], given.chosen)
-        b = np.take_along_axis(b[:, None], places[..., None], axis=2).reshape(-1, stored, n)
-        a, c = a.reshape(-1, 1, stored), c.reshape(-1, 1, n)
+        a = instruction.fragments["a"].read(parts["a"], words=operation.packed)
+    b = _tile(instruction, memory, "b", parts["b"], (n, k // per), last.mn_major_b, which)
+    b = np.ascontiguousarray(b.reshape(-1, n, k // per).swapaxes(1, 2))
+    places = stored_places(instruction, parts["metadata"], given.chosen) if "metadata" in parts else None
+    return _multiply(instruction, operation, last, a, b, parts["d"], parts["scale_d"], places)
 
-    # COMPUTE: by the arithmetic row
-    d = compute(operation, a, b, c)
+
+def _multiply(
+    instruction: Instruction,
+    operation: Operation,
+    last: _Immediates,
+    a: Array,
+    b: Array,
+    d: Array,
+    scale_d: Array,
+    places: Array | None,
+) -> Array:
+    """Flat registers of the new D, from patterns of A, of B (warpgroups, k, n), and flat registers of D."""
+    fragment, (m, n, _) = instruction.fragments["d"], instruction.shape
+    stored = operation.depth // (32 if operation.packed else 1)
+    a = a.reshape(-1, m, stored)
+    c = fragment.read(d).reshape(-1, m, n)
+    if not scale_d.all():
+        c = np.where(scale_d[:, None, None], c, c.dtype.type(0))
+    if last.negate_a:
+        a = a ^ a.dtype.type(instruction.types["a"].sign_bit)
+    if last.negate_b:
+        b = b ^ b.dtype.type(instruction.types["b"].sign_bit)
+
+    # COMPUTE: by the arithmetic row; every row of a sparse A picks the rows of B that its stored elements meet
+    out = compute(operation, a, b, c, places)
 
     # WRITE: by layout
-    return fragments["d"].write(d.reshape(-1, m * n))
+    return fragment.write(out.reshape(-1, m * n))
 
 
 def _tile(
@@ -290,19 +290,131 @@ def _tile(
     which: Array | None,
 ) -> Array:
     """Patterns (warpgroups, mn, k) of a tile in shared memory; b1 comes in words of 32."""
-    flat, size = _places(instruction, role, descriptors, shape, mn_major)
+    size = _element_bytes(instruction, role)
+    where = addresses(descriptors.reshape(-1), np.arange(shape[0]), np.arange(shape[1]), size, mn_major)
+    flat = where.reshape(len(where), -1)
     memory.check(flat, size, size, f"element of {role}", "elements are aligned")
     return memory.elements(flat, size, which).reshape(-1, *shape)
 
 
-def _places(
-    instruction: Instruction, role: str, descriptors: Array, shape: tuple[int, int], mn_major: bool
-) -> tuple[Array, int]:
-    """Addresses (warpgroups, elements) of a tile's elements, and the bytes of one; b1 comes in words of 32."""
+def _element_bytes(instruction: Instruction, role: str) -> int:
+    """Bytes of an element in shared memory; b1 comes in words of 32."""
     bits = instruction.types[role].container
-    size = max(bits // 8, 1) if bits > 1 else 4
-    where = addresses(descriptors.reshape(-1), np.arange(shape[0]), np.arange(shape[1]), size, mn_major)
-    return where.reshape(len(where), -1), size
+    return max(bits // 8, 1) if bits > 1 else 4
+
+
+# ---------------------------------------------------------------------------------------------------- in a kernel
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tile in shared memory: the bytes that an mma_async reads, an element each from `addresses` (n,)."""
+
+    role: str
+    addresses: Array
+    size: int
+    #: where each element stands in an array of elements: (m, k) of A, (k, n) of B
+    index: Array
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One mma_async of a kernel, checked and decoded once; `result` computes it when its time has come."""
+
+    instruction: Instruction
+    last: _Immediates
+    a: Read | None
+    b: Read
+    places: Array | None = None
+    chosen: int = 0
+
+    @classmethod
+    def of(cls, instruction: Instruction, d: Array, a: Array | None, shared: tuple[Any, ...]) -> Issue:
+        """Registers of D and A (None where A has a descriptor), and the rest in PTX's order without metadata.
+
+        Raises OperandError.
+        """
+        for role, registers in (("d", d), ("a", a)):
+            if registers is not None and not _fits(instruction.fragments[role], registers):
+                instruction.fragments[role].check(registers)
+        descriptors, rest = shared[: 2 if a is None else 1], shared[2 if a is None else 1 :]
+        try:
+            last = _checked(instruction, tuple((type(each), each) for each in rest), a is None)
+        except TypeError:  # what cannot be hashed is no immediate
+            last = _immediates(instruction, list(rest), a is None)
+        b = _read_tile(instruction, "b", one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
+        if a is not None:
+            return cls(instruction, last, None, b)
+        return cls(
+            instruction,
+            last,
+            _read_tile(instruction, "a", one_descriptor(instruction, "a", descriptors[0]), last.mn_major_a),
+            b,
+        )
+
+    def with_metadata(self, metadata: Array, chosen: Any) -> Issue:
+        """The same with the metadata registers (128,) of a sparse A, and its selector. Raises OperandError."""
+        picked = selector(self.instruction, chosen)
+        held = metadata_registers(self.instruction, metadata).reshape(1, -1)
+        return replace(self, places=stored_places(self.instruction, held, picked), chosen=picked)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What it reads from shared memory."""
+        return (self.b,) if self.a is None else (self.a, self.b)
+
+    @property
+    def adds(self) -> bool:
+        """Whether D is read, which a false scale_d spares."""
+        return bool(self.last.scale_d)
+
+    def result(self, operation: Operation, d: Array, a: Array | None, memory: Array, metadata: Array | None) -> Array:
+        """The new D (128, n), from the registers and the bytes of shared memory as they are now."""
+        if self.a is not None:
+            a = memory.view(f"u{self.a.size}")[self.a.index]
+        elif a is not None:
+            a = self.instruction.fragments["a"].read(a.reshape(1, -1), words=operation.packed)
+        b = memory.view(f"u{self.b.size}")[self.b.index][None]
+        places = self.places
+        if metadata is not None:
+            held = metadata_registers(self.instruction, metadata).reshape(1, -1)
+            places = stored_places(self.instruction, held, self.chosen)
+        scale_d = self.last.scale_d.reshape(1)
+        out = _multiply(self.instruction, operation, self.last, np.asarray(a), b, d.reshape(1, -1), scale_d, places)
+        return out.reshape(d.shape)
+
+
+def _fits(fragment: Fragment, registers: Array) -> bool:
+    """Whether they are the fragment's; if not, Fragment.check says why."""
+    return registers.dtype == np.uint32 and registers.shape == (fragment.lanes, fragment.registers)
+
+
+@lru_cache(maxsize=1024)
+def _checked(instruction: Instruction, given: tuple[tuple[type, Any], ...], with_a: bool) -> _Immediates:
+    """scale_d and the immediates; the types are there so that True is not taken for 1."""
+    return _immediates(instruction, [value for _, value in given], with_a)
+
+
+def one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
+    """The 64 bits of one descriptor. Raises OperandError."""
+    if isinstance(given, Descriptor):
+        return given.encode()
+    if type(given) is int and 0 <= given < 1 << 64:
+        return given
+    return int(_descriptors(instruction, role, given))
+
+
+@lru_cache(maxsize=4096)
+def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: bool) -> Read:
+    """Where the elements of a tile lie: the same for each pass over the stages of a pipeline."""
+    m, n, k = instruction.shape
+    words = 32 if instruction.types["a"].container == 1 else 1
+    rows, depth = (n, k // words) if role == "b" else (m, (instruction.facts.stored or k) // words)
+    size = _element_bytes(instruction, role)
+    where = addresses(np.array([descriptor], np.uint64), np.arange(rows), np.arange(depth), size, mn_major)
+    flat = where.reshape(-1)
+    index = (flat // size).reshape(rows, depth)
+    return Read(role, flat, size, np.ascontiguousarray(index.T if role == "b" else index))
 
 
 FAMILY = Family(

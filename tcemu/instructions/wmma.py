@@ -216,7 +216,7 @@ class _Lines:
             (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
             (
                 stride * bits % (8 * align) != 0,
-                f"elements are no multiple of {align} bytes, the size of {what}",
+                f"elements are not a multiple of {align} bytes, the size of {what}",
             ),
         ):
             if wrong.any():

@@ -19,7 +19,7 @@ class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
         """Write the line, unless the function is a part of a kernel or was announced before."""
         function = event.data["dispatcher"].py_func
         name = f"{function.__module__}.{function.__qualname__}"
-        private = function.__qualname__.startswith("_")
+        private = function.__qualname__.startswith("_") or function.__module__ == "tcemu.kernels.vectors"
         if private or name in self.said or not name.startswith("tcemu.kernels.") or os.environ.get("TCEMU_QUIET"):
             return
         self.said.add(name)

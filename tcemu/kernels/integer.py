@@ -13,14 +13,19 @@ def dot(a, b, c, d, sign_a, sign_b, saturate):  # type: ignore[no-untyped-def]
     """d[w] = a[w] @ b[w] + c[w] in 32 bits, wrapping or clamped. `sign_a`, `sign_b`: the sign bit, or 0."""
     tiles, rows, depth = a.shape
     columns = b.shape[2]
+    signed, sums = np.empty((depth, columns), np.int32), np.empty(columns, np.int32)
     for w in range(tiles):
-        for m in range(rows):
+        for k in range(depth):
             for n in range(columns):
-                total = np.int64(np.int32(c[w, m, n]))
-                for k in range(depth):
-                    x = (np.int64(a[w, m, k]) ^ sign_a) - sign_a
-                    y = (np.int64(b[w, k, n]) ^ sign_b) - sign_b
-                    total += x * y
+                signed[k, n] = (np.int64(b[w, k, n]) ^ sign_b) - sign_b
+        for m in range(rows):
+            sums[:] = 0
+            for k in range(depth):
+                x = np.int32((np.int64(a[w, m, k]) ^ sign_a) - sign_a)
+                for n in range(columns):
+                    sums[n] += x * signed[k, n]
+            for n in range(columns):
+                total = np.int64(np.int32(c[w, m, n])) + sums[n]
                 if saturate:
                     total = min(max(total, LOWEST), HIGHEST)
                 d[w, m, n] = np.uint32(total & 0xFFFFFFFF)

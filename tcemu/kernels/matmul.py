@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tcemu.kernels import matmul_fused, matmul_plain
 from tcemu.kernels.matmul_exact import QUIET, WIDTH
+from tcemu.kernels.sums import LOWEST
 
 Array = npt.NDArray[Any]
 #: Rows and columns of C from which a thread takes a tile: (m0, m1, n0, n1).
@@ -84,6 +85,7 @@ def fused(
     rule = matmul_fused.Rule(fraction, floor, keep, half)
     formats = np.asarray(format_a, np.int64), np.asarray(format_b, np.int64)
     fast = fast and _suits(formats, block, rule)
+    masks = [np.uint32(-1 << int(form[3]) & 0xFFFFFFFF) for form in formats]
     # Where each sum's products stand, -1 for the places that stay empty.
     places = np.full((len(sums), block), -1, np.int64)
     for row, ks in zip(places, sums, strict=True):
@@ -108,6 +110,9 @@ def fused(
                 part_b = room_b[: ks.size]
                 part_a[...] = _columns(a[m0:m1], ks).reshape(m1 - m0, -1, block).transpose(1, 0, 2)
                 part_b[:, : n1 - n0] = _columns(b[:, n0:n1].T, ks).T
+                # What stands below a pattern is not looked at.
+                part_a &= masks[0]
+                part_b &= masks[1]
                 part_b = part_b.reshape(-1, block * COLUMNS)
                 matmul_fused.tile(part_a, part_b, running, formats, rule, len(sums) if join else 0, fast, scratch)
             d[m0:m1, n0:n1] = _narrow(running[:, : n1 - n0], half)
@@ -211,7 +216,7 @@ def _suits(formats: tuple[Array, Array], block: int, rule: matmul_fused.Rule) ->
     largest = math.prod(2.0 - 2.0 ** -int(form[1]) for form in formats)
     room = block <= 16 or (32 * largest + 2) * 2.0**rule.fraction < 2.0**32
     # An accumulator that passes must pass whole.
-    emin, floor = (-14, 0) if rule.half else (-126, matmul_fused.LOWEST)
+    emin, floor = (-14, 0) if rule.half else (-126, LOWEST)
     whole = rule.keep <= rule.fraction <= 25 and rule.floor - rule.fraction <= emin - rule.keep
     return narrow and room and whole and rule.floor <= floor
 

@@ -72,6 +72,13 @@ def bits(a, b, c, exclusive):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def chains64(a, b, c, mode):  # type: ignore[no-untyped-def]
+    """`chain64` for every tile: a (w, m, k), b (w, k, n), c (w, m, n)."""
+    for w in range(a.shape[0]):
+        chain64(a[w], b[w], c[w], mode)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
     """c[m, n] = fma(a[m, k], b[k, n], c[m, n]) for ascending k; uint64 patterns. mode as in `binary64`."""
     infinity, magnitude = np.uint64(0x7FF << 52), np.uint64((1 << 63) - 1)

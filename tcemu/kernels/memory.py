@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def misplaced(addresses, count, align, size):  # type: ignore[no-untyped-def]
-    """Whether any address is no multiple of `align`, or has not `count` bytes of `size` behind it."""
+    """Whether any address is not a multiple of `align`, or has not `count` bytes of `size` behind it."""
     wrong = False
     for w in range(addresses.shape[0]):
         for i in range(addresses.shape[1]):

@@ -56,21 +56,22 @@ def chain_scaled(  # type: ignore[no-untyped-def]
                         x, ex, kx = _scale(scale_a[w, m, first // cover], fmt_s, zero)
                         y, ey, ky = _scale(scale_b[w, first // cover, n], fmt_s, zero)
                         bad |= kx == NAN or ky == NAN
-                        total, power = np.int64(0), np.int64(0)
+                        total, power, live = np.int64(0), np.int64(0), False
                         for k in range(first, first + group):
                             if ka[k] | kb[column, k]:
                                 bad |= ka[k] == NAN or kb[column, k] == NAN or sa[k] == 0 or sb[column, k] == 0
                                 plus |= (sa[k] > 0) == (sb[column, k] > 0)
                                 minus |= (sa[k] > 0) != (sb[column, k] > 0)
                             number = sa[k] * sb[column, k]
+                            live |= number != 0
                             if group == 1:
                                 total, power = number, pa[k] + pb[column, k]
                             elif number != 0:
                                 total += number << (pa[k] + pb[column, k] - low)
                         terms[count] = total * x * y
                         powers[count] = (power if group == 1 else low) + ex + ey
-                        if terms[count] != 0:
-                            # the point of a group stays that of its scales: a sum of products is not normalised
+                        if live and x != 0 and y != 0:
+                            # the point of a group stays that of its scales, also where its products cancel
                             largest = max(largest, powers[count] if group == 1 else ex + ey)
                         count += 1
                     if bad or (plus and minus):

@@ -1,8 +1,7 @@
 """Fragment layouts as one-line patterns, fragments, and tiles in shared memory with their descriptors.
 
-A fragment is a layout, a format and how elements share registers.
+A fragment is a layout, a number format, and how elements share registers.
 """
-
 
 from tcemu.layouts.descriptor import Descriptor
 from tcemu.layouts.diagnosis import Fault, diagnose

@@ -1,8 +1,9 @@
-"""The canonical layouts of a tile in shared memory (PTX ISA 9.1, 9.7.15.5.1.2): atoms of 8 lines, and what lies beside.
+"""The canonical layouts of a tile in shared memory (PTX ISA 9.1, 9.7.15.5.1.2), built from atoms of 8 lines.
 
-A line is 16 bytes without a swizzle, else the swizzle's bytes. K-major: a line is a row's neighbours along k, an atom
-8 rows. MN-major: a line is neighbours along mn, an atom 8 of k. Atoms repeat in both directions, at the distances that
-LBO and SBO give; which of them goes which way depends on the layout, and that is what people get wrong most often.
+A line is 16 bytes without a swizzle, or as many bytes as the swizzle has. K-major: a line holds consecutive elements
+along k, and an atom 8 rows. MN-major: a line holds consecutive elements along mn, and an atom 8 values of k. Atoms
+repeat in both directions, at the distances that LBO and SBO give; which of the two belongs to which direction depends
+on the layout, and that is the most common mistake.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Major = Literal["K", "MN"]
 #: A format, its name, or the bits of an element.
 Element = Format | str | int
 
-#: Bytes of a swizzle by the value of its field.
+#: Bytes of a swizzle, indexed by the value of its field.
 SWIZZLES = (0, 128, 64, 32)
 _BITS = (1, 8, 16, 32)
 #: The fields that lead from atom to atom along mn and along k.
@@ -31,22 +32,22 @@ _STEPS = {
 
 
 def element_bits(element: Element) -> int:
-    """Bits that an element takes in shared memory: 1, 8, 16 or 32. Raises LayoutError for another."""
+    """Bits that an element takes in shared memory: 1, 8, 16 or 32. Raises LayoutError for any other."""
     if isinstance(element, bool) or not isinstance(element, Format | str | int):
-        raise LayoutError(f"an element is a format, its name or its bits; got {briefly(element)}")
+        raise LayoutError(f"an element is a format, its name or its number of bits; got {briefly(element)}")
     form = lookup(element) if isinstance(element, str) else element
     bits = form if isinstance(form, int) else form.container
     if bits not in _BITS:
-        told = f"{bits} bits" if isinstance(form, int) else f"{form.name} of {bits} bits"
-        raise LayoutError(f"wgmma reads tiles of elements of {listing(_BITS)} bits; got {told} (PTX ISA 9.7.15.2)")
+        got = f"{bits} bits" if isinstance(form, int) else f"{form.name} of {bits} bits"
+        raise LayoutError(f"wgmma reads tiles whose elements have {listing(_BITS)} bits; got {got} (PTX ISA 9.7.15.2)")
     return bits
 
 
 @dataclass(frozen=True)
 class Canonical:
-    """One canonical layout: bits of an element, the major direction (whose neighbours share a line), the swizzle.
+    """One canonical layout: bits of an element, the major direction (along which a line runs), the swizzle's bytes.
 
-    Raises LayoutError for a word or size that is none of them.
+    Raises LayoutError for a major direction or swizzle that does not exist.
     """
 
     bits: int
@@ -56,15 +57,17 @@ class Canonical:
     def __post_init__(self) -> None:
         if self.major not in get_args(Major):
             hint = did_you_mean(str(self.major).upper(), get_args(Major))
-            raise LayoutError(f"major is {listing(get_args(Major))}; got {briefly(self.major)}.{hint}")
+            raise LayoutError(f"major must be {listing(get_args(Major))}; got {briefly(self.major)}.{hint}")
         if self.swizzle not in SWIZZLES:
-            raise LayoutError(f"a swizzle is {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}")
+            raise LayoutError(f"a swizzle has {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}")
         if self.bits < 8 and self.major == "MN":
-            raise LayoutError(f"elements of {self.bits} bit lie along k, eight to a byte: there is no MN-major of them")
+            raise LayoutError(
+                f"elements of {self.bits} bit are packed along k, eight to a byte: they have no MN-major layout"
+            )
 
     @cached_property
     def size(self) -> int:
-        """Bytes of an element; 1 where several share a byte."""
+        """Bytes of an element; 1 if several share a byte."""
         return max(self.bits // 8, 1)
 
     @cached_property
@@ -84,7 +87,7 @@ class Canonical:
 
     @cached_property
     def atom_bytes(self) -> int:
-        """Bytes of an atom; the swizzle's pattern repeats with them: 256, 512 or 1024."""
+        """Bytes of an atom, after which the swizzle's pattern repeats: 256, 512 or 1024."""
         return 8 * self.line
 
     @cached_property
@@ -93,7 +96,7 @@ class Canonical:
         return _STEPS[self.major, self.swizzle > 0]
 
     def atoms(self, mn: int, k: int) -> tuple[int, int]:
-        """How many atoms a tile of mn by k elements has in each direction."""
+        """The number of atoms in each direction for a tile of mn by k elements."""
         return -(-mn // self.atom[0]), -(-k // self.atom[1])
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The matrix descriptor of wgmma (PTX ISA 9.1, 9.7.15.5.1.2.2): 64 bits that say where a tile lies in shared memory.
+"""The matrix descriptor of wgmma (PTX ISA 9.1, 9.7.15.5.1.2.2): 64 bits that say where a tile is in shared memory.
 
     bits 13:0    start address        each as (bytes & 0x3FFFF) >> 4
     bits 29:16   leading dimension byte offset (LBO)
@@ -6,23 +6,24 @@
     bits 51:49   base offset
     bits 63:62   swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
 
-Where element (mn, k) lies, mn being a row of A or a column of B, W the bytes of the swizzle and T the elements of 16
-bytes; the byte k of K-major is k times the size of an element:
+The address of element (mn, k) is the start address plus one of the sums below. mn is a row of A or a column of B, W
+the swizzle's bytes, T the number of elements in 16 bytes; in K-major, byte is k times the size of an element:
 
     K-major, none       (mn mod 8) 16 + (mn div 8) SBO + byte mod 16 + (byte div 16) LBO
     K-major, swizzled   (mn mod 8) W + (mn div 8) SBO + byte mod W + (byte div W) LBO
     MN-major, none      (mn mod T) size + (mn div T) SBO + (k mod 8) 16 + (k div 8) LBO
     MN-major, swizzled  (mn mod P) size + (mn div P) LBO + (k mod 8) W + (k div 8) SBO,  P = W / size
 
-A swizzle then XORs address bits 4.. with the number of the line of 128 bytes, from which the base offset is subtracted
-first: three bits for 128 bytes, two for 64, one for 32. The address is that in shared memory, wherever the tile starts.
-All of it was compared with an H200, in all modes: random starts, also in the middle of a pattern, offsets and base
-offsets from 0 to 7.
+A swizzle then XORs address bits 4 and up with the number of the 128-byte line minus the base offset: three bits for
+128 bytes, two for 64, one for 32. The line is counted from the beginning of shared memory, wherever the tile starts.
+All of this was compared with an H200, in all modes, with random start addresses, also inside a pattern, random offsets,
+and base offsets from 0 to 7.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ Array = npt.NDArray[Any]
 
 
 class Field(NamedTuple):
-    """Some bits of a descriptor: the attribute, the manual's name, the lowest bit and the number of bits."""
+    """A bit field of a descriptor: the attribute, the manual's name, the lowest bit and the number of bits."""
 
     attribute: str
     name: str
@@ -45,11 +46,11 @@ class Field(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """The field's bits, in place."""
+        """A mask of the field's bits."""
         return ((1 << self.bits) - 1) << self.low
 
     def of(self, bits: int) -> int:
-        """The value of the field, as it stands in a descriptor."""
+        """The field's value as a descriptor encodes it."""
         return (bits & self.mask) >> self.low
 
 
@@ -60,7 +61,7 @@ FIELDS = (
     Field("base_offset", "base offset", 49, 3),
     Field("swizzle", "swizzle", 62, 2),
 )
-#: The fields that hold bytes, shifted right by 4.
+#: The fields that hold a number of bytes shifted right by 4.
 OFFSETS = FIELDS[:3]
 _START, _LBO, _SBO, _BASE, _SWIZZLE = FIELDS
 #: Bits that belong to no field and are 0.
@@ -69,10 +70,9 @@ RESERVED = ~sum(field.mask for field in FIELDS) & (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A matrix descriptor by its fields: start, LBO and SBO in bytes, the swizzle's bytes (0, 32, 64, 128).
+    """A matrix descriptor as fields: start, LBO and SBO in bytes, and the swizzle's bytes (0, 32, 64, 128).
 
-    tcemu.run takes it as it is where an instruction takes a descriptor. Raises LayoutError where a field cannot be
-    encoded.
+    tcemu.run accepts it wherever an instruction takes a descriptor. Raises LayoutError if a field cannot be encoded.
     """
 
     start: int
@@ -86,26 +86,30 @@ class Descriptor:
             value = getattr(self, field.attribute)
             if not _whole(value) or not 0 <= value <= 0x3FFFF or value % 16:
                 raise LayoutError(
-                    f"descriptor field {field.attribute} is {briefly(value)}: a multiple of 16 bytes below 262144. "
-                    "Give bytes: encode() shifts them right by 4."
+                    f"descriptor field {field.attribute} is {briefly(value)}; it must be a multiple of 16 bytes below "
+                    "262144. Give bytes: encode() shifts them right by 4."
                 )
         if self.swizzle not in SWIZZLES:
             raise LayoutError(
-                f"descriptor swizzle is {briefly(self.swizzle)} bytes: it is {listing(sorted(SWIZZLES))}"
+                f"descriptor swizzle is {briefly(self.swizzle)} bytes; it must be {listing(sorted(SWIZZLES))}"
             )
         if not _whole(self.base_offset) or not 0 <= self.base_offset <= 7:
-            raise LayoutError(f"descriptor base_offset is {briefly(self.base_offset)}: three bits, 0 to 7")
+            raise LayoutError(f"descriptor base_offset is {briefly(self.base_offset)}; it has three bits, 0 to 7")
 
     # ------------------------------------------------------------------------------------------ 64 bits
 
     def encode(self) -> int:
         """The 64 bits."""
+        return self._bits
+
+    @cached_property
+    def _bits(self) -> int:
         bits = sum(int(getattr(self, field.attribute)) >> 4 << field.low for field in OFFSETS)
         return bits | int(self.base_offset) << _BASE.low | SWIZZLES.index(self.swizzle) << _SWIZZLE.low
 
     @classmethod
     def decode(cls, bits: int) -> Descriptor:
-        """The descriptor of 64 bits; bits outside the fields are ignored."""
+        """The descriptor that 64 bits encode; bits outside the fields are ignored."""
         bits = int(bits)
         fields = {field.attribute: field.of(bits) << 4 for field in OFFSETS}
         return cls(**fields, swizzle=SWIZZLES[_SWIZZLE.of(bits)], base_offset=_BASE.of(bits))
@@ -131,18 +135,24 @@ class Descriptor:
         first: Major = "MN",
         pitch: int | None = None,
     ) -> Descriptor:
-        """The descriptor of a tile of mn by k elements from `start` (bytes) on, in a canonical layout.
+        """The descriptor of a tile of mn by k elements in a canonical layout, starting at byte `start`.
 
-        Atoms that are neighbours along `first` lie one after the other; `pitch` is the distance in bytes from one such
-        run to the next, by default without a gap. A box that TMA wrote has `first` against `major`: "MN" for K-major,
-        "K" for MN-major. A swizzled tile that starts off its pattern's boundary gets its base offset.
+        Atoms that are neighbours along `first` are contiguous; `pitch` is the distance in bytes from one such run to
+        the next, by default without a gap. In a box that TMA wrote, `first` is the opposite of `major`: "MN" for
+        K-major, "K" for MN-major. A swizzled tile that does not start on its pattern's boundary gets a base offset.
 
-        Raises LayoutError where no descriptor says that: a start that is no multiple of 16 (of 128 where there is a
-        swizzle), a pitch too small, an offset of 256 KiB or more.
+        Raises LayoutError if no descriptor can express the tile: a start that is not a multiple of 16 (with a swizzle,
+        of 128), a pitch that is too small, an offset of 256 KiB or more.
         """
+        return _remembered(_tile, element, mn, k, major, swizzle, start, first, pitch)
+
+    @classmethod
+    def _for_tile(
+        cls, element: Element, mn: int, k: int, major: Major, swizzle: int, start: int, first: Major, pitch: int | None
+    ) -> Descriptor:
         layout = Canonical(element_bits(element), major, swizzle)
         if first not in ("MN", "K"):
-            raise LayoutError(f"first is 'MN' or 'K', the direction in which atoms are neighbours; got {first!r}")
+            raise LayoutError(f"first must be 'MN' or 'K', the direction in which atoms are contiguous; got {first!r}")
         if not (_whole(mn) and _whole(k)) or mn < 1 or k < 1:
             raise LayoutError(f"a tile has at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
         _check_start(start, layout)
@@ -152,51 +162,56 @@ class Descriptor:
             pitch = packed
         elif not _whole(pitch) or pitch < packed or pitch % 16:
             raise LayoutError(
-                f"pitch {briefly(pitch)}: {counts[first]} atoms of {layout.atom_bytes} bytes lie one after the other "
-                f"along {first}, so it is a multiple of 16 of at least {packed}"
+                f"pitch {briefly(pitch)}: {counts[first]} atoms of {layout.atom_bytes} bytes are contiguous along "
+                f"{first}, so the pitch must be a multiple of 16 that is at least {packed}"
             )
         strides = {"MN": pitch, "K": pitch} | {first: layout.atom_bytes}
         along_mn, along_k = layout.steps
         fields = {along_mn: strides["MN"], along_k: strides["K"]}
         if major == "K" and swizzle and counts["K"] == 1:
-            fields[along_k] = 16  # not used: the manual has 1 in the field
+            fields[along_k] = 16  # not used; the manual puts 1 into the field
         base = start >> 7 & 7 if swizzle and start % layout.atom_bytes else 0
         return cls(start, **fields, swizzle=swizzle, base_offset=base)
 
     def layout(self, element: Element, major: Major = "K") -> Canonical:
-        """The canonical layout that the descriptor means for elements of `element`."""
+        """The canonical layout that the descriptor describes for elements of `element`."""
         return Canonical(element_bits(element), major, self.swizzle)
 
     def address(self, mn: int, k: int, element: Element, major: Major = "K") -> int:
-        """The byte address of element (mn, k); of its byte where several share one."""
+        """The byte address of element (mn, k), or of its byte if several elements share one."""
         layout = self.layout(element, major)
         return int(tile_addresses(self, layout, np.array([mn]), np.array([k])).item())
 
     def step(self, by: int) -> Descriptor:
-        """The descriptor `by` bytes further on: the start moves, everything else stays, the base offset too.
+        """The descriptor `by` bytes further on: only the start address changes; the base offset stays.
 
-        So a swizzled K-major tile is stepped along k, by 32 bytes an instruction: the swizzle looks at the address, and
-        the pattern does not move. Raises LayoutError for no multiple of 16, or beyond 256 KiB.
+        This is how a loop steps a swizzled K-major tile along k, 32 bytes for each instruction: the swizzle depends on
+        the address, so its pattern does not move. Raises LayoutError unless `by` is a multiple of 16 and the start
+        stays below 256 KiB.
         """
         if not _whole(by) or by % 16:
-            raise LayoutError(f"a step is a multiple of 16 bytes, as the start address is; got {briefly(by)}")
+            raise LayoutError(f"a step must be a multiple of 16 bytes, like the start address; got {briefly(by)}")
         return replace(self, start=self.start + by)
 
     def advance(self, element: Element, mn: int = 0, k: int = 0, major: Major = "K") -> Descriptor:
-        """The descriptor whose element (0, 0) is this tile's (mn, k), as a loop over K needs it.
+        """The descriptor whose element (0, 0) is this tile's (mn, k), for a loop over K.
 
-        It is good up to the end of the line that (mn, k) lies in, and beyond where that line is cut at its first byte.
-        Raises LayoutError where the tile cannot be cut: across lines it is cut by 8, along a line by 16 bytes.
+        It is valid up to the end of the line that holds (mn, k), and beyond it if (mn, k) is the line's first element.
+        Raises LayoutError if the tile cannot be cut there: across lines it can be cut after every 8, along a line after
+        every 16 bytes.
         """
+        return _remembered(_advanced, self, element, mn, k, major)
+
+    def _advance(self, element: Element, mn: int, k: int, major: Major) -> Descriptor:
         layout = self.layout(element, major)
         lines, along = (mn, k) if major == "K" else (k, mn)
         if not (_whole(mn) and _whole(k)) or mn < 0 or k < 0 or lines % 8 or along * layout.bits % 128:
             names = ("mn", "k") if major == "K" else ("k", "mn")
             raise LayoutError(
-                f"a {major}-major tile is cut at a multiple of 8 of {names[0]} and of {128 // layout.bits} of "
-                f"{names[1]} (16 bytes); got mn {briefly(mn)}, k {briefly(k)}"
+                f"a {major}-major tile can be cut where {names[0]} is a multiple of 8 and {names[1]} a multiple of "
+                f"{128 // layout.bits} (16 bytes); got mn {briefly(mn)}, k {briefly(k)}"
             )
-        # where the first element would lie without the swizzle, which then acts on the sum
+        # the first element's place without the swizzle, which then acts on the sum
         return self.step(int(_unswizzled(replace(self, start=0), layout, mn, k)))
 
     # ------------------------------------------------------------------------------------------ in words
@@ -205,24 +220,25 @@ class Descriptor:
         """The fields in hexadecimal and in bytes, and the address of (mn, k) with the numbers filled in."""
         layout, bits = self.layout(element, major), self.encode()
         name = element if isinstance(element, str) else element if isinstance(element, int) else element.name
-        told = f"elements of {name} bits" if isinstance(name, int) else name
+        elements = f"elements of {name} bits" if isinstance(name, int) else name
         lines = [f"descriptor {bits:#018x}"]
         for field in FIELDS:
             where = f"bits {field.low + field.bits - 1}:{field.low}"
             unused = field is _LBO and major == "K" and self.swizzle
             note = f", not used below k = {layout.per_line}" if unused else ""
             lines.append(f"  {where:<11} {field.name:<14}{field.of(bits):#06x}  {self._meaning(field)}{note}")
-        lines += [f"{layout}, {told}: element (mn, k) lies at", f"  {self.formula(element, major)}"]
+        lines += [f"{layout}, {elements}: element (mn, k) is at", f"  {self.formula(element, major)}"]
         if self.swizzle:
             high = {32: (4, 7), 64: (5, 8), 128: (6, 9)}[self.swizzle]
-            base = f" less the base offset {self.base_offset}" if self.base_offset else ""
+            base = f" minus the base offset {self.base_offset}" if self.base_offset else ""
             names = [f"{top}:{low}" if top > low else f"{low}" for top, low in zip(high, (4, 7), strict=True)]
             bit = "bits" if self.swizzle > 32 else "bit"
-            lines.append(f"  and then {bit} {names[0]} of the address XORed with {bit} {names[1]}{base}")
+            verb = "are" if self.swizzle > 32 else "is"
+            lines.append(f"  and then {bit} {names[0]} of the address {verb} XORed with {bit} {names[1]}{base}")
         return "\n".join(lines)
 
     def formula(self, element: Element, major: Major = "K") -> str:
-        """Where (mn, k) lies, before the swizzle, as a sum with this descriptor's numbers."""
+        """The address of (mn, k) before the swizzle, as a sum with this descriptor's numbers."""
         layout = self.layout(element, major)
         by_mn, by_k = (getattr(self, field) for field in layout.steps)
         (rows, columns), line = layout.atom, layout.line
@@ -246,8 +262,31 @@ class Descriptor:
         return f"start {self.start}, LBO {self.lbo}, SBO {self.sbo}, {swizzle}{base} ({self.encode():#018x})"
 
 
+# A kernel asks for the same tiles again and again, and so does each of its warps. The types of the arguments count,
+# so that True is not taken for 1.
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _tile(*given: Any) -> Descriptor:
+    return Descriptor._for_tile(*given)  # noqa: SLF001 - its other half
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _advanced(descriptor: Descriptor, *given: Any) -> Descriptor:
+    return descriptor._advance(*given)  # noqa: SLF001 - its other half
+
+
+def _remembered(make: Any, *given: Any) -> Descriptor:
+    """make(*given), from its cache where the arguments can be looked up."""
+    try:
+        hash(given)
+    except TypeError:
+        make = make.__wrapped__
+    return make(*given)  # type: ignore[no-any-return]
+
+
 def as_bits(descriptor: object) -> int:
-    """The 64 bits of a Descriptor or of an integer. Raises LayoutError for anything else."""
+    """The 64 bits of a Descriptor, or an integer of 64 bits as it is. Raises LayoutError for anything else."""
     if isinstance(descriptor, Descriptor):
         return descriptor.encode()
     if _whole(descriptor) and 0 <= int(descriptor) < 1 << 64:  # type: ignore[call-overload]
@@ -263,10 +302,10 @@ def _check_start(start: object, layout: Canonical) -> None:
     align = 128 if layout.swizzle else 16
     if not _whole(start) or start % align:  # type: ignore[operator]
         why = (
-            f"the pattern of a {layout.swizzle}-byte swizzle starts at a multiple of {layout.atom_bytes}, or of 128 "
-            "with a base offset"
+            f"with a {layout.swizzle}-byte swizzle it starts at a multiple of {layout.atom_bytes}, or of 128 with a "
+            "base offset"
             if layout.swizzle
-            else "a descriptor holds addresses without their low 4 bits, so a tile starts at a multiple of 16"
+            else "a descriptor drops the low 4 bits of an address, so a tile starts at a multiple of 16"
         )
         raise LayoutError(f"a tile cannot start at {briefly(start)}: {why} (PTX ISA 9.7.15.5.1.2)")
 
@@ -287,18 +326,18 @@ def addresses(descriptors: Array, mn: Array, k: Array, size: int, mn_major: bool
     row, column = mn[:, None], k[None, :]
     if mn_major:
         span = line // size
-        # LBO and SBO change places between none and swizzled
+        # with a swizzle, LBO and SBO change places
         across, down = np.where(mode == 0, sbo, lbo), np.where(mode == 0, lbo, sbo)
         found = row % span * size + row // span * across + column % 8 * line + column // 8 * down
     else:
         byte = column * size
         found = row % 8 * line + row // 8 * sbo + byte % line + byte // line * lbo
-    # the pattern repeats from where it starts; the base offset tells the row of the pattern at its first address
+    # the swizzle depends on the address; the base offset gives the line of the pattern at the tile's first address
     return swizzled(found + start, width, base)
 
 
 def tile_addresses(descriptor: Descriptor, layout: Canonical, mn: Array, k: Array) -> Array:
-    """Byte addresses (mn, k) of elements of one tile; of their bytes where several share one."""
+    """Byte addresses (mn, k) of the elements of one tile, or of their bytes if several elements share one."""
     byte = k if layout.bits >= 8 else k * layout.bits // 8
     return addresses(np.asarray(descriptor), mn, byte, layout.size, layout.major == "MN")
 

@@ -1,7 +1,7 @@
-"""What is wrong with a descriptor: the mistakes that people make with them, found by comparing addresses.
+"""What is wrong with a descriptor: the usual mistakes, found by comparing addresses.
 
-A descriptor cannot be wrong by itself: it always means some addresses. It is wrong for a tile, so `diagnose` asks for
-the tile, and knows more, the more it is told of it.
+A descriptor cannot be wrong by itself, because it always means some addresses. It is wrong for a tile, so `diagnose`
+asks for the tile; the more it knows about the tile, the more mistakes it finds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST = 227 * 1024
 
 @dataclass(frozen=True)
 class Fault:
-    """One mistake: its name, what it does and why, and the descriptor with it, and all before it, put right."""
+    """One mistake: its name, an explanation, and the descriptor with this and all previous mistakes corrected."""
 
     name: str
     message: str
@@ -38,14 +38,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class _Question:
-    """What is known of the tile."""
+    """What is known about the tile."""
 
     bits: int
     layout: Canonical
     mn: int
     k: int
     tile: Descriptor | None
-    #: The packed layouts that the tile could have, or the one it has.
+    #: The tile's descriptor if it is known, else those of the packed layouts that the tile could have.
     candidates: tuple[Descriptor, ...]
     start: int | None
     shared: int
@@ -56,7 +56,7 @@ class _Question:
         return tile_addresses(descriptor, layout, np.arange(self.mn), np.arange(0, self.k, per))
 
     def fits(self, descriptor: Descriptor) -> bool:
-        """Whether it is one of the candidates, address by address, wherever it starts."""
+        """Whether it has the same addresses as one of the candidates, apart from the start."""
         found = self.addresses(replace(descriptor, start=0, base_offset=0))
         return any(
             np.array_equal(found, self.addresses(replace(candidate, start=0, base_offset=0)))
@@ -79,14 +79,14 @@ def diagnose(
     swizzle: int | None = None,
     shared: int = LARGEST,
 ) -> list[Fault]:
-    """What is wrong with `descriptor` (or its 64 bits) for a tile of mn by k elements; empty where nothing is.
+    """What is wrong with `descriptor` (or its 64 bits) for a tile of mn by k elements; an empty list if it is right.
 
-    `tile` is a descriptor that the tile was laid out by: every element is looked for there. Where it is not given,
-    `start` and `swizzle` may say where the tile starts, in bytes, and how it was swizzled; LBO and SBO are then only
-    wrong where two elements would share a byte, for nobody knows what gaps there are.
-    `shared` is the bytes of shared memory. The last fault's `corrected` has all of them put right.
+    `tile` is the descriptor with which the tile was laid out; every element is compared with it. Without it, `start`
+    and `swizzle` may give the tile's first byte and its swizzle; LBO and SBO then count as wrong only if two elements
+    would share a byte, because the tile may have gaps. `shared` is the size of shared memory in bytes. The last fault's
+    `corrected` has all faults corrected.
 
-    Raises LayoutError for what is no descriptor, or no tile.
+    Raises LayoutError if the descriptor or the tile is invalid.
     """
     bits = as_bits(descriptor)
     given = Descriptor.decode(bits)
@@ -113,8 +113,9 @@ def _major(question: _Question, given: Descriptor) -> Iterator[Fault]:
     if question.layout.major == "MN" and question.layout.bits != 16:
         yield Fault(
             "major",
-            f"wgmma reads MN-major tiles of 16-bit elements only (imm-trans); elements of {question.layout.bits} bits "
-            "are K-major: transpose the tile when it is copied (PTX ISA 9.7.15.5.1.2)",
+            "wgmma reads MN-major tiles only of 16-bit elements (imm-trans); elements of "
+            f"{question.layout.bits} bits must be K-major: transpose the tile when you copy it (PTX ISA "
+            "9.7.15.5.1.2)",
             given,
         )
 
@@ -124,13 +125,13 @@ def _reserved(question: _Question, given: Descriptor) -> Iterator[Fault]:
     if not set_bits:
         return
     numbers = [bit for bit in range(64) if set_bits >> bit & 1]
-    told = f"bit {numbers[0]} belongs to no field and is 0"
+    which = f"bit {numbers[0]} belongs to no field and must be 0"
     if len(numbers) > 1:
-        told = f"bits {listing(numbers, 'and')} belong to no field and are 0"
+        which = f"bits {listing(numbers, 'and')} belong to no field and must be 0"
     why = "Is a field too large for its 14 bits because it was not shifted right by 4?"
     if set_bits >> 46 & 7 == 1:
-        why = "Bits 48:46 of 0b001 belong to the descriptors of tcgen05, whose swizzle has another field (63:61)."
-    yield Fault("reserved", f"{told} (corrected: {given.encode():#018x}). {why}", given)
+        why = "Bits 48:46 = 0b001 mark a descriptor of tcgen05, whose swizzle is in another field (63:61)."
+    yield Fault("reserved", f"{which} (corrected: {given.encode():#018x}). {why}", given)
 
 
 def _unshifted(question: _Question, given: Descriptor) -> Iterator[Fault]:
@@ -142,7 +143,7 @@ def _unshifted(question: _Question, given: Descriptor) -> Iterator[Fault]:
         certain = next((value for value in sorted(wanted) if value and value & 0xFFFF == held), None)
         if read in wanted or not held:
             continue
-        # the start is not known: it may only be what fits
+        # the start is not known: guess only if it would be outside shared memory
         guessed = held if field.attribute == "start" and not wanted and read >= question.shared else None
         value = certain if certain is not None else guessed
         if value is None or value % 16 or value > 0x3FFFF:
@@ -150,19 +151,19 @@ def _unshifted(question: _Question, given: Descriptor) -> Iterator[Fault]:
         fixed = replace(fixed, **{field.attribute: value})
         yield Fault(
             "shift",
-            f"{field.name}: the field holds {held:#x}, which reads as {read} bytes; {value} bytes are meant, it seems, "
-            f"and were not shifted right by 4. The field is {value >> 4:#x}",
+            f"{field.name}: the field holds {held:#x}, which means {read} bytes; it was probably meant to be {value} "
+            f"bytes and was not shifted right by 4. The field should be {value >> 4:#x}",
             fixed,
         )
 
 
 def _expected(question: _Question) -> dict[str, set[int]]:
-    """The bytes that each field may hold; empty where that is not known. Offsets that lead nowhere are left out."""
+    """The bytes that each field may hold; empty if that is not known. Offsets that are not used are left out."""
     atoms = dict(zip(question.layout.steps, question.layout.atoms(question.mn, question.k), strict=True))
     used = [field for field in ("lbo", "sbo") if atoms[field] > 1]
     known = question.candidates
     if not question.tile:
-        # an offset may be anything that leaves a gap; but not all of them at once 16 times a tile's without gaps
+        # any one offset may be larger because of a gap, but hardly all of them at once 16 times those without gaps
         held = {field.attribute: question.bits >> field.low & 0xFFFF for field in OFFSETS}
         sure = len(used) == 2 or question.layout.swizzle
         known = tuple(c for c in known if sure and all(getattr(c, field) & 0xFFFF == held[field] for field in used))
@@ -180,14 +181,14 @@ def _start(question: _Question, given: Descriptor) -> Iterator[Fault]:
         read = start >> 4 << 4
         yield Fault(
             "start",
-            f"the tile starts at {start}, no multiple of 16: a descriptor holds addresses without their low 4 bits, so "
-            f"{read} would be read. Move the tile to {better}",
+            f"the tile starts at {start}, which is not a multiple of 16: a descriptor drops the low 4 bits of an "
+            f"address, so it would mean {read}. Move the tile to {better}",
             replace(given, start=better),
         )
         return
     yield Fault(
         "start",
-        f"the descriptor starts at {given.start}, the tile at {start}; the field is {start >> 4:#x}",
+        f"the descriptor starts at {given.start}, the tile at {start}; the field should be {start >> 4:#x}",
         replace(given, start=start),
     )
 
@@ -199,8 +200,8 @@ def _swizzle(question: _Question, given: Descriptor) -> Iterator[Fault]:
         have, want = (f"{size} bytes" if size else "none" for size in (given.swizzle, wanted))
         yield Fault(
             "swizzle",
-            f"swizzle: the field says {have}, the tile was laid out with {want}; the field is {SWIZZLES.index(wanted)} "
-            f"({numbers})",
+            f"swizzle: the field means {have}, but the tile was laid out with {want}; the field should be "
+            f"{SWIZZLES.index(wanted)} ({numbers})",
             replace(given, swizzle=wanted),
         )
 
@@ -211,7 +212,7 @@ def _boundary(question: _Question, given: Descriptor) -> Iterator[Fault]:
         if given.base_offset:
             yield Fault(
                 "boundary",
-                f"base offset {given.base_offset} without a swizzle: there is no pattern; it is 0",
+                f"base offset {given.base_offset} without a swizzle: there is no pattern to offset, so it must be 0",
                 replace(given, base_offset=0),
             )
         return
@@ -222,22 +223,22 @@ def _boundary(question: _Question, given: Descriptor) -> Iterator[Fault]:
         moved = given.start - past + period
         yield Fault(
             "boundary",
-            f"the pattern of a {name} starts at a multiple of {period}, and this tile {past} bytes after one; not even "
-            f"a base offset, which counts in 128 bytes, says that. Move the tile to {moved}",
+            f"the pattern of a {name} starts at a multiple of {period}, but this tile starts {past} bytes after one; a "
+            f"base offset counts 128-byte lines and cannot express that. Move the tile to {moved}",
             replace(given, start=moved, base_offset=0),
         )
         return
     if not (given.base_offset ^ wanted) & mask:
         return
     if question.tile:
-        why = "as the tile was laid out"
+        why = "as when the tile was laid out"
     elif wanted:
         why = (
-            f"(start >> 7) & 7, for the pattern of a {name} starts at a multiple of {period} and this tile {past} "
-            f"bytes after one. Better, move the tile to {given.start - past + period}; its base offset is then 0"
+            f"(start >> 7) & 7, because the pattern of a {name} starts at a multiple of {period} and this tile {past} "
+            f"bytes after one. Better: move the tile to {given.start - past + period}, where the base offset is 0"
         )
     else:
-        why = f"for the tile starts on its pattern's boundary of {period} bytes; a step along K does not change it"
+        why = f"because the tile starts on its pattern's {period}-byte boundary; a step along K does not change it"
     yield Fault(
         "boundary",
         f"base offset is {given.base_offset} and should be {wanted}, {why}",
@@ -246,10 +247,10 @@ def _boundary(question: _Question, given: Descriptor) -> Iterator[Fault]:
 
 
 def _base_offset(question: _Question, given: Descriptor, past: int) -> int | None:
-    """The base offset of a tile that starts `past` bytes after its pattern's boundary; None where there is none."""
+    """The base offset of a tile that starts `past` bytes after its pattern's boundary; None if none fits."""
     layout = question.layout
     along = question.k if layout.major == "K" else question.mn
-    # a step inside the first line: the pattern starts where the line does
+    # a step inside the first line: the pattern starts with the line
     line = past % 128 % layout.line
     if line and line + along * layout.bits // 8 <= layout.line:
         past -= line
@@ -258,7 +259,7 @@ def _base_offset(question: _Question, given: Descriptor, past: int) -> int | Non
 
 def _exchanged(question: _Question, given: Descriptor) -> Iterator[Fault]:
     if question.fits(given) or not (question.tile or shared_place(question.addresses(given))):
-        return  # without the tile, one with gaps may be meant
+        return  # the tile is not known: it may have gaps
     swapped = replace(given, lbo=given.sbo, sbo=given.lbo)
     if not question.fits(swapped):
         return
@@ -267,15 +268,16 @@ def _exchanged(question: _Question, given: Descriptor) -> Iterator[Fault]:
     mn, k = layout.atom
     yield Fault(
         "exchanged",
-        f"LBO {given.lbo} and SBO {given.sbo} are exchanged: {layout}, {by_mn.upper()} leads from one {mn} of mn to "
-        f"the next and {by_k.upper()} from one {k} of k to the next, so LBO is {given.sbo} and SBO {given.lbo}"
+        f"LBO {given.lbo} and SBO {given.sbo} are exchanged: in a tile that is {layout}, {by_mn.upper()} is the "
+        f"distance from one group of {mn} along mn to the next and {by_k.upper()} from one group of {k} along k to "
+        f"the next, so LBO should be {given.sbo} and SBO {given.lbo}"
         + (" (in MN-major tiles the two change places with the swizzle)" if layout.major == "MN" else ""),
         swapped,
     )
 
 
 def _elsewhere(question: _Question, given: Descriptor) -> Iterator[Fault]:
-    """What is left after the other corrections: elements elsewhere than in the tile, or on top of each other."""
+    """What remains after the other corrections: elements in the wrong place, or two in one place."""
     found = question.addresses(given)
     if question.tile:
         wanted = question.addresses(question.tile)
@@ -284,8 +286,8 @@ def _elsewhere(question: _Question, given: Descriptor) -> Iterator[Fault]:
         index = tuple(int(i) for i in np.argwhere(found != wanted)[0])
         yield Fault(
             "elsewhere",
-            f"element {question.element(index)} is read from {found[index]}, the tile has it at {wanted[index]}: LBO "
-            f"is {given.lbo} and SBO {given.sbo}, the tile's are {question.tile.lbo} and {question.tile.sbo}",
+            f"element {question.element(index)} is read from {found[index]}, but the tile has it at {wanted[index]}: "
+            f"LBO is {given.lbo} and SBO {given.sbo}, the tile's are {question.tile.lbo} and {question.tile.sbo}",
             replace(given, lbo=question.tile.lbo, sbo=question.tile.sbo),
         )
         return
@@ -296,8 +298,8 @@ def _elsewhere(question: _Question, given: Descriptor) -> Iterator[Fault]:
         yield Fault(
             "overlap",
             f"elements {first} and {second} are both read from {found[pair[0]]}: with LBO {given.lbo} and SBO "
-            f"{given.sbo} atoms of {question.layout.atom_bytes} bytes lie on top of each other. A tile without gaps "
-            f"has LBO {packed.lbo} and SBO {packed.sbo}",
+            f"{given.sbo}, atoms of {question.layout.atom_bytes} bytes overlap. A tile without gaps has LBO "
+            f"{packed.lbo} and SBO {packed.sbo}",
             replace(given, lbo=packed.lbo, sbo=packed.sbo),
         )
 
@@ -311,10 +313,10 @@ def _range(question: _Question, given: Descriptor) -> Iterator[Fault]:
     lowest = given.start - (last - question.shared)
     align = question.layout.atom_bytes if question.layout.swizzle else 16
     better = lowest // align * align
-    advice = f"It fits from {better} on" if better >= 0 else "It is larger than shared memory"
+    advice = f"It fits if it starts at {better}" if better >= 0 else "It is larger than shared memory"
     yield Fault(
         "range",
-        f"element {question.element(index)} is read from {found[index]}, and the tile ends at {last}, but shared "
+        f"element {question.element(index)} is read from {found[index]} and the tile ends at {last}, but shared "
         f"memory has {question.shared} bytes. {advice}",
         replace(given, start=better) if better >= 0 else given,
     )

@@ -1,25 +1,27 @@
-"""A fragment's layout as sums that a reader can work out by hand: row = 8 h + g, lane = 4 g + t, ..."""
+"""A fragment's layout as sums that can be evaluated by hand: row = 8 h + g, lane = 4 g + t, ..."""
 
 from __future__ import annotations
 
+from tcemu.errors import span
 from tcemu.layouts.fragment import Fragment
 
-#: What rows and columns are called where they are none, by role.
+#: The names of the last two axes of those roles that have other axes than row and column.
 _AXES = {"e": ("row", "chunk"), "scale_a": ("row", "byte"), "scale_b": ("byte", "column")}
-#: What stands in front of rows and columns, by its digit.
+#: The name of an axis in front of these, by its digit.
 _FRONTS = {"q": "product", "x": "matrix", "f": "selector", "T": "thread-id"}
 
 
 def axes(fragment: Fragment) -> tuple[str, ...]:
-    """What each number of a position is called: ("row", "column"), or ("selector", "row", "chunk")."""
+    """The name of each number of a position: ("row", "column"), or ("selector", "row", "chunk")."""
     front = [_FRONTS.get(group[0] if group else "", "batch") for group in fragment.layout.left[:-2]]
     return (*front, *_AXES.get(fragment.role, ("row", "column")))
 
 
 def formulas(fragment: Fragment) -> dict[str, str]:
-    """The sum of digits for each axis, for the lane, the register and, if there are several, the element inside it.
+    """The sum of digits for each axis, for the lane, the register and, if a register holds several, the element.
 
-    Where a digit counts elements and registers, its quotient ("i div 2") is part of one and its rest of the other.
+    If a digit counts both elements and registers, its quotient ("i div 2") belongs to the register, its remainder to
+    the element.
     """
     layout, sizes = fragment.layout, fragment.layout.sizes
     sums = {axis: _sum(group, sizes) for axis, group in zip(axes(fragment), layout.left, strict=True)}
@@ -38,8 +40,8 @@ def formulas(fragment: Fragment) -> dict[str, str]:
 
 
 def digits(fragment: Fragment) -> str:
-    """The digits with their ranges: "h 0-1, g 0-7"; those that are always 0 are left out."""
-    return ", ".join(f"{digit} 0-{size - 1}" for digit, size in fragment.layout.sizes.items() if size > 1)
+    """The digits with their ranges: "h 0-1, g 0-7"; digits that are always 0 are left out."""
+    return ", ".join(f"{digit} {span(0, size - 1, '-')}" for digit, size in fragment.layout.sizes.items() if size > 1)
 
 
 def _sum(group: list[str], sizes: dict[str, int]) -> str:

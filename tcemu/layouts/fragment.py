@@ -1,4 +1,4 @@
-"""A fragment: one operand matrix, spread over the registers of the lanes that work on it together."""
+"""A fragment: one operand matrix, distributed over the registers of the lanes that share it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.backend import backend
-from tcemu.errors import LayoutError, OperandError, TableError
+from tcemu.errors import LayoutError, OperandError, TableError, counted, span
 from tcemu.formats import Container, Format
 from tcemu.formats.arrays import as_array
 from tcemu.layouts.layout import Layout, whole
@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 class _Table(NamedTuple):
-    """Where each element of the matrix, in C order, stands: in which register of the warp, from which bit on."""
+    """Where each element of the matrix is, in C order: the register of the warp and the first bit in it."""
 
     source: Array
     place: Array
@@ -30,12 +30,12 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """An operand of an instruction: which matrix (`role`), who holds what (`layout`), in which bits (`container`)."""
+    """An operand of an instruction: which matrix (`role`), in which lane and slot (`layout`) and bits (`container`)."""
 
     role: str
     layout: Layout
     container: Container
-    #: What its elements are called where the container's format is not what they are: "b16", "codes".
+    #: The elements' type if it is not the container's format: "b16", "codes".
     called: str = ""
 
     def __post_init__(self) -> None:
@@ -51,12 +51,12 @@ class Fragment:
 
     @property
     def type(self) -> str:
-        """What the elements are called: "f16", or "b16" for 16 bits that are merely moved."""
+        """The elements' type: "f16", or "b16" for 16 bits that are only moved."""
         return self.called or self.format.name
 
     @cached_property
     def lanes(self) -> int:
-        """Lanes that hold the fragment together: 32 for a warp, 128 for a warpgroup."""
+        """Lanes that share the fragment: 32 for a warp, 128 for a warpgroup."""
         return self.layout.lanes
 
     @cached_property
@@ -66,7 +66,7 @@ class Fragment:
 
     @property
     def elements_per_register(self) -> int:
-        """Elements that share one register."""
+        """Elements in one register."""
         return self.container.elements
 
     @property
@@ -75,12 +75,12 @@ class Fragment:
         return self.layout.shape
 
     def position(self, lane: int, register: int, element: int = 0) -> tuple[int, ...]:
-        """The (row, column) that stands in `element` (0 is lowest) of `register` of `lane`."""
+        """The (row, column) held in `element` (0 is in the lowest bits) of `register` of `lane`."""
         register, element = whole((register, element))
         if not (0 <= register < self.registers and 0 <= element < self.elements_per_register):
             raise LayoutError(
-                f"register {register}, element {element}: {self.role} has registers 0..{self.registers - 1} "
-                f"with elements 0..{self.elements_per_register - 1}"
+                f"register {register}, element {element}: {self.role} has registers "
+                f"{span(0, self.registers - 1)}, each with elements {span(0, self.elements_per_register - 1)}"
             )
         return self.layout.position(lane, register * self.elements_per_register + element)
 
@@ -89,10 +89,10 @@ class Fragment:
         return [(lane, *divmod(slot, self.elements_per_register)) for lane, slot in self.layout.holders(*position)]
 
     def pack(self, matrix: npt.ArrayLike) -> Array:
-        """Spread a matrix (..., rows, columns) over registers (..., lanes, registers), uint32 (uint64 for f64).
+        """Distribute a matrix (..., rows, columns) over registers (..., lanes, registers), uint32 (uint64 for f64).
 
         The matrix has the format's own dtype (`fragment.format.dtype`), or holds its patterns as unsigned integers.
-        Raises OperandError for another shape or dtype: nothing is converted silently.
+        Raises OperandError for any other shape or dtype: nothing is converted silently.
         """
         patterns = self.format.patterns(matrix, f"{self.role} of {self.type}")
         if patterns.shape[patterns.ndim - len(self.shape) :] != self.shape:
@@ -108,7 +108,7 @@ class Fragment:
         return self.format.matrix(self.unpack_patterns(self.check(registers)))
 
     def unpack_patterns(self, registers: Array) -> Array:
-        """Like :meth:`unpack`, but patterns as unsigned integers, from registers that were checked."""
+        """Like :meth:`unpack`, but returns patterns as unsigned integers and does not check the registers."""
         lead = registers.shape[:-2]
         return self.read(registers.reshape(-1, self.lanes * self.registers)).reshape(*lead, *self.shape)
 
@@ -117,7 +117,8 @@ class Fragment:
     def read(self, registers: Array, *, words: bool = False) -> Array:
         """Patterns (warps, rows * columns) of flat registers (warps, lanes * registers).
 
-        With `words` a whole register counts as one element (32 bits of b1 at a time), so there are 32 times fewer.
+        With `words` a whole register counts as one element (32 bits of b1 at a time), so there are 32 times fewer
+        elements.
         """
         table = self._word_table if words else self._table
         if backend() == "reference":
@@ -129,7 +130,7 @@ class Fragment:
         return elements
 
     def write(self, patterns: Array) -> Array:
-        """Flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
+        """The flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
         if backend() == "reference":
             return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
         from tcemu.kernels.registers import write
@@ -158,39 +159,51 @@ class Fragment:
         dtype = self.container.register_dtype
         return _Table(first.astype(np.int32), np.zeros(first.size, dtype), dtype.type(-1 % (1 << 32)), dtype)
 
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """Where each element of the matrix, in C order, stands: its register, of all lanes, and its first bit there."""
+        return self._table.source, self._table.place
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.role, self.layout, self.container, self.called))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def check(self, registers: npt.ArrayLike) -> Array:
-        """`registers` as an array (..., lanes, registers) of the right dtype, or OperandError."""
+        """`registers` as an array (..., lanes, registers). Raises OperandError for another dtype or shape."""
         dtype, expected = self.container.register_dtype, (self.lanes, self.registers)
         array = as_array(registers, f"operand {self.role}: not an array of registers")
         if array.dtype == dtype and array.shape[-2:] == expected:
             return array
         what = f"operand {self.role} ({self.type}) is {dtype} registers of shape {_with_dots(expected)}"
         if array.dtype != dtype:
-            raise OperandError(f"{what}; got dtype {array.dtype}. {self._other_dtype(array.dtype)}")
-        raise OperandError(f"{what}; got shape {array.shape}. {self._what_is_off(array.shape)}")
+            raise OperandError(f"{what}; got dtype {array.dtype}. {self._dtype_advice(array.dtype)}")
+        raise OperandError(f"{what}; got shape {array.shape}. {self._shape_advice(array.shape)}")
 
-    def _other_dtype(self, dtype: np.dtype[Any]) -> str:
+    def _dtype_advice(self, dtype: np.dtype[Any]) -> str:
         wanted = self.container.register_dtype
         if dtype.kind in "ui":
             same_bits = dtype.itemsize == wanted.itemsize and dtype.isnative
             return f"Use .{'view' if same_bits else 'astype'}(numpy.{wanted})."
         return "Fragment.pack turns a matrix into registers."
 
-    def _what_is_off(self, shape: tuple[int, ...]) -> str:
+    def _shape_advice(self, shape: tuple[int, ...]) -> str:
         if len(shape) < 2:
             return "The last two axes are lanes and registers."
         if shape[-2:] == (self.registers, self.lanes):
             return "Lanes come first, then registers: transpose it."
         if shape[-2] != self.lanes:
             who = "a warp has 32 lanes" if self.lanes == 32 else "a warpgroup has 128 lanes"
-            return f"Axis -2 has {shape[-2]} lanes, and {who}: every lane takes part."
+            return f"Axis -2 has {shape[-2]} lanes, but {who}, and every lane takes part."
         have, need = shape[-1], self.registers
-        each = f"{self.layout.slots} elements a lane, {self.elements_per_register} to a register"
-        return f"{have} register{'s' * (have != 1)} a lane where {need} {'are' if need != 1 else 'is'} needed ({each})."
+        each = f"{counted(self.layout.slots, 'element')} a lane, {self.elements_per_register} to a register"
+        return f"{counted(have, 'register')} a lane where {need} {'are' if need != 1 else 'is'} needed ({each})."
 
     def __repr__(self) -> str:
         rows = " x ".join(str(size) for size in self.shape)
-        held = f"{self.registers} registers a lane"
+        held = f"{counted(self.registers, 'register')} a lane"
         return f"<fragment {self.role}: {rows} {self.type}, {held}, {self.layout.pattern}>"
 
 

@@ -1,11 +1,11 @@
-"""A fragment layout is one line: who holds which element of a matrix.
+"""A fragment layout is one line that says which lane holds which element of a matrix, and in which slot.
 
     "(h g) (c t p) -> (g t) (c h p)"     h=2 g=8 c=2 t=4 p=2
 
-Row and column stand on the left, lane and register slot on the right; each is a number written in named digits, most
+Row and column are on the left, lane and register slot on the right; each is a number written in named digits, most
 significant first, and every digit has a size. Here row = 8 h + g, column = 8 c + 2 t + p, lane = 4 g + t and
-slot = 4 c + 2 h + p. A digit that stands on the right only is a broadcast: the element is held once for each of its
-values. A third group in front of the row is a batch of separate matrices (the quad pairs of m8n8k4).
+slot = 4 c + 2 h + p. A digit that is only on the right is a broadcast: the element is held once for each value of the
+digit. A third group in front of the row is a batch of separate matrices (the quad pairs of m8n8k4).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, listing, shown
+from tcemu.errors import LayoutError, listing, shown, span
 
-#: Places (lanes times slots) that a layout may describe: a table of them is made.
+#: The most places (lanes times slots) that a layout may describe; all of them are tabulated.
 LARGEST = 1 << 20
 
 
 class Layout:
-    """A value: two layouts with the same pattern and sizes are equal.
+    """A pattern and the sizes of its digits. Layouts with the same pattern and sizes are equal.
 
     `Layout("(h g) (t p) -> (g t) (h p)", h=2, g=8, t=4, p=2)` is the accumulator of every m16n8 mma.sync.
-    Raises LayoutError where the pattern does not read, or the sizes do not fit it.
+    Raises LayoutError if the pattern cannot be parsed or the sizes do not match it.
     """
 
     def __init__(self, pattern: str, /, **sizes: int) -> None:
@@ -44,27 +44,29 @@ class Layout:
         where = f"in layout {pattern!r}"
         if len(left) not in (2, 3) or len(right) != 2:
             raise LayoutError(
-                f"{where}: the left side is row and column (after a batch, if any), the right lane and slot"
+                f"{where}: the left side needs a row and a column (after a batch, if any), the right side a lane and "
+                "a slot"
             )
         for side, groups in (("left", left), ("right", right)):
             digits = [digit for group in groups for digit in group]
             twice = sorted({digit for digit in digits if digits.count(digit) > 1})
             if twice:
-                raise LayoutError(f"{where}: {listing(twice, 'and')} stands twice on the {side}")
+                raise LayoutError(f"{where}: {listing(twice, 'and')} occurs twice on the {side}")
         on_left, on_right = ({digit for group in side for digit in group} for side in (left, right))
         if on_left - on_right:
             raise LayoutError(
-                f"{where}: nobody holds digit {listing(sorted(on_left - on_right), 'and')}; put it on the right"
+                f"{where}: digit {listing(sorted(on_left - on_right), 'and')} is only on the left, so no lane or slot "
+                "would hold it; put it on the right too"
             )
         if set(sizes) != on_left | on_right:
             odd = sorted(set(sizes) ^ (on_left | on_right))
-            raise LayoutError(f"{where}: each digit needs one size, and nothing else; look at {listing(odd, 'and')}")
+            raise LayoutError(f"{where}: every digit needs a size, and only digits have one; see {listing(odd, 'and')}")
         small = [digit for digit, size in sizes.items() if not (isinstance(size, int) and size >= 1)]
         if small:
             raise LayoutError(f"{where}: the size of {listing(small, 'and')} must be a whole number of at least 1")
         if prod(sizes.values()) > LARGEST:
             raise LayoutError(
-                f"{where}: {prod(sizes.values())} places; a layout has at most {LARGEST}, more than any fragment"
+                f"{where}: {prod(sizes.values())} places; a layout may have {LARGEST}, more than any fragment needs"
             )
 
     # ------------------------------------------------------------------------------------------ sizes
@@ -82,17 +84,17 @@ class Layout:
 
     @cached_property
     def lanes(self) -> int:
-        """Lanes that hold the matrix."""
+        """Number of lanes that hold the matrix."""
         return self._size(self.right[0])
 
     @cached_property
     def slots(self) -> int:
-        """Elements that each lane holds."""
+        """Number of elements that each lane holds."""
         return self._size(self.right[1])
 
     @cached_property
     def copies(self) -> int:
-        """How often each element is held: 1 for a bijection, more for a broadcast."""
+        """How many times each element is held: once in a bijection, more often in a broadcast."""
         on_left = {digit for group in self.left for digit in group}
         return self._size([digit for group in self.right for digit in group if digit not in on_left])
 
@@ -100,7 +102,7 @@ class Layout:
 
     @cached_property
     def gather(self) -> npt.NDArray[np.intp]:
-        """(lanes, slots): the flat index, in C order, of the element that each lane holds in each slot."""
+        """An array (lanes, slots): the flat index, in C order, of the element that each lane holds in each slot."""
         order = [digit for group in self.right for digit in group]
         grid = dict(zip(order, np.indices([self.sizes[digit] for digit in order]), strict=True))
         flat: Any = 0
@@ -116,7 +118,7 @@ class Layout:
 
     @cached_property
     def scatter(self) -> npt.NDArray[np.intp]:
-        """The matrix's shape: lane * slots + slot of the first holder of each element."""
+        """An array of the matrix's shape: lane * slots + slot of the first holder of each element."""
         first = np.full(int(np.prod(self.shape)), -1, dtype=np.intp)
         flat = self.gather.ravel()
         first[flat[::-1]] = np.arange(flat.size - 1, -1, -1)
@@ -126,7 +128,7 @@ class Layout:
 
     @cached_property
     def _places(self) -> npt.NDArray[np.intp]:
-        """(elements, copies): lane * slots + slot of every holder of each element, in order."""
+        """An array (elements, copies): lane * slots + slot of every holder of each element, in ascending order."""
         return np.argsort(self.gather, axis=None, kind="stable").reshape(-1, self.copies)
 
     def position(self, lane: int, slot: int) -> tuple[int, ...]:
@@ -134,7 +136,8 @@ class Layout:
         lane, slot = whole((lane, slot))
         if not (0 <= lane < self.lanes and 0 <= slot < self.slots):
             raise LayoutError(
-                f"lane {lane}, slot {slot}: {self} has lanes 0..{self.lanes - 1}, slots 0..{self.slots - 1}"
+                f"lane {lane}, slot {slot}: {self} has lanes {span(0, self.lanes - 1)} and slots "
+                f"{span(0, self.slots - 1)}"
             )
         return tuple(int(index) for index in np.unravel_index(self.gather[lane, slot], self.shape))
 
@@ -163,7 +166,7 @@ class Layout:
 
 
 def whole(numbers: tuple[Any, ...]) -> tuple[int, ...]:
-    """Lanes, slots, rows and columns as ints, or LayoutError where one is no whole number."""
+    """Lanes, slots, rows and columns as ints. Raises LayoutError if one is not a whole number."""
     try:
         return tuple(operator.index(number) for number in numbers)
     except TypeError:
@@ -174,10 +177,12 @@ def whole(numbers: tuple[Any, ...]) -> tuple[int, ...]:
 def _read(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
     """The two sides of a pattern, each a list of groups of digit names."""
     if not isinstance(pattern, str):
-        raise LayoutError(f"a layout is written as text, e.g. '(h g) (t p) -> (g t) (h p)'; got {shown(pattern)}")
+        raise LayoutError(f"a layout is text, e.g. '(h g) (t p) -> (g t) (h p)'; got {shown(pattern)}")
     sides = pattern.split("->")
     if len(sides) != 2:
-        raise LayoutError(f"layout {pattern!r}: one '->' between the matrix (left) and the registers (right)")
+        raise LayoutError(
+            f"layout {pattern!r} needs exactly one '->', between the matrix (left) and the registers (right)"
+        )
     return _groups(pattern, sides[0]), _groups(pattern, sides[1])
 
 
@@ -191,7 +196,7 @@ def _groups(pattern: str, side: str) -> list[list[str]]:
             raise LayoutError(f"layout {pattern!r}: the parentheses do not match")
         elif word not in "()" and word != "1" and not word.isidentifier():
             raise LayoutError(
-                f"layout {pattern!r}: {word!r} is no name for a digit; use letters, or 1 for an empty group"
+                f"layout {pattern!r}: {word!r} is not the name of a digit; use letters, or 1 for an empty group"
             )
         elif word not in "()":
             digits = [] if word == "1" else [word]

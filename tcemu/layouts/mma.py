@@ -1,7 +1,8 @@
 """The fragments of mma.sync (PTX ISA 9.1, 9.7.14.5.1 to 9.7.14.5.13), one line each.
 
-g is the lane's group (lane / 4), t its place in the group (lane mod 4), p the element inside a register, h the upper
-half of the rows, c the chunk of k. One line serves every dense shape; m8n8k4 of f16 is four products side by side.
+g is the lane's group (lane div 4), t its place in the group (lane mod 4), p the element inside a register; h selects
+the lower or upper half of the rows, c the chunk of k. One line serves every dense shape, except m8n8k4 of f16, which
+is four independent products.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def ordinary(role: str, shape: tuple[int, int, int], elements: int) -> Layout:
     m, n, k = shape
     if n != 8 or m % 8 or k % (4 * elements):
         raise TableError(
-            f"the ordinary layout of mma.sync does not describe m{m}n{n}k{k} with {elements} to a register"
+            f"the ordinary layout of mma.sync does not cover m{m}n{n}k{k} with {elements} elements to a register"
         )
     chunks = k // (4 * elements)
     if role == "a":
@@ -32,8 +33,8 @@ def ordinary(role: str, shape: tuple[int, int, int], elements: int) -> Layout:
     return Layout(_CD, h=m // 8, g=8, t=4, p=2)
 
 
-# Quad pair q is lanes 4q..4q+3 (x = 0) and 16+4q..16+4q+3 (x = 1); it computes product q of four.
-# An f32 accumulator swaps digits between lanes and registers: u and v are register bits, b and w lane bits.
+# Quad pair q is lanes 4q..4q+3 (x = 0) and 16+4q..16+4q+3 (x = 1); it computes one of four products, number q.
+# In an f32 accumulator digits change places between lane and register: u and v are register bits, b and w lane bits.
 _QUAD_PAIRS = {
     ("a", "row"): "q (x p) i -> (x q p) i",
     ("a", "col"): "q (x i) p -> (x q p) i",
@@ -48,7 +49,7 @@ _QUAD_PAIRS = {
 def quad_pairs(role: str, word: str) -> Layout:
     """The layout of m8n8k4 of f16; `word` is "row" or "col" for a and b, the type for c and d.
 
-    In front of rows and columns stands the quad pair: four independent 8x8x4 products.
+    The quad pair comes before row and column: there are four independent 8x8x4 products.
     """
     pattern = _QUAD_PAIRS["accumulator" if role in "cd" else role, word]
     if word == "f32":

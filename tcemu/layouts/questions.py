@@ -1,32 +1,32 @@
-"""The questions people ask of a fragment: who holds this element, what does this lane hold, the whole table."""
+"""Questions about a fragment: which lane holds this element, what does this lane hold, and the whole table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
 
-from tcemu.errors import LayoutError
+from tcemu.errors import LayoutError, span
 from tcemu.layouts.formulas import axes
 from tcemu.layouts.fragment import Fragment
 
 
 @dataclass(frozen=True)
 class Holding:
-    """One element in one place; an element that is held several times has as many of these."""
+    """One element in one place; an element that is held several times has several of these."""
 
-    #: (row, column), with what the layout has in front of them.
+    #: (row, column), after the batch if the layout has one.
     position: tuple[int, ...]
     lane: int
     register: int
-    #: The element's number in the register, 0 in the lowest bits.
+    #: The element's number in the register; 0 is in the lowest bits.
     element: int
-    #: Its bits in the register, from `high` down to `low`.
+    #: The element's bits in the register, from `high` down to `low`.
     high: int
     low: int
 
 
 def holding(fragment: Fragment, lane: int, register: int, element: int) -> Holding:
-    """What stands in one place. Raises LayoutError where the fragment has no such place."""
+    """What one place holds. Raises LayoutError if the fragment has no such place."""
     holder = fragment.container
     low = element * holder.width + holder.shift
     high = low + holder.form.bits + holder.form.padding - 1
@@ -36,23 +36,23 @@ def holding(fragment: Fragment, lane: int, register: int, element: int) -> Holdi
 def who_holds(fragment: Fragment, position: tuple[int, ...]) -> list[Holding]:
     """Every place of the element at `position`, lowest lane first.
 
-    What stands in front of row and column (the matrix, the selector) may be left out: then it is every one of them.
-    Raises LayoutError with the valid ranges for another position.
+    What comes before row and column (the matrix, the selector) may be left out: that asks for all of them.
+    Raises LayoutError, which gives the valid ranges, for a position outside the matrix.
     """
     shape, names = fragment.shape, axes(fragment)
     fronts = [range(size) for size in shape[: len(shape) - len(position)]] if len(position) == 2 else []
     accepted = len(position) + len(fronts) == len(shape)
     if not accepted or not all(0 <= p < s for p, s in zip(position, shape[len(fronts) :], strict=True)):
-        told = ", ".join(f"{name} 0 to {size - 1}" for name, size in zip(names, shape, strict=True))
-        raise LayoutError(f"{_written(position)} is no place in {fragment.role}, which has {told}")
+        valid = ", ".join(f"{name} {span(0, size - 1)}" for name, size in zip(names, shape, strict=True))
+        raise LayoutError(f"position {_written(position)} is not in {fragment.role}, which has {valid}")
     places = [(*front, *position) for front in product(*fronts)]
     return [holding(fragment, *place) for where in places for place in fragment.holders(*where)]
 
 
 def held_by(fragment: Fragment, lane: int | None = None, register: int | None = None) -> list[Holding]:
-    """What `lane` holds in `register`; of every lane, or in every register, where one is not given.
+    """What `lane` holds in `register`; without one of them, what every lane or every register holds.
 
-    Raises LayoutError with the valid range for a lane or register that is not there.
+    Raises LayoutError, which gives the valid range, for a lane or register that does not exist.
     """
     limits = (("lane", lane, fragment.lanes), ("register", register, fragment.registers))
     for what, chosen, limit in limits:

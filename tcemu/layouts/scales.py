@@ -1,7 +1,7 @@
-"""Who holds the scales of block-scaled mma (PTX ISA 9.1, 9.7.14.3): a byte each, of lanes that an operand picks.
+"""Which lanes hold the scales of block-scaled mma (PTX ISA 9.1, 9.7.14.3), one byte each.
 
-The thread-id T picks one of the lanes that could hold a row's (or column's) scales and stands in front as a batch; y is
-the byte of the register, g and h the group of the lane and the upper half of the rows.
+The thread-id T selects one of the lanes that could hold a row's (or column's) scales and comes first, as a batch; y is
+the byte of the register, g the lane's group, and h selects the lower or upper half of the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiles in shared memory: a matrix put where a descriptor says, and read back."""
+"""Tiles in shared memory: write a matrix where a descriptor says, and read it back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcemu.layouts.descriptor import Descriptor, as_bits, tile_addresses
 
 Array = npt.NDArray[Any]
 
-#: The formats that wgmma reads from shared memory, whose dtypes say what a matrix is.
+#: The formats that wgmma reads from shared memory; a matrix has the dtype of one of them.
 _FORMATS = ("f16", "bf16", "tf32", "s8", "u8", "b1", "e4m3", "e5m2")
 
 
@@ -26,13 +26,13 @@ def copy_tile(
     major: Major = "K",
     element: Format | str | None = None,
 ) -> None:
-    """Put `matrix` (..., mn, k) into `shared`, uint8 (..., bytes), where `descriptor` says; other bytes stay.
+    """Write `matrix` (..., mn, k) into `shared`, uint8 (..., bytes), where `descriptor` says; other bytes stay.
 
-    A matrix has the dtype of a format that wgmma reads (b1: bool), or unsigned patterns of 8, 16 or 32 bits; with
-    `element` it is that format's. mn is a row of A or a column of B, so B of (K, N) goes in transposed.
+    A matrix has the dtype of a format that wgmma reads (bool for b1), or unsigned patterns of 8, 16 or 32 bits; with
+    `element` it is a matrix of that format. mn is a row of A or a column of B, so transpose a B of shape (K, N).
 
-    Raises LayoutError where the descriptor has two elements share a byte, or an element outside `shared`; OperandError
-    for another dtype or shape.
+    Raises LayoutError if two elements would share a byte or an element would be outside `shared`; OperandError for
+    another dtype or shape.
     """
     patterns, bits = _patterns(matrix, element)
     if patterns.ndim < 2:
@@ -49,18 +49,19 @@ def copy_tile(
         shared[..., target.reshape(mn, -1)] = lines
     except ValueError:
         raise OperandError(
-            f"matrices {patterns.shape[:-2]} in front of (mn, k) do not fit the memories {shared.shape[:-1]} in front "
-            "of the bytes"
+            f"the leading axes do not match: {patterns.shape[:-2]} before (mn, k) of the matrix, {shared.shape[:-1]} "
+            "before the bytes of shared memory"
         ) from None
 
 
 def read_tile(
     shared: Array, descriptor: Descriptor | int, shape: tuple[int, int], element: Element, major: Major = "K"
 ) -> Array:
-    """The matrix (..., mn, k) that `descriptor` finds in `shared`, uint8 (..., bytes); `shape` is (mn, k).
+    """The matrix (..., mn, k) that `descriptor` selects in `shared`, uint8 (..., bytes); `shape` is (mn, k).
 
-    It has the dtype of `element`, a format or its name; for a number of bits it holds the patterns. Elements may share
-    bytes here: hardware reads them all the same. Raises LayoutError for an element outside `shared`.
+    It has the dtype of `element`, a format or its name; if `element` is a number of bits, it holds patterns. Elements
+    may share bytes here, because the hardware reads such a tile too. Raises LayoutError for an element outside
+    `shared`.
     """
     _check_shared(shared, writing=False)
     form = lookup(element) if isinstance(element, str) else element
@@ -79,11 +80,11 @@ def read_tile(
 
 
 def _patterns(matrix: npt.ArrayLike, element: Format | str | None) -> tuple[Array, int]:
-    """The patterns of a matrix and their bits."""
+    """The patterns of a matrix and the bits of each."""
     if element is not None:
         form = lookup(element) if isinstance(element, str) else element
         return form.patterns(matrix, f"a tile of {form.name}"), element_bits(form)
-    array = as_array(matrix, "a tile is an array (..., mn, k)")
+    array = as_array(matrix, "a tile must be an array (..., mn, k)")
     if array.dtype.kind == "u" and array.dtype.itemsize <= 4:
         return array, 8 * array.dtype.itemsize
     for name in _FORMATS:
@@ -91,13 +92,13 @@ def _patterns(matrix: npt.ArrayLike, element: Format | str | None) -> tuple[Arra
         if array.dtype == form.dtype:
             return form.patterns(array, f"a tile of {name}"), element_bits(form)
     raise OperandError(
-        f"a tile has the dtype of {listing(_FORMATS)}, or unsigned patterns of 8, 16 or 32 bits; got dtype "
-        f"{array.dtype}. Convert it first: nothing is rounded here."
+        f"a tile must have the dtype of {listing(_FORMATS)}, or unsigned patterns of 8, 16 or 32 bits; got dtype "
+        f"{array.dtype}. Convert it first: nothing is rounded silently."
     )
 
 
 def _as_bytes(patterns: Array, bits: int) -> Array:
-    """Bytes (..., mn, bytes of k), the first element lowest."""
+    """Bytes (..., mn, bytes of k), with the first element lowest."""
     if bits < 8:
         return np.packbits(patterns.astype(np.uint8), axis=-1, bitorder="little")
     size = bits // 8
@@ -107,22 +108,24 @@ def _as_bytes(patterns: Array, bits: int) -> Array:
 def _check_shared(shared: object, *, writing: bool) -> None:
     if not isinstance(shared, np.ndarray) or shared.dtype != np.uint8 or shared.ndim < 1:
         got = f"dtype {shared.dtype}" if isinstance(shared, np.ndarray) else type(shared).__name__
-        raise OperandError(f"shared memory is a numpy array of uint8 (..., bytes); got {got}")
+        raise OperandError(f"shared memory must be a numpy array of uint8 (..., bytes); got {got}")
     if writing and not shared.flags.writeable:
-        raise OperandError("shared memory is to be written, but that array is read-only")
+        raise OperandError("the array given as shared memory is read-only, so nothing can be written to it")
 
 
 def _places(descriptor: Descriptor, layout: Canonical, mn: int, k: int, limit: int) -> Array:
-    """Addresses (mn, k), of bytes (mn, k * bits / 8) where several elements share one; all inside `limit` bytes."""
+    """Addresses (mn, k), or (mn, k * bits / 8) if several elements share a byte; all are inside `limit` bytes."""
     per = max(8 // layout.bits, 1)
     if k % per:
-        raise LayoutError(f"a row of {k} elements of {layout.bits} bit ends inside a byte: k is a multiple of {per}")
+        raise LayoutError(
+            f"a row of {k} elements of {layout.bits} bit ends inside a byte: k must be a multiple of {per}"
+        )
     where = tile_addresses(descriptor, layout, np.arange(mn), np.arange(0, k, per))
     outside = where + layout.size > limit
     if outside.any():
         row, column = (int(index) for index in np.argwhere(outside)[0])
         raise LayoutError(
-            f"element ({row}, {column * per}) would lie at {int(where[row, column])}, but shared memory has {limit} "
+            f"element ({row}, {column * per}) would be at {int(where[row, column])}, but shared memory has {limit} "
             f"bytes. {layout}: {descriptor}"
         )
     return where
@@ -136,19 +139,19 @@ def _check_distinct(where: Array, descriptor: Descriptor, layout: Canonical) -> 
     (r, c), (row, column) = pair
     along_mn, along_k = (f"{field.upper()} is {getattr(descriptor, field)}" for field in layout.steps)
     atoms = layout.atoms(where.shape[0], where.shape[1] * per)
-    told = [
-        f"{text} and leads over {count} atoms along {axis}"
+    steps = [
+        f"{text} and is the step between {count} atoms along {axis}"
         for text, count, axis in zip((along_mn, along_k), atoms, ("mn", "k"), strict=True)
         if count > 1
     ]
     raise LayoutError(
         f"elements ({r}, {c * per}) and ({row}, {column * per}) share address {int(where[r, c])}: an atom takes "
-        f"{layout.atom_bytes} bytes, {listing(told, 'and')}. {layout}: {descriptor}"
+        f"{layout.atom_bytes} bytes, {listing(steps, 'and')}. {layout}: {descriptor}"
     )
 
 
 def shared_place(where: Array) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Two positions of an array (mn, k) of addresses that hold the same address, the first there are; or None."""
+    """The first two positions with the same address in an array (mn, k) of addresses; None if all differ."""
     flat = where.ravel()
     order = np.argsort(flat, kind="stable")
     same = np.flatnonzero(flat[order][1:] == flat[order][:-1])

@@ -1,7 +1,7 @@
-"""The fragments of wgmma (PTX ISA 9.1, 9.7.15.5.1): mma.sync's, four warps below each other.
+"""The fragments of wgmma (PTX ISA 9.1, 9.7.15.5.1): those of mma.sync, with the rows of four warps one below the other.
 
-w is the warp of the warpgroup, g and t the lane's group and its place there, h the upper half of a warp's rows, n the
-eights of columns, c the chunks of k, p the elements of a register.
+w is the warp of the warpgroup, g the lane's group and t its place in the group; h selects the lower or upper half of a
+warp's rows, n the group of eight columns, c the chunk of k, p the element inside a register.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def accumulator(n: int) -> Layout:
 
 @cache
 def registers(k: int, elements: int) -> Layout:
-    """A of k columns in registers that hold `elements` elements."""
+    """A with k columns, in registers that hold `elements` elements."""
     return Layout("(w h g) (c t p) -> (w g t) (c h p)", w=4, h=2, g=8, c=k // (4 * elements), t=4, p=elements)
 
 
 @cache
 def metadata(bits: int) -> Layout:
-    """(selector, row, chunk) of a sparse A with elements of `bits` bits; four bits for each chunk."""
+    """(selector, row, chunk) of a sparse A whose elements have `bits` bits; four bits for each chunk."""
     pattern, sizes = _SPARSE["wide" if bits >= 16 else "narrow"]
     return Layout(pattern, w=4, h=2, g=8, s=2, **sizes)

@@ -1,11 +1,11 @@
 """The fragments of wmma, which the manual leaves unspecified (PTX ISA 9.1, 9.7.14.4.1), architecture by architecture.
 
-g and t are a lane's group and its place there; u and h count eights of rows (or columns), c eights of k, p the elements
-of a register; r is a broadcast: the element is held r times over.
+g is a lane's group and t its place in the group; u and h count groups of eight rows (or columns), c groups of k, p the
+elements inside a register; r is a broadcast: the element is held r times.
 
-From sm_75 on: read off the load instructions that the assembler emits, and off an H200's registers. A shape of 8 rows
-is the mirror image of one of 8 columns: the hardware computes C^T = B^T A^T. sm_70: two lanes hold every element of A
-and B; read off by others (wmma_extension, MIT).
+From sm_75 on the layouts come from the load instructions that the assembler emits and from an H200's registers. A shape
+with 8 rows is the mirror image of one with 8 columns: the hardware computes C^T = B^T A^T. On sm_70 two lanes hold
+every element of A and B; others read that from hardware (wmma_extension, MIT).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 
 from tcemu.layouts.layout import Layout
 
-# An operand that spans more than 8 rows (A) or columns (B), and one that does not.
+# An operand with more than 8 rows (A) or columns (B), and one with 8.
 _TALL = "(u h g) (c t p) -> (g t) (r u c h p)"
 _FLAT = "(h g) (c t p) -> (g t) (r h c p)"
 _ACCUMULATOR = "(u h g) (c t p) -> (g t) (u c h p)"
@@ -29,7 +29,7 @@ def _mirror(pattern: str) -> str:
 
 @cache
 def modern(role: str, shape: tuple[int, int, int], elements: int, repeat: int) -> Layout:
-    """Operand `role` from sm_75 on, with `elements` to a register; A and B hold each element `repeat` times."""
+    """Operand `role` from sm_75 on, `elements` to a register; each element of A and B is held `repeat` times."""
     m, n, k = shape
     if m < n:  # the mirror image
         swapped = modern({"a": "b", "b": "a"}.get(role, role), (n, m, k), elements, repeat)
@@ -41,7 +41,7 @@ def modern(role: str, shape: tuple[int, int, int], elements: int, repeat: int) -
 
 
 def _layout(pattern: str, extent: int, **sizes: int) -> Layout:
-    """The pattern with its rows (or columns) of `extent`: eights counted by h, thirty-twos halved by u."""
+    """The pattern for `extent` rows (or columns): h counts eights, u sixteens."""
     used = {"g": 8, "h": min(extent // 8, 2), "u": max(extent // 16, 1), **sizes}
     return Layout(pattern, **{digit: size for digit, size in used.items() if digit in pattern.replace("->", " ")})
 
@@ -49,7 +49,7 @@ def _layout(pattern: str, extent: int, **sizes: int) -> Layout:
 #: m8n32k16 with s32 accumulators on sm_75 is not mirrored.
 TURING_S32_M8N32 = Layout("g (c t p) -> (g t) (c p)", g=8, c=4, t=4, p=2)
 
-# sm_70: bits 4, 3 and 2 of the lane are x, j and i; j does not reach A, i does not reach B.
+# sm_70: bits 4, 3 and 2 of the lane are x, j and i; A does not depend on j, nor B on i.
 _VOLTA = {
     ("a", "row"): "(i x p) k -> (x j i p) k",
     ("a", "col"): "(i x e) (f p) -> (x j i p) (f e)",

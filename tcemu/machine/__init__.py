@@ -1,5 +1,5 @@
-"""The machine around the tensor cores; so far its shared memory's banks."""
+"""What surrounds the tensor cores: registers, memories, warps that take turns, barriers, asynchronous groups, launches.
 
-from tcemu.machine.conflicts import Claim, Phase, Wavefronts, wavefronts
-
-__all__ = ["Claim", "Phase", "Wavefronts", "wavefronts"]
+A kernel is a Python function that is called once a warp. `launch.py` runs a grid of them; `warp.py` is what a kernel
+sees; a module for each chapter of the PTX manual executes its instructions; `events.py` is what observers hear.
+"""

@@ -1,21 +1,25 @@
-"""The 16 barriers of a block: bar.sync and bar.arrive (PTX ISA 9.1, 9.7.13.1)."""
+"""The 16 barriers of a block, bar and barrier, and bar.warp.sync (PTX ISA 9.1, 9.7.13.1 and 9.7.13.2)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tcemu.errors import LaunchError, OperandError, briefly, listing
-from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, By
+from tcemu.instructions import Instruction
+from tcemu.machine.dispatch import Act, executes
+from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, By, WarpSynced
+from tcemu.machine.registers import WARP
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
+    from tcemu.machine.core import Core
 
 SECTION = "9.7.13.1"
 COUNT = 16
-WARP = 32
 
 
 @dataclass
@@ -29,6 +33,8 @@ class _Barrier:
     waiting: list[int] = field(default_factory=list)
     #: How often it was completed.
     generation: int = 0
+    #: bar.red: how many predicates were true, and how many were given, by generation.
+    votes: dict[int, list[int]] = field(default_factory=dict)
 
 
 class Barriers:
@@ -44,8 +50,8 @@ class Barriers:
         barrier = self._named(number)
         wanted = self._most if threads is None else self._checked(number, threads)
         if barrier.arrived and wanted != barrier.threads:
-            self._block.tell(BarrierDisagreed, (barrier.arrived[0], by), number, (barrier.threads, wanted))
-            self._block.fail(
+            self._block.grid.tell(BarrierDisagreed, (barrier.arrived[0], by), number, (barrier.threads, wanted))
+            self._block.grid.fail(
                 LaunchError(
                     f"barrier {number}: {barrier.arrived[0]} made it wait for {barrier.threads} threads, and now it is "
                     f"to wait for {wanted}; all that arrive must give the same number ({by}; PTX ISA {SECTION})"
@@ -57,9 +63,18 @@ class Barriers:
         barrier.arrived.append(by)
         if waits:
             barrier.waiting.append(by.warp)
-        self._block.tell(BarrierArrived, by, number, wanted, waits)
+        self._block.grid.tell(BarrierArrived, by, number, wanted, waits)
         self._complete(number, barrier)
         return generation
+
+    def vote(self, number: int, generation: int, true: int, asked: int) -> list[int]:
+        """Count predicates of a warp; what all of the generation's warps have counted, when it is complete."""
+        votes = self._barriers[number].votes
+        votes.pop(generation - 2, None)  # nobody can still be there
+        here = votes.setdefault(generation, [0, 0])
+        here[0] += true
+        here[1] += asked
+        return here
 
     def passed(self, number: int, generation: int) -> bool:
         """Whether that generation of the barrier has been completed."""
@@ -83,7 +98,7 @@ class Barriers:
         exited = WARP * len(self._block.exited) if barrier.all else 0
         if WARP * len(barrier.arrived) + exited < barrier.threads:
             return
-        self._block.tell(
+        self._block.grid.tell(
             BarrierCompleted, self._block.number, number, tuple(barrier.arrived), tuple(barrier.waiting), exited
         )
         barrier.generation += 1
@@ -102,3 +117,70 @@ class Barriers:
                 f"{self._most} (PTX ISA {SECTION})"
             )
         return int(threads)
+
+
+# ---------------------------------------------------------------------------------------------------- instructions
+
+
+def _wait(core: Core, by: By, barrier: int, generation: int) -> None:
+    barriers = core.block.barriers
+    core.wait(by, "barrier", barrier, lambda: barriers.passed(barrier, generation), lambda: barriers.missing(barrier))
+
+
+@executes("bar.sync", "barrier.sync")
+def bar_sync(instruction: Instruction) -> Act:
+    """bar.sync (__syncthreads): wait until `threads` threads, by default the block's, have come to this barrier."""
+
+    def act(core: Core, barrier: int, threads: int | None = None) -> None:
+        by = core.begin(instruction)
+        if by is not None:
+            _wait(core, by, barrier, core.block.barriers.arrive(by, barrier, threads, waits=True))
+
+    return act
+
+
+@executes("bar.arrive", "barrier.arrive")
+def bar_arrive(instruction: Instruction) -> Act:
+    """bar.arrive: count this warp at the barrier, and go on."""
+
+    def act(core: Core, barrier: int, threads: int) -> None:
+        by = core.begin(instruction)
+        if by is not None:
+            core.block.barriers.arrive(by, barrier, threads, waits=False)
+
+    return act
+
+
+@executes("bar.red", "barrier.red")
+def bar_red(instruction: Instruction) -> Act:
+    """bar.red: as bar.sync; the answer counts the threads' true predicates, or says whether all, or any, are true."""
+    mode = instruction.words["op"]
+
+    def act(core: Core, barrier: int, threads: Any, predicate: npt.ArrayLike | None = None) -> Any:
+        if predicate is None:  # PTX lets the number of threads be left out
+            threads, predicate = None, threads
+        by = core.begin(instruction)
+        if by is None:
+            return 0 if mode == "popc" else mode == "and"
+        mine = core.predicate(instruction, predicate)[core.active]
+        barriers = core.block.barriers
+        generation = barriers.arrive(by, barrier, threads, waits=True)
+        votes = barriers.vote(barrier, generation, int(mine.sum()), len(mine))
+        _wait(core, by, barrier, generation)
+        true, asked = votes
+        return {"popc": true, "and": true == asked, "or": true > 0}[mode]
+
+    return act
+
+
+@executes("bar.warp.sync")
+def bar_warp_sync(instruction: Instruction) -> Act:
+    """bar.warp.sync (__syncwarp): the active lanes meet, and see what each of them wrote."""
+
+    def act(core: Core, *membermask: Any) -> None:
+        core.check_membermask(instruction, *membermask)
+        by = core.begin(instruction)
+        if by is not None:
+            core.tell(WarpSynced, by)
+
+    return act

@@ -1,16 +1,16 @@
-"""What the machine tells its observers, as it happens.
+"""Events: what the machine reports to its observers, as it happens.
 
 An observer is a callable that takes one event. The machine says what was done, by whom and on which line of the kernel;
-whether it was right is the observers' business (the sanitizer's, a recorder's, a timeline's). Events of a warp carry a
-`by`; addresses are bytes, shared ones counted from the start of the block's shared memory, global ones in the launch's
-address space.
+whether it was right is for observers to judge (the sanitizer, a recorder, a timeline). Events of a warp carry a `by`:
+block, warp, active lanes and site. Addresses are bytes: shared ones count from the start of the block's shared memory,
+global ones are those of the launch's address space. Observers read events and do not change them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +30,19 @@ CopyKind = Literal["cp.async", "bulk"]
 FULL = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A line of the kernel."""
+class Site(NamedTuple):
+    """A line of the kernel, and the lines that call it where a front end inlined it, innermost first."""
 
     file: str
     line: int
     function: str
+    inlined: tuple[Site, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class By:
+class By(NamedTuple):
     """Who did it, and where: the block's and the warp's index, the active lanes as bits, the line."""
 
     block: int
@@ -55,7 +54,7 @@ class By:
         return f"warp {self.warp} of block {self.block} at {self.site}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Event:
     """Anything that happened in a block."""
 
@@ -68,7 +67,7 @@ class Event:
 # ------------------------------------------------------------------------------------------------ blocks and warps
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class BlockStarted(Event):
     """A block of `warps` warps with `shared` bytes begins; `threads` is the number of its threads."""
 
@@ -83,67 +82,83 @@ class BlockStarted(Event):
         return -(-self.threads // 32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class BlockEnded(Event):
     """All warps of a block have exited, and what they left under way has ended."""
 
     block: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Exited(Event):
-    """A warp came to the end of the kernel."""
+    """The lanes that are active in `by` have exited; `whole` says whether that was the end of the warp."""
 
     by: By
+    whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Issued(Event):
-    """A warp executes an instruction, told before what it does is told.
+    """A warp begins to execute an instruction; the events of what it does follow.
 
-    `aligned` instructions must be executed by all lanes. `operands` are the register operands by role, `instruction`
-    is there where tcemu.parse knows it.
+    `operands` are the operands that are registers, by role.
     """
 
     by: By
-    opcode: str
-    aligned: bool
-    instruction: Instruction | None = None
+    instruction: Instruction
     operands: tuple[tuple[str, Registers], ...] = ()
 
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(eq=False)
 class Disagreed(Event):
     """Warps of a warpgroup came to different instructions where all four must execute the same."""
 
     bys: tuple[By, ...]
-    opcodes: tuple[str, ...]
+    instructions: tuple[Instruction, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
+class DescriptorsDisagreed(Event):
+    """Two warps of a warpgroup give different matrix descriptors: the launch ends after this event."""
+
+    bys: tuple[By, By]
+    instruction: Instruction
+    descriptors: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+#: What a warp waits for.
+WaitKind = Literal["barrier", "mbarrier", "warpgroup", "registers", "memory"]
+
+
+@dataclass(eq=False)
 class Waiting:
     """What a blocked warp waits for: in words, and as data where there is a number or an address."""
 
     by: By
     what: str
-    kind: Literal["barrier", "mbarrier", "warpgroup", "registers", "memory"]
+    kind: WaitKind
     #: barrier number, address of the mbarrier or the memory, or the warpgroup's index
     key: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Stuck(Event):
     """No warp can go on, and nothing is under way that could wake one: the launch ends after this event."""
 
     waiting: tuple[Waiting, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Faulted(Event):
     """An access that the hardware would answer with an exception: the launch ends after this event."""
 
     by: By
-    opcode: str
+    instruction: Instruction
     #: operands: no mbarrier is there; arrivals: the phase of an mbarrier has none left
     kind: Literal["bounds", "alignment", "operands", "arrivals"]
     space: Space
@@ -155,16 +170,16 @@ class Faulted(Event):
 # ------------------------------------------------------------------------------------------------ memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Accessed(Event):
     """Bytes read or written through the generic proxy, at once: `size` bytes from each of `addresses` (n,).
 
     `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
-    among all lanes. A strong one has an `order`; atom and red tell a reading access, then a writing one.
+    among all lanes. A strong one has an `order`; atom and red make a reading access, then a writing one.
     """
 
     by: By
-    opcode: str
+    instruction: Instruction
     space: Space
     writes: bool
     addresses: Addresses
@@ -173,8 +188,13 @@ class Accessed(Event):
     collective: bool = False
     order: Order = ""
 
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(eq=False)
 class ProxyFenced(Event):
     """fence.proxy.async by the active lanes, for these state spaces."""
 
@@ -182,15 +202,24 @@ class ProxyFenced(Event):
     spaces: tuple[Space, ...]
 
 
+@dataclass(eq=False)
+class Fenced(Event):
+    """fence or membar by the active lanes: it orders their strong accesses before and after it."""
+
+    by: By
+    semantics: Literal["acq_rel", "sc", "acquire", "release"]
+    scope: str
+
+
 # ------------------------------------------------------------------------------------------------ registers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Touched(Event):
     """Registers read or written by the kernel itself or by an instruction that is not a wgmma.
 
-    `which` are the numbers of the registers. `unwritten` are the numbers among them that were read before anything was
-    written to them in a lane that takes part.
+    `which` are the numbers of the registers within `registers.bank`. `unwritten` are those of them that were read
+    before anything was written to them in a lane that takes part.
     """
 
     by: By
@@ -203,14 +232,14 @@ class Touched(Event):
 # ------------------------------------------------------------------------------------------------ barriers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class WarpSynced(Event):
     """bar.warp.sync: the active lanes have met, and see what each of them wrote."""
 
     by: By
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class BarrierArrived(Event):
     """A warp arrives at a barrier of the block (bar.sync waits, bar.arrive does not); `threads` is what it expects."""
 
@@ -220,7 +249,7 @@ class BarrierArrived(Event):
     waits: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class BarrierCompleted(Event):
     """As many threads arrived as were expected; `exited` counts those among them that had exited."""
 
@@ -232,7 +261,7 @@ class BarrierCompleted(Event):
     exited: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class BarrierDisagreed(Event):
     """Who arrives at a barrier last gives another number of threads than the first did: the launch ends."""
 
@@ -241,7 +270,7 @@ class BarrierDisagreed(Event):
     threads: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class MbarrierInitialised(Event):
     """mbarrier.init: the object at `address` expects `count` arrivals a phase. Other threads see it after a barrier."""
 
@@ -250,7 +279,14 @@ class MbarrierInitialised(Event):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
+class MbarriersFenced(Event):
+    """fence.mbarrier_init by the active lanes: bulk copies see the mbarriers that these lanes initialised."""
+
+    by: By
+
+
+@dataclass(eq=False)
 class MbarrierInvalidated(Event):
     """mbarrier.inval: the bytes at `address` are ordinary memory again."""
 
@@ -258,7 +294,7 @@ class MbarrierInvalidated(Event):
     address: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class MbarrierArrived(Event):
     """`count` arrivals in phase `phase` (0, 1, 2...), after the phase was told to expect `transaction` more bytes."""
 
@@ -269,7 +305,7 @@ class MbarrierArrived(Event):
     transaction: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class MbarrierCompleted(Event):
     """Phase `phase` has all its arrivals and bytes."""
 
@@ -278,7 +314,7 @@ class MbarrierCompleted(Event):
     phase: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class MbarrierWaited(Event):
     """A wait or a test found phase `phase` complete: the warp sees what came before the arrivals, and the copies."""
 
@@ -290,7 +326,7 @@ class MbarrierWaited(Event):
 # ------------------------------------------------------------------------------------------------ asynchronous copies
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False)
 class Copy:
     """An asynchronous copy. `reads` and `writes` are (space, addresses (n,), size) of its source and destination.
 
@@ -299,7 +335,7 @@ class Copy:
     """
 
     kind: CopyKind
-    opcode: str
+    instruction: Instruction
     by: By
     reads: tuple[Space, Addresses, int]
     writes: tuple[Space, Addresses, int]
@@ -310,22 +346,27 @@ class Copy:
     #: the lane that gave each address, for cp.async
     lanes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
 
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(eq=False)
 class CopyIssued(Event):
     """A copy is under way."""
 
     copy: Copy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class CopyLanded(Event):
     """A copy has read its source and written its destination; nobody may count on it before waiting for it."""
 
     copy: Copy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class CopiesCommitted(Event):
     """commit_group: the warp's copies so far that are in no group yet are group `group` (0, 1, 2...)."""
 
@@ -334,7 +375,7 @@ class CopiesCommitted(Event):
     group: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class CopiesWaited(Event):
     """wait_group: groups below `below` have ended; only their reading of the source where `read`."""
 
@@ -344,7 +385,7 @@ class CopiesWaited(Event):
     read: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class CopiesArrive(Event):
     """cp.async.mbarrier.arrive: the mbarrier at `address` gets arrivals once the warp's cp.async so far have ended."""
 
@@ -356,13 +397,12 @@ class CopiesArrive(Event):
 # ------------------------------------------------------------------------------------------------ wgmma
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False)
 class Wgmma:
     """One mma_async of a warpgroup: who issued it, the four warps' registers, the bytes that it reads.
 
-    `reads` has for each operand in shared memory its role and the addresses (n,) of its elements, `size` bytes each;
-    `descriptors` each warp's descriptors as given. `group` is the group it will be committed in. `adds` says whether D
-    is read, which a false scale_d spares.
+    `reads` has for each operand in shared memory its role and the addresses (n,) of its elements, `size` bytes each.
+    `group` is the group it will be committed in. `adds` says whether D is read, which a false scale_d spares.
     """
 
     instruction: Instruction
@@ -372,25 +412,24 @@ class Wgmma:
     d: tuple[Registers, ...]
     a: tuple[Registers, ...]
     reads: tuple[tuple[str, Addresses, int], ...]
-    descriptors: tuple[tuple[int, ...], ...]
     adds: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class WgmmaFenced(Event):
     """wgmma.fence by one warp."""
 
     by: By
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class WgmmaIssued(Event):
     """All four warps have issued it."""
 
     wgmma: Wgmma
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class WgmmaCommitted(Event):
     """wgmma.commit_group: all mma_asyncs of the warpgroup that are in no group are group `group` (0, 1, 2...)."""
 
@@ -399,7 +438,7 @@ class WgmmaCommitted(Event):
     group: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class WgmmaWaited(Event):
     """wgmma.wait_group: groups below `below` have ended, and the four warps know."""
 
@@ -408,14 +447,23 @@ class WgmmaWaited(Event):
     below: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
+class OperandChanged(Event):
+    """A plain array that `by` gave as operand `role` was changed while the mma_async was under way."""
+
+    by: By
+    wgmma: Wgmma
+    role: str
+
+
+@dataclass(eq=False)
 class WgmmaEnded(Event):
     """An mma_async has read its operands and written its accumulator; nobody may count on it before waiting for it."""
 
     wgmma: Wgmma
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class RegistersMoved(Event):
     """setmaxnreg: the warp may use `count` registers a thread from now on, by .inc or .dec."""
 

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isasyncgen, iscoroutine, isgenerator
-from itertools import product
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,13 +13,15 @@ import numpy.typing as npt
 
 from tcemu.errors import LaunchError, briefly, shown
 from tcemu.instructions.targets import target_named
-from tcemu.machine.block import Block, Index3, Shape
-from tcemu.machine.core import Array
+from tcemu.machine.block import Index3, Shape
+from tcemu.machine.core import Core
 from tcemu.machine.events import Observer
+from tcemu.machine.grid import Grid
 from tcemu.machine.memory import GlobalMemory, is_buffer
 from tcemu.machine.pending import POLICIES, Policy, check_policy
 from tcemu.machine.warp import Warp
 
+Array = npt.NDArray[Any]
 Kernel = Callable[..., object]
 
 #: Limits of all targets (PTX ISA 9.1, 11; CUDA programming guide, compute capabilities).
@@ -166,27 +166,25 @@ def _run(
     observers: Sequence[Observer],
     result: Launch,
 ) -> None:
-    """All blocks under one policy. One block is in flight at a time, so that memory does not grow with the grid."""
+    """All blocks under one policy."""
     result.counts, result.blocks = Counter(), 0
-    x, y, z = shape.grid
-    order: Any = enumerate((a, b, c) for c, b, a in product(range(z), range(y), range(x)))
-    if shape.seed:
-        order = list(order)
-        Random(shape.seed).shuffle(order)  # noqa: S311 - an order, not a secret
-    for number, index in order:
-        block = Block(number, index, shape, memory, observers, result.counts)
-        block.run([_body(kernel, Warp(block, warp), args) for warp in range(shape.warps)])
-        result.blocks += 1
+    grid = Grid(shape, memory, observers, result.counts)
+    try:
+        grid.run(lambda core: _body(kernel, core, args))
+    finally:
+        result.blocks = grid.done
 
 
-def _body(kernel: Kernel, warp: Warp, args: Sequence[Any]) -> Callable[[], None]:
+def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]:
     def body() -> None:
-        came = kernel(warp, *args)
+        came = kernel(Warp(core), *args)
         if isgenerator(came) or iscoroutine(came) or isasyncgen(came):
             if iscoroutine(came):
                 came.close()  # nobody will await it
             raise LaunchError(f"{_name(kernel)} has a yield or is async, and did not run: a kernel is a plain function")
-        warp._exit()  # noqa: SLF001 - the end of a warp is the machine's business, not the kernel's
+        core.bits = core.there
+        if core.there:
+            core.exit()
 
     return body
 

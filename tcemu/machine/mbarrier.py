@@ -173,20 +173,24 @@ class Mbarrier:
         self.tx += by
 
 
-def parity_of(state: int) -> int:
+def parity_of(state: object) -> int:
     """The parity of the phase in which an arrive returned `state`. Raises OperandError for what no arrive returned."""
+    return _returned(state) >> _PARITY & 1
+
+
+def pending_count(state: object) -> int:
+    """mbarrier.pending_count: arrivals that were pending before the arrive that returned `state`. Raises likewise."""
+    return _returned(state) >> _PENDING & MOST
+
+
+def _returned(state: object) -> int:
     found = _index(state)
     if found is None or found >> _TAG != 2:
         raise OperandError(
             f"the state is what mbarrier.arrive returned; got {briefly(state)}. A parity is another operand: "
             f"mbarrier.test_wait.parity ({_SECTION}.16)"
         )
-    return found >> _PARITY & 1
-
-
-def pending_count(state: int) -> int:
-    """mbarrier.pending_count: the arrivals that were pending before the arrive that returned `state`."""
-    return Mbarrier.decode(state).pending
+    return found
 
 
 def _counted(name: str, count: int, section: str) -> int:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tcemu.errors import LaunchError, TcemuError
+from tcemu.instructions import Instruction
 from tcemu.machine.events import By, Disagreed
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
 
+#: What is done once all four are there: with who they are, and what each has given.
+Act = Callable[[tuple[By, ...], list[Any]], None]
 #: Warps of a warpgroup.
 GROUP = 4
 SECTION = "9.7.15"
@@ -21,7 +24,7 @@ SECTION = "9.7.15"
 class _Round:
     """One instruction on its way: who has come, with what."""
 
-    opcode: str
+    instruction: Instruction
     given: dict[int, tuple[By, Any]] = field(default_factory=dict)
     done: bool = False
 
@@ -34,25 +37,25 @@ class Meetings:
         self._members = range(GROUP * group, GROUP * (group + 1))
         self._round: _Round | None = None
 
-    def meet(self, by: By, opcode: str, given: Any, act: Callable[[tuple[By, ...], list[Any]], None]) -> _Round:
-        """A warp comes to `opcode` with its operands; once all four are there, `act` is called with all of theirs."""
+    def meet(self, by: By, instruction: Instruction, given: Any, act: Act) -> _Round:
+        """A warp comes to an instruction with its operands; once all four are there, `act` is given all of theirs."""
         if self._members.stop > self._block.warps:
-            self._block.fail(
+            self._block.grid.fail(
                 LaunchError(
-                    f"{opcode}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four on; "
-                    f"the block has {self._block.warps} warps (PTX ISA {SECTION})"
+                    f"{instruction}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four "
+                    f"on; the block has {self._block.warps} warps (PTX ISA {SECTION})"
                 )
             )
         if self._round is None:
-            self._round = _Round(opcode)
+            self._round = _Round(instruction)
         here = self._round
-        if here.opcode != opcode:
+        if here.instruction.opcode != instruction.opcode:
             first = next(iter(here.given.values()))[0]
-            self._block.tell(Disagreed, (first, by), (here.opcode, opcode))
-            self._block.fail(
+            self._block.grid.tell(Disagreed, (first, by), (here.instruction, instruction))
+            self._block.grid.fail(
                 LaunchError(
                     f"the warps of warpgroup {self._group} must execute the same instruction: {first} came to "
-                    f"{here.opcode}, {by} to {opcode} (PTX ISA {SECTION})"
+                    f"{here.instruction}, {by} to {instruction} (PTX ISA {SECTION})"
                 )
             )
         here.given[by.warp] = by, given
@@ -62,12 +65,12 @@ class Meetings:
             try:
                 act(who, list(what))
             except TcemuError as error:  # the other three have gone through with it
-                self._block.fail(error)
+                self._block.grid.fail(error)
             here.done = True
         return here
 
-    def missing(self, opcode: str) -> str:
+    def missing(self, instruction: Instruction) -> str:
         """Who has not come, in words."""
         here = self._round
         absent = [warp for warp in self._members if here is None or warp not in here.given]
-        return f"warp {', '.join(map(str, absent))} of warpgroup {self._group} to come to {opcode}"
+        return f"warp {', '.join(map(str, absent))} of warpgroup {self._group} to come to {instruction}"

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing, shown
+from tcemu.instructions import Instruction
 from tcemu.machine.events import Space
 
 Array = npt.NDArray[Any]
 
 #: Where buffers in global memory start: at multiples of this, as cudaMalloc does, with a gap of at least as much.
 ALIGN = 256
-#: A generic address from here on lies in shared memory. Real chips have such a window too, elsewhere.
-SHARED_WINDOW = 1 << 40
 #: Units that numpy can copy as one element; their alignment is the address's.
 _UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
@@ -37,27 +36,39 @@ class Bytes:
         self._starts = np.array([first for first, _, _ in ranges], np.int64)
         self._ends = np.array([end for _, end, _ in ranges], np.int64)
         self._names = [name for _, _, name in ranges]
+        self._ranges = [(first, end) for first, end, _ in ranges]
 
     def check(
-        self, who: str, addresses: Array, size: int, align: int, section: str, lanes: Array | None = None
+        self,
+        instruction: Instruction,
+        addresses: Array,
+        size: int,
+        align: int,
+        lanes: Array | None = None,
+        what: str = "",
     ) -> None:
         """Raise AddressError unless every one of `addresses` (n,) is a multiple of `align` with `size` bytes there.
 
-        `lanes` (n,) gave them.
+        `align` is a power of two; `lanes`, bool (32,), are those that gave the addresses, and `what` lies there.
         """
-        wrong = addresses % align != 0
-        if wrong.any():
-            first = int(wrong.argmax())
+        if not len(addresses):
+            return
+        if int(np.bitwise_or.reduce(addresses)) & align - 1:
+            first = int((addresses % align != 0).argmax())
             raise AddressError(
-                f"{_told(who, lanes, first)}: address {int(addresses[first])} in {self.space} memory is no multiple of "
-                f"{align}, as an access of {align} bytes needs (PTX ISA {section})",
+                f"{_told(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory is "
+                f"not a multiple of {align}, as an access of {align} bytes needs (PTX ISA {instruction.section})",
                 "alignment",
             )
+        low, high = int(addresses.min()), int(addresses.max())
+        if any(start <= low and high <= end - size for start, end in self._ranges):
+            return
         wrong = self._outside(addresses, size)
         if wrong.any():
             first = int(wrong.argmax())
             where = self._where(int(addresses[first]), size)
-            raise AddressError(f"{_told(who, lanes, first)}: {where} (PTX ISA {section})", "bounds")
+            told = _told(instruction, lanes, first, what)
+            raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
 
     def _outside(self, addresses: Array, size: int) -> Array:
         if len(self._starts) == 1:
@@ -90,8 +101,9 @@ class Bytes:
         self.bytes.view(_UNITS[size])[addresses // size] = np.ascontiguousarray(data).view(_UNITS[size]).reshape(-1)
 
 
-def _told(who: str, lanes: Array | None, number: int) -> str:
-    return who if lanes is None else f"{who}: lane {int(lanes[number])}"
+def _told(instruction: Instruction, lanes: Array | None, number: int, what: str) -> str:
+    who = f"lane {int(np.flatnonzero(lanes)[number])}" if lanes is not None else what
+    return f"{instruction}: {who}" if who else str(instruction)
 
 
 def _integers(given: Any) -> Any:
@@ -127,7 +139,7 @@ class Pointer(int):
     def at(self, *index: Any) -> Any:
         """The byte address of the element at `index`, one number or integer array for each axis (they broadcast).
 
-        Nothing is checked: a wrong index is a wrong address, which the machine tells when it is used.
+        Nothing is checked: a wrong index is a wrong address, which the machine reports when it is used.
         """
         if len(index) != len(self.shape):
             raise OperandError(f"the array has {len(self.shape)} axes; got {len(index)} indices")
@@ -141,6 +153,18 @@ class Pointer(int):
             shapes = listing([np.shape(number) for number in numbers], "and")
             raise OperandError(f"indices of one element each, or arrays that broadcast; got shapes {shapes}") from None
         return found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise OperandError(
+            "a kernel writes global memory with instructions: warp.st_global(pointer.at(index), value, 'b32'), one "
+            "address a lane (PTX ISA 9.7.9.11)"
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        raise OperandError(
+            "a kernel reads global memory with instructions: warp.ld_global(pointer.at(index), 'b32'), one address a "
+            "lane (PTX ISA 9.7.9.8)"
+        )
 
     def __repr__(self) -> str:
         return f"<pointer {int(self)} to {self.dtype} {self.shape}>"

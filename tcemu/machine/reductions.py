@@ -1,4 +1,4 @@
-"""THE TABLE of what atom, red and bulk reductions compute: an operation on the numbers of one type.
+"""What atom, red and bulk reductions compute: an operation on the numbers of one type. The rows say which are legal.
 
 Additions of floats round to nearest even. That a sum which is no number has the canonical NaN is inferred.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, listing, nearest, shown
+from tcemu.instructions import Instruction
 
 Array = npt.NDArray[Any]
 Combine = Callable[[Array, Array], Array]
@@ -84,43 +84,18 @@ def _flushed(numbers: Array) -> Array:
     return np.where(small, np.copysign(np.float32(0), numbers), numbers).astype(numbers.dtype)
 
 
-def _rows(operations: str, types: str) -> dict[str, Reduction]:
-    """All operations on all types. Halves, alone or in pairs, are spelt with .noftz."""
-    found = {}
-    for operation in operations.split():
-        for name in types.split():
-            element, _, pair = name.partition("x")
-            half = element in ("f16", "bf16")
-            spelling = f"{operation}{'.noftz' if half and operation == 'add' else ''}.{name}"
-            size = int(element.lstrip("bfsu")) // 8 * (2 if pair else 1)
-            found[spelling] = Reduction(spelling, _COMBINE[operation], element, size)
-    return found
+def reduction_of(operation: str, kind: str) -> Reduction:
+    """What `operation` computes on the numbers of a type: ("add", "f16x2")."""
+    element, _, pair = kind.partition("x")
+    size = int(element.lstrip("bfsu")) // 8 * (2 if pair else 1)
+    return Reduction(f"{operation}.{kind}", _COMBINE[operation], element, size)
 
 
-#: What red executes, and atom (PTX ISA 9.7.13.5, 9.7.13.6), scalar types.
-RED: Mapping[str, Reduction] = MappingProxyType(
-    _rows("and or xor", "b32 b64")
-    | _rows("add", "u32 s32 u64 f32 f64 f16 f16x2 bf16 bf16x2")
-    | _rows("inc dec", "u32")
-    | _rows("min max", "u32 s32 u64 s64")
-)
-ATOM: Mapping[str, Reduction] = MappingProxyType({**RED, **_rows("exch", "b32 b64")})
-#: Compare and swap, which takes two operands, by the bytes of each.
-CAS: Mapping[str, int] = MappingProxyType({"cas.b16": 2, "cas.b32": 4, "cas.b64": 8})
-#: What bulk copies reduce with (PTX ISA 9.7.9.25.4.2).
-BULK: Mapping[str, Reduction] = MappingProxyType(
-    {name: row for name, row in RED.items() if "x2" not in name} | _rows("min max", "f16 bf16")
-)
-
-
-def reduction(what: str, given: object, table: Mapping[str, Reduction], section: str) -> Reduction:
-    """The row that "add.u32" spells. Raises OperandError for one that `table` does not have."""
-    found = table.get(given.strip(".")) if isinstance(given, str) else None
-    if found is None:
-        close = f"; nearest: {listing(nearest(given, table, cutoff=0)[:3])}" if isinstance(given, str) and given else ""
-        operations = listing(dict.fromkeys(name.split(".")[0] for name in table))
-        raise OperandError(
-            f"{what} has the operations {operations}, with their type, as 'add.u32'; got {shown(given)}{close} (PTX "
-            f"ISA {section})"
-        )
-    return found
+def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
+    """New bytes of one place, from what is there and what a lane gives; `flush` makes subnormal f32 zeros."""
+    operation, kind = instruction.words["op"], instruction.words["type"]
+    if operation == "cas":
+        return lambda old, b, c: c if np.array_equal(old, b) else old
+    row = reduction_of(operation, kind)
+    flushes = flush and row.element == "f32"
+    return lambda old, b: row(old, b, flush=flushes)

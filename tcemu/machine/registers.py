@@ -1,11 +1,14 @@
-"""Registers of a warp: an array (32, n) that notices who touches it.
+"""Registers of a warp: numbered from 0, and seen through arrays (32, n) that notice who touches them.
 
-A kernel treats them as the numpy array that they stand for: index them, assign to them, compute with them. What is read
-and written is told to the observers; results that are still under way read as poison.
+A bank is a run of registers that were allocated together; its registers have numbers in the warp, `bank.first` on. A
+`Registers` is a view of some registers of one bank. A kernel treats it as the numpy array that it stands for: index it,
+assign to it, compute with it. The machine reports reads and writes to the observers; results that are still under way
+read as poison. A front end for PTX text allocates one bank for its %r and takes views of it: `bank.view([17, 3])`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,9 +16,13 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from tcemu.errors import LaunchError, OperandError
+from tcemu.instructions import Instruction
+from tcemu.machine.lanes import differing
 
 Array = npt.NDArray[Any]
 
+#: Lanes of a warp.
+WARP = 32
 #: What a register holds that nobody has written, or whose result is still under way: a NaN in f32, f16 and bf16.
 POISON = 0x7FFFDEAD
 
@@ -27,71 +34,121 @@ class Watcher(Protocol):
     def active(self) -> Array:
         """Lanes that take part in what happens now, bool (32,)."""
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody listens."""
+
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Registers `which` are read or written; of `unwritten`, read, some lane was never written."""
 
 
+class Bank:
+    """Registers `first` to `first + n - 1` of one warp; `bits` (32, n) of uint32 or uint64 is their content."""
+
+    __slots__ = ("__weakref__", "bits", "first", "pending", "unwritten", "veiled", "watcher")
+
+    def __init__(self, bits: Array, watcher: Watcher | None = None, first: int = 0) -> None:
+        if bits.ndim != 2 or bits.dtype not in (np.uint32, np.uint64):
+            raise OperandError(
+                f"registers of a warp are an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
+            )
+        self.bits, self.watcher, self.first = bits, watcher, first
+        #: for each register the mma_asyncs under way that write it; None where there are none
+        self.pending: Array | None = None
+        #: whether pending results hide the content
+        self.veiled = False
+        #: (32, n): lanes that nobody has written; None where all were
+        self.unwritten: Array | None = None
+
+    def view(self, numbers: Sequence[int]) -> Registers:
+        """Some of its registers, numbered within the bank, as operands of an instruction: (32, len(numbers))."""
+        return Registers(self, np.asarray(numbers, np.intp))
+
+
 class Registers(NDArrayOperatorsMixin):
-    """Registers (32, n) of uint32 or uint64 of one warp.
+    """Registers (32, n) of uint32 or uint64 of one warp, a view of a bank.
 
     `origin` says which instruction they came from, as (instruction, role, target). Reading (indexing, any numpy
     function) answers copies; assigning to `registers[...]` writes. `bits` is the content as it is, unobserved.
     """
 
-    def __init__(self, bits: Array, watcher: Watcher | None = None) -> None:
-        if bits.ndim != 2 or bits.dtype not in (np.uint32, np.uint64):
-            raise OperandError(
-                f"registers of a warp are an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
-            )
-        self.bits = bits
-        self.origin: tuple[Any, str, str] | None = None
-        #: mma_asyncs under way that write them
-        self.pending = 0
-        #: whether a pending result hides the content
-        self.veiled = False
-        self._watcher = watcher
-        self._numbers = np.arange(bits.shape[1])
-        self._unwritten: Array | None = None
+    __slots__ = ("_columns", "bank", "origin")
+
+    def __init__(self, bank: Bank, columns: Array | None = None) -> None:
+        self.bank = bank
+        self.origin: tuple[Instruction, str, str] | None = None
+        #: which registers of the bank these are; None for all of them
+        self._columns = columns
 
     # ---------------------------------------------------------------------------------------- as an array
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def bits(self) -> Array:
+        """The content as it is, unobserved."""
+        return self.bank.bits if self._columns is None else self.bank.bits[:, self._columns]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Their numbers in the warp."""
+        within = range(self.bank.bits.shape[1]) if self._columns is None else self._columns.tolist()
+        return tuple(self.bank.first + number for number in within)
+
+    @property
+    def shape(self) -> tuple[int, int]:
         """(32, n)."""
-        return self.bits.shape
+        lanes, count = self.bank.bits.shape
+        return lanes, count if self._columns is None else len(self._columns)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """uint32, or uint64 for f64."""
-        return self.bits.dtype
+        return self.bank.bits.dtype
 
     @property
     def ndim(self) -> int:
         """2."""
         return 2
 
+    @property
+    def pending(self) -> bool:
+        """Whether a result is under way in any of them."""
+        waiting = self.bank.pending
+        return waiting is not None and bool(np.any(waiting if self._columns is None else waiting[self._columns]))
+
     def __len__(self) -> int:
-        return len(self.bits)
+        return len(self.bank.bits)
+
+    def __bool__(self) -> bool:
+        raise differing()
 
     def __getitem__(self, key: Any) -> Any:
         self.touch(False, key, moves=True)
-        return self._seen()[key].copy() if self._is_view(key) else self._seen()[key]
+        seen = self._seen()
+        try:
+            return seen[key].copy() if self._columns is None and _is_view(key) else seen[key]
+        except IndexError as error:
+            raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write active lanes; the others keep what they have."""
         given = self._patterns(value)
         self.touch(True, key)
-        kept = np.zeros(len(self), bool) if self._watcher is None else ~self._watcher.active
-        before = self.bits[kept]
+        bank, there = self.bank, self._there
+        wanted = np.zeros(self.shape, bool)
+        content = self.bits.copy()
         try:
-            self.bits[key] = given
+            wanted[key] = True
+            content[key] = given
+        except IndexError as error:
+            raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
         except ValueError as error:
             raise OperandError(f"{self!r}[{key!r}] does not hold a value of shape {given.shape}: {error}") from None
-        self.bits[kept] = before
-        if self._unwritten is not None:
-            before = self._unwritten[kept]
-            self._unwritten[key] = False
-            self._unwritten[kept] = before
+        if there is not None:
+            wanted &= there[:, None]
+        columns: Any = slice(None) if self._columns is None else self._columns
+        bank.bits[:, columns] = np.where(wanted, content, bank.bits[:, columns])
+        if bank.unwritten is not None:
+            bank.unwritten[:, columns] &= ~wanted
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         self.touch(False, moves=True)
@@ -124,41 +181,71 @@ class Registers(NDArrayOperatorsMixin):
         state = ", result under way" if self.pending else ""
         return f"<registers{came} {self.shape} {self.dtype}{state}>"
 
-    # ---------------------------------------------------------------------------------------- being watched
+    # ---------------------------------------------------------------------------------------- for the machine
+
+    def begin(self, *, veiled: bool) -> None:
+        """An mma_async that writes them is under way; `veiled` hides the content until it ends."""
+        bank = self.bank
+        if bank.pending is None:
+            bank.pending = np.zeros(bank.bits.shape[1], np.int64)
+        bank.pending[... if self._columns is None else self._columns] += 1
+        bank.veiled = veiled
+
+    def end(self, result: Array) -> None:
+        """It ends, and writes `result` (32, n)."""
+        bank, columns = self.bank, slice(None) if self._columns is None else self._columns
+        bank.bits[:, columns] = result
+        if bank.pending is not None:
+            bank.pending[columns] -= 1
+            if not bank.pending.any():
+                bank.pending = None
+        if bank.unwritten is not None:
+            bank.unwritten[:, columns] = False
+            if not bank.unwritten.any():
+                bank.unwritten = None
+
+    def unwritten(self) -> tuple[int, ...]:
+        """Numbers, within the bank, of those that some lane never wrote."""
+        missing = self.bank.unwritten
+        if missing is None:
+            return ()
+        wanted: Array = np.asarray(missing.any(axis=0))
+        return tuple(number for number in self.which() if wanted[number])
+
+    def which(self, key: Any = ...) -> tuple[int, ...]:
+        """Numbers, within the bank, of the registers that `key` chooses."""
+        numbers = np.arange(self.bank.bits.shape[1]) if self._columns is None else self._columns
+        if key is Ellipsis:
+            return tuple(numbers.tolist())
+        try:
+            chosen = np.broadcast_to(numbers, self.shape)[key]
+        except IndexError as error:
+            raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
+        return tuple(np.unique(chosen).tolist())
 
     def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:
-        """Tell the watcher that the kernel reads or writes `registers[key]`.
+        """Report to the warp that the kernel reads or writes `registers[key]`.
 
         What only `moves` may be chosen from later: it is read where some active lane of a register was written.
         """
-        if self._watcher is None:
+        watcher = self.bank.watcher
+        if watcher is None or not watcher.watched:
             return
-        which = self._which(key)
-        unwritten: tuple[int, ...] = ()
-        if self._unwritten is not None and not writes:
-            if not self._unwritten.any():
-                self._unwritten = None
-            else:
-                read = np.zeros(self.shape, bool)
-                read[key] = True
-                missing = read & self._unwritten & self._watcher.active[:, None]
-                wanted = missing.any(axis=0)
-                if moves:
-                    wanted &= ~(read & ~self._unwritten & self._watcher.active[:, None]).any(axis=0)
-                unwritten = tuple(np.flatnonzero(wanted).tolist())
-        self._watcher.touched(self, writes, which, unwritten)
+        watcher.touched(self, writes, self.which(key), () if writes else self._blind(key, watcher.active, moves))
 
-    def leave_unwritten(self, lanes: Array) -> None:
-        """Nobody has written them in these lanes, bool (32,)."""
-        self._unwritten = np.repeat(lanes[:, None], self.bits.shape[1], axis=1) if lanes.any() else None
-
-    def unwritten(self) -> tuple[int, ...]:
-        """Numbers of the registers that some lane never wrote."""
-        return () if self._unwritten is None else tuple(np.flatnonzero(self._unwritten.any(axis=0)).tolist())
-
-    def filled(self) -> None:
-        """An instruction has written all of them."""
-        self._unwritten = None
+    def _blind(self, key: Any, active: Array, moves: bool) -> tuple[int, ...]:
+        """Registers of `registers[key]` that are read in a lane that nobody has written."""
+        bank = self.bank
+        if bank.unwritten is None:
+            return ()
+        read = np.zeros(self.shape, bool)
+        read[key] = True
+        missing = bank.unwritten if self._columns is None else bank.unwritten[:, self._columns]
+        wanted: Array = np.asarray((read & missing & active[:, None]).any(axis=0))
+        if moves:
+            wanted &= ~(read & ~missing & active[:, None]).any(axis=0)
+        numbers = np.arange(len(wanted)) if self._columns is None else self._columns
+        return tuple(numbers[wanted].tolist())
 
     def _patterns(self, value: Any) -> Array:
         """What is to be written, as integers."""
@@ -175,20 +262,21 @@ class Registers(NDArrayOperatorsMixin):
             )
         return array
 
-    def _which(self, key: Any) -> tuple[int, ...]:
-        if key is Ellipsis:
-            return tuple(range(self.bits.shape[1]))
-        try:
-            chosen = np.broadcast_to(self._numbers, self.shape)[key]
-        except IndexError as error:
-            raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
-        return tuple(np.unique(chosen).tolist())
+    @property
+    def _there(self) -> Array | None:
+        """Lanes that take part; None where all do."""
+        watcher = self.bank.watcher
+        return None if watcher is None else watcher.active
 
     def _seen(self) -> Array:
-        return np.full_like(self.bits, POISON) if self.veiled and self.pending else self.bits
+        bank = self.bank
+        if bank.pending is None or not bank.veiled:
+            return self.bits
+        hidden = bank.pending > 0 if self._columns is None else bank.pending[self._columns] > 0
+        return np.where(hidden, self.dtype.type(POISON), self.bits) if hidden.any() else self.bits
 
-    @staticmethod
-    def _is_view(key: Any) -> bool:
-        """Whether numpy answers `key` with a view, which a later write would change."""
-        parts = key if isinstance(key, tuple) else (key,)
-        return any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts)
+
+def _is_view(key: Any) -> bool:
+    """Whether numpy answers `key` with a view, which a later write would change."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts)

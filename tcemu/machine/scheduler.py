@@ -1,7 +1,7 @@
 """Which warp runs next. Warps are greenlets: each runs until it waits, and under some seeds until something else does.
 
 Seed 0 switches where warps must wait, in a fixed order. Any other seed switches before any operation, as a chip could,
-in an order that the seed alone decides.
+in an order that the seed alone decides. A scheduler belongs to a launch: it holds the warps of all blocks in flight.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from random import Random
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -22,107 +21,109 @@ from tcemu.machine.pending import Pending
 _SWITCH = 0.3
 #: Operations after which a warp makes room for others in any case: it may be looking at memory in a loop.
 _TURN = 256
-#: Looks that all warps may take in vain, with nothing under way, before the block counts as stuck.
+#: Looks that all warps may take in vain, with nothing under way, before the launch counts as stuck.
 _LOOKS = 1024
 #: Different loads of a loop that looks at memory, at most, and how many in a row find what they found before.
 _WINDOW, _REPEATS = 16, 256
 
 
-@dataclass
-class _Strand:
-    """A warp as the scheduler sees it."""
+class Strand:
+    """A warp as the scheduler sees it: `block` and `warp` are its numbers."""
 
-    number: int
-    fiber: greenlet
-    #: None where it can go on.
-    ready: Callable[[], bool] | None = None
-    waiting: Callable[[], Waiting] | None = None
-    #: What it last looked for in vain, and has not found since.
-    looks: Callable[[], Waiting] | None = None
-    operations: int = 0
-    #: its latest loads, and how many of them in a row brought nothing new
-    loads: deque[Hashable] = field(default_factory=lambda: deque(maxlen=_WINDOW))
-    repeats: int = 0
+    __slots__ = ("block", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
+
+    def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
+        self.block, self.warp, self.fiber = block, warp, greenlet(body)
+        #: None where it can go on.
+        self.ready: Callable[[], bool] | None = None
+        self.waiting: Callable[[], Waiting] | None = None
+        #: What it last looked for in vain, and has not found since.
+        self.looks: Callable[[], Waiting] | None = None
+        self.operations = 0
+        #: its latest loads, and how many of them in a row brought nothing new
+        self.loads: deque[Hashable] = deque(maxlen=_WINDOW)
+        self.repeats = 0
 
 
 class Scheduler:
-    """The warps of a block, and what is under way for them."""
+    """The warps of the blocks in flight, and what is under way for them."""
 
-    def __init__(self, seed: int, pending: Pending) -> None:
+    def __init__(self, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311 - an order, not a secret
         self._fixed = seed == 0
-        self._pending = pending
-        self._strands: list[_Strand] = []
-        self._current: _Strand | None = None
+        #: what each block in flight has under way
+        self._pending: dict[int, Pending] = {}
+        self._strands: list[Strand] = []
+        self._current: Strand | None = None
         self._hub = getcurrent()
         #: turns that brought nothing, one after the other
         self._in_vain = 0
+        #: what to do when the last warp of a block has exited
+        self._ended: dict[int, Callable[[], None]] = {}
 
-    def add(self, number: int, body: Callable[[], None]) -> None:
-        """A warp that will run `body`."""
-        self._strands.append(_Strand(number, greenlet(body)))
+    def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:
+        """A block comes into flight; `ended` is called once all its warps have exited."""
+        self._pending[block], self._ended[block] = pending, ended
+        self._strands += strands
 
     # ------------------------------------------------------------------------------------------ from a warp
 
-    def pause(self, number: int, *, changes: bool) -> None:
-        """Before an operation of warp `number`: let others go first, where the seed says so.
+    def pause(self, strand: Strand, changes: bool) -> None:
+        """Before an operation of a warp: let others go first, where the seed says so.
 
         `changes` says whether the operation can make a difference to others, or to the warp's own memory.
         """
-        strand = self._strand(number)
+        self.check(strand)
         strand.operations += 1
         if changes:
-            strand.looks, strand.repeats, self._in_vain = None, 0, 0
+            strand.looks = None
+            strand.repeats = self._in_vain = 0
         if strand.operations % _TURN == 0 or (not self._fixed and self.random.random() < _SWITCH):
             self._hub.switch()
 
-    def wait(self, number: int, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
+    def wait(self, strand: Strand, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
         """Go on once `ready` answers True; `waiting` says what for, should that never be."""
-        strand = self._strand(number)
         if not ready():
             strand.ready, strand.waiting = ready, waiting
             self._hub.switch()
             strand.ready = strand.waiting = None
         strand.looks = None
 
-    def looked(self, number: int, found: bool, waiting: Callable[[], Waiting]) -> None:
+    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting]) -> None:
         """The warp looked for something; where it found nothing, others go first."""
-        strand = self._strand(number)
         strand.looks = None if found else waiting
         if not found:
             self._hub.switch()
 
-    def loaded(self, number: int, what: Hashable, waiting: Callable[[], Waiting]) -> None:
+    def loaded(self, strand: Strand, what: Hashable, waiting: Callable[[], Waiting]) -> None:
         """The warp loaded `what` (places and content). The same again and again: it looks at memory in a loop."""
-        strand = self._strand(number)
         if what not in strand.loads:
             strand.loads.append(what)
             strand.looks, strand.repeats = None, 0
             return
         strand.repeats += 1
         if strand.repeats > _REPEATS:
-            self.looked(number, False, waiting)
+            self.looked(strand, False, waiting)
 
-    def changed(self, number: int) -> None:
+    def changed(self, strand: Strand) -> None:
         """The warp has changed something after all, by an operation that often does not."""
-        strand = self._strand(number)
-        strand.looks, strand.repeats, self._in_vain = None, 0, 0
+        strand.looks = None
+        strand.repeats = self._in_vain = 0
 
-    def rest(self, number: int) -> None:
+    def rest(self, strand: Strand) -> None:
         """The warp lets all others go first."""
-        strand = self._strand(number)
         self._strands.remove(strand)
         self._strands.append(strand)
         self._hub.switch()
 
-    def _strand(self, number: int) -> _Strand:
-        """The warp that runs, which must be that one."""
-        strand = self._current
-        if strand is not None and strand.number == number and strand.fiber is getcurrent():
-            return strand
+    def check(self, strand: Strand) -> None:
+        """Raise LaunchError unless this warp is the one that runs, in its own thread and greenlet."""
+        if self._current is strand and strand.fiber is getcurrent():
+            return
+        what = "is not the one that runs here" if strand in self._strands else "is no longer running"
         raise LaunchError(
-            f"warp {number} is no longer running, or it is not the one that runs: a warp's operations are for its own "
-            f"kernel, between its first line and its last"
+            f"warp {strand.warp} of block {strand.block} {what}: only a warp's own kernel may use it, between its "
+            f"first line and its last"
         )
 
     # ------------------------------------------------------------------------------------------ the loop
@@ -135,19 +136,24 @@ class Scheduler:
                 busy = [strand for strand in able if strand.looks is None]
                 self._in_vain = 0 if busy else self._in_vain + 1
                 if not busy and self._in_vain > len(able):  # all have looked since something last happened
-                    if self._pending.step():
+                    if self._step():
                         self._in_vain = 0
                         continue
                     if self._in_vain > _LOOKS * (len(able) + 1):
                         return self._waiting()
                 if able:
-                    self._pending.perhaps(self.random)
+                    for pending in self._pending.values():
+                        pending.perhaps(self.random)
                     self._resume(self._choose(able, busy))
         finally:
             self._kill()
         return ()
 
-    def _choose(self, able: list[_Strand], busy: list[_Strand]) -> _Strand:
+    def _step(self) -> bool:
+        """End the oldest of what some block has under way; whether there was anything."""
+        return any(pending.step() for pending in list(self._pending.values()))
+
+    def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
         if not self._fixed:
             return self.random.choice(able)
         chosen = (busy or able)[0]
@@ -156,15 +162,19 @@ class Scheduler:
             self._strands.append(chosen)
         return chosen
 
-    def _resume(self, strand: _Strand) -> None:
+    def _resume(self, strand: Strand) -> None:
         self._current = strand
         strand.fiber.switch()
         self._current = None
         if strand.fiber.dead:
             self._strands.remove(strand)
+            if not any(each.block == strand.block for each in self._strands):
+                del self._pending[strand.block]
+                self._ended.pop(strand.block)()
 
     def _waiting(self) -> tuple[Waiting, ...]:
-        found = [strand.waiting or strand.looks for strand in sorted(self._strands, key=lambda each: each.number)]
+        order = sorted(self._strands, key=lambda each: (each.block, each.warp))
+        found = [strand.waiting or strand.looks for strand in order]
         return tuple(waiting() for waiting in found if waiting is not None)
 
     def _kill(self) -> None:

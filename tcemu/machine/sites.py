@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from functools import lru_cache
 from pathlib import Path
+from sys import _getframe
 from types import CodeType
 
 import greenlet
@@ -14,28 +13,35 @@ import numpy as np
 from tcemu.machine.events import Site
 
 _PACKAGE = Path(__file__).parents[1]
-#: Folders whose code is nobody's kernel, and inside them one whose code is.
+#: Folders whose code is nobody's kernel.
 _NOT_KERNELS = tuple(
     f"{folder}{os.sep}" for folder in (_PACKAGE, Path(np.__file__).parent, Path(greenlet.__file__).parent)
 )
-_KERNELS = f"{_PACKAGE / 'gemm'}{os.sep}"
+#: Folders in them whose code is: a room of kernels adds its own.
+KERNELS: list[str] = []
+#: Where nothing is known.
+UNKNOWN = Site("?", 0, "?")
+
+#: Whether code of a file is nobody's kernel.
+_ours: dict[str, bool] = {}
+#: Sites by code and place in it; the code is kept, so that its id stays its own.
+_cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 
 def site() -> Site:
-    """The innermost line of a kernel that is being executed: not this package's, except for tcemu.gemm, nor numpy's."""
-    frame = inspect.currentframe()
-    if frame is None:  # a Python without frames
-        return Site("?", 0, "?")
-    while _is_ours(frame.f_code) and frame.f_back is not None:
+    """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels."""
+    frame = _getframe(1)
+    while True:
+        code = frame.f_code
+        name = code.co_filename
+        ours = _ours.get(name)
+        if ours is None:
+            ours = _ours[name] = name.startswith(_NOT_KERNELS) and not name.startswith(tuple(KERNELS))
+        if not ours or frame.f_back is None:
+            break
         frame = frame.f_back
-    return _site(frame.f_code, frame.f_lineno)
-
-
-@lru_cache(maxsize=4096)
-def _is_ours(code: CodeType) -> bool:
-    return code.co_filename.startswith(_NOT_KERNELS) and not code.co_filename.startswith(_KERNELS)
-
-
-@lru_cache(maxsize=4096)
-def _site(code: CodeType, line: int) -> Site:
-    return Site(code.co_filename, line, code.co_qualname)
+    key = id(code), frame.f_lasti
+    found = _cache.get(key)
+    if found is None or found[0] is not code:
+        found = _cache[key] = code, Site(name, frame.f_lineno, code.co_qualname)
+    return found[1]

@@ -250,7 +250,7 @@ class TensorMap:
         """Where the box at `coordinates` (signed, innermost first) lies in global memory, and in shared from `address`.
 
         Pieces have 16 bytes, when loading fewer where the tensor's edge cuts one; when `storing`, that one is whole.
-        Raises what an H200 answers by stopping: AddressError where `address` is no multiple of 128, or where the box
+        Raises what an H200 answers by stopping: AddressError where `address` is not a multiple of 128, or where the box
         starts inside a unit of 16 bytes of global memory (5.5.3.1), wherever that is; OperandError for coordinates that
         are not `rank` integers of 32 bits, or negative ones where the copy is `storing` (9.7.9.27.1.1).
         """
@@ -284,12 +284,15 @@ class TensorMap:
         tf32 is rounded to the nearest, ties to even, its NaNs become 0x7fffe000. Raises as `places` does, and
         AddressError where the tensor or the box lies outside the memories.
         """
-        places = self.places(coordinates, address)
+        self.load_at(self.places(coordinates, address), memory, shared)
+
+    def load_at(self, places: Places, memory: Array, shared: Array) -> None:
+        """The same for `places` that were computed before."""
         data = self._filling(len(places.inside), places.size)
-        data[places.inside] = memory[_bytes(places.global_addresses[places.inside], places.size, memory, "global")]
+        data[places.inside] = _read(memory, places.global_addresses[places.inside], places.size, "global")
         if self.element == "tf32":
             data[places.inside] = _rounded(data[places.inside])
-        shared[_bytes(places.shared_addresses, places.size, shared, "shared")] = data
+        _write(shared, places.shared_addresses, data, "shared")
 
     def store(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy a box from `shared` from `address` on into `memory`, what lies inside the tensor; both uint8 (bytes,).
@@ -297,9 +300,13 @@ class TensorMap:
         Of the units that the tensor's edge cuts also the rest, as far as there is memory. Raises as `load` does, and
         OperandError for negative coordinates.
         """
-        places, own = self.places(coordinates, address, storing=True), self.places(coordinates, address)
-        data = shared[_bytes(places.shared_addresses, UNIT, shared, "shared")][places.inside]
-        _bytes(own.global_addresses[own.inside], own.size, memory, "global")
+        own = self.places(coordinates, address)
+        _check(own.global_addresses[own.inside], own.size, memory, "global")
+        self.store_at(self.places(coordinates, address, storing=True), memory, shared)
+
+    def store_at(self, places: Places, memory: Array, shared: Array) -> None:
+        """The same for `places` that were computed before, `storing`, and checked."""
+        data = _read(shared, places.shared_addresses, UNIT, "shared")[places.inside]
         there = places.global_addresses[places.inside][:, None] + np.arange(UNIT)
         present = there < len(memory)
         memory[there[present]] = data[present]
@@ -341,15 +348,36 @@ def _rounded(data: Array) -> Array:
     return patterns.astype("<u4").view(np.uint8)
 
 
-def _bytes(addresses: Array, size: int, memory: Array, space: str) -> Array:
-    """Indices (n, size) of the bytes at `addresses`. Raises AddressError where one lies outside `memory`."""
+def _read(memory: Array, addresses: Array, size: int, space: str) -> Array:
+    """Pieces (n, size) at `addresses`, which are multiples of `size` where that is 16."""
+    _check(addresses, size, memory, space)
+    if size == UNIT and len(memory) % UNIT == 0:
+        return np.asarray(memory.view(_WHOLE)[addresses // UNIT].view(np.uint8).reshape(-1, UNIT))
+    return np.asarray(memory[addresses[:, None] + np.arange(size)])
+
+
+def _write(memory: Array, addresses: Array, data: Array, space: str) -> None:
+    """Put pieces (n, size) at `addresses`."""
+    size = data.shape[1]
+    _check(addresses, size, memory, space)
+    if size == UNIT and len(memory) % UNIT == 0:
+        memory.view(_WHOLE)[addresses // UNIT] = np.ascontiguousarray(data).view(_WHOLE).reshape(-1)
+    else:
+        memory[addresses[:, None] + np.arange(size)] = data
+
+
+#: A unit that numpy copies as one element.
+_WHOLE = np.dtype("V16")
+
+
+def _check(addresses: Array, size: int, memory: Array, space: str) -> None:
+    """Raise AddressError where `size` bytes at one of `addresses` lie outside `memory`."""
     outside = (addresses < 0) | (addresses + size > len(memory))
     if outside.any():
         at = int(addresses[int(outside.argmax())])
         raise AddressError(
             f"a tensor copy touches address {at}, {size} bytes, but {space} memory has {len(memory)} bytes", "bounds"
         )
-    return np.asarray(addresses[:, None] + np.arange(size))
 
 
 def _all_within(numbers: Sequence[int], low: int, high: int) -> bool:

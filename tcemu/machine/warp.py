@@ -1,41 +1,101 @@
-"""The warp that a kernel is called with."""
+"""The warp that a kernel is called with: PTX's special registers, and a method for each instruction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from inspect import signature
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tcemu.errors import AddressError, IllegalInstruction, OperandError, briefly, listing
-from tcemu.instructions import Instruction, parse, run
-from tcemu.instructions.family import Family
-from tcemu.instructions.memory import Told, uniform
-from tcemu.instructions.table import family_of
-from tcemu.machine.atomics import Atomics
-from tcemu.machine.bar_red import BarrierReductions
-from tcemu.machine.barriers import WARP
-from tcemu.machine.copies import Copies
-from tcemu.machine.core import Array
-from tcemu.machine.events import Accessed, By, Space
-from tcemu.machine.exchange import Exchange
-from tcemu.machine.fences import Fences
-from tcemu.machine.memory import SHARED_WINDOW
-from tcemu.machine.operations import Call, check_gate, spoken, unspoken
-from tcemu.machine.registers import Registers
-from tcemu.machine.warpgroup import Warpgroups
+from tcemu.errors import OperandError, UnknownName, briefly, did_you_mean
+from tcemu.instructions import FAMILIES, Instruction, parse
+from tcemu.machine import (  # noqa: F401 - these modules register what executes their chapters
+    asynchronous_copy,
+    atomics,
+    barriers,
+    data_movement,
+    mbarriers,
+    miscellaneous,
+    synchronization,
+    warp_matrix,
+    warpgroup_matrix,
+)
+from tcemu.machine.addresses import generic
+from tcemu.machine.block import Index3
+from tcemu.machine.core import Core
+from tcemu.machine.lanes import Lanes, fixed, lanes
+from tcemu.machine.masks import FULL, LANES, bits_of
+from tcemu.machine.registers import WARP, Registers
+from tcemu.machine.tensor_map import TensorMap
 
-#: Arguments of tcemu.run that hold memory, and the state spaces behind them.
-_SPACES: dict[str, Space] = {"shared": "shared", "memory": "global"}
+#: More registers than any thread has.
+_MOST = 1024
+#: What CUDA C++ and older versions call things, and their names here.
+_OTHERS = {
+    "threadIdx": "warp.tid, (x, y, z) of arrays (32,); warp.threads numbers the block's threads",
+    "blockIdx": "warp.ctaid, (x, y, z)",
+    "blockDim": "warp.ntid, (x, y, z)",
+    "gridDim": "warp.nctaid, (x, y, z)",
+    "warpSize": "32",
+    "__syncthreads": "warp.bar_sync()",
+    "syncthreads": "warp.bar_sync()",
+    "__syncwarp": "warp.bar_warp_sync()",
+    "syncwarp": "warp.bar_warp_sync()",
+    "__threadfence": "warp.fence()",
+    "__shfl_sync": "warp.shfl_sync('idx', values, lane)",
+    "__shfl_down_sync": "warp.shfl_sync('down', values, delta)",
+    "__shfl_up_sync": "warp.shfl_sync('up', values, delta)",
+    "__shfl_xor_sync": "warp.shfl_sync('bfly', values, mask)",
+    "__ballot_sync": "warp.vote_sync('ballot', predicate)",
+    "__any_sync": "warp.vote_sync('any', predicate)",
+    "__all_sync": "warp.vote_sync('all', predicate)",
+    "atomicAdd": "warp.red_global('add.u32', address, value), or warp.atom_global for what was there",
+    "shared": "warp.ld_shared(address) and warp.st_shared(address, value); tcemu.launch(..., shared=bytes) makes room",
+    "block": "warp.ctaid",
+    "grid": "warp.nctaid",
+    "block_shape": "warp.ntid",
+    "thread": "warp.tid",
+    "lanes": "warp.laneid",
+    "lane": "warp.laneid",
+    "index": "warp.warpid",
+}
 
-#: Operands of which a lane gives one: addresses of rows, and a pointer, which all lanes give alike.
-_A_LANE = ("addresses", "pointer")
+
+@lru_cache(maxsize=4096)
+def _form(*qualifiers: str) -> Instruction:
+    """The instruction that qualifiers spell, in any order; empty ones are left out."""
+    return parse(".".join(word.strip(".") for word in qualifiers if word))
 
 
-class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
+def _text(family: str, what: str, given: object) -> str:
+    if not isinstance(given, str):
+        section = next(each.section for each in FAMILIES if each.name == family)
+        raise OperandError(
+            f"{family}: {what} is text, as the opcode spells it; got {briefly(given)} (PTX ISA {section})"
+        )
+    return given
+
+
+#: Orders that have a scope, and the one that an order without a scope gets in each state space.
+_SCOPED = ("relaxed", "acquire", "release", "acq_rel")
+_SCOPES = {"shared": "cta", "global": "gpu"}
+
+
+def _order(family: str, given: object, space: str) -> str:
+    """A memory order with its scope: the block's in shared memory and gpu in global, where it has none."""
+    order = _text(family, "order", given).strip(".")
+    return f"{order}.{_SCOPES[space]}" if order in _SCOPED else order
+
+
+def _access(family: str, space: str, what: object, order: object) -> Instruction:
+    """The access to a state space that `what` ("v4.b32", "add.u32") and a memory order spell."""
+    return _form(family, _order(family, order, space), space, _text(family, f"what follows .{space}", what))
+
+
+class Warp:
     """A warp of a running kernel: what it is, and everything it can do.
 
     The operations are named after the PTX opcode, with underscores. Addresses are bytes: shared ones count from the
@@ -43,169 +103,506 @@ class Warp(Atomics, Exchange, BarrierReductions, Fences, Copies, Warpgroups):
     lane, will do. Results are registers of the warp, arrays (32, n); predicates are bool (32,).
     """
 
+    def __init__(self, core: Core) -> None:
+        #: The warp as the machine and front ends see it.
+        self.core = core
+
+    def __repr__(self) -> str:
+        return f"<warp {self.warpid} of block {self.ctaid}: {self.core.bits.bit_count()} active lanes>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OTHERS:
+            raise UnknownName(f"a warp has no {name} here; write {_OTHERS[name]}")
+        known = [each for each in dir(self) if not each.startswith("_")]
+        raise UnknownName(f"a warp has no {name}.{did_you_mean(name, known)}")
+
+    # ---------------------------------------------------------------------------------------- special registers
+
+    @property
+    def ctaid(self) -> Index3:
+        """%ctaid: the block's place in the grid, (x, y, z)."""
+        return self.core.block.index
+
+    @property
+    def nctaid(self) -> Index3:
+        """%nctaid: blocks of the grid, (x, y, z)."""
+        return self.core.block.shape.grid
+
+    @property
+    def ntid(self) -> Index3:
+        """%ntid: threads of a block, (x, y, z)."""
+        return self.core.block.shape.block
+
+    @property
+    def tid(self) -> tuple[Lanes, Lanes, Lanes]:
+        """%tid: each lane's place in its block, x, y and z (32,)."""
+        x, y, _ = self.ntid
+        threads = self.threads
+        return fixed(threads % x), fixed(threads // x % y), fixed(threads // (x * y))
+
+    @property
+    def laneid(self) -> Lanes:
+        """%laneid: 0 to 31, (32,)."""
+        return lanes(LANES)
+
+    @property
+    def warpid(self) -> int:
+        """%warpid: the warp's number in its block."""
+        return self.core.index
+
+    @property
+    def nwarpid(self) -> int:
+        """Warps of the block, the last one perhaps not full."""
+        return self.core.block.warps
+
+    @property
+    def cluster_ctarank(self) -> int:
+        """%cluster_ctarank: the block's rank in its cluster; 0, as each block is a cluster of its own."""
+        return self.core.block.rank
+
+    @property
+    def cluster_nctarank(self) -> int:
+        """%cluster_nctarank: blocks of the cluster; 1."""
+        return 1
+
+    @property
+    def threads(self) -> Lanes:
+        """Each lane's number in the block, (32,): %tid counted through x, then y, then z."""
+        return fixed(LANES + WARP * self.core.index)
+
+    @property
+    def warpgroup(self) -> int:
+        """The number of the warpgroup: four warps that begin at a multiple of four."""
+        return self.core.index // 4
+
+    @property
+    def target(self) -> str:
+        """The target that the launch runs on: "sm_90a"."""
+        return self.core.target
+
+    @property
+    def active(self) -> Lanes:
+        """Which lanes take part in operations now, bool (32,)."""
+        return lanes(self.core.active.copy())
+
+    # ---------------------------------------------------------------------------------------- lanes, registers
+
+    @contextmanager
+    def only(self, mask: npt.ArrayLike) -> Iterator[None]:
+        """Only lanes of `mask` (bool, (32,) or one for all) take part in what is done inside; none is allowed.
+
+        An operation without active lanes does nothing; registers that it would bring are unwritten.
+        """
+        wanted = self.core.values(mask)
+        if wanted.dtype != np.bool_ or wanted.shape not in ((), (WARP,)):
+            raise OperandError(f"a mask of lanes is bool (32,); got dtype {wanted.dtype}, shape {wanted.shape}")
+        core, before = self.core, self.core.bits
+        core.bits = before & (bits_of(wanted) if wanted.ndim else FULL * bool(wanted))
+        try:
+            yield
+        finally:
+            core.bits = before & core.there
+
+    def exit(self) -> None:
+        """exit: the active lanes end here, and take part in nothing that follows (PTX ISA 9.7.12.7).
+
+        When all lanes have exited, the kernel goes on in Python, and its operations do nothing.
+        """
+        if self.core.bits:
+            self.core.by()
+        self.core.exit()
+
+    def registers(self, count: int, fill: int | None = None, dtype: npt.DTypeLike = np.uint32) -> Registers:
+        """Registers (32, count) of the warp, all of them `fill`, or never written."""
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= _MOST:
+            raise OperandError(f"a number of registers is an integer from 1 to {_MOST}; got {briefly(count)}")
+        kind = _register_dtype(dtype)
+        if fill is None:
+            return self.core.blank(int(count), kind)
+        bits = 8 * kind.itemsize
+        if not isinstance(fill, int | np.integer) or not -(1 << bits - 1) <= fill < 1 << bits:
+            raise OperandError(f"registers are filled with an integer of {bits} bits; got {briefly(fill)}")
+        return self.core.made(np.full((WARP, count), int(fill) % (1 << bits), kind), FULL)
+
+    def generic(self, shared_address: npt.ArrayLike) -> Any:
+        """cvta.shared: the generic addresses of addresses in shared memory, an int or int64 of their shape."""
+        array = self.core.values(shared_address)
+        if array.dtype.kind not in "iu":
+            raise OperandError(f"cvta.shared: addresses are integers; got dtype {array.dtype} (PTX ISA 9.7.9.20)")
+        found = generic(array.astype(np.int64), self.core.block.rank)
+        return found if array.ndim else int(found)
+
     def run(self, instruction: str | Instruction, *operands: Any) -> Any:
         """Execute a PTX instruction, given as the opcode with all its qualifiers, on operands in PTX's order.
 
         As tcemu.run for one warp, with the block's memory understood. The answer is registers (32, n), or None for a
         store. Each warp of a warpgroup gives wgmma.mma_async its own (32, n) of the accumulator, which the answer is
-        too, once a wgmma.wait_group covers it. Other instructions of the machine are spelt in full as well:
-        `warp.run("bar.sync", 0)`.
+        too, once a wgmma.wait_group covers it. The other methods are shorter spellings of it:
+        `warp.run("bar.sync", 0)` is `warp.bar_sync()`.
         """
-        said = spoken(instruction)
-        if said is not None:
-            return self._call(str(instruction), said, operands)
-        found = self._parsed(instruction)
-        ordered = _ORDERING.get(found.family)
-        if ordered is not None:
-            return ordered(self, found, *operands)
-        if found.lanes > WARP:
-            return self._mma_async(found, operands)
-        return self._execute(found, operands)
+        return self.core.execute(instruction, *operands)
 
-    def _parsed(self, instruction: str | Instruction) -> Instruction:
-        try:
-            return parse(instruction, self.target)
-        except IllegalInstruction:
-            told = unspoken(instruction)
-            if told:
-                raise IllegalInstruction(told) from None
-            raise
+    # ---------------------------------------------------------------------------------------- ld, st, atom, red
 
-    def _call(self, opcode: str, said: Call, operands: tuple[Any, ...]) -> Any:
-        """An instruction of the machine, by its method."""
-        check_gate(opcode.strip(" ;"), self.target)
-        names, least = _parameters(said.operation.method, len(said.first), frozenset(said.named))
-        given = operands
-        if said.operation.membermask and len(operands) == len(names) + 1:
-            *given, mask = operands  # type: ignore[assignment]
-            self._check_membermask(opcode, said, mask)
-        if not least <= len(given) <= len(names):
-            told = [*names[:least], *(f"[{name}]" for name in names[least:])]
-            raise OperandError(
-                f"{opcode} takes {listing(told, 'and') if told else 'no operands'}; got {len(operands)} operands "
-                f"(PTX ISA {said.operation.section})"
-            )
-        return getattr(self, said.operation.method)(*said.first, *given, **said.named)
+    def ld_shared(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
+        """ld.shared: registers (32, n) from byte addresses (32,), or one for all; `access` is "v4.b32" or such.
 
-    def _check_membermask(self, opcode: str, said: Call, given: Any) -> None:
-        active = self._by().active
-        if not isinstance(given, int | np.integer) or int(given) != active:
-            raise OperandError(
-                f"{opcode}: the membermask names the lanes that execute it, {active:#010x}; got {briefly(given)} "
-                f"(PTX ISA {said.operation.section})"
-            )
+        `order` is "volatile", "relaxed" or "acquire", with a scope behind it or not ("acquire.cta"): a strong load.
+        """
+        form = _access("ld", "shared", access, order)
+        return self.core.execute(form, addresses)  # type: ignore[no-any-return]
 
-    def _execute(self, instruction: Instruction, operands: tuple[Any, ...]) -> Any:
-        """An instruction of one warp, at once."""
-        family, names = _known(instruction)
-        held = tuple((name, each) for name, each in zip(names, operands, strict=False) if isinstance(each, Registers))
-        opcode = str(instruction)
-        by = self._issue(opcode, aligned="aligned" in opcode, instruction=instruction, operands=held)
-        if by is None:
-            return self._nothing(instruction, family)
-        self._check_axes(instruction, family, names, operands)
-        given = [self._values(each) if isinstance(each, Registers) else each for each in operands]
-        memories: dict[str, Any] = {}
-        if family.memories:
-            if not given:
-                raise OperandError(f"{instruction} begins with an address (PTX ISA {instruction.section})")
-            name, given[0] = self._addressed(instruction, family, given[0])
-            given = [
-                uniform(instruction, "the stride", each) if _each_lane(what, each) else each
-                for what, each in zip_longest(names[: len(given)], given, fillvalue="")
-            ]
-            space = _SPACES[name]
-            memories[name] = Told(self._bytes(space), self._teller(by, instruction, space))
-        try:
-            out = run(instruction, *given, target=self.target, **memories)
-        except AddressError as error:
-            self._fault(by, opcode, space, error)
-        if out is None:
-            return None
-        if out.ndim != 2:
-            raise OperandError(
-                f"{instruction}: in a kernel each warp gives its own 32 lanes; got {out.shape[:-2]} warps (PTX ISA "
-                f"{instruction.section})"
-            )
-        return self._made(out, np.ones(WARP, bool), (instruction, instruction.words.get("matrix", "d"), self.target))
+    def ld_global(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
+        """ld.global, as ld_shared; a pointer is the address of its first byte."""
+        form = _access("ld", "global", access, order)
+        return self.core.execute(form, addresses)  # type: ignore[no-any-return]
 
-    def _nothing(self, instruction: Instruction, family: Family) -> Registers | None:
-        """What an instruction that no lane executes brings: registers that nobody has written, or None for a store."""
-        role = next((each.role for each in instruction.operands if each.written), "")
-        if not role:
-            return None
-        fragment = instruction.fragments[role]
-        return self.registers(fragment.registers, dtype=fragment.container.register_dtype)
-
-    def _check_axes(
-        self, instruction: Instruction, family: Family, names: list[str], operands: tuple[Any, ...]
+    def st_shared(
+        self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
     ) -> None:
-        """Raise OperandError where an access to memory is given for several warps."""
-        for name, given in zip(names, operands, strict=False) if family.memories else ():
-            axes = 2 if name in instruction.fragments else 1 if name in _A_LANE or _each_lane(name, given) else 0
-            if np.ndim(given.bits if isinstance(given, Registers) else self._values(given)) > axes:
-                raise OperandError(
-                    f"{instruction}: in a kernel each warp gives its own 32 lanes; got {name} of shape "
-                    f"{np.shape(given)} (PTX ISA {instruction.section})"
-                )
+        """st.shared: store values (32, n), (32,) or one for all; floats of the access's width go as they are.
 
-    def _addressed(self, instruction: Instruction, family: Family, given: Any) -> tuple[str, Any]:
-        """Which memory an address means, as the argument of tcemu.run, and the address inside it."""
-        addresses = self._values(given)
-        if addresses.dtype.kind not in "iu":
+        `order` is "volatile", "relaxed" or "release", with a scope behind it or not: a strong store.
+        """
+        self.core.execute(_access("st", "shared", access, order), addresses, values)
+
+    def st_global(
+        self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
+    ) -> None:
+        """st.global, as st_shared."""
+        self.core.execute(_access("st", "global", access, order), addresses, values)
+
+    def atom_shared(
+        self,
+        operation: str,
+        addresses: npt.ArrayLike,
+        b: npt.ArrayLike,
+        c: npt.ArrayLike | None = None,
+        *,
+        order: str = "",
+    ) -> Registers:
+        """atom.shared: what was there, registers (32, 1); `operation` is "add.u32", "exch.b32", "cas.b32" or such.
+
+        `cas` takes `b`, which is compared, and `c`. `order` is "relaxed", "acquire", "release" or "acq_rel", with a
+        scope behind it or not.
+        """
+        return self._atom("shared", operation, addresses, b, c, order)
+
+    def atom_global(
+        self,
+        operation: str,
+        addresses: npt.ArrayLike,
+        b: npt.ArrayLike,
+        c: npt.ArrayLike | None = None,
+        *,
+        order: str = "",
+    ) -> Registers:
+        """atom.global, as atom_shared. Additions of f32 take subnormals for zeros, those in shared memory do not."""
+        return self._atom("global", operation, addresses, b, c, order)
+
+    def _atom(self, space: str, operation: str, addresses: Any, b: Any, c: Any, order: str) -> Registers:
+        form = _access("atom", space, operation, order)
+        operands = (b,) if c is None else (b, c)
+        return self.core.execute(form, addresses, *operands)  # type: ignore[no-any-return]
+
+    def red_shared(self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
+        """red.shared: as atom_shared, without an answer; no "exch", no "cas", no order "acquire" or "acq_rel"."""
+        self.core.execute(_access("red", "shared", operation, order), addresses, b)
+
+    def red_global(self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
+        """red.global, as red_shared."""
+        self.core.execute(_access("red", "global", operation, order), addresses, b)
+
+    # ---------------------------------------------------------------------------------------- lanes of the warp
+
+    def shfl_sync(self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP) -> Any:
+        """shfl.sync: each lane's value of another lane, in the shape (32,) or (32, n) and dtype of `values`.
+
+        mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,
+        `width` the lanes of a segment. What an inactive lane would give or get is poison.
+        """
+        form = _form("shfl.sync", _text("shfl.sync", "mode", mode), "b32")
+        if isinstance(width, bool) or not isinstance(width, int | np.integer) or width not in (1, 2, 4, 8, 16, 32):
             raise OperandError(
-                f"{instruction}: addresses are integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
+                f"shfl.sync: a segment has 1, 2, 4, 8, 16 or 32 lanes; got {briefly(width)} (PTX ISA {form.section})"
             )
-        if "memory" in family.memories:
-            addresses = uniform(instruction, "the pointer", addresses)
-        word = instruction.words.get("ss", "")
-        if word:
-            return ("memory" if word == "global" else "shared"), addresses
-        shared = bool((addresses >= SHARED_WINDOW).all())
-        if "memory" not in family.memories or shared:
-            return "shared", addresses - SHARED_WINDOW if shared else addresses
-        return "memory", addresses
+        return self.core.execute(form, values, lane, (WARP - int(width)) << 8 | (0 if mode == "up" else WARP - 1))
 
-    def _bytes(self, space: Space) -> Array:
-        block = self._block
-        return block.shared.bytes[: block.shape.shared] if space == "shared" else block.memory.bytes
+    def vote_sync(self, mode: str, predicate: npt.ArrayLike) -> Any:
+        """vote.sync: "all", "any" or "uni" of the active lanes' predicates as a bool, or "ballot", bits as an int.
 
-    def _teller(self, by: By, instruction: Instruction, space: Space) -> Callable[[bool, Array, int], None]:
-        """What hears of the accesses of an instruction, and tells the observers."""
+        Where no lane is active all and uni are true, as of nothing everything is.
+        """
+        form = _form("vote.sync", _text("vote.sync", "mode", mode), _VOTES.get(mode, "pred"))
+        return self.core.execute(form, predicate)
 
-        def tell(writes: bool, addresses: Array, size: int) -> None:
-            flat = addresses.reshape(-1).astype(np.int64)
-            if space == "global":
-                self._block.memory.check(str(instruction), flat, size, 1, instruction.section)
-            lanes = np.arange(flat.size) % WARP
-            self._block.tell(Accessed, by, str(instruction), space, writes, flat, size, lanes, True)
+    def match_sync(self, mode: str, values: npt.ArrayLike) -> Any:
+        """match.sync: "any": for each lane the mask of lanes with its value; "all": (that mask or 0, a bool)."""
+        return self.core.execute(_form("match.sync", _text("match.sync", "mode", mode), "b32"), values)
 
-        return tell
+    def redux_sync(self, operation: str, values: npt.ArrayLike) -> Registers:
+        """redux.sync: "add.u32", "min.s32", "and.b32" or such of the active lanes' values, which all of them get."""
+        form = _form("redux.sync", _text("redux.sync", "operation", operation))
+        return self.core.execute(form, values)  # type: ignore[no-any-return]
+
+    def activemask(self) -> int:
+        """activemask: the active lanes as 32 bits."""
+        return self.core.execute("activemask.b32")  # type: ignore[no-any-return]
+
+    def elect_sync(self) -> Lanes:
+        """elect.sync: a predicate, bool (32,), that is true in one active lane (the first)."""
+        return self.core.execute("elect.sync")  # type: ignore[no-any-return]
+
+    def bar_warp_sync(self) -> None:
+        """bar.warp.sync (__syncwarp): the active lanes meet, and see what each of them wrote."""
+        self.core.execute("bar.warp.sync")
+
+    # ---------------------------------------------------------------------------------------- barriers, fences
+
+    def bar_sync(self, barrier: int = 0, threads: int | None = None) -> None:
+        """bar.sync (__syncthreads): wait until `threads` threads, by default the block's, came to this barrier."""
+        self.core.execute("bar.sync", barrier, *(() if threads is None else (threads,)))
+
+    def bar_arrive(self, barrier: int, threads: int) -> None:
+        """bar.arrive: count this warp at the barrier, and go on."""
+        self.core.execute("bar.arrive", barrier, threads)
+
+    def bar_red(self, mode: str, predicate: npt.ArrayLike, barrier: int = 0, threads: int | None = None) -> Any:
+        """bar.red: as bar_sync, and the answer is how many threads' predicates are true, or whether all, or any, are.
+
+        mode is "popc" (an int), "and" or "or" (a bool); `predicate` is bool (32,), or one for all.
+        """
+        form = _form("bar.red", _text("bar.red", "mode", mode), "u32" if mode == "popc" else "pred")
+        return self.core.execute(form, barrier, *(() if threads is None else (threads,)), predicate)
+
+    def fence(self, semantics: str = "acq_rel", scope: str = "gpu") -> None:
+        """fence (__threadfence and its kin): orders this thread's strong accesses before and after it.
+
+        `semantics` is "acq_rel", "sc", "acquire" or "release", `scope` "cta", "cluster", "gpu" or "sys". A flag that is
+        written behind a fence and read in front of one orders what stands around; the fence alone waits for nobody.
+        """
+        order = _text("fence", "semantics", semantics) or "acq_rel"
+        self.core.execute(_form("fence", order, _text("fence", "scope", scope)))
+
+    def membar(self, level: str = "gl") -> None:
+        """membar: fence.sc under its old name; level is "cta", "gl" or "sys"."""
+        self.core.execute(_form("membar", _text("membar", "level", level)))
+
+    def fence_proxy_async(self, space: str = "") -> None:
+        """fence.proxy.async: what these lanes wrote before becomes visible to the async proxy.
+
+        `space` is "", "shared::cta", "shared::cluster" or "global". It orders this thread's own accesses: other threads
+        need a barrier after it.
+        """
+        self.core.execute(_form("fence.proxy.async", _text("fence.proxy.async", "space", space)))
+
+    def fence_mbarrier_init(self) -> None:
+        """fence.mbarrier_init.release.cluster: mbarriers that were initialised before are visible to bulk copies."""
+        self.core.execute("fence.mbarrier_init.release.cluster")
+
+    def griddepcontrol(self, action: str) -> None:
+        """griddepcontrol: "wait" for the grid before this one, or "launch_dependents". Here grids come one by one."""
+        self.core.execute(_form("griddepcontrol", _text("griddepcontrol", "action", action)))
+
+    # ---------------------------------------------------------------------------------------- mbarriers
+
+    def mbarrier_init(self, address: npt.ArrayLike, count: int) -> None:
+        """mbarrier.init: an mbarrier of 8 bytes at `address` that waits for `count` arrivals a phase.
+
+        Other threads may use it after a barrier; bulk copies after fence_mbarrier_init, too.
+        """
+        self.core.execute("mbarrier.init.shared::cta.b64", address, count)
+
+    def mbarrier_inval(self, address: npt.ArrayLike) -> None:
+        """mbarrier.inval: the 8 bytes are ordinary memory again."""
+        self.core.execute("mbarrier.inval.shared::cta.b64", address)
+
+    def mbarrier_arrive(self, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
+        """mbarrier.arrive: each active lane arrives `count` times.
+
+        The state of the mbarrier before the warp's first arrival, for `mbarrier_test_wait` and `mbarrier_wait`: an
+        int, or where lanes give different addresses uint64 (32,), 0 for inactive lanes.
+        """
+        return self.core.execute("mbarrier.arrive.shared::cta.b64", address, count)
+
+    def mbarrier_arrive_drop(self, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
+        """mbarrier.arrive_drop: each active lane arrives `count` times and is not expected again in later phases.
+
+        The state, as `mbarrier_arrive` returns it.
+        """
+        return self.core.execute("mbarrier.arrive_drop.shared::cta.b64", address, count)
+
+    def mbarrier_expect_tx(self, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
+        """mbarrier.expect_tx: for each active lane, the phase waits for `tx_count` more bytes."""
+        self.core.execute("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", address, tx_count)
+
+    def mbarrier_arrive_expect_tx(self, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> Any:
+        """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives.
+
+        The state, as `mbarrier_arrive` returns it.
+        """
+        return self.core.execute("mbarrier.arrive.expect_tx.shared::cta.b64", address, tx_count)
+
+    def mbarrier_test_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> bool:
+        """mbarrier.test_wait: whether the phase with this parity is complete; if not, others go first.
+
+        In place of the parity, the `state` that an arrival in the phase returned. Where lanes ask for different phases:
+        whether all of them are complete.
+        """
+        found = self._asked("mbarrier.test_wait", address, parity, state)
+        return bool(self.core.bits) and bool(found[self.core.active].all())
+
+    def mbarrier_try_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> Lanes:
+        """mbarrier.try_wait: wait until the phase is complete; the predicate, bool (32,), of the active lanes."""
+        return self._asked("mbarrier.try_wait", address, parity, state)
+
+    def mbarrier_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> None:
+        """mbarrier.try_wait in a loop: wait until the phase with this parity is complete.
+
+        In place of the parity, the `state` that an arrival in the phase returned.
+        """
+        self._asked("mbarrier.try_wait", address, parity, state)
+
+    def _asked(self, name: str, address: npt.ArrayLike, parity: Any, state: Any) -> Lanes:
+        if (parity is None) == (state is None):
+            given = f"{briefly(parity)} and {briefly(state)}"
+            raise OperandError(f"{name} asks by parity or by state; got {given} (PTX ISA 9.7.13.15.16)")
+        if state is None:
+            found = self.core.execute(_form(name, "parity.shared::cta.b64"), address, parity)
+        else:
+            found = self.core.execute(_form(name, "shared::cta.b64"), address, state)
+        return found  # type: ignore[no-any-return]
+
+    # ---------------------------------------------------------------------------------------- asynchronous copies
+
+    def cp_async(
+        self,
+        destination: npt.ArrayLike,
+        source: npt.ArrayLike,
+        size: int,
+        src_size: npt.ArrayLike | None = None,
+        *,
+        cache: str = "ca",
+    ) -> None:
+        """cp.async: each lane copies `size` bytes (4, 8, 16) from global to shared memory, not waiting for them.
+
+        Of the source only `src_size` bytes are read (an integer, or one a lane); the rest is filled with zeros.
+        """
+        form = _form("cp.async", _text("cp.async", "cache", cache), "shared.global")
+        self.core.execute(form, destination, source, size, *(() if src_size is None else (src_size,)))
+
+    def cp_async_commit_group(self) -> None:
+        """cp.async.commit_group: this warp's cp.async so far, that are in no group, become one."""
+        self.core.execute("cp.async.commit_group")
+
+    def cp_async_wait_group(self, pending: int) -> None:
+        """cp.async.wait_group N: wait until at most the N youngest groups of this warp are under way."""
+        self.core.execute("cp.async.wait_group", pending)
+
+    def cp_async_wait_all(self) -> None:
+        """cp.async.wait_all: wait for every cp.async of this warp, committed or not."""
+        self.core.execute("cp.async.wait_all")
+
+    def cp_async_mbarrier_arrive(self, address: npt.ArrayLike, *, noinc: bool = False) -> None:
+        """cp.async.mbarrier.arrive: each active lane arrives at the mbarrier once its cp.async so far have ended.
+
+        Without .noinc the phase expects that many more arrivals, so that the count set by init need not include them.
+        """
+        self.core.execute(_form("cp.async.mbarrier.arrive", "noinc" if noinc else "", "shared.b64"), address)
+
+    def cp_async_bulk_shared_global(
+        self, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
+    ) -> None:
+        """cp.async.bulk.shared::cta.global: each active lane copies `size` bytes into shared memory.
+
+        Their number is counted at `mbarrier`. Addresses and sizes are multiples of 16.
+        """
+        form = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
+        self.core.execute(form, destination, source, size, mbarrier)
+
+    def cp_async_bulk_global_shared(
+        self, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike
+    ) -> None:
+        """cp.async.bulk.global.shared::cta.bulk_group: each active lane copies `size` bytes out of shared memory."""
+        self.core.execute("cp.async.bulk.global.shared::cta.bulk_group", destination, source, size)
+
+    def cp_async_bulk_tensor_shared_global(
+        self, destination: npt.ArrayLike, tensor_map: TensorMap, coordinates: Sequence[int], mbarrier: npt.ArrayLike
+    ) -> None:
+        """cp.async.bulk.tensor, tile mode: each active lane copies the box at `coordinates` (innermost first) in.
+
+        The whole box, of `tensor_map.bytes`, is counted at `mbarrier`.
+        """
+        end = "shared::cta.global.tile.mbarrier::complete_tx::bytes"
+        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), end)
+        self.core.execute(form, destination, tensor_map, coordinates, mbarrier)
+
+    def cp_async_bulk_tensor_global_shared(
+        self, tensor_map: TensorMap, coordinates: Sequence[int], source: npt.ArrayLike
+    ) -> None:
+        """cp.async.bulk.tensor, tile mode: each active lane copies the box at `source` out, where the tensor is."""
+        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), "global.shared::cta.tile.bulk_group")
+        self.core.execute(form, tensor_map, coordinates, source)
+
+    def cp_async_bulk_commit_group(self) -> None:
+        """cp.async.bulk.commit_group: this warp's bulk copies out of shared memory so far become a group."""
+        self.core.execute("cp.async.bulk.commit_group")
+
+    def cp_async_bulk_wait_group(self, pending: int, *, read: bool = False) -> None:
+        """cp.async.bulk.wait_group N: at most N groups are under way then; with .read, their sources may change."""
+        self.core.execute(_form("cp.async.bulk.wait_group", "read" if read else ""), pending)
+
+    # ---------------------------------------------------------------------------------------- wgmma, hints
+
+    def wgmma_fence(self) -> None:
+        """wgmma.fence.sync.aligned: orders this warp's register accesses before with the mma_asyncs after."""
+        self.core.execute("wgmma.fence.sync.aligned")
+
+    def wgmma_commit_group(self) -> None:
+        """wgmma.commit_group.sync.aligned: the warpgroup's mma_asyncs since the last one become a group."""
+        self.core.execute("wgmma.commit_group.sync.aligned")
+
+    def wgmma_wait_group(self, pending: int) -> None:
+        """wgmma.wait_group.sync.aligned N: wait until at most the N youngest groups are under way."""
+        self.core.execute("wgmma.wait_group.sync.aligned", pending)
+
+    def setmaxnreg(self, action: str, count: int) -> None:
+        """setmaxnreg.{inc,dec}.sync.aligned.u32: how many registers a thread of this warp may use from now on.
+
+        .inc waits until other warps have given back enough. A warp begins with as many as the launch has room for; as
+        a kernel may be compiled for fewer, its first .inc may be to fewer. Raises OperandError for a count that is not
+        a multiple of 8 from 24 to 256, LaunchError for one that goes the other way.
+        """
+        self.core.execute(_form("setmaxnreg", _text("setmaxnreg", "action", action), "sync.aligned.u32"), count)
+
+    def nanosleep(self, duration: npt.ArrayLike) -> None:
+        """nanosleep: about `duration` nanoseconds, in which others go first. Here a wait has no length."""
+        self.core.execute("nanosleep.u32", duration)
+
+    def prefetch_global(self, level: str, addresses: npt.ArrayLike) -> None:
+        """prefetch.global: bring lines into "L1" or "L2". Here memory has no caches, and nothing happens."""
+        self.core.execute(_form("prefetch.global", _text("prefetch", "level", level)), addresses)
+
+    def prefetch_tensormap(self, tensor_map: TensorMap) -> None:
+        """prefetch.tensormap: bring a tensor map into the cache. Nothing happens here."""
+        self.core.execute("prefetch.tensormap", tensor_map)
 
 
-def _each_lane(name: str, given: Any) -> bool:
-    """Whether it is a stride given lane by lane."""
-    return name == "stride" and isinstance(given, np.ndarray) and given.shape == (WARP,)
+#: The types that votes end in.
+_VOTES = {"ballot": "b32"}
 
 
-@lru_cache(maxsize=1024)
-def _known(instruction: Instruction) -> tuple[Family, list[str]]:
-    family = family_of(instruction)
-    return family, [each.role for each in instruction.sources]
+def _dimensions(tensor_map: Any) -> str:
+    if not isinstance(tensor_map, TensorMap):
+        raise OperandError(f"a tensor copy takes a TensorMap; got {briefly(tensor_map)} (PTX ISA 9.7.9.27.1)")
+    return f"{tensor_map.rank}d"
 
 
-@lru_cache(maxsize=256)
-def _parameters(method: str, first: int, named: frozenset[str]) -> tuple[tuple[str, ...], int]:
-    """The operands that a method takes after what the opcode says, and how many of them it needs."""
-    all_of_them = list(signature(getattr(Warp, method)).parameters.values())[1 + first :]
-    there = [each for each in all_of_them if each.name not in named]
-    return tuple(each.name for each in there), sum(each.default is each.empty for each in there)
-
-
-#: What the instructions that order others are here.
-_ORDERING: dict[str, Callable[..., None]] = {
-    "wgmma.fence": lambda warp, _: warp.wgmma_fence(),
-    "wgmma.commit_group": lambda warp, _: warp.wgmma_commit_group(),
-    "wgmma.wait_group": lambda warp, _, pending: warp.wgmma_wait_group(pending),
-    "fence.proxy.async": lambda warp, found: warp.fence_proxy_async(found.words.get("space", "")),
-}
+def _register_dtype(given: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        found = np.dtype(given)
+    except Exception:  # noqa: BLE001 - numpy raises much, SyntaxError too
+        found = np.dtype(object)
+    if found not in (np.uint32, np.uint64):
+        raise OperandError(f"registers are uint32, or uint64 for f64; got dtype {briefly(given)}")
+    return found

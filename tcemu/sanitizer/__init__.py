@@ -7,9 +7,8 @@
 `RULES` is the table of what it knows: each rule's id, the rule, the manual's section, and the fix.
 """
 
-from tcemu.sanitizer.launch import launch
 from tcemu.sanitizer.report import Earlier, Report, SanitizerWarning
 from tcemu.sanitizer.rules import RULES, Rule
 from tcemu.sanitizer.sanitizer import MODES, Mode, Sanitizer
 
-__all__ = ["MODES", "RULES", "Earlier", "Mode", "Report", "Rule", "Sanitizer", "SanitizerWarning", "launch"]
+__all__ = ["MODES", "RULES", "Earlier", "Mode", "Report", "Rule", "Sanitizer", "SanitizerWarning"]

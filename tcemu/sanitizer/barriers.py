@@ -54,4 +54,7 @@ class Barriers:
             self._clocks.fence(event.by.warp, event.by.active)
 
     def _exit(self, event: Exited) -> None:
-        self._block.exited[event.by.warp] = event.by
+        if event.whole:
+            self._block.exited[event.by.warp] = event.by
+        else:
+            self._clocks.there[event.by.warp] &= ~event.by.active

@@ -54,7 +54,7 @@ class Copies:
         _, addresses, size = copy.writes
         by, warp = copy.by, copy.by.warp
         cells, per = self._block.shadow.cells(addresses, size)
-        record = self._records.under_way(by, copy.opcode)
+        record = self._records.under_way(by, copy.instruction.opcode)
         self._open[warp].append((record, by.active, self._groups["cp.async"][warp]))
         self._shared.write_lanes(by, record, cells, np.repeat(copy.lanes, per))
 
@@ -96,7 +96,7 @@ class Copies:
         if here is None:
             return
         by = copy.by
-        record = self._records.agent(by, copy.opcode, Kind.BULK, here.column, copy.phase)
+        record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
         cells = self._block.shadow.tile(addresses, size)
         self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active))
 
@@ -107,7 +107,7 @@ class Copies:
         by, warp = copy.by, copy.by.warp
         column, lanes = self._out.get(warp) or (self._clocks.agent(), 0)
         self._out[warp] = column, lanes | by.active
-        record = self._records.agent(by, copy.opcode, Kind.BULK, column, self._groups["bulk"][warp])
+        record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])
         cells = self._block.shadow.tile(addresses, size)
         self._shared.read_async(record, cells, [self._clocks.view(warp, by.active)], ("bulk", warp))
 

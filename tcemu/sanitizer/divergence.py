@@ -29,15 +29,16 @@ class Divergence:
     def _issued(self, event: Issued) -> None:
         by = event.by
         there = self._clocks.there[by.warp]
+        instruction = event.instruction
         if by.active == there:
-            if event.aligned or ".sync" in event.opcode:
+            if instruction.sync:
                 self._clocks.meet(by.warp)
-        elif event.aligned:
+        elif instruction.aligned:
             missing = lanes_of(there & ~by.active)
-            message = f"{event.opcode} is executed without {many('lane', missing)}"
+            message = f"{instruction} is executed without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
-        if event.opcode.startswith("wgmma.") and by.warp // GROUP * GROUP + GROUP > self._block.warps:
-            self._start(by, event.opcode)
+        if instruction.lanes > 32 and by.warp // GROUP * GROUP + GROUP > self._block.warps:
+            self._start(by, instruction.opcode)
 
     def _start(self, by: By, opcode: str) -> None:
         first, warps = by.warp // GROUP * GROUP, self._block.warps
@@ -48,7 +49,7 @@ class Divergence:
         self._block.report("warpgroup-start", by, message, what=many("warp", tuple(range(first, warps))))
 
     def _disagreed(self, event: Disagreed) -> None:
-        (one, other), (first, second) = event.bys[-2:], event.opcodes[-2:]
+        (one, other), (first, second) = event.bys[-2:], [str(each) for each in event.instructions[-2:]]
         if one.site.line > other.site.line:  # the same report whoever came first
             one, other, first, second = other, one, second, first
         message = f"warp {other.warp} executes {second}, warp {one.warp} of the same warpgroup {first}"

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.machine.events import Accessed, Issued
+from tcemu.machine.events import Accessed, Fenced
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, joined
-
-#: Instructions that fence a thread's strong accesses.
-_FENCES = ("fence.acq_rel.", "fence.sc.", "fence.acquire.", "fence.release.", "membar.")
 
 
 class Flags:
@@ -28,7 +25,7 @@ class Flags:
         self._fenced: list[tuple[int, Array] | None] = [None] * block.warps
         #: what lanes of each warp have read, and learn with their next fence
         self._read: list[list[tuple[int, Array]]] = [[] for _ in range(block.warps)]
-        self.handlers: Handlers = {Accessed: self._accessed, Issued: self._issued}
+        self.handlers: Handlers = {Accessed: self._accessed, Fenced: self._fence}
 
     def _accessed(self, event: Accessed) -> None:
         if not event.order:
@@ -59,9 +56,7 @@ class Flags:
         else:
             self._read[event.by.warp].append((lanes, found))
 
-    def _issued(self, event: Issued) -> None:
-        if not event.opcode.startswith(_FENCES):
-            return
+    def _fence(self, event: Fenced) -> None:
         warp, lanes = event.by.warp, event.by.active
         read, self._read[warp] = self._read[warp], []
         for having, row in read:

@@ -22,7 +22,7 @@ class Fragments:
         self.handlers: Handlers = {Issued: self._issued}
 
     def _issued(self, event: Issued) -> None:
-        if event.instruction is None or not event.instruction.family.startswith(_PREFIX):
+        if not event.instruction.family.startswith(_PREFIX):
             return
         for role, registers in event.operands:
             self._check(event, event.instruction, role, registers)

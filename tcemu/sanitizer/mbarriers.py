@@ -11,11 +11,11 @@ from tcemu.machine.events import (
     By,
     CopyIssued,
     Faulted,
-    Issued,
     MbarrierArrived,
     MbarrierCompleted,
     MbarrierInitialised,
     MbarrierInvalidated,
+    MbarriersFenced,
     MbarrierWaited,
     ProxyFenced,
 )
@@ -89,7 +89,7 @@ class Mbarriers:
             CopyIssued: self._issue,
             BlockEnded: self._end,
             Faulted: self._fault,
-            Issued: self._fence,
+            MbarriersFenced: self._fenced,
             ProxyFenced: self._fenced,
         }
 
@@ -128,11 +128,7 @@ class Mbarriers:
         parts = self._clocks.common(by.warp, by.active & ~own)
         return all(row[here.thread] > here.clock for lanes, row in parts if lanes)
 
-    def _fence(self, event: Issued) -> None:
-        if event.opcode.startswith("fence.mbarrier_init"):
-            self._fenced(event)
-
-    def _fenced(self, event: Issued | ProxyFenced) -> None:
+    def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:
         """What these lanes initialised, bulk copies will see."""
         by = event.by
         for here in self.found.values():
@@ -204,13 +200,13 @@ class Mbarriers:
         copy = event.copy
         if copy.mbarrier < 0:
             return
-        here = self.used(copy.by, copy.mbarrier, copy.opcode)
+        here = self.used(copy.by, copy.mbarrier, copy.instruction.opcode)
         if here is not None:
-            self._check_fenced(here, copy.by, copy.mbarrier, copy.opcode)
+            self._check_fenced(here, copy.by, copy.mbarrier, copy.instruction.opcode)
             self._producers.add(copy.by.warp)
             account = here.phase(copy.phase)
             account.issued += copy.bytes
-            account.copy = account.copy or Earlier(copy.by, copy.opcode)
+            account.copy = account.copy or Earlier(copy.by, copy.instruction.opcode)
             # who waits for the copy knows that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tcemu.errors import ranges
 from tcemu.machine.events import By, Site
 from tcemu.sanitizer.rules import RULES, Rule, Severity
 
@@ -16,17 +17,6 @@ class SanitizerWarning(UserWarning):
 def lanes_of(bits: int) -> tuple[int, ...]:
     """The numbers of the set bits: the lanes of a mask."""
     return tuple(lane for lane in range(32) if bits >> lane & 1)
-
-
-def ranges(numbers: tuple[int, ...]) -> str:
-    """``0 to 3, 5``: numbers in order, runs told by their ends."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 def many(one: str, numbers: tuple[int, ...]) -> str:

@@ -1,7 +1,7 @@
-"""THE TABLE of rules: what a kernel may not do, where the PTX manual says so, and what mends it.
+"""THE TABLE of rules: what a kernel must not do, the section of the PTX manual that says so, and the fix.
 
-A rule that is not here cannot be reported. The sections of the sanitizer find that one was broken; what it says, and
-what to do, stands here only.
+The sanitizer can report only the rules in this table. Its other modules detect that a rule was broken; the texts about
+the rule itself are all here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Severity = Literal["error", "hint"]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its name, what is wrong, the manual's section, the rule in our words, the fix."""
+    """One rule: its name, the mistake in a few words, the manual's section, the rule in our words, and the fix."""
 
     id: str
     title: str
@@ -35,71 +35,73 @@ _WGMMA = (
         "wgmma-fence-first",
         "no wgmma.fence before the first mma_async",
         "9.7.15.7.1",
-        "Every warp of a warpgroup executes wgmma.fence before its first mma_async, which otherwise may read registers "
-        "before what was written to them has arrived.",
+        "Every warp of a warpgroup must execute wgmma.fence before its first mma_async. Without the fence, the "
+        "mma_async may read registers before earlier writes to them are visible.",
         "Execute wgmma.fence in all four warps before the first mma_async.",
     ),
     Rule(
         "wgmma-fence-touched",
-        "registers touched since the last wgmma.fence",
+        "registers accessed after the last wgmma.fence",
         "9.7.15.7.1",
-        "Between any access to registers and an mma_async that has them as its accumulator or as A stands a "
-        "wgmma.fence. Only mma_asyncs of the same shape may follow one another on an accumulator without one.",
+        "After any access to registers, a warp must execute wgmma.fence before an mma_async uses them as its "
+        "accumulator or as A. Only consecutive mma_asyncs of the same shape may share an accumulator without a fence.",
         "Move the access before the wgmma.fence, or execute another wgmma.fence after it.",
     ),
     Rule(
         "wgmma-fence-shape",
         "mma_asyncs of different shapes share an accumulator without a wgmma.fence",
         "9.7.15.7.1",
-        "mma_asyncs on the same accumulator are ordered without a wgmma.fence only if they have the same shape.",
-        "Execute wgmma.fence between the two, once the first has been waited for.",
+        "Without a wgmma.fence between them, mma_asyncs on the same accumulator are ordered only if they have the same "
+        "shape.",
+        "Wait for the first mma_async, then execute wgmma.fence before the second.",
     ),
     Rule(
         "wgmma-fence-unneeded",
         "a wgmma.fence that orders nothing",
         "9.7.15.7.1",
-        "wgmma.fence orders register accesses before it with mma_asyncs after it. With no mma_async after it, or "
-        "between mma_asyncs of one group with no access in between, it orders nothing.",
-        "Leave it out.",
+        "wgmma.fence orders earlier register accesses with later mma_asyncs. It orders nothing if no mma_async "
+        "follows, or if it stands between mma_asyncs of one group and no register access comes in between.",
+        "Remove the fence.",
         "hint",
     ),
     Rule(
         "wgmma-unwaited",
-        "registers of an mma_async touched before a wait",
+        "registers of an mma_async accessed before a wait",
         "9.7.15.4",
-        "From an mma_async on until a wgmma.wait_group that covers it, nobody reads or writes its accumulator or its "
-        "A registers: it reads and writes them whenever it wants.",
+        "An mma_async reads and writes its registers asynchronously. Until a wgmma.wait_group covers it, no other "
+        "instruction may read or write its accumulator or its A registers.",
         "Execute wgmma.commit_group and wgmma.wait_group before the access.",
     ),
     Rule(
         "wgmma-wait-weak",
         "wgmma.wait_group leaves the group under way",
         "9.7.15.7.3",
-        "wgmma.wait_group N waits until at most the N youngest groups are under way. The registers of these N groups "
-        "stay out of reach.",
+        "wgmma.wait_group N waits until at most the N youngest groups are under way. The kernel must not access the "
+        "registers of those N groups yet.",
         "Give wgmma.wait_group a smaller N before the access.",
     ),
     Rule(
         "wgmma-uncommitted",
         "an mma_async is never committed",
         "9.7.15.7.2",
-        "wgmma.wait_group waits for groups. An mma_async belongs to none until a wgmma.commit_group after it, and no "
-        "wait covers it.",
+        "wgmma.wait_group waits only for committed groups. An mma_async joins a group when a later wgmma.commit_group "
+        "executes; until then no wait covers it.",
         "Execute wgmma.commit_group after the last mma_async of the group, and wait after that.",
     ),
     Rule(
         "wgmma-descriptors",
-        "the warps of a warpgroup give different descriptors",
+        "the warps of a warpgroup pass different matrix descriptors",
         "9.7.15.5.1",
-        "The four warps execute one mma_async, on one tile: the matrix descriptors are the same in all of them.",
-        "Compute the descriptors from what the four warps share, not from the warp's or the lane's number.",
+        "The four warps of a warpgroup execute one mma_async together, on the same tiles, so all four must pass the "
+        "same matrix descriptors.",
+        "Compute the descriptors only from values that the four warps share, not from the warp's or the lane's number.",
     ),
     Rule(
         "warpgroup-start",
         "a warpgroup does not start at a multiple of four",
         "9.7.15.1",
-        "A warpgroup is four warps in a row of which the first has a number that is a multiple of four.",
-        "Let wgmma be executed by warps 0 to 3, 4 to 7 and so on, and round the number of warps up.",
+        "A warpgroup is four consecutive warps, and the number of the first is a multiple of four.",
+        "Execute wgmma in warps 0 to 3, 4 to 7 and so on, and round the number of warps up to a multiple of four.",
     ),
 )
 
@@ -108,24 +110,25 @@ _PROXIES = (
         "proxy-fence-missing",
         "written by ordinary stores, used by the async proxy without fence.proxy.async",
         "9.7.13.4",
-        "wgmma and bulk copies access shared memory through the async proxy, which need not see what st, cp.async and "
-        "stmatrix wrote through the generic proxy. Each thread that wrote executes fence.proxy.async after its writes.",
+        "wgmma and bulk copies access shared memory through the async proxy, which may not see what st, cp.async and "
+        "stmatrix wrote through the generic proxy. Each thread that wrote must execute fence.proxy.async after its "
+        "writes.",
         "Execute fence.proxy.async in the writing threads after their stores, then a barrier.",
     ),
     Rule(
         "proxy-fence-thread",
-        "fence.proxy.async in another thread than the one that wrote",
+        "fence.proxy.async in a different thread from the one that wrote",
         "9.7.13.4",
-        "fence.proxy.async is about the accesses of the thread that executes it. Another thread's fence does not carry "
-        "a store into the async proxy, though it comes after a barrier.",
-        "Let every thread that stores execute fence.proxy.async itself, then a barrier.",
+        "fence.proxy.async covers only the accesses of the thread that executes it. A fence in another thread does not "
+        "make the store visible to the async proxy, even after a barrier.",
+        "Execute fence.proxy.async in every thread that stores, then a barrier.",
     ),
     Rule(
         "proxy-fence-barrier",
-        "no barrier between fence.proxy.async and what uses the bytes",
+        "no barrier between fence.proxy.async and the use of the bytes",
         "9.7.13.4",
-        "After fence.proxy.async of the writers, those who use the bytes need to know that it was executed: a barrier, "
-        "or an mbarrier's arrive and wait, between the fence and the use.",
+        "The threads that use the bytes must synchronise with the writers after the writers' fence.proxy.async: with a "
+        "barrier, or with an mbarrier's arrive and wait, between the fence and the use.",
         "Put the barrier after fence.proxy.async: stores, fence, barrier, use.",
     ),
 )
@@ -135,34 +138,36 @@ _COPIES = (
         "overwritten-early",
         "shared memory overwritten while it is still in use",
         "8.9",
-        "Before bytes are overwritten, everything that reads or fills them has ended, and the writer knows it: a "
-        "wgmma by wgmma.wait_group, a bulk copy out of them by cp.async.bulk.wait_group.read, a copy into them by its "
-        "mbarrier or wait_group, a load by a barrier after it.",
-        "Wait for the reader to end, then tell the writer, with a barrier or an arrive on the stage's empty mbarrier.",
+        "Before a thread overwrites bytes, it must know that every operation that reads or fills them has ended. It "
+        "learns that of a wgmma from wgmma.wait_group, of a bulk copy out of the bytes from "
+        "cp.async.bulk.wait_group.read, of a copy into them from its mbarrier or wait_group, and of a load from a "
+        "barrier after the load.",
+        "Wait until the reader has ended, then notify the writer with a barrier or an arrive on the stage's empty "
+        "mbarrier.",
     ),
     Rule(
         "tma-unwaited",
         "data of a bulk copy used before its mbarrier phase completed",
         "9.7.9.25.2",
-        "A bulk copy into shared memory is complete when the phase of its mbarrier is. Who uses the bytes waits for "
-        "that phase, or meets at a barrier with someone who has.",
+        "A bulk copy into shared memory is complete when the phase of its mbarrier completes. A thread that uses the "
+        "bytes must wait for that phase, or synchronise at a barrier with a thread that has waited.",
         "Wait on the mbarrier with the parity of the copy's phase before using the bytes.",
     ),
     Rule(
         "expect-tx",
-        "expect_tx and the copies of a phase do not agree in bytes",
+        "the bytes of expect_tx and of the phase's copies differ",
         "9.7.13.15",
-        "The bytes that a phase of an mbarrier is told to expect are those of the bulk copies that end on it in this "
-        "phase. With fewer, the phase completes too early; with more, never.",
+        "expect_tx must announce exactly the bytes of the bulk copies that complete on the mbarrier in this phase. If "
+        "it announces too few, the phase completes too early; if it announces too many, the phase never completes.",
         "Expect the sum of the bytes of all copies of the phase.",
     ),
     Rule(
         "cp-async-unwaited",
-        "data of cp.async used before it was waited for",
+        "data of cp.async used before a wait",
         "9.7.9.25.3",
-        "What cp.async copies is there for the thread that copied once it executed cp.async.wait_group or "
-        "cp.async.wait_all that covers the copy, for others after a barrier behind the wait, or once the mbarrier of "
-        "cp.async.mbarrier.arrive completes.",
+        "The thread that executed cp.async may use the copied bytes after a cp.async.wait_group or cp.async.wait_all "
+        "that covers the copy. Other threads may use them after a barrier that follows that wait, or once the mbarrier "
+        "of cp.async.mbarrier.arrive completes its phase.",
         "Execute cp.async.wait_group with a small enough N before the barrier.",
     ),
 )
@@ -172,84 +177,91 @@ _MEMORY = (
         "shared-race",
         "a race in shared memory between warps",
         "8.7",
-        "Two accesses of different warps to the same bytes, one of them a write, need a barrier between them.",
+        "If two warps access the same bytes and at least one of them writes, a barrier must stand between the two "
+        "accesses.",
         "Put bar.sync between the two accesses, or an mbarrier's arrive and wait.",
     ),
     Rule(
         "lane-race",
         "lanes of a warp exchange bytes without bar.warp.sync",
         "9.7.13.2",
-        "Lanes of a warp do not run in step. What one lane stores, another may use after bar.warp.sync or a barrier.",
+        "The lanes of a warp do not run in step. A lane may use what another lane stored only after bar.warp.sync or a "
+        "barrier.",
         "Put bar.warp.sync between the two accesses.",
     ),
     Rule(
         "ldmatrix-unsynced",
         "a matrix load reads bytes that were not synchronised",
         "9.7.14.5.15",
-        "ldmatrix and wmma.load give each lane bytes that other lanes and warps have stored: a barrier, or within a "
-        "warp bar.warp.sync, stands between the stores and the load. The load's .sync is none.",
-        "Put bar.sync (bar.warp.sync, where only the warp's own lanes stored) before the load.",
+        "ldmatrix and wmma.load give each lane bytes that other lanes and warps stored. A barrier must stand between "
+        "the stores and the load; within one warp, bar.warp.sync is enough. The .sync in the load's name does not "
+        "order the stores.",
+        "Put bar.sync before the load, or bar.warp.sync if only the warp's own lanes stored the bytes.",
     ),
     Rule(
         "uninitialised-shared",
-        "shared memory read that nobody wrote",
+        "shared memory read before it was written",
         "5.1.8",
-        "Shared memory holds anything when a block starts.",
-        "Write the bytes first, all of them, or do not read them.",
+        "The contents of shared memory are undefined when a block starts.",
+        "Write all of the bytes before reading them, or do not read them.",
     ),
     Rule(
         "uninitialised-registers",
-        "registers read that nobody wrote",
+        "registers read before they were written",
         "5.1.1",
-        "A register holds anything until something is written to it.",
-        "Write the registers first. The first mma_async of a sum takes scale_d = 0, or an accumulator of zeros.",
+        "The contents of a register are undefined until an instruction writes to it.",
+        "Write the registers first. For the first mma_async of a sum, pass scale_d = 0 or an accumulator of zeros.",
     ),
     Rule(
         "out-of-range",
-        "an access outside of memory",
+        "an access outside the memory",
         "6.4.1",
-        "All bytes of an access lie inside the memory that it names.",
-        "Check the addresses; let lanes at the edge take no part, or copy with a tensor map, which fills with zeros.",
+        "All bytes of an access must lie inside the memory that the instruction names.",
+        "Check the addresses. At an edge, disable the lanes that are outside, or copy with a tensor map, which fills "
+        "with zeros.",
     ),
     Rule(
         "misaligned",
         "a misaligned address",
         "6.4.1.1",
-        "An address is a multiple of the bytes that a lane accesses there; some instructions ask for more.",
+        "An address must be a multiple of the number of bytes that a lane accesses there; some instructions require "
+        "more.",
         "Align the address, or use a narrower access.",
     ),
     Rule(
         "mbarrier-init",
-        "an mbarrier is used before its mbarrier.init can be seen",
+        "an mbarrier is used before its mbarrier.init is visible",
         "9.7.13.15",
-        "An mbarrier is an object in shared memory that mbarrier.init makes. Other threads use it after a barrier that "
-        "follows the init.",
-        "After mbarrier.init: fence.mbarrier_init or fence.proxy.async in that thread, then bar.sync for all.",
+        "mbarrier.init creates an mbarrier object in shared memory. Other threads may use it only after a barrier that "
+        "follows the mbarrier.init.",
+        "After mbarrier.init, execute fence.mbarrier_init or fence.proxy.async in the same thread, then bar.sync in "
+        "all threads.",
     ),
     Rule(
         "mbarrier-init-fence",
-        "no fence between mbarrier.init and a bulk copy that ends on the mbarrier",
+        "no fence between mbarrier.init and a bulk copy that completes on the mbarrier",
         "9.7.13.4",
-        "mbarrier.init writes through the generic proxy, and bulk copies count their bytes through the async proxy: "
-        "the thread that initialises executes fence.mbarrier_init or fence.proxy.async, before the barrier.",
-        "After mbarrier.init: fence.mbarrier_init in the same thread.",
+        "mbarrier.init writes through the generic proxy, and bulk copies update the mbarrier through the async proxy. "
+        "The thread that executes mbarrier.init must therefore execute fence.mbarrier_init or fence.proxy.async after "
+        "it, before the barrier.",
+        "After mbarrier.init, execute fence.mbarrier_init in the same thread.",
         "hint",
     ),
     Rule(
         "mbarrier-arrivals",
-        "more threads arrive than the phase of an mbarrier waits for",
+        "more threads arrive than the phase of an mbarrier expects",
         "9.7.13.15",
-        "A phase of an mbarrier takes as many arrivals as mbarrier.init said. Who arrives for the next phase knows "
-        "that this one is complete.",
+        "A phase of an mbarrier takes exactly as many arrivals as mbarrier.init specified. A thread may arrive for the "
+        "next phase only when it knows that this one is complete.",
         "Compare the count of mbarrier.init with the threads that arrive, and wait for a phase before arriving again.",
     ),
     Rule(
         "mbarrier-object",
         "the bytes of an mbarrier are used as ordinary memory",
         "9.7.13.15",
-        "From mbarrier.init to mbarrier.inval its 8 bytes are touched by mbarrier operations only, and not initialised "
-        "a second time.",
-        "Give the mbarrier bytes of its own, or execute mbarrier.inval before using them for something else.",
+        "From mbarrier.init to mbarrier.inval, only mbarrier operations may access the 8 bytes of the mbarrier, and "
+        "mbarrier.init must not execute on them again.",
+        "Give the mbarrier its own bytes, or execute mbarrier.inval before using them for something else.",
     ),
 )
 
@@ -258,37 +270,39 @@ _DIVERGENCE = (
         "aligned-divergent",
         "an .aligned instruction in divergent code",
         "9.7.13.1",
-        "All threads of a warp execute an .aligned instruction together.",
-        "Take the instruction out of the branch.",
+        "All threads of a warp must execute an .aligned instruction together.",
+        "Move the instruction out of the branch.",
     ),
     Rule(
         "warpgroup-divergent",
         "the warps of a warpgroup execute different instructions",
         "9.7.15.1",
-        "The four warps of a warpgroup execute each wgmma instruction together, the same in the same order.",
-        "Let nothing that is around a wgmma instruction depend on the warp's number.",
+        "The four warps of a warpgroup must execute the same wgmma instructions in the same order.",
+        "Do not let the control flow around a wgmma instruction depend on the warp's number.",
     ),
     Rule(
         "barrier-threads",
-        "a barrier with different numbers of threads",
+        "warps give one barrier different numbers of threads",
         "9.7.13.1",
-        "All that arrive at a barrier, until it completes, give the same number of threads.",
-        "Give one number for one barrier everywhere, and different barriers to groups that meet separately.",
+        "Until a barrier completes, every warp that arrives at it must give the same number of threads.",
+        "Give each barrier the same number everywhere, and use different barriers for groups that meet separately.",
     ),
     Rule(
         "exited-threads",
-        "threads are waited for that have exited",
+        "waiting for threads that have exited",
         "9.7.13.1",
-        "Threads that came to the end of the kernel take part in nothing. Who needs them, in a barrier or in a "
-        "warpgroup, waits for ever or not at all, as the hardware likes.",
-        "Keep all threads until the last barrier, or give the barrier the number of threads that still come.",
+        "A thread that has exited cannot take part in a barrier or a warpgroup. If others still need it, the behaviour "
+        "is undefined: they may wait for ever or not at all.",
+        "Keep all threads running until the last barrier, or give the barrier the number of threads that still arrive.",
     ),
     Rule(
         "deadlock",
-        "nobody can go on",
+        "no warp can go on",
         "9.7.13",
-        "Whoever waits is woken by somebody: as many threads arrive as a barrier or an mbarrier counts.",
-        "Compare the counts with those who arrive, and the parity that is waited for with the phases that complete.",
+        "A waiting warp goes on only when what it waits for happens: as many threads must arrive as the barrier or the "
+        "mbarrier expects.",
+        "Compare the expected counts with the threads that arrive, and the parity of each wait with the phases that "
+        "complete.",
     ),
 )
 
@@ -297,9 +311,9 @@ _FRAGMENTS = (
         "wmma-mixed",
         "a wmma fragment of another shape, type, role or architecture",
         "9.7.14.4",
-        "How a wmma fragment spreads over registers is known only to the instructions of one shape, type, role and "
-        "layout on one architecture. Loaded by one, it is used by its like.",
-        "Load the fragment with the wmma.load that belongs to this instruction, on the target that runs it.",
+        "The manual does not say how a wmma fragment is spread over registers. Only wmma instructions of the same "
+        "shape, type, role and layout, on the same architecture, agree on it.",
+        "Load the fragment with the wmma.load that matches this instruction, on the target that executes it.",
     ),
 )
 

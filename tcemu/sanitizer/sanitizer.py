@@ -109,6 +109,7 @@ _BLOCK_OF: dict[type[Event], Callable[[Any], int]] = {
     **{kind: lambda event: event.block for kind in (BlockStarted, BlockEnded)},
     **{kind: lambda event: event.block for kind in (events.BarrierCompleted, events.MbarrierCompleted)},
     **{kind: lambda event: event.bys[0].block for kind in (events.Disagreed, events.BarrierDisagreed)},
+    events.DescriptorsDisagreed: lambda event: event.bys[0].block,
     **{kind: lambda event: event.bys[0].block for kind in (events.WgmmaCommitted, events.WgmmaWaited)},
     **{kind: lambda event: event.wgmma.bys[0].block for kind in (events.WgmmaIssued, events.WgmmaEnded)},
     **{kind: lambda event: event.copy.by.block for kind in (events.CopyIssued, events.CopyLanded)},

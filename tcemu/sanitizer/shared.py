@@ -48,7 +48,7 @@ class SharedMemory:
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
-        record = self._records.ordinary(event.by, event.opcode, kind, event.writes, event.order)
+        record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes, event.order)
         if event.writes:
             self.write_lanes(event.by, record, cells, lanes)
         else:

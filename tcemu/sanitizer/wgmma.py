@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tcemu.errors import ranges
 from tcemu.machine.events import (
     BlockEnded,
     By,
+    DescriptorsDisagreed,
     Exited,
+    OperandChanged,
     Site,
     Touched,
     Wgmma,
@@ -20,19 +23,19 @@ from tcemu.machine.events import (
     WgmmaIssued,
     WgmmaWaited,
 )
-from tcemu.machine.registers import Registers
+from tcemu.machine.registers import Bank, Registers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.records import Kind
-from tcemu.sanitizer.report import Earlier, ranges
+from tcemu.sanitizer.report import Earlier
 from tcemu.sanitizer.shared import SharedMemory
 
 
 @dataclass(slots=True)
 class History:
-    """What was done with one Registers of a warp."""
+    """What was done with one bank of registers of a warp."""
 
     #: keeps the identity: a number of Python that dies may be given to another
-    alive: weakref.ref[Registers]
+    alive: weakref.ref[Bank]
     #: the last access by anything but wgmma, how often its warp had fenced before, and what it was
     touched: By | None = None
     fences: int = -1
@@ -54,6 +57,12 @@ class UnderWay:
     #: groups that this wait left under way, and how many were committed after the mma_async's
     left: int = 0
     younger: int = 0
+    #: the registers that it reads and writes, by their numbers in the bank
+    numbers: set[int] = field(default_factory=set)
+
+    def meets(self, which: tuple[int, ...]) -> bool:
+        """Whether it reads or writes one of these registers."""
+        return not self.numbers.isdisjoint(which)
 
 
 @dataclass(slots=True)
@@ -68,7 +77,7 @@ class Warp:
     #: whether the last fence ordered anything
     needed: bool = False
     history: dict[int, History] = field(default_factory=dict)
-    #: mma_asyncs that write or read a Registers, by its identity
+    #: mma_asyncs that write or read registers of a bank, by its identity
     pending: dict[int, list[UnderWay]] = field(default_factory=dict)
     open: list[UnderWay] = field(default_factory=list)
 
@@ -99,6 +108,8 @@ class Wgmmas:
         self.handlers: Handlers = {
             Touched: self._touch,
             WgmmaFenced: self._fence,
+            DescriptorsDisagreed: self._descriptors,
+            OperandChanged: self._changed,
             WgmmaIssued: self._issue,
             WgmmaCommitted: self._commit,
             WgmmaWaited: self._wait,
@@ -118,7 +129,7 @@ class Wgmmas:
         history = self._history(warp, event.registers)
         history.touched, history.fences = by, warp.fences
         history.what = "write" if event.writes else "read"
-        under_way = warp.pending.get(id(event.registers), ())
+        under_way = [each for each in warp.pending.get(id(event.registers.bank), ()) if each.meets(event.which)]
         if event.unwritten and not under_way:  # what is under way may be about to write them
             numbers = ranges(event.unwritten)
             message = f"nothing was ever written to registers {numbers}"
@@ -128,16 +139,16 @@ class Wgmmas:
 
     @staticmethod
     def _history(warp: Warp, registers: Registers) -> History:
-        key = id(registers)
+        key = id(registers.bank)
         found = warp.history.get(key)
         if found is None:
             table = warp.history
-            found = table[key] = History(weakref.ref(registers, lambda _: table.pop(key, None)))
+            found = table[key] = History(weakref.ref(registers.bank, lambda _: table.pop(key, None)))
         return found
 
     def _touch_pending(self, event: Touched, under_way: UnderWay) -> None:
         wgmma, by = under_way.wgmma, event.by
-        role = "accumulator" if any(event.registers is each for each in wgmma.d) else "A"
+        role = "accumulator" if any(event.registers.bank is each.bank for each in wgmma.d) else "A"
         what = f"registers {ranges(event.which)} of the {role}"
         does = "writes" if event.writes else "reads"
         message = f"the kernel {does} {what} of {wgmma.instruction}, "
@@ -186,14 +197,14 @@ class Wgmmas:
     def _issue(self, event: WgmmaIssued) -> None:
         wgmma = event.wgmma
         group = self._group(wgmma.warpgroup)
-        self._check_descriptors(wgmma)
         for place, by in enumerate(wgmma.bys):
             warp = self._warps[by.warp]
             self._check_fence(warp, wgmma, place)
             under_way = UnderWay(wgmma, by)
             warp.open.append(under_way)
             for registers in self._registers(wgmma, place):
-                warp.pending.setdefault(id(registers), []).append(under_way)
+                under_way.numbers.update(registers.which())
+                warp.pending.setdefault(id(registers.bank), []).append(under_way)
             warp.followed = True
         group.met[group.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
         self._read(wgmma, group)
@@ -203,16 +214,16 @@ class Wgmmas:
         yield wgmma.d[place]
         yield from wgmma.a[place : place + 1]
 
-    def _check_descriptors(self, wgmma: Wgmma) -> None:
-        first = wgmma.descriptors[0]
-        for by, given in zip(wgmma.bys, wgmma.descriptors, strict=True):
-            if given != first:
-                told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in (first, given)]
-                first_by, opcode = wgmma.bys[0], str(wgmma.instruction)
-                message = f"{opcode}: warp {first_by.warp} gives {told[0]}, warp {by.warp} gives {told[1]}"
-                earlier = Earlier(first_by, opcode)
-                self._block.report("wgmma-descriptors", by, message, what="matrix descriptors", earlier=earlier)
-                return
+    def _descriptors(self, event: DescriptorsDisagreed) -> None:
+        told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in event.descriptors]
+        (first, by), opcode = event.bys, event.instruction.opcode
+        message = f"{opcode}: warp {first.warp} gives {told[0]}, warp {by.warp} gives {told[1]}"
+        self._block.report("wgmma-descriptors", by, message, what="matrix descriptors", earlier=Earlier(first, opcode))
+
+    def _changed(self, event: OperandChanged) -> None:
+        opcode = event.wgmma.instruction.opcode
+        message = f"the array given as {event.role.upper()} of {opcode} was changed while it was under way"
+        self._block.report("wgmma-unwaited", event.by, message, what=f"the array of {event.role.upper()}")
 
     def _check_fence(self, warp: Warp, wgmma: Wgmma, place: int) -> None:
         by = wgmma.bys[place]
@@ -253,8 +264,8 @@ class Wgmmas:
 
     def _check_chained(self, warp: Warp, wgmma: Wgmma, by: By, a: Registers) -> None:
         """A registers that are the accumulator of an mma_async under way."""
-        for under_way in warp.pending.get(id(a), ()):
-            if any(a is each for each in under_way.wgmma.d):
+        for under_way in warp.pending.get(id(a.bank), ()):
+            if any(a.bank is each.bank for each in under_way.wgmma.d):
                 message = f"A of {wgmma.instruction} is the accumulator of an mma_async that is still under way"
                 earlier = Earlier(under_way.by, str(under_way.wgmma.instruction))
                 self._block.report("wgmma-unwaited", by, message, what="A registers", earlier=earlier)
@@ -335,7 +346,7 @@ class Wgmmas:
                 del warp.pending[key]
 
     def _exit(self, event: Exited) -> None:
-        for under_way in self._warps[event.by.warp].open:
+        for under_way in self._warps[event.by.warp].open if event.whole else ():
             message = f"{under_way.wgmma.instruction} is in no group when its warp exits"
             self._block.report("wgmma-uncommitted", under_way.by, message)
 

@@ -1,4 +1,4 @@
-"""Pictures: pure functions of data that return a Picture. The sliders around them are in tcemu.show.widgets."""
+"""Pictures: pure functions of data that return a Picture. tcemu.show.widgets puts sliders around them."""
 
 from tcemu.show.alignment import fused_sum, fused_sum_of
 from tcemu.show.arithmetic_table import arithmetic_table

@@ -1,4 +1,4 @@
-"""A fused sum, bit by bit: the terms shifted under the largest exponent, what falls off, the sum, the result."""
+"""A fused sum, bit by bit: the terms aligned to the largest exponent, the bits cut off, the sum and the result."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Any
 import numpy.typing as npt
 
 from tcemu.arithmetic import FusedSum, FusedSums, Term, fused_sums
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, counted, span
 from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.words import count, neat, power, value
+from tcemu.show.words import neat, power, value
 
 _LEFT, _TOP, _ROW, _COLUMN = 132, 74, 28, 12.5
-#: Columns drawn to the right of the cut: few or many; what lies further out is only told.
+#: Columns drawn to the right of the cut, at least and at most; bits further to the right are an arrow.
 _BEYOND = (6, 16)
 _CUT = 16
-_VALUE = 170
+#: Room to the right of the columns, and where the exponents end in it.
+_VALUE, _EXPONENT = 214, 198
 
 
 @dataclass(frozen=True)
 class _Sheet:
-    """Which weights the columns have: `top` the highest, `cut` the lowest that is kept, `low` the lowest drawn."""
+    """The weights of the columns: `top` is the highest, `cut` the lowest that is kept, `low` the lowest drawn."""
 
     top: int
     cut: int
@@ -45,16 +46,16 @@ class _Sheet:
 
 
 def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
-    """The picture of one fused sum, laid open by :func:`tcemu.arithmetic.fused_sum`, with its result in `form`.
+    """The picture of one fused sum, as :func:`tcemu.arithmetic.fused_sum` returns it, with its result in `form`.
 
-    Zero terms take no part and are only counted. Raises OperandError for a sum of more than 40 terms, and for one that
-    an infinity or a NaN decides before any alignment.
+    Zero terms are left out and only counted. Raises OperandError for a sum of more than 40 terms, and for one whose
+    result is decided by an infinity or a NaN before any alignment.
     """
     form = lookup(form) if isinstance(form, str) else form
     terms = [term for term in steps.terms if term.significand]
     if steps.special or not terms or len(terms) > 40:
         why = steps.special or f"{len(terms)} terms that are not zero"
-        raise OperandError(f"a fused sum is drawn for 1 to 40 finite terms that are not zero; here: {why}")
+        raise OperandError(f"a fused sum is drawn for 1 to 40 finite terms that are not zero; this one has {why}")
     cut = steps.largest - steps.fraction
     tops = [_top(term.significand, term.exponent - term.point) for term in terms] + [_top(steps.total, cut)]
     few, many = _BEYOND
@@ -62,13 +63,15 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     sheet = _Sheet(max(*tops, steps.largest), cut, min(cut - few, max(cut - many, low)))
     body = _frame(sheet, len(terms), steps)
     for row, term in enumerate(terms):
-        body += _term(sheet, row, term)
+        body += _term(sheet, row, term, steps.largest)
     body += _sum(sheet, len(terms), steps, form)
     height = sheet.y(len(terms)) + 100
     body.append(svg.text(16, height - 10, _legend(len(steps.terms) - len(terms)), "s"))
     kept = f"{steps.fraction} bits kept below the largest exponent {value(steps.largest)}"
-    title = f"One fused sum: {count(len(terms), 'term')}, {kept}"
-    words = " ".join([f"Every term is truncated below 2^{cut}.", *(_fate(term, cut) for term in terms)])
+    title = f"One fused sum: {counted(len(terms), 'term')}, {kept}"
+    floor = ", the floor" if all(term.exponent < steps.largest for term in terms) else ""
+    words = f"The largest exponent is {value(steps.largest)}{floor}, so every term is truncated below 2^{cut}. "
+    words += " ".join(_fate(term, cut) for term in terms)
     words += f" Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
     return picture(title, words, sheet.right + _VALUE, height, body)
 
@@ -85,7 +88,7 @@ def _exact(term: Term) -> float:
 def _fate(term: Term, cut: int) -> str:
     """What the cut leaves of a term, in words."""
     left = f"cut to {neat(term.kept * 2.0**cut, 12)}" if term.cut else "unchanged"
-    return f"{_label(term)}: {neat(_exact(term), 12)}, {left}."
+    return f"{_label(term)}: {neat(_exact(term), 12)}, exponent {value(term.exponent)}, {left}."
 
 
 def _label(term: Term) -> str:
@@ -98,7 +101,7 @@ def _result(steps: FusedSum, form: Format, digits: int) -> str:
 
 
 def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
-    """Columns' weights, the line of the cut, the headings."""
+    """The columns' weights, the line of the cut, the headings."""
     top, bottom = _TOP - 12, sheet.y(rows) + 66
     cut_x = sheet.x(sheet.cut) + _COLUMN + _CUT / 2
     elements = [
@@ -106,6 +109,7 @@ def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
         svg.text(cut_x - 8, top - 32, f"kept: {steps.fraction} bits below {power(steps.largest)}", "b", "end"),
         svg.text(cut_x + 8, top - 32, "cut off", "b"),
         svg.text(sheet.right + 28, top - 8, "value", "s"),
+        svg.text(sheet.right + _EXPONENT, top - 8, "exponent", "s", "end"),
     ]
     for weight in range(sheet.top, sheet.low - 1, -1):
         if weight == sheet.cut or (steps.largest - weight) % 5 == 0:
@@ -114,13 +118,16 @@ def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
     return elements
 
 
-def _term(sheet: _Sheet, row: int, term: Term) -> list[str]:
+def _term(sheet: _Sheet, row: int, term: Term, largest: int) -> list[str]:
+    """One term: its bits, its value, its exponent, in bold if it is the largest."""
     y, unit, magnitude = sheet.y(row), term.exponent - term.point, abs(term.significand)
     sign = svg.text(_LEFT - 14, y + 14, _sign(term.significand), "m b", "end")
     elements = [svg.text(16, y + 14, _label(term)), sign, *_bits(sheet, y, (magnitude, unit), "fb", sheet.cut)]
     lowest = unit + (magnitude & -magnitude).bit_length() - 1
     if lowest < sheet.low:
         elements.append(svg.arrow(sheet.right + 3, y + 10, sheet.right + 20, y + 10))
+    look = "b" if term.exponent == largest else "s"
+    elements.append(svg.text(sheet.right + _EXPONENT, y + 14, value(term.exponent), look, "end"))
     return [*elements, svg.text(sheet.right + 28, y + 14, neat(_exact(term)), "s")]
 
 
@@ -129,7 +136,7 @@ def _sign(number: int) -> str:
 
 
 def _bits(sheet: _Sheet, y: float, whole: tuple[int, int], style: str, lowest: int) -> list[str]:
-    """The bits of whole[0] * 2^whole[1] from the highest one on: solid boxes down to 2^lowest, hatched ones below."""
+    """The bits of whole[0] * 2^whole[1] from the highest one down: solid boxes to 2^lowest, hatched ones below."""
     magnitude, unit = whole
     weights = range(_top(magnitude, unit), max(unit, sheet.low) - 1, -1)
     kept, lost = [w for w in weights if w >= lowest], [w for w in weights if w < lowest]
@@ -147,7 +154,7 @@ def _box(x: float, y: float) -> str:
 
 
 def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
-    """The exact sum of the truncated terms, and the result it is rounded to."""
+    """The exact sum of the truncated terms, and the result to which it is rounded."""
     y = sheet.y(row) + 12
     elements = [svg.line(16, y - 8, sheet.right + _VALUE - 16, y - 8, "k")]
     elements.append(svg.text(16, y + 14, "sum", "b"))
@@ -161,8 +168,8 @@ def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
 
 
 def _legend(zeros: int) -> str:
-    left_out = f"{count(zeros, 'term')} of value zero left out; " if zeros else ""
-    return left_out + "hatched: bits that are dropped; arrow: more bits further down"
+    left_out = f"{counted(zeros, 'zero term')} left out; " if zeros else ""
+    return left_out + "hatched: bits that are dropped; arrow: more bits further right; bold: the largest exponent"
 
 
 def fused_sum_of(
@@ -175,8 +182,9 @@ def fused_sum_of(
 ) -> Picture:
     """The fused sum behind the output at (row, column) of `instruction` on `target`; `matrices` are A, B and C.
 
-    Where the target chains several sums, `part` picks one, counted from 0. Raises OperandError for matrices, a position
-    or a part that do not fit, and for instructions that the target does not compute by fused sums of its operands.
+    If the target chains several sums, `part` selects one, counted from 0. Raises OperandError for matrices of the wrong
+    shape, for a position or part that does not exist, and for instructions that the target does not compute as fused
+    sums of A, B and C.
     """
     model = instruction.arithmetic(target_named(target)).model
     if not isinstance(model, FusedSums) or model.through is not None or model.addend != "first":
@@ -186,7 +194,8 @@ def fused_sum_of(
     if not (0 <= row < m and 0 <= column < n and 0 <= part < len(sums)):
         asked = f"row {row}, column {column}, part {part}"
         raise OperandError(
-            f"{asked}: the rows are 0 to {m - 1}, the columns 0 to {n - 1}, the parts 0 to {len(sums) - 1}"
+            f"{asked}: there are rows {span(0, m - 1)}, columns {span(0, n - 1)}, part{'s' * (len(sums) > 1)} "
+            f"{span(0, len(sums) - 1)}"
         )
     a, b, c = (_operand(instruction, role, matrix) for role, matrix in zip("abc", matrices, strict=True))
     steps = fused_sums(model, a[row].tolist(), b[:, column].tolist(), int(c[row, column]), dict(instruction.types))

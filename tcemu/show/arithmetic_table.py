@@ -1,4 +1,4 @@
-"""What the generations of GPUs compute for one instruction, and how that is known: the arithmetic table, read out."""
+"""What each generation of GPUs computes for one instruction, and how that is known, from the arithmetic table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TARGETS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 
 def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS) -> Table:
-    """One row for each target: what it computes, how that is known, and what was compared."""
+    """One row for each target: what it computes, how that is known, and what it was compared with."""
     columns = ("target", "computes", "known from", "note")
     return Table(f"Arithmetic of {instruction}", columns, tuple(_row(instruction, name) for name in targets))
 

@@ -1,20 +1,20 @@
-"""The bits of one number: a box for every bit, its fields, the formula, the value."""
+"""The bits of one number: a box for every bit, the fields, the formula and the value."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcemu.errors import FormatError
+from tcemu.errors import FormatError, counted
 from tcemu.formats import Format, lookup
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.words import count, power, superscript, value
+from tcemu.show.words import power, superscript, value
 
 _LEFT, _TOP, _HEIGHT = 16, 24, 34
 
 
 class _Field(NamedTuple):
-    """Some neighbouring bits: their name, how many, how they are drawn and what they say."""
+    """A bit field: its name, how many bits, how they are drawn and what they mean."""
 
     name: str
     bits: int
@@ -25,7 +25,7 @@ class _Field(NamedTuple):
 def number_bits(form: Format | str, pattern: int) -> Picture:
     """The picture of one `pattern` (an unsigned integer, right-aligned in its container) of a format.
 
-    Raises FormatError where the pattern has more bits than the format's container.
+    Raises FormatError if the pattern has more bits than the format's container.
     """
     form = lookup(form) if isinstance(form, str) else form
     if not 0 <= int(pattern) < 1 << form.container:
@@ -45,11 +45,12 @@ def number_bits(form: Format | str, pattern: int) -> Picture:
 
 
 def reading(form: Format, pattern: int) -> tuple[str, str, str]:
-    """A pattern's value, the formula that gives it, and the reason why that formula holds, as texts."""
+    """A pattern's value, the formula that gives it, and the reason why that formula applies, as text."""
     number = form.decode(pattern).item()
     shown = value(number)
     if form.kind != "float":
-        return shown, f"value = {_integer_formula(form, pattern)} {_equals(shown)}", _integer_rule(form)
+        formula = _integer_formula(form, pattern)
+        return shown, f"value = {formula} = {shown}" if formula else f"value = {shown}", _integer_rule(form)
     kind = form.classify(pattern)
     sign, exponent, mantissa = form.fields(pattern)
     front = "value = " + (f"(−1){superscript(sign)} × " if form.signed else "")
@@ -73,22 +74,25 @@ def _normal_rule(form: Format, exponent: int) -> str:
         return f"normal: a power of two; {form.name} has no sign, no mantissa, no zero"
     if exponent == (1 << form.exponent) - 1:
         lost = "neither infinity nor NaN" if not form.has_nan else "no infinity"
-        return f"normal: {form.name} has {lost}, so an exponent field of all ones holds numbers too"
-    return "normal: the exponent field is not 0, so a leading 1 is understood"
+        return f"normal: {form.name} has {lost}, so an exponent field of all ones means numbers too"
+    return "normal: the exponent field is not 0, so there is an implicit leading 1"
 
 
 def _special_rule(form: Format, kind: str) -> str:
     if form.nan == "all ones":
-        return f"NaN: every exponent and mantissa bit is 1, the only pattern that {form.name} spends on it"
+        return f"NaN: every exponent and mantissa bit is 1, the only pattern that {form.name} uses for it"
     rest = "a mantissa of 0" if kind == "infinity" else "a mantissa that is not 0"
     return f"{'infinity' if kind == 'infinity' else 'NaN'}: an exponent field of all ones with {rest}"
 
 
 def _integer_formula(form: Format, pattern: int) -> str:
+    """The sum of the weights of the bits that are set; "" if there are fewer than two."""
     code = pattern & form.code_mask
     powers = [bit for bit in reversed(range(form.bits)) if code >> bit & 1]
     terms = [f"{'−' if form.signed and bit == form.bits - 1 else ''}{1 << bit}" for bit in powers]
-    return " + ".join(terms) if len(terms) <= 8 else f"{terms[0]} + … + {terms[-1]}" if terms else "0"
+    if len(terms) < 2:
+        return ""
+    return " + ".join(terms) if len(terms) <= 8 else f"{terms[0]} + … + {terms[-1]}"
 
 
 def _integer_rule(form: Format) -> str:
@@ -96,7 +100,7 @@ def _integer_rule(form: Format) -> str:
         return "one bit: 0 or 1"
     if form.signed:
         span = f"from {value(form.lowest)} to {(1 << form.mantissa) - 1}"
-        return f"two's complement: the highest bit weighs −{power(form.bits - 1)}; {span}"
+        return f"two's complement: the highest bit has the weight −{power(form.bits - 1)}; {span}"
     return f"unsigned: from 0 to {(1 << form.bits) - 1}"
 
 
@@ -112,7 +116,7 @@ def _fields(form: Format, pattern: int) -> list[_Field]:
         fields.append(_Field("mantissa", form.mantissa, "fo", f"{mantissa}{share}"))
     else:
         fields.append(_Field("bit" if form.kind == "bit" else "whole number", form.mantissa, "fo", f"{mantissa}"))
-    fields.append(_Field("ignored", form.padding, "p", "the hardware does not look"))
+    fields.append(_Field("padding", form.padding, "p", "ignored by the hardware"))
     return [field for field in fields if field.bits]
 
 
@@ -155,5 +159,7 @@ def _braces(fields: list[_Field], box: float) -> list[str]:
 
 
 def _fitting(field: _Field, span: float) -> str:
-    """The meaning, where it fits under its boxes."""
-    return field.meaning if len(field.meaning) * 7 <= span + 12 else f"{count(field.bits, 'bit')}" if span > 40 else ""
+    """The field's meaning if it fits under its boxes, else the number of bits."""
+    if len(field.meaning) * 7 <= span + 12:
+        return field.meaning
+    return counted(field.bits, "bit") if span > 40 else ""

@@ -1,4 +1,4 @@
-"""The 64 bits of a matrix descriptor: a box for every bit, its fields, and what they say in bytes."""
+"""The 64 bits of a matrix descriptor: a box for every bit, the fields, and what they mean in bytes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg", "base_offset": "f", "swizzle
 
 
 def descriptor(given: Descriptor | int) -> Picture:
-    """The picture of a Descriptor, or of the 64 bits of one; bits outside the fields that are set are marked.
+    """The picture of a Descriptor or of 64 bits; bits outside the fields are marked if they are set.
 
-    Raises LayoutError for what is no descriptor.
+    Raises LayoutError for anything else.
     """
     bits = as_bits(given)
     body = [element for bit in range(63, -1, -1) for element in _bit(bits, bit)]
     for field in FIELDS:
         body += _field(bits, field)
     wrong = [bit for bit in range(64) if bits & RESERVED & 1 << bit]
-    rule = "Addresses and offsets are held without their low 4 bits: times 16. Hatched bits belong to no field"
-    legend = f"{rule} and are 0" + (", but the marked ones are set" if wrong else "")
+    rule = "Addresses and offsets are stored without their low 4 bits: multiply by 16. Hatched bits belong to no field"
+    legend = f"{rule} and must be 0" + (", but the marked ones are set" if wrong else "")
     body.append(svg.text(_LEFT, _TOP + 2 * _ROW, legend, "s"))
     words = "; ".join(f"{_where(field)} {field.name} {field.of(bits):#x}, {_meaning(bits, field)}" for field in FIELDS)
-    faults = f" Set, but in no field: bits {', '.join(map(str, wrong))}." if wrong else ""
+    faults = f" Set, although in no field: bits {', '.join(map(str, wrong))}." if wrong else ""
     width = 2 * _LEFT + 32 * _BOX
     return picture(f"Matrix descriptor {bits:#018x}", f"{words}.{faults}", width, _TOP + 2 * _ROW + 14, body)
 
 
 def _place(bit: int) -> tuple[float, float]:
-    """The corner of a bit's box: two rows of 32, the highest bit first."""
+    """The corner of a bit's box: two rows of 32 bits, the highest bit first."""
     return _LEFT + (31 - bit % 32) * _BOX, _TOP + (0 if bit >= 32 else _ROW)
 
 
@@ -52,7 +52,7 @@ def _bit(bits: int, bit: int) -> list[str]:
 def _field(bits: int, field: Field) -> list[str]:
     left, y = _place(field.low + field.bits - 1)
     right = left + field.bits * _BOX
-    # a narrow field at the edge has its words start there
+    # the text of a narrow field at the edge is shifted so that it fits
     middle = max((left + right) / 2, _LEFT + 30)
     return [
         svg.rect(left, y, right - left, _HEIGHT, "k"),

@@ -1,4 +1,4 @@
-"""Which elements of a matrix are no longer the same bits: before and after, side by side."""
+"""Which elements of a matrix have changed: before and after, side by side."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, counted
 from tcemu.formats import Format, lookup
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.words import compact, count, value
+from tcemu.show.words import compact, value
 
 _LEFT, _TOP, _WIDE, _HIGH = 44, 44, 62, 24
 _LISTED = 4
@@ -20,32 +20,32 @@ _LISTED = 4
 def changes(
     before: npt.ArrayLike, after: npt.ArrayLike, form: Format | str = "f32", what: str = "D", cause: str = ""
 ) -> Picture:
-    """The matrix `after` with every element marked whose bits differ from `before`, and the first few spelt out.
+    """The matrix `after`, with every element marked whose bits differ from `before`, and the first few listed.
 
-    Both are (rows, columns) matrices of `form`'s dtype, at most 64 by 64; `cause` is told in the title.
+    Both are (rows, columns) matrices of `form`'s dtype, at most 64 by 64; the title names the `cause`.
     Raises OperandError for other shapes or dtypes.
     """
     form = lookup(form) if isinstance(form, str) else form
     old, new = form.patterns(before, f"{what} before"), form.patterns(after, f"{what} after")
     if old.ndim != 2 or old.shape != new.shape or max(old.shape) > 64:
         shapes = f"{old.shape} and {new.shape}"
-        raise OperandError(f"two matrices of the same shape, at most 64 x 64, are compared; got {shapes}")
+        raise OperandError(f"the two matrices must have the same shape, at most 64 x 64; got {shapes}")
     moved = old != new
     places = [(int(row), int(column)) for row, column in np.argwhere(moved)]
-    told = [_told(form, old, new, place) for place in places]
-    body = [*_cells(form, new, moved), *_axes(*old.shape), *_list(told, old.shape[1], len(places))]
+    changed = [_change(form, old, new, place) for place in places]
+    body = [*_cells(form, new, moved), *_axes(*old.shape), *_list(changed, old.shape[1], len(places))]
     title = f"{_how_many(len(places), old.size)} of {what} changed" + (f": {cause}" if cause else "")
-    words = " ".join(f"{where}: {first} became {second}." for where, first, second in told[:16])
+    words = " ".join(f"{where}: {first} became {second}." for where, first, second in changed[:16])
     height = max(_TOP + old.shape[0] * _HIGH + 16, 280 if places else 60)
     width = _LEFT + old.shape[1] * _WIDE + 330
     return picture(title, words or "No element changed.", width, height, body)
 
 
 def _how_many(changed: int, total: int) -> str:
-    return f"{changed or 'None'} of {count(total, 'element')}"
+    return f"{changed or 'None'} of {counted(total, 'element')}"
 
 
-def _told(form: Format, old: npt.NDArray[Any], new: npt.NDArray[Any], place: tuple[int, int]) -> tuple[str, str, str]:
+def _change(form: Format, old: npt.NDArray[Any], new: npt.NDArray[Any], place: tuple[int, int]) -> tuple[str, str, str]:
     first, second = (f"{_number(form, bits[place])} ({_hex(form, bits[place])})" for bits in (old, new))
     return f"row {place[0]}, column {place[1]}", first, second
 
@@ -80,15 +80,15 @@ def _axes(rows: int, columns: int) -> list[str]:
     return across + down
 
 
-def _list(told: list[tuple[str, str, str]], columns: int, total: int) -> list[str]:
+def _list(changed: list[tuple[str, str, str]], columns: int, total: int) -> list[str]:
     """The first few changes in full, to the right of the matrix."""
     x, y = _LEFT + columns * _WIDE + 32, _TOP + 12
     elements = []
-    for where, first, second in told[:_LISTED]:
+    for where, first, second in changed[:_LISTED]:
         elements.append(svg.text(x, y, where, "b"))
         elements.append(svg.text(x, y + 18, f"before {first}", "n q"))
         elements.append(svg.text(x, y + 34, f"after \N{NO-BREAK SPACE}{second}", "n"))
         y += 60
     if total > _LISTED:
         elements.append(svg.text(x, y, f"and {total - _LISTED} more", "s"))
-    return elements or [svg.text(x, y, "every bit is the same", "s")]
+    return elements or [svg.text(x, y, "all bits are the same", "s")]

@@ -1,6 +1,6 @@
-"""Who holds what: a matrix with the lane and the register in every cell.
+"""The map of a fragment: a matrix with the lane and the register in every cell.
 
-Everything is read off the fragment's layout. Neighbouring elements that share a register are drawn as one block.
+Everything comes from the fragment's layout. Neighbouring elements that share a register are one cell.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tcemu.errors import LayoutError
+from tcemu.errors import LayoutError, counted, span
 from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.words import count
 
 #: Room for the index of a row or column beside a matrix.
 AXIS = 22
-#: Width of a block, usual and narrow.
-_BLOCK = (50, 36)
-#: What rows and columns are called, by role.
+#: Width of a cell, normal and narrow.
+_CELL = (50, 36)
+#: The names of rows and columns, by role.
 _INDICES = {
     "a": ("m", "k"), "b": ("k", "n"), "e": ("m", "chunk"), "scale_a": ("m", "byte"), "scale_b": ("byte", "n"),
 }  # fmt: skip
@@ -28,28 +27,28 @@ _INDICES = {
 
 @dataclass(frozen=True)
 class Focus:
-    """What a map marks: the blocks of one lane, of one register, or the one that both name; nothing by default."""
+    """What a map marks: the cells of a lane, of a register, or of one register of one lane; nothing by default."""
 
     lane: int | None = None
     register: int | None = None
 
     def takes(self, lane: int, register: int) -> bool:
-        """Whether the block of `lane` and `register` is marked."""
+        """Whether the cell of `lane` and `register` is marked."""
         if self.lane is None and self.register is None:
             return False
         return self.lane in (None, lane) and self.register in (None, register)
 
     def check(self, fragment: Fragment) -> None:
-        """Raise LayoutError where the fragment has no such lane or register."""
+        """Raise LayoutError if the fragment has no such lane or register."""
         limits = (("lane", self.lane, fragment.lanes), ("register", self.register, fragment.registers))
         for what, chosen, limit in limits:
             if chosen is not None and not 0 <= chosen < limit:
-                has = f"{what}s 0 to {limit - 1} ({fragment.layout})"
+                has = f"{what}{'s' * (limit > 1)} {span(0, limit - 1)} ({fragment.layout})"
                 raise LayoutError(f"{what} {chosen}: fragment {fragment.role} has {has}")
 
 
 @dataclass(frozen=True)
-class Block:
+class Cell:
     """A rectangle of neighbouring elements in one register of one lane (rows and columns as half-open ranges)."""
 
     row: int
@@ -58,40 +57,40 @@ class Block:
     columns: int
     lane: int
     register: int
-    #: How many (lane, register) pairs hold the same elements: more than 1 in a broadcast.
+    #: How many (lane, register) pairs hold these elements: more than 1 in a broadcast.
     copies: int
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A fragment's place on the sheet: its corner, and the size of one element."""
+    """A fragment's place in the picture: its corner, and the size of one element."""
 
     fragment: Fragment
     x: float
     y: float
-    cell_width: float
-    cell_height: float
+    element_width: float
+    element_height: float
     batch: int
 
     @property
     def width(self) -> float:
-        """Of the matrix, without its labels."""
-        return self.fragment.shape[-1] * self.cell_width
+        """Width of the matrix without its labels."""
+        return self.fragment.shape[-1] * self.element_width
 
     @property
     def height(self) -> float:
-        """Likewise."""
-        return self.fragment.shape[-2] * self.cell_height
+        """Height of the matrix without its labels."""
+        return self.fragment.shape[-2] * self.element_height
 
 
 @lru_cache(maxsize=64)
-def blocks(fragment: Fragment, batch: int = 0) -> tuple[Block, ...]:
-    """The blocks of a fragment from the top left, by rows; `batch` picks one of the four matrices of m8n8k4."""
+def cells(fragment: Fragment, batch: int = 0) -> tuple[Cell, ...]:
+    """The cells of a fragment from the top left, by rows; `batch` selects one of the four matrices of m8n8k4."""
     rows, columns = fragment.shape[-2:]
     front = (batch,) if len(fragment.shape) == 3 else ()
     holders = {(row, column): fragment.holders(*front, row, column) for row in range(rows) for column in range(columns)}
     owner = {place: held[0][:2] for place, held in holders.items()}
-    found: list[Block] = []
+    found: list[Cell] = []
     seen: set[tuple[int, int]] = set()
     for (row, column), who in owner.items():
         if (row, column) in seen:
@@ -99,7 +98,7 @@ def blocks(fragment: Fragment, batch: int = 0) -> tuple[Block, ...]:
         wide = _run(owner, row, column, 0, 1)
         high = _run(owner, row, column, 1, 0) if wide == 1 else 1
         seen |= {(row + i, column + j) for i in range(high) for j in range(wide)}
-        found.append(Block(row, column, high, wide, *who, copies=len(holders[row, column])))
+        found.append(Cell(row, column, high, wide, *who, copies=len(holders[row, column])))
     return tuple(found)
 
 
@@ -113,9 +112,9 @@ def _run(owner: dict[tuple[int, int], tuple[int, int]], row: int, column: int, d
 def fragment_map(
     fragment: Fragment, lane: int | None = None, register: int | None = None, batch: int | None = None
 ) -> Picture:
-    """One operand: the lane and register of every element; `lane` and `register` are marked.
+    """One operand: the lane and register of every element, with those of `lane` and `register` marked.
 
-    m8n8k4 of f16 is four products side by side; `batch` picks one, else it is that of `lane`.
+    m8n8k4 of f16 is four independent products; `batch` selects one, by default that of `lane`.
     Raises LayoutError for a lane, register or batch that the fragment does not have.
     """
     focus = Focus(lane, register)
@@ -123,105 +122,107 @@ def fragment_map(
     batch = batch_of(fragment, lane, batch)
     wide, high = element(fragment)
     grid = Grid(fragment, 2 * AXIS, 3 * AXIS - 12, wide, high, batch)
-    title = f"{_name(fragment)}: who holds what"
+    title = f"{_name(fragment)}: lane and register of each element"
     body = [*draw(grid, focus), *legend(fragment, grid.x, grid.y + grid.height + 24)]
     width = max(grid.x + grid.width + 16, 520)
     return picture(title, in_words([grid], focus), width, grid.y + grid.height + 38, body)
 
 
 def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
-    """The map as text, a block as lane.register; the blocks of `lane` stand in brackets."""
+    """The map as text, each cell as lane.register; the cells of `lane` are in brackets."""
     Focus(lane).check(fragment)
     columns: dict[int, dict[int, str]] = {}
-    for block in blocks(fragment, batch_of(fragment, lane, batch)):
-        label = f"{block.lane}.{fragment.role}{block.register}"
-        for row in range(block.row, block.row + block.rows):
-            columns.setdefault(row, {})[block.column] = f"[{label}]" if block.lane == lane else f" {label} "
+    for cell in cells(fragment, batch_of(fragment, lane, batch)):
+        label = f"{cell.lane}.{fragment.role}{cell.register}"
+        for row in range(cell.row, cell.row + cell.rows):
+            columns.setdefault(row, {})[cell.column] = f"[{label}]" if cell.lane == lane else f" {label} "
     width = max(len(label) for row in columns.values() for label in row.values())
-    cells = {row: "".join(f"{label:>{width}}" for label in labels.values()) for row, labels in columns.items()}
-    lines = [f"{row:>4} {labels}" for row, labels in cells.items()]
+    rows = {row: "".join(f"{label:>{width}}" for label in labels.values()) for row, labels in columns.items()}
+    lines = [f"{row:>4} {labels}" for row, labels in rows.items()]
     head = "     " + "".join(f"{column:>{width - 1}} " for column in columns[0])
     return "\n".join([head, *lines])
 
 
 def batch_of(fragment: Fragment, lane: int | None, batch: int | None) -> int:
-    """Which of several is drawn (products of m8n8k4, selectors, thread-ids): `batch`, else that of `lane`, else 0."""
+    """Which one is drawn (product of m8n8k4, selector, thread-id): `batch`, by default that of `lane`, or else 0."""
     products = fragment.shape[0] if len(fragment.shape) == 3 else 1
     if batch is None:
         return fragment.layout.position(lane, 0)[0] if lane is not None and products > 1 else 0
     if not 0 <= batch < products:
-        raise LayoutError(f"batch {batch}: fragment {fragment.role} has {count(products, 'product')}, counted from 0")
+        raise LayoutError(
+            f"batch {batch}: fragment {fragment.role} has {counted(products, 'product')}, counted from 0"
+        )
     return batch
 
 
 def element(fragment: Fragment, narrow: bool | None = None) -> tuple[float, float]:
-    """Width and height of one element, so that a block's label fits; more narrow where many blocks stand in a row."""
-    first = blocks(fragment)[0]
-    block = _BLOCK[is_wide(fragment) if narrow is None else narrow]
-    return max(block / 32, block / first.columns), max(0.75, 24 / first.rows)
+    """Width and height of one element, so that a cell's label fits; narrower if there are many cells in a row."""
+    first = cells(fragment)[0]
+    cell = _CELL[is_wide(fragment) if narrow is None else narrow]
+    return max(cell / 32, cell / first.columns), max(0.75, 24 / first.rows)
 
 
 def is_wide(fragment: Fragment) -> bool:
-    """Whether so many blocks stand in a row that they are drawn narrow."""
-    return fragment.shape[-1] > 8 * blocks(fragment)[0].columns
+    """Whether a row has so many cells that they are drawn narrow."""
+    return fragment.shape[-1] > 8 * cells(fragment)[0].columns
 
 
 def draw(grid: Grid, focus: Focus) -> list[str]:
-    """Quiet blocks as two paths (registers of even and odd number) and one group of labels; the marked ones on top."""
-    found = blocks(grid.fragment, grid.batch)
-    quiet = [block for block in found if not focus.takes(block.lane, block.register)]
-    marked = [block for block in found if focus.takes(block.lane, block.register)]
+    """The ordinary cells as two paths (even and odd registers) and a group of labels; the marked cells on top."""
+    found = cells(grid.fragment, grid.batch)
+    quiet = [cell for cell in found if not focus.takes(cell.lane, cell.register)]
+    marked = [cell for cell in found if focus.takes(cell.lane, cell.register)]
     tones = [(style, [b for b in quiet if b.register % 2 == odd]) for odd, style in enumerate(("p", "f"))]
-    elements = [svg.path("".join(_outline(grid, block) for block in same), style) for style, same in tones if same]
-    small = " t" if found[0].columns * grid.cell_width < 40 else ""
-    elements += [*_notches(grid, found), svg.group((_label(grid, block) for block in quiet), f"n q c{small}")]
+    elements = [svg.path("".join(_outline(grid, cell) for cell in same), style) for style, same in tones if same]
+    small = " t" if found[0].columns * grid.element_width < 40 else ""
+    elements += [*_notches(grid, found), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")]
     elements += [svg.rect(grid.x, grid.y, grid.width, grid.height, "k")]
-    for block in marked:
-        x, y, width, height = _box(grid, block)
+    for cell in marked:
+        x, y, width, height = _box(grid, cell)
         elements += [svg.rect(x, y, width, height, "x"), svg.hatch(x + 1, y + 1, width - 2, height - 2)]
-    elements.append(svg.group((_label(grid, block) for block in marked), f"n b c halo{small}"))
+    elements.append(svg.group((_label(grid, cell) for cell in marked), f"n b c halo{small}"))
     return elements + _axes(grid, found)
 
 
-def _box(grid: Grid, block: Block) -> tuple[float, float, float, float]:
+def _box(grid: Grid, cell: Cell) -> tuple[float, float, float, float]:
     return (
-        grid.x + block.column * grid.cell_width,
-        grid.y + block.row * grid.cell_height,
-        block.columns * grid.cell_width,
-        block.rows * grid.cell_height,
+        grid.x + cell.column * grid.element_width,
+        grid.y + cell.row * grid.element_height,
+        cell.columns * grid.element_width,
+        cell.rows * grid.element_height,
     )
 
 
-def _outline(grid: Grid, block: Block) -> str:
-    x, y, width, height = (svg.number(length) for length in _box(grid, block))
+def _outline(grid: Grid, cell: Cell) -> str:
+    x, y, width, height = (svg.number(length) for length in _box(grid, cell))
     return f"M{x} {y}h{width}v{height}h-{width}z"
 
 
-def _label(grid: Grid, block: Block) -> str:
-    """Lane and register, aligned by a figure space where the lane has one digit."""
-    x, y, width, height = _box(grid, block)
-    lane = f"{block.lane:\N{NO-BREAK SPACE}>2}{'+' if block.copies > 1 else ''}"
+def _label(grid: Grid, cell: Cell) -> str:
+    """Lane and register; a lane of one digit is padded with a space."""
+    x, y, width, height = _box(grid, cell)
+    lane = f"{cell.lane:\N{NO-BREAK SPACE}>2}{'+' if cell.copies > 1 else ''}"
     role = grid.fragment.role
-    # a long name has no room, and where a lane has one register it needs none
-    return svg.text(x + width / 2, y + height / 2 + 4, lane if len(role) > 1 else f"{lane} {role}{block.register}")
+    # there is no room for a long name, and a lane with one register needs none
+    return svg.text(x + width / 2, y + height / 2 + 4, lane if len(role) > 1 else f"{lane} {role}{cell.register}")
 
 
-def _notches(grid: Grid, found: Sequence[Block]) -> list[str]:
-    """Short marks on the edges of the blocks, where one element ends and the next begins, if there is room for them."""
+def _notches(grid: Grid, found: Sequence[Cell]) -> list[str]:
+    """Short marks on the edges of the cells between one element and the next, if there is room for them."""
     rows, columns = grid.fragment.shape[-2:]
-    block, data = found[0], ""
-    if grid.cell_width >= 5 and block.columns > 1:
-        xs = [grid.x + column * grid.cell_width for column in range(columns) if column % block.columns]
-        ys = [grid.y + row * grid.cell_height for row in range(1, rows)]
+    cell, data = found[0], ""
+    if grid.element_width >= 5 and cell.columns > 1:
+        xs = [grid.x + column * grid.element_width for column in range(columns) if column % cell.columns]
+        ys = [grid.y + row * grid.element_height for row in range(1, rows)]
         data = "".join(f"M{svg.number(x)} {svg.number(y - 3)}v6" for x in xs for y in ys)
-    elif grid.cell_height >= 5 and block.rows > 1:
-        ys = [grid.y + row * grid.cell_height for row in range(rows) if row % block.rows]
-        xs = [grid.x + column * grid.cell_width for column in range(1, columns)]
+    elif grid.element_height >= 5 and cell.rows > 1:
+        ys = [grid.y + row * grid.element_height for row in range(rows) if row % cell.rows]
+        xs = [grid.x + column * grid.element_width for column in range(1, columns)]
         data = "".join(f"M{svg.number(x - 3)} {svg.number(y)}h6" for x in xs for y in ys)
     return [svg.path(data, "l")] if data else []
 
 
-def _axes(grid: Grid, found: Sequence[Block]) -> list[str]:
+def _axes(grid: Grid, found: Sequence[Cell]) -> list[str]:
     fragment = grid.fragment
     rows, columns = fragment.shape[-2:]
     row_step, column_step = found[0].rows, found[0].columns
@@ -230,10 +231,10 @@ def _axes(grid: Grid, found: Sequence[Block]) -> list[str]:
     which = _which(grid)
     elements += [svg.text(grid.x, grid.y - AXIS - 16, which, "s")] if which else []
     for column in range(0, columns, column_step):
-        x = grid.x + (column + column_step / 2) * grid.cell_width
+        x = grid.x + (column + column_step / 2) * grid.element_width
         elements.append(svg.text(x, grid.y - 6, _range(across, column, column_step), "s t", "middle"))
     for row in range(0, rows, row_step):
-        y = grid.y + (row + row_step / 2) * grid.cell_height
+        y = grid.y + (row + row_step / 2) * grid.element_height
         elements.append(svg.text(grid.x - 6, y + 4, _range(down if not row else "", row, row_step), "s t", "end"))
     return elements
 
@@ -241,11 +242,11 @@ def _axes(grid: Grid, found: Sequence[Block]) -> list[str]:
 def _range(name: str, start: int, size: int) -> str:
     """The label of one or several neighbouring rows or columns; the first one names the index."""
     front = f"{name}=" if name and not start else ""
-    return f"{front}{start}" if size == 1 else f"{front}{start}–{start + size - 1}"
+    return front + span(start, start + size - 1, "–")
 
 
 def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
-    """How a block's label reads, and `more` of it."""
+    """How to read a cell's label, and `more` about it."""
     role = fragment.role
     sharing = fragment.elements_per_register
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
@@ -253,18 +254,18 @@ def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
 
 
 def heading(fragment: Fragment) -> str:
-    """What stands over a matrix."""
+    """The heading above a matrix."""
     rows, columns = fragment.shape[-2:]
     return f"{_title(fragment)}  {rows} × {columns}  {fragment.type}"
 
 
 def _title(fragment: Fragment) -> str:
-    """A for a; e, scale_a as they are."""
+    """A for a, B for b; e and scale_a as they are."""
     return fragment.role.upper() if fragment.role in "abcd" else fragment.role
 
 
 def _which(grid: Grid) -> str:
-    """Which of several is drawn: "product 2", "selector 0"."""
+    """Which one of several is drawn: "product 2", "selector 0"."""
     fragment = grid.fragment
     several = len(fragment.shape) == 3 and fragment.shape[0] > 1
     return f"{axes(fragment)[0]} {grid.batch}" if several else ""
@@ -277,30 +278,30 @@ def _name(fragment: Fragment) -> str:
 def in_words(grids: Sequence[Grid], focus: Focus) -> str:
     """The text alternative: what is marked, register by register, then the layouts."""
     fragments = [grid.fragment for grid in grids]
-    each = [f"{count(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
-    told = []
+    each = [f"{counted(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
+    words = []
     if focus.lane is not None:
         parts = [_held(grid, focus) for grid in grids]
-        told.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
+        words.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
     elif focus.register is not None:
-        told.append(f"Register {focus.register} of every lane is marked.")
-    told += [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
-    return " ".join(told)
+        words.append(f"Register {focus.register} of every lane is marked.")
+    words += [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
+    return " ".join(words)
 
 
 def _held(grid: Grid, focus: Focus) -> str:
     fragment, parts = grid.fragment, []
     for register in range(fragment.registers):
-        mine = [b for b in blocks(fragment, grid.batch) if (b.lane, b.register) == (focus.lane, register)]
+        mine = [b for b in cells(fragment, grid.batch) if (b.lane, b.register) == (focus.lane, register)]
         if mine and focus.takes(mine[0].lane, register):
-            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(fragment, block) for block in mine))
+            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(fragment, cell) for cell in mine))
     return ", ".join(parts)
 
 
-def _where(fragment: Fragment, block: Block) -> str:
+def _where(fragment: Fragment, cell: Cell) -> str:
     *_, row, column = axes(fragment)
-    return f"{_span(row, block.row, block.rows)} {_span(column, block.column, block.columns)}"
+    return f"{_several(row, cell.row, cell.rows)} {_several(column, cell.column, cell.columns)}"
 
 
-def _span(what: str, start: int, size: int) -> str:
-    return f"{what} {start}" if size == 1 else f"{what}s {start}–{start + size - 1}"
+def _several(what: str, start: int, size: int) -> str:
+    return f"{what}{'s' * (size > 1)} {span(start, start + size - 1, '–')}"

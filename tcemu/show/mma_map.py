@@ -1,4 +1,4 @@
-"""The matrices of a product as they are held: A on the left, B on top, D in the corner where a row meets a column."""
+"""The fragments of a product: A on the left, B on top, and D where the rows of A meet the columns of B."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tcemu.show.fragment_map import AXIS, Focus, Grid, batch_of, draw, element, 
 from tcemu.show.picture import Picture, picture
 
 _GAP = 30
-#: Room for the note above A, also where nothing stands on top of D.
+#: Room for the note above A, even if there is nothing above D.
 _NOTE = (220, 130)
 #: Width of a bold letter.
 _LETTER = 7.5
-#: What stands left of D, level with its rows, and what stands above its columns.
+#: The operands to the left of D, level with its rows, and those above its columns.
 _BESIDE, _ABOVE = ("scale_a", "e", "a"), ("scale_b", "b")
 
 
 @dataclass
 class _Sheet:
-    """What is drawn, and where D goes."""
+    """The fragments that are drawn, and the corner of D."""
 
     grids: list[Grid] = field(default_factory=list)
     x: float = 2 * AXIS
@@ -30,13 +30,13 @@ class _Sheet:
 def mma_map(
     instruction: Instruction, lane: int | None = None, register: int | None = None, batch: int | None = None
 ) -> Picture:
-    """A on the left, B on top, D in the corner where a row of A meets a column of B.
+    """A on the left, B on top, and D where the rows of A meet the columns of B.
 
-    Metadata stands left of A, scales left of A and above B; what lies in shared memory is not drawn. `lane` marks what
-    one lane holds of all; `register` marks one register of each (of one lane, with `lane`). m8n8k4 of f16 is four
-    products side by side; `batch` picks one, else it is that of `lane`, as are the selector of metadata and the
-    thread-id of scales.
-    Raises LayoutError for a lane, register or batch that is not there.
+    Metadata is left of A, scales are left of A and above B; operands in shared memory are not drawn. `lane` marks
+    everything that one lane holds; `register` marks one register of every lane (or, with `lane`, of that lane). m8n8k4
+    of f16 is four independent products; `batch` selects one, by default that of `lane`. The selector of metadata and
+    the thread-id of scales are always those of `lane`.
+    Raises LayoutError for a lane, register or batch that does not exist.
     """
     fragments = instruction.fragments
     matrices = [fragments[role] for role in "abd" if role in fragments]
@@ -50,22 +50,22 @@ def mma_map(
     body = [shape for grid in sheet.grids for shape in draw(grid, focus)]
     body += _note(instruction, focus)
     bottom = sheet.y + sheet.grids[-1].height
-    scaled = "; of scales only the lane is written" if "scale_a" in fragments else ""
+    scaled = "; scales show the lane only" if "scale_a" in fragments else ""
     body += legend(a, 2 * AXIS, bottom + 24, scaled)
     width = sheet.x + sheet.grids[-1].width + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
-    title = f"{_short(instruction)}{which}: who holds what"
+    title = f"{_short(instruction)}{which}: lane and register of each element"
     return picture(title, in_words(sheet.grids, focus), width, bottom + 38, body)
 
 
 def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Sheet:
-    """Every fragment in its place; D comes last."""
+    """Place every fragment; D comes last."""
     fragments = instruction.fragments
     narrow = is_wide(fragments["a"])
     sizes = {role: element(fragments[role], narrow if role in "abd" else None) for role in fragments}
     wide = max(sizes[role][0] for role in "bd" if role in fragments)
     high = max(sizes[role][1] for role in "ad")
-    # what an operand picks (m8n8k4 alone has several products) goes with the lane
+    # the selector and the thread-id follow the lane; only m8n8k4 has several products
     batches = {role: batch if role in "abd" else batch_of(fragments[role], lane, None) for role in fragments}
     sheet = _Sheet()
     above = [role for role in _ABOVE if role in fragments]
@@ -90,10 +90,10 @@ def _note(instruction: Instruction, focus: Focus) -> list[str]:
     (m, n, k), fragments = instruction.shape, instruction.fragments
     lanes = fragments["d"].lanes
     who = "one warp" if lanes == 32 else "one warpgroup"
-    equation, where = ("D = A × B + C", []) if "b" in fragments else ("D = A × B + D", ["B lies in shared memory"])
+    equation, where = ("D = A × B + C", []) if "b" in fragments else ("D = A × B + D", ["B is in shared memory"])
     lines = [(equation, "b"), *((line, "") for line in (f"{who}, {lanes} lanes: {m} × {n} × {k}", *where))]
     if focus.lane is not None:
-        lines.append((f"lane {focus.lane} holds the marked blocks", ""))
+        lines.append((f"lane {focus.lane} holds the marked cells", ""))
     elif focus.register is not None:
         lines.append((f"register {focus.register} of every lane is marked", ""))
     return [svg.text(x, y + 20 * number, words, style) for number, (words, style) in enumerate(lines)]

@@ -1,10 +1,10 @@
-"""One number between two neighbours of a format, and where each rounding takes it."""
+"""One number between two neighbouring values of a format, and the result of each rounding."""
 
 from __future__ import annotations
 
 import math
 
-from tcemu.errors import FormatError
+from tcemu.errors import FormatError, listing
 from tcemu.formats import Format, lookup
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -22,13 +22,14 @@ _LEFT, _LENGTH, _TOP, _ROW = 290, 380, 66, 30
 
 
 def rounding(form: Format | str, number: float) -> Picture:
-    """Where rn, rna, rz, rm and rp take `number` in a float format.
+    """The results of rounding `number` to a float format by rn, rna, rz, rm and rp.
 
-    Raises FormatError unless the number lies between two finite neighbours of the format.
+    All five are drawn; those that PTX's cvt to the format offers are bold, and a line below names them.
+    Raises FormatError unless the number is between two finite values of the format.
     """
     form = lookup(form) if isinstance(form, str) else form
     if form.kind != "float" or not math.isfinite(number) or abs(number) >= form.largest:
-        limit = f"a finite number below the largest {form.name}, {form.largest:g}"
+        limit = f"a finite number smaller in magnitude than the largest {form.name}, {form.largest:g}"
         raise FormatError(f"rounding is drawn for {limit}; got {number}")
     below, above = (form.encode(number, mode).item() for mode in ("rm", "rp"))
     if below == above:
@@ -39,10 +40,13 @@ def rounding(form: Format | str, number: float) -> Picture:
     for row, (mode, pattern) in enumerate(results.items()):
         result = form.decode(pattern).item()
         ends = _x(low, high, number), _x(low, high, result)
-        body += _way(mode, ends, result, _TOP + 56 + row * _ROW)
-    told = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
-    description = f"{value(number)} lies between the {form.name} numbers {value(low)} and {value(high)}: {told}."
-    height = _TOP + 56 + len(results) * _ROW
+        body += _way(mode, ends, result, _TOP + 56 + row * _ROW, "b" if mode in form.cvt.split() else "q")
+    each = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
+    description = f"{value(number)} is between the {form.name} numbers {value(low)} and {value(high)}: {each}."
+    height = _TOP + 76 + len(results) * _ROW
+    offered = _offered(form)
+    description += f" {offered}"
+    body.append(svg.text(16, height - 14, offered, "s"))
     return picture(f"Rounding {value(number)} to {form.name}", description, _LEFT + _LENGTH + 160, height, body)
 
 
@@ -74,9 +78,18 @@ def _ends(form: Format, below: tuple[int, float], above: tuple[int, float]) -> l
     return elements
 
 
-def _way(mode: str, ends: tuple[float, float], result: float, y: float) -> list[str]:
+def _offered(form: Format) -> str:
+    """Which of the roundings a PTX conversion to the format can do."""
+    modes = [f".{mode}" for mode in _MODES if mode in form.cvt.split()]
+    if not modes:
+        return f"What PTX's cvt to {form.name} offers is not recorded here; all rows are computed."
+    rest = " (bold); the others are computed here for comparison" if len(modes) < len(_MODES) else ""
+    return f"PTX's cvt to {form.name} offers {listing(modes, 'and')}{rest}."
+
+
+def _way(mode: str, ends: tuple[float, float], result: float, y: float, look: str) -> list[str]:
     """One row: the mode, an arrow from the number to its result, the result."""
     start, end = ends
-    elements = [svg.text(16, y + 4, f".{mode}", "m b"), svg.text(64, y + 4, _MODES[mode], "s")]
+    elements = [svg.text(16, y + 4, f".{mode}", f"m {look}"), svg.text(64, y + 4, _MODES[mode], "s")]
     elements.append(svg.arrow(start, y, end, y) if start != end else svg.text(start + 8, y + 4, "exact", "s clear"))
     return [*elements, svg.text(_LEFT + _LENGTH + 60, y + 4, f"→ {value(result, 12)}", "m")]

@@ -1,4 +1,4 @@
-"""The numbers of several formats side by side: every positive value as a tick, or range and precision as a band."""
+"""The numbers of several formats compared: every positive value as a tick, or range and precision as a band."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tcemu.errors import FormatError
+from tcemu.errors import FormatError, counted
 from tcemu.formats import Format, lookup
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.words import count, neat, power, value
+from tcemu.show.words import neat, power, value
 
 _LEFT, _RIGHT, _TOP, _ROW = 116, 146, 24, 52
 _LENGTH = 680
@@ -21,7 +21,7 @@ Scale = Literal["logarithmic", "linear"]
 
 @dataclass(frozen=True)
 class _Axis:
-    """Where a value stands: `low` and `high` are powers of two on a logarithmic axis, values on a linear one."""
+    """The position of values: `low` and `high` are exponents of two on a logarithmic axis, values on a linear one."""
 
     scale: Scale
     low: float
@@ -32,7 +32,7 @@ class _Axis:
         return _LEFT + (along - self.low) / (self.high - self.low) * _LENGTH
 
     def draw(self, bottom: float) -> list[str]:
-        """The axis with its labels, and a faint line up from each of them."""
+        """The axis with its labels, and a faint line up from each label."""
         step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if (self.high - self.low) / step <= 17)
         places = range(math.ceil(self.low / step) * step, math.floor(self.high) + 1, step)
         elements = [svg.line(_LEFT - 8, bottom, _LEFT + _LENGTH + 8, bottom, "k")]
@@ -45,10 +45,10 @@ class _Axis:
 
 
 def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") -> Picture:
-    """Every positive value of each format as a tick on one axis; formats of more than 8 bits are drawn as a band.
+    """Every positive value of each format as a tick on one axis; a format of more than 8 bits is drawn as a band.
 
-    Long ticks are normal numbers (the longest are powers of two), short ones subnormal. Raises FormatError for a
-    format that is not a float.
+    Long ticks are normal numbers (the longest are powers of two), short ticks subnormal numbers. Raises FormatError
+    for a format that is not a float.
     """
     rows = _floats(formats)
     largest, smallest = max(f.largest for f in rows), min(f.smallest_subnormal for f in rows)
@@ -68,9 +68,10 @@ def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") 
 
 
 def number_ranges(formats: Iterable[Format | str]) -> Picture:
-    """Range and precision of each format: a band from the smallest to the largest number, as high as it has bits.
+    """Range and precision of each format: a band from the smallest to the largest number; its height is the precision.
 
-    Subnormals lose one bit of precision with every halving, so the band tapers off on their side.
+    Subnormals lose one bit of precision with every halving, so the band tapers off on their side. Raises FormatError
+    for a format that is not a float.
     """
     rows = _floats(formats)
     low = min(math.log2(form.smallest_subnormal) for form in rows)
@@ -81,7 +82,7 @@ def number_ranges(formats: Iterable[Format | str]) -> Picture:
         body += _band(form, axis, _TOP + _ROW * index + 30)
     names = ", ".join(form.name for form in rows)
     height = _TOP + _ROW * len(rows) + 62
-    note = "height of the band: bits of the significand; its tapering end: subnormals"
+    note = "height of a band: bits of the significand; tapering end: subnormals"
     body.append(svg.text(_LEFT, height - 10, note, "s"))
     description = "Range and precision on a logarithmic axis. " + " ".join(_in_words(form) for form in rows)
     return picture(f"Range and precision of {names}", description, _LEFT + _LENGTH + _RIGHT, height, body)
@@ -96,7 +97,7 @@ def _floats(formats: Iterable[Format | str]) -> list[Format]:
 
 
 def _line(form: Format, axis: _Axis, y: float) -> list[str]:
-    """One format: its name, its ticks, its smallest and largest number."""
+    """One format: its name, its ticks, its smallest and largest numbers."""
     elements = _head(form, y)
     first = form.smallest_subnormal
     elements.append(svg.line(axis.x(first), y, axis.x(form.largest), y, "l"))
@@ -124,7 +125,7 @@ def _strokes(strokes: Sequence[tuple[float, float]], y: float) -> str:
 
 
 def _block(form: Format, axis: _Axis, y: float) -> str:
-    """Too many values for ticks: a solid band for the normal numbers, a hatched one for the subnormals."""
+    """For too many values: a solid band for the normal numbers, a hatched one for the subnormals."""
     left, middle, right = axis.x(form.smallest_subnormal), axis.x(form.smallest_normal), axis.x(form.largest)
     words = f"{2**form.mantissa} numbers between a power of two and the next"
     return (
@@ -148,9 +149,9 @@ def _band(form: Format, axis: _Axis, y: float) -> list[str]:
         elements.append(svg.text(left - 8, y + 4, neat(form.smallest_subnormal), "s clear", "end"))
     elements.append(_last(form, axis, y))
     if right - middle > 60 and half > 5:
-        elements.append(svg.text((middle + right) / 2, y + 4, count(bits, "bit"), "s", "middle"))
+        elements.append(svg.text((middle + right) / 2, y + 4, counted(bits, "bit"), "s", "middle"))
     else:
-        elements.append(svg.text((left + right) / 2, y + half + 13, count(bits, "bit"), "s", "middle"))
+        elements.append(svg.text((left + right) / 2, y + half + 13, counted(bits, "bit"), "s", "middle"))
     return elements
 
 
@@ -165,7 +166,7 @@ def _last(form: Format, axis: _Axis, y: float) -> str:
 
 
 def _beyond(form: Format) -> str:
-    """What comes after the largest number."""
+    """What follows the largest number."""
     return "then ∞" if form.infinities else "then NaN" if form.has_nan else "then nothing"
 
 
@@ -175,4 +176,4 @@ def _in_words(form: Format) -> str:
         return f"{form.name}: powers of two from {power(form.emin)} to {power(form.emax)}, then {after}."
     small = f"smallest subnormal {neat(form.smallest_subnormal)}, smallest normal {neat(form.smallest_normal)}"
     large = f"largest {value(form.largest, 6)}, then {after}"
-    return f"{form.name}: {small}, {large}; {count(form.mantissa + 1, 'significant bit')}."
+    return f"{form.name}: {small}, {large}; {counted(form.mantissa + 1, 'significant bit')}."

@@ -1,7 +1,7 @@
-"""Colours, each with a light and a dark shade, and WCAG's contrast between two of them.
+"""Colours, each in a light and a dark shade, and WCAG's contrast ratio of two colours.
 
-A colour never carries a meaning alone: whatever is marked has a thick border, hatching and a label as well. The hues
-(blue, orange, green, yellow) stay apart in the common kinds of colour blindness, and differ in lightness too.
+Colour is never the only carrier of a meaning: whatever is marked also has a thick border, hatching and a label. The
+hues (blue, orange, green, yellow) are distinguishable in the common kinds of colour blindness and differ in lightness.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Shade(NamedTuple):
-    """One role in the light and in the dark theme; `variable` is JupyterLab's own, where it has one."""
+    """One role in the light and the dark theme; `variable` is JupyterLab's CSS variable for it, if there is one."""
 
     light: str
     dark: str
     variable: str = ""
 
 
-#: What text, lines and borders are drawn in.
+#: Colours of text, lines and borders.
 INKS = {
     "ink": Shade("#1a1a1a", "#f2f2f2", "--jp-content-font-color1"),
     "soft": Shade("#4f4f4f", "#c4c4c4"),
@@ -26,7 +26,7 @@ INKS = {
     "green": Shade("#00513b", "#8ee6c6"),
 }
 
-#: What stands behind text.
+#: Colours behind text.
 SURFACES = {
     "paper": Shade("#ffffff", "#111111", "--jp-layout-color0"),
     "faint": Shade("#f3f3f3", "#262626"),
@@ -36,7 +36,7 @@ SURFACES = {
     "mark": Shade("#ffe680", "#574700"),
 }
 
-#: What only separates: cell borders, axes, hatching.
+#: Colours of what only separates: cell borders, axes, hatching.
 LINES = {
     "line": Shade("#8a8a8a", "#7a7a7a"),
     "hatch": Shade("#b08f00", "#b59b35"),
@@ -45,12 +45,12 @@ LINES = {
 
 ROLES = INKS | SURFACES | LINES
 
-#: Where dark is the theme: JupyterLab and nbconvert, VS Code, Colab.
+#: Selectors of the dark theme in JupyterLab and nbconvert, VS Code, Colab.
 _DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]')
 
 
 def contrast(first: str, second: str) -> float:
-    """WCAG's contrast ratio of two colours written #rrggbb, from 1 to 21; text needs 4.5."""
+    """WCAG's contrast ratio, from 1 to 21, of two colours given as #rrggbb; text needs 4.5."""
     brighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
@@ -62,7 +62,7 @@ def _luminance(colour: str) -> float:
 
 
 def variables(identifier: str) -> str:
-    """The CSS that gives the picture called `identifier` its colours, in whatever theme it stands."""
+    """The CSS that gives the picture called `identifier` its colours in every theme."""
     dark = ",".join(f"{theme} #{identifier}" for theme in _DARK)
     return (
         f"#{identifier}{{{_declare('light')}}}{dark}{{{_declare('dark')}}}"

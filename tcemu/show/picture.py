@@ -1,4 +1,4 @@
-"""A picture is a value: SVG text, a title and a description that says in words what the drawing shows."""
+"""A picture is a value: SVG text, a title, and a description that says in words what the drawing shows."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from tcemu.show.svg import PLAIN, STYLES, number
 
 @dataclass(frozen=True)
 class Picture:
-    """What every function of tcemu.show returns. Jupyter draws it; `text` is its twin for a terminal."""
+    """What the functions of tcemu.show return. Jupyter shows the drawing, a terminal the title and description."""
 
-    #: A complete SVG document, readable on its own and inside a page, in a light and in a dark theme.
+    #: A complete SVG document that works on its own and inside a page, in a light and in a dark theme.
     svg: str
     title: str
-    #: The text alternative: what a reader needs to know who does not see the drawing.
+    #: The text alternative: what a reader who does not see the drawing needs to know.
     description: str
-    #: Name of the picture's elements in a page: it follows from the content.
+    #: Prefix of the names of the picture's elements in a page, derived from the content.
     key: str
 
     @property
     def html(self) -> str:
-        """An HTML figure with the drawing inside the page, so that it takes the page's theme."""
+        """An HTML figure with the drawing inline, so that it follows the page's theme."""
         return self._figure(self.svg)
 
     @property
     def portable_html(self) -> str:
         """The figure as it is saved in a notebook.
 
-        A page that does not trust the notebook (JupyterLab before the first run) throws SVG and styles away. It then
-        keeps the second copy, an image, which is hidden wherever styles are allowed.
+        A page that does not trust the notebook (JupyterLab before the first run) removes SVG and styles. It keeps the
+        second copy, an image, which is hidden wherever styles are allowed.
         """
         show = f"<style>.{self.key}-live[hidden]{{display:block}}.{self.key}-image{{display:none}}</style>"
         encoded = base64.b64encode(self.svg.encode()).decode()
@@ -70,7 +70,7 @@ class Picture:
 
 
 def picture(title: str, description: str, width: float, height: float, body: Iterable[str]) -> Picture:
-    """Assemble a picture from SVG elements drawn on a sheet of `width` by `height` pixels."""
+    """Assemble a picture of `width` by `height` pixels from SVG elements."""
     drawing = "".join(body)
     size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     content = f"{title}\n{description}\n{size}\n{drawing}"
@@ -82,7 +82,7 @@ def picture(title: str, description: str, width: float, height: float, body: Ite
 
 
 def _style(key: str, drawing: str) -> str:
-    """The style sheet of one picture: every rule is bound to its id, so that pictures on a page do not meet."""
+    """The style sheet of one picture; every rule is limited to its id, so that pictures on a page do not interfere."""
     used = {f".{name}" for names in re.findall(r'class="([^"]*)"', drawing) for name in names.split()}
     sheet = f"#{key}{{background:var(--tc-paper);max-width:100%;height:auto;display:block;{PLAIN}}}"
     return variables(key) + sheet + "".join(f"#{key} {name}{{{STYLES[name]}}}" for name in STYLES if name in used)

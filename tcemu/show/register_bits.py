@@ -1,20 +1,20 @@
-"""One register, bit by bit: which elements share it, where each stands, and which bits belong to none."""
+"""One register, bit by bit: which elements share it, where each one is, and which bits are unused."""
 
 from __future__ import annotations
 
-from tcemu.errors import FormatError
+from tcemu.errors import FormatError, counted, span
 from tcemu.formats import Container
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.words import compact, count, value
+from tcemu.show.words import compact, value
 
 _LEFT, _TOP, _HEIGHT, _BOX = 16, 24, 34, 26.0
 
 
 def register_bits(container: Container, register: int, where: str = "") -> Picture:
-    """The picture of one `register` (an unsigned integer) that holds elements in `container`s; `where` is told.
+    """The picture of one `register` (an unsigned integer) that holds elements in `container`s; `where` names it.
 
-    Raises FormatError where the register has more bits than the container's registers.
+    Raises FormatError if the register has more bits than the container's registers.
     """
     bits, elements = container.register_bits, container.elements
     if not 0 <= int(register) < 1 << bits:
@@ -26,12 +26,12 @@ def register_bits(container: Container, register: int, where: str = "") -> Pictu
     if container.width * box >= 48:
         for index, number in enumerate(numbers):
             body += _group(container, index, number, box)
-    title = (
-        f"Register {register:#0{2 + bits // 4}x}{where and f' ({where})'}: {count(elements, 'element')} of {form.name}"
-    )
-    told = ", ".join(value(number) for number in numbers)
-    place = f"in bits {container.shift + form.bits + form.padding - 1} to {container.shift} of its {container.width}"
-    words = f"Elements from the lowest bits: {told}. Each element stands {place}."
+    name = f"Register {register:#0{2 + bits // 4}x}{where and f' ({where})'}"
+    title = f"{name}: {counted(elements, 'element')} of {form.name}"
+    values = ", ".join(value(number) for number in numbers)
+    high = container.shift + form.bits + form.padding - 1
+    used = f"bit{'s' * (high > container.shift)} {span(high, container.shift)} of its {container.width}"
+    words = f"Elements from the lowest bits: {values}. Each element is in {used}."
     height = 142 if container.width * box >= 48 else 100
     body.append(svg.text(_LEFT, height - 12, _legend(container), "s"))
     return picture(title, words, 2 * _LEFT + bits * box, height, body)
@@ -44,7 +44,7 @@ def _element(container: Container, register: int, index: int) -> int:
 
 
 def _style(container: Container, bit: int) -> str:
-    """The class of one bit: sign, exponent, mantissa, or none of the number's."""
+    """The style of one bit: sign, exponent, mantissa or unused."""
     form, place = container.form, bit % container.width - container.shift - container.form.padding
     if not 0 <= place < form.bits:
         return "p"
@@ -71,7 +71,7 @@ def _bits(container: Container, register: int, box: float) -> list[str]:
 
 
 def _legend(container: Container) -> str:
-    """What the bits of one element are, from the left; thick lines divide them."""
+    """The fields of one element, from the left; thick lines divide them."""
     form = container.form
     parts = [("sign", form.signed), ("exponent", form.exponent), ("mantissa", form.mantissa)]
     names = (
@@ -96,6 +96,6 @@ def _group(container: Container, index: int, number: float, box: float) -> list[
 
 
 def _fitting(number: float) -> str:
-    """The number in full, where that is short."""
+    """The number in full if that is short, else rounded."""
     full = value(number)
     return full if len(full) <= 12 else compact(number, 12)

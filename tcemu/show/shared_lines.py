@@ -1,4 +1,4 @@
-"""Lines of 128 bytes of shared memory, one below the other: what pictures of tiles and of boxes have in common."""
+"""128-byte lines of shared memory, one below the other: shared by the pictures of tiles and of boxes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tcemu.show import svg
 
 @dataclass(frozen=True)
 class SharedLines:
-    """Where the units of 16 bytes of some lines are drawn, and what stands beside them."""
+    """Where the 16-byte units of some lines are drawn, and the labels beside them."""
 
-    #: Numbers of the lines, address div 128, in order.
+    #: Numbers of the lines (address div 128), ascending.
     lines: list[int]
     swizzle: int
     base_offset: int = 0
@@ -37,11 +37,11 @@ class SharedLines:
 
     @property
     def jumps(self) -> bool:
-        """Whether memory is left out between two of the lines."""
+        """Whether lines are left out between two of those shown."""
         return any(after != before + 1 for before, after in zip(self.lines, self.lines[1:], strict=False))
 
     def turn(self, line: int) -> int:
-        """What the numbers of a line's units are XORed with."""
+        """What the unit numbers of a line are XORed with."""
         return int(turn(np.array(line), self.swizzle, self.base_offset))
 
     def corner(self, row: int, column: int) -> tuple[float, float]:
@@ -55,7 +55,7 @@ class SharedLines:
         return f"M{svg.number(x)} {svg.number(y)}h{wide}v{high}h-{wide}z"
 
     def head(self) -> list[str]:
-        """Bytes and banks of the units, above them."""
+        """The bytes and banks of the units, above the lines."""
         elements = [svg.text(self.left - 10, self.top - 8, "address", "s t", "end")]
         for unit in range(8):
             x = self.left + (unit + 0.5) * self.unit
@@ -64,7 +64,7 @@ class SharedLines:
         return elements
 
     def beside(self) -> list[str]:
-        """Addresses on the left, what the swizzle does on the right, a heavy line where its pattern starts."""
+        """Addresses on the left, the swizzle's XOR on the right, and a thick line where its pattern starts."""
         elements, start, end = [], self.left - 70, self.right + self.margin - 10
         for row, line in enumerate(self.lines):
             y = self.top + row * self.height

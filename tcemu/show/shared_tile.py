@@ -1,4 +1,4 @@
-"""A tile in shared memory: lines of 128 bytes, and in each unit of 16 bytes which elements of the matrix lie there."""
+"""A tile in shared memory: 128-byte lines, and in each 16-byte unit the elements of the matrix that it holds."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError
+from tcemu.errors import LayoutError, counted, span
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
 from tcemu.layouts.descriptor import as_bits, tile_addresses
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.shared_lines import SharedLines
-from tcemu.show.words import count
 
 
 class _Unit(NamedTuple):
-    """The elements of 16 bytes: their first and last mn and k, and whether the tile has others on top of them."""
+    """The elements of a 16-byte unit: first and last mn and k, and whether other elements share the unit."""
 
     mn: tuple[int, int]
     k: tuple[int, int]
     more: bool
 
     def label(self) -> str:
-        return f"{_span(self.mn)}, {_span(self.k)}{' +' if self.more else ''}"
+        return f"{span(*self.mn, '–')}, {span(*self.k, '–')}{' +' if self.more else ''}"
 
 
 @dataclass(frozen=True)
 class _Sheet:
-    """What is drawn: the descriptor, its layout, its units by number, and the lines that are shown."""
+    """What is drawn: the descriptor, its layout, the units by number, and the lines shown."""
 
     descriptor: Descriptor
     layout: Canonical
@@ -50,21 +49,23 @@ def shared_tile(
     at_k: int | None = None,
     lines: int = 32,
 ) -> Picture:
-    """Where a tile of mn by k elements lies: the first `lines` lines of 128 bytes that it touches.
+    """Where a tile of mn by k elements is: the first `lines` 128-byte lines that it touches.
 
-    The units that hold `at_mn` and `at_k` are marked; by default those at the beginning of every line of the matrix
-    (k = 0 of a K-major tile, mn = 0 of an MN-major one), so that the swizzle shows as a diagonal.
-    Raises LayoutError for marks outside the tile, for no lines, and for what is no descriptor or tile.
+    The units that hold `at_mn` and `at_k` are marked, by default those at the beginning of every row (k = 0 of a
+    K-major tile) or column (mn = 0 of an MN-major one), so that the swizzle shows as a diagonal.
+    Raises LayoutError for marks outside the tile, for an invalid number of lines, and for an invalid descriptor or
+    tile.
     """
     found = Descriptor.decode(as_bits(descriptor))
     layout = found.layout(element, major)
     if mn < 1 or k < 1 or k % max(8 // layout.bits, 1) or not 1 <= lines <= 36:
         raise LayoutError(
-            f"a tile has rows and columns of whole bytes, and 1 to 36 lines are drawn; got {mn} by {k} in {lines} lines"
+            f"a tile needs rows and columns of whole bytes, and 1 to 36 lines can be drawn; got {mn} by {k} and "
+            f"{lines} lines"
         )
     for name, at, size in (("at_mn", at_mn, mn), ("at_k", at_k, k)):
         if at is not None and not 0 <= at < size:
-            raise LayoutError(f"{name} {at}: the tile has {name[3:]} 0 to {size - 1}")
+            raise LayoutError(f"{name} {at}: the tile has {name[3:]} {span(0, size - 1)}")
     if at_mn is None and at_k is None:
         at_mn, at_k = (None, 0) if major == "K" else (0, None)
     per = max(8 // layout.bits, 1)
@@ -83,7 +84,7 @@ def shared_tile(
 
 
 def _units(where: npt.NDArray[Any], layout: Canonical) -> dict[int, _Unit]:
-    """The units by their number, from the unit of every byte (or element of more) of the tile."""
+    """The units by number, from the unit number of every element (or byte of elements) of the tile."""
     per = max(8 // layout.bits, 1)
     flat = where.ravel()
     order = np.argsort(flat, kind="stable")
@@ -125,41 +126,36 @@ def _cells(sheet: _Sheet, marked: set[int]) -> list[str]:
 
 
 def _group(sheet: _Sheet, what: _Unit) -> int:
-    """The number of the unit's atom, for the tone behind it."""
+    """The number of the unit's atom, which decides its background."""
     return what.mn[0] // sheet.layout.atom[0] + what.k[0] // sheet.layout.atom[1]
 
 
 def _legend(sheet: _Sheet, marks: str, touched: int, y: float) -> list[str]:
     example = sheet.units[min(sheet.units)]
-    chosen = f"{_span(example.mn)}, {_span(example.k)}"
-    first = f"{chosen} means: mn {_span(example.mn, ' to ')}, k {_span(example.k, ' to ')}."
+    chosen = f"{span(*example.mn, '–')}, {span(*example.k, '–')}"
+    first = f"{chosen} means: mn {span(*example.mn)}, k {span(*example.k)}."
     notes = [f"Framed and hatched: {marks}."]
     if any(8 * line + column not in sheet.units for line in sheet.lines.lines for column in range(8)):
-        notes.append("A dot: not of this tile.")
+        notes.append("A dot: not part of the tile.")
     if any(what.more for what in sheet.units.values()):
-        notes.append("A plus: other elements lie on top of these.")
+        notes.append("A plus: other elements overlap these.")
     if sheet.layout.swizzle:
-        notes.append("A heavy line: the swizzle's pattern starts.")
+        notes.append("A thick line: the swizzle's pattern starts.")
     if sheet.lines.jumps:
-        notes.append("Dashed: memory is left out.")
+        notes.append("Dashed: lines are left out.")
     if touched > len(sheet.lines.lines):
-        notes.append(f"{count(touched - len(sheet.lines.lines), 'more line')} below.")
+        notes.append(f"{counted(touched - len(sheet.lines.lines), 'more line')} below.")
     lines = f"{first} {notes[0]}", " ".join(notes[1:])
-    return [svg.text(sheet.lines.left, y + 18 * row, told, "s") for row, told in enumerate(lines) if told]
+    return [svg.text(sheet.lines.left, y + 18 * row, line, "s") for row, line in enumerate(lines) if line]
 
 
 def _in_words(sheet: _Sheet, marked: list[int], chosen: str) -> str:
-    """The text alternative: the descriptor, and where the marked units lie."""
+    """The text alternative: the descriptor, and where the marked units are."""
     order = sorted(marked, key=lambda unit: (sheet.units[unit].mn, sheet.units[unit].k))
-    told = [f"{sheet.units[unit].label()} at {16 * unit:#x}, unit {unit % 8} of its line" for unit in order[:16]]
+    places = [f"{sheet.units[unit].label()} at {16 * unit:#x}, unit {unit % 8} of its line" for unit in order[:16]]
     rest = f"; and {len(order) - 16} more" if len(order) > 16 else ""
     swizzle = "The units of each line are in order"
     if sheet.layout.swizzle:
         turns = sheet.layout.swizzle // 16
-        swizzle = f"The swizzle XORs the unit's number in its line with 0 to {turns - 1}, line by line of 128 bytes"
-    return f"{sheet.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(told)}{rest}."
-
-
-def _span(ends: tuple[int, int], between: str = "–") -> str:
-    low, high = ends
-    return f"{low}" if low == high else f"{low}{between}{high}"
+        swizzle = f"In each 128-byte line, the swizzle XORs the unit's number with a number from 0 to {turns - 1}"
+    return f"{sheet.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(places)}{rest}."

@@ -1,20 +1,20 @@
-"""Small functions that return SVG elements as text. Lengths are CSS pixels; the look of an element is a class."""
+"""Small functions that return SVG elements as text. Lengths are CSS pixels; a class gives an element its look."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
 
-#: Type sizes, in pixels: text, small print, and the digits in matrix cells.
+#: Font sizes in pixels: text, small text, and the digits in matrix cells.
 BODY, SMALL, TINY = 13, 11, 10
 
-#: Width of one character of the monospaced face, as a share of the type size.
+#: Width of one character of the monospaced font, as a fraction of the font size.
 MONO = 0.602
 
-#: What a text looks like that has no class.
+#: The look of text without a class.
 PLAIN = f"fill:var(--tc-ink);font:{BODY}px var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
 
-#: The classes of all pictures: short names, because a fragment map has hundreds of elements.
+#: The classes of all pictures; their names are short because a fragment map has hundreds of elements.
 STYLES = {
     ".s": f"font-size:{SMALL}px;fill:var(--tc-soft)",
     ".m": f"font-family:var(--jp-code-font-family,Menlo,Consolas,'DejaVu Sans Mono',monospace);font-size:{BODY}px",
@@ -48,7 +48,7 @@ STYLES = {
 
 
 def number(length: float) -> str:
-    """A length as SVG wants it: at most two decimals, none where they are zero."""
+    """A length for SVG: at most two decimals, and none if they are zero."""
     return f"{length:.2f}".rstrip("0").rstrip(".") if length else "0"
 
 
@@ -63,7 +63,7 @@ def rect(x: float, y: float, width: float, height: float, style: str) -> str:
 
 
 def text(x: float, y: float, content: object, style: str = "", anchor: str = "start") -> str:
-    """Text on the baseline y; `anchor` is start, middle or end."""
+    """Text with its baseline at y; `anchor` is start, middle or end."""
     placed = _attributes(x=x, y=y, **{"text-anchor": "" if anchor == "start" else anchor, "class": style})
     return f"<text{placed}>{escape(str(content), quote=False)}</text>"
 
@@ -80,7 +80,7 @@ def line(x1: float, y1: float, x2: float, y2: float, style: str = "l", *, dash: 
 
 
 def path(data: str, style: str) -> str:
-    """A path; `data` is SVG's own path language."""
+    """A path; `data` is in SVG's path language."""
     return f'<path d="{data}" class="{style}"/>'
 
 
@@ -90,7 +90,7 @@ def polygon(points: Iterable[tuple[float, float]], style: str) -> str:
 
 
 def hatch(x: float, y: float, width: float, height: float, style: str = "h", *, step: float = 6) -> str:
-    """Diagonal lines that fill a rectangle exactly, drawn one by one: a pattern would need an id of its own."""
+    """Diagonal lines that fill a rectangle exactly, drawn one by one because an SVG pattern would need its own id."""
     pieces = []
     offset = step
     while offset < width + height:
@@ -101,7 +101,7 @@ def hatch(x: float, y: float, width: float, height: float, style: str = "h", *, 
 
 
 def bracket(x1: float, x2: float, y: float, depth: float = 5, style: str = "k") -> str:
-    """A bracket that opens upwards and spans x1 to x2."""
+    """A bracket from x1 to x2 that opens upwards."""
     low = number(y + depth)
     return path(f"M{number(x1)} {number(y)}V{low}H{number(x2)}V{number(y)}", style)
 

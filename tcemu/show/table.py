@@ -1,4 +1,4 @@
-"""Formats side by side in a table: as HTML in a notebook, as aligned text in a terminal."""
+"""Tables, among them that of the formats: HTML in a notebook, aligned text in a terminal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from tcemu.formats import FORMATS, Format, lookup
 from tcemu.show.words import neat, value
 
-#: JupyterLab sets cells to the right.
+#: JupyterLab aligns cells right by default.
 _LEFT = ' style="text-align:left"'
 
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the names of the columns, and the rows as texts; the first column names the row."""
+    """A title, the names of the columns, and the rows as text; the first column names the row."""
 
     title: str
     columns: tuple[str, ...]
@@ -27,7 +27,7 @@ class Table:
 
     @property
     def html(self) -> str:
-        """A table with a caption and header cells, so that a screen reader can walk it."""
+        """A table with a caption and header cells, for screen readers."""
         head = "".join(f'<th scope="col"{_LEFT}>{escape(name)}</th>' for name in self.columns)
         body = "".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
         caption = f'<caption style="text-align:left;font-weight:600">{escape(self.title)}</caption>'
@@ -46,7 +46,7 @@ def _cells(row: tuple[str, ...]) -> str:
 
 
 def format_table(formats: Iterable[Format | str] = FORMATS) -> Table:
-    """Every format in one row: its fields, its largest and smallest values, infinity and NaN, all derived."""
+    """One row for each format: fields, largest and smallest values, infinity and NaN, all derived from the record."""
     rows = [lookup(form) if isinstance(form, str) else form for form in formats]
     columns = ("format", "bits", "largest", "smallest normal", "smallest subnormal", "infinity", "NaN patterns")
     return Table("Number formats", columns, tuple(_row(form) for form in rows))
@@ -64,7 +64,7 @@ def _row(form: Format) -> tuple[str, ...]:
 
 
 def _nans(form: Format) -> str:
-    """How many patterns are NaN, the padding left out."""
+    """How many patterns are NaN, not counting the padding."""
     if not form.has_nan:
         return "none"
     signs = 1 + form.signed

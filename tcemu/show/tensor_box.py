@@ -1,4 +1,4 @@
-"""What one tensor copy moves: the box over its tensor on the left, its units in shared memory on the right."""
+"""What one tensor copy moves: the box in its tensor on the left, its 16-byte units in shared memory on the right."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, counted
 from tcemu.machine.tensor_map import Places, TensorMap
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.shared_lines import SharedLines
-from tcemu.show.words import count
 
-#: The drawing of the tensor: its corner, and the room it has.
+#: The drawing of the tensor: its corner and its size.
 _LEFT, _TOP, _WIDE, _HIGH = 16, 56, 176, 300
-#: Widths of the rest: room for addresses, a unit, room for what the swizzle does.
+#: Widths of the rest: addresses, a unit, the swizzle's XOR.
 _ADDRESSES, _UNIT, _MARGIN = 84, 84, 84
-#: Tones of the units of a box's line, over and over.
+#: Tones of the units in a line of the box, used in turn.
 _TONES = ("fb", "fo", "fg", "f")
-#: Characters of a label that there is room for, in the face of usual size and in the small one.
+#: The longest label in normal size and in small size, in characters.
 _ROOM, _TIGHT = 11, 13
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """A unit of 16 bytes of the box: its place in its line, the first element, the bytes outside of the tensor."""
+    """A 16-byte unit of the box: its place in its line, its first element, and its bytes outside the tensor."""
 
     place: int
     first: tuple[int, ...]
@@ -39,7 +38,7 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """What is drawn: the copy, its units by their number in shared memory, the lines that are shown."""
+    """What is drawn: the copy, its units by their number in shared memory, and the lines shown."""
 
     made: TensorMap
     at: tuple[int, ...]
@@ -50,14 +49,14 @@ class _Sheet:
 
 
 def tensor_box(tensor_map: TensorMap, coordinates: Sequence[int], address: int = 0, *, lines: int = 24) -> Picture:
-    """The box at `coordinates` (innermost first), copied into shared memory from `address` on: its first `lines` lines.
+    """The box at `coordinates` (innermost first), copied to `address` in shared memory: its first `lines` lines.
 
-    Units of 16 bytes are named by their first element; those at the same place in a line of the box have one tone, so
-    that the swizzle shows. What lies outside the tensor is hatched. Raises OperandError for no lines, and as
-    TensorMap.places does.
+    16-byte units are named after their first element; units at the same place in a line of the box have the same tone,
+    which shows the swizzle. What is outside the tensor is hatched. Raises OperandError for an invalid number of lines,
+    and as TensorMap.places does.
     """
     if not 1 <= lines <= 32:
-        raise OperandError(f"1 to 32 lines of shared memory are drawn; got {lines}")
+        raise OperandError(f"1 to 32 lines of shared memory can be drawn; got {lines}")
     found = tensor_map.places(coordinates, address)
     at = tuple(int(place) for place in coordinates)
     units = _units(tensor_map, at, found)
@@ -78,7 +77,7 @@ def tensor_box(tensor_map: TensorMap, coordinates: Sequence[int], address: int =
 
 
 def _units(made: TensorMap, at: tuple[int, ...], found: Places) -> dict[int, _Unit]:
-    """The units by their number, address div 16."""
+    """The units by number (address div 16)."""
     per = made.line // found.size
     units: dict[int, _Unit] = {}
     outside: dict[int, set[int]] = {}
@@ -94,7 +93,7 @@ def _units(made: TensorMap, at: tuple[int, ...], found: Places) -> dict[int, _Un
 
 
 def _outer(made: TensorMap, at: tuple[int, ...], line: int) -> tuple[int, ...]:
-    """The coordinates of a line of the box but for the innermost one."""
+    """The coordinates of a line of the box, without the innermost one."""
     counts, steps = made.copied[1:], made.element_strides[1:]
     index = np.unravel_index(line, counts, order="F") if counts else ()
     return tuple(int(start + step * i) for start, step, i in zip(at[1:], steps, index, strict=True))
@@ -104,13 +103,13 @@ def _outer(made: TensorMap, at: tuple[int, ...], line: int) -> tuple[int, ...]:
 
 
 def _tensor(sheet: _Sheet) -> tuple[list[str], float]:
-    """The plane of the two innermost dimensions: the tensor, and the box where it lies; and where the drawing ends."""
+    """The tensor and the box in the plane of the two innermost dimensions; and the y at which the drawing ends."""
     made = sheet.made
     sizes, box, at = (*made.sizes, 1)[:2], (*made.box, 1)[:2], (*sheet.at, 0)[:2]
     low = [min(0, at[axis]) for axis in (0, 1)]
     high = [max(sizes[axis], at[axis] + box[axis]) for axis in (0, 1)]
     scale = [room / (high[axis] - low[axis]) for axis, room in ((0, _WIDE), (1, _HIGH))]
-    # elements are drawn square where there is room for that
+    # elements are drawn square if there is room
     even = min(scale)
     scale = [min(each, max(even, 60 / (high[axis] - low[axis]))) for axis, each in enumerate(scale)]
 
@@ -138,7 +137,7 @@ Rectangle = tuple[float, float, float, float]
 
 
 def _beyond(box: Rectangle, tensor: Rectangle) -> list[Rectangle]:
-    """The parts of a box (x, y, width, height) outside of a tensor (left, top, right, bottom)."""
+    """The parts of a box (x, y, width, height) that are outside a tensor (left, top, right, bottom)."""
     x, y, wide, high = box
     left, top, right, bottom = tensor
     inner_x, inner_end = max(x, left), min(x + wide, right)
@@ -182,7 +181,7 @@ def _cells(sheet: _Sheet) -> list[str]:
 
 
 def _hatched(unit: _Unit, x: float, y: float, shown: SharedLines) -> list[str]:
-    """Hatching over the bytes of a unit that lie outside of the tensor: they are at one of its ends."""
+    """Hatching over the bytes of a unit that are outside the tensor, at one of its ends."""
     if not unit.outside:
         return []
     byte, first, size = shown.unit / 16, min(unit.outside), len(unit.outside)
@@ -199,15 +198,15 @@ def _notes(sheet: _Sheet) -> list[str]:
     among = f", at {_numbers(first.first[1:])} in the other{'s' * (made.rank > 2)}" if made.rank > 1 else ""
     span = f"{_number(first.first[0])} to {_number(last)}"
     notes = [f"{first.label()} means: elements {span} of the innermost dimension{among}."]
-    notes.append("One tone: the same place in a line of the box.")
+    notes.append("Same tone: same place in a line of the box.")
     if any(unit.outside for unit in sheet.units.values()):
-        notes.append(f"Hatched: outside of the tensor, {'NaN' if made.fill == 'nan' else 'zeros'} when loaded.")
+        notes.append(f"Hatched: outside the tensor, {'NaN' if made.fill == 'nan' else 'zeros'} when loaded.")
     if any(8 * line + column not in sheet.units for line in sheet.lines.lines for column in range(8)):
-        notes.append("A dot: not of this box.")
+        notes.append("A dot: not part of the box.")
     if made.swizzle:
-        notes.append("A heavy line: the swizzle's pattern starts.")
+        notes.append("A thick line: the swizzle's pattern starts.")
     if sheet.hidden:
-        notes.append(f"{count(sheet.hidden, 'more line')} below.")
+        notes.append(f"{counted(sheet.hidden, 'more line')} below.")
     return [notes[0], " ".join(notes[1:])]
 
 
@@ -215,17 +214,18 @@ def _in_words(sheet: _Sheet, address: int) -> str:
     made = sheet.made
     order = sorted(sheet.units.items(), key=lambda item: (item[1].first[:0:-1], item[1].place))
     lines = [(number, unit) for number, unit in order if unit.place == 0]
-    told = [f"{unit.label()} at {16 * number:#x}, unit {number % 8}" for number, unit in lines[:16]]
+    places = [f"{unit.label()} at {16 * number:#x}, unit {number % 8}" for number, unit in lines[:16]]
     rest = f"; and {len(lines) - 16} more" if len(lines) > 16 else ""
     outside = sum(len(unit.outside) for unit in sheet.units.values())
     filling = "NaN" if made.fill == "nan" else "zeros"
-    edge = f" {outside} of them lie outside of the tensor and are loaded as {filling}." if outside else ""
+    edge = f" {outside} of them are outside the tensor and are loaded as {filling}." if outside else ""
     swizzle = "The units of each line are in order."
     if made.swizzle:
-        swizzle = f"The swizzle XORs the units' numbers in lines of 128 bytes with 0 to {made.swizzle // 16 - 1}."
+        turns = made.swizzle // 16
+        swizzle = f"In each 128-byte line, the swizzle XORs the unit's number with a number from 0 to {turns - 1}."
     return (
-        f"The {made}, at ({_numbers(sheet.at)}), lies in shared memory from {address:#x} on and has {made.bytes} bytes."
-        f"{edge} {swizzle} Where the lines of the box begin, by their first element: {'; '.join(told)}{rest}."
+        f"The {made}, at ({_numbers(sheet.at)}), is at {address:#x} in shared memory and has {made.bytes} bytes."
+        f"{edge} {swizzle} The lines of the box begin, by first element, at: {'; '.join(places)}{rest}."
     )
 
 

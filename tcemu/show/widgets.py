@@ -1,7 +1,7 @@
-"""Sliders around the pictures. A widget here holds no knowledge: it calls a function that returns a Picture.
+"""Sliders around the pictures. A widget only calls a function that returns a Picture.
 
 Every number can be set by a slider and by a labelled box beside it, both with the keyboard. A saved notebook keeps the
-first picture, so that it can be read where no kernel runs. ipywidgets is imported when the first widget is made.
+first picture, so that it can be read without a kernel. ipywidgets is imported when the first widget is made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, run
 from tcemu.show.picture import Picture
 
-Values = Mapping[str, Any]
+__all__ = [
+    "Choice",
+    "Explorer",
+    "Range",
+    "bits_of_a_number",
+    "flip_one_bit",
+    "rounding_of_a_number",
+    "who_holds_what",
+]
 
 
 @dataclass(frozen=True)
@@ -41,10 +49,10 @@ class Choice:
 
 
 class Explorer:
-    """A picture with controls. `explorer.set(lane=13)` does what moving the slider called lane does.
+    """A picture with controls. `explorer.set(lane=13)` has the same effect as moving the slider called lane.
 
-    `draw` gets the controls' values by name. `limits`, where given, gets them too and returns the largest value of
-    those sliders that depend on other controls.
+    `draw` gets the controls' values by name. So does `limits`, if given; it returns the largest values of the sliders
+    that depend on other controls.
     """
 
     def __init__(
@@ -66,12 +74,12 @@ class Explorer:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What the controls say now."""
+        """The current values of the controls."""
         return {name: row[0].value for name, row in self._rows.items()}
 
     @property
     def picture(self) -> Picture:
-        """The picture that stands under the controls."""
+        """The current picture."""
         return self._picture
 
     def set(self, **values: Any) -> Picture:
@@ -83,7 +91,7 @@ class Explorer:
             allowed = widget.options if hasattr(widget, "options") else range(widget.min, widget.max + 1)
             if value not in allowed:
                 what = listing(allowed) if hasattr(widget, "options") else f"whole numbers from 0 to {widget.max}"
-                raise OperandError(f"{name} = {value!r}: it takes {what}")
+                raise OperandError(f"{name} = {value!r} is not possible: {name} takes {what}")
             widget.value = value
         return self._picture
 
@@ -96,10 +104,10 @@ class Explorer:
         self._sheet.value = self._picture.html
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        """The widget for a page with a kernel; for one without, the picture as it stands."""
+        """The widget for a page with a kernel, and the current picture for one without."""
         bundle: dict[str, Any] = dict(self._box._repr_mimebundle_())
         names = listing([row[0].tooltip for row in self._rows.values()], "and")
-        note = f"<p><em>With a running kernel, controls for {names} stand here.</em></p>"
+        note = f"<p><em>With a running kernel, there are controls for {names} here.</em></p>"
         return bundle | {"text/html": note + self._picture.portable_html, "text/plain": f"{self!r}\n{self._picture}"}
 
     def __repr__(self) -> str:
@@ -107,13 +115,13 @@ class Explorer:
 
 
 def _row(ipywidgets: Any, control: Range | Choice) -> list[Any]:
-    """The widgets of one control; the first one's value counts, the others follow it."""
+    """The widgets of one control; the value of the first counts, and the others follow it."""
     wide = {"description_width": "88px"}
     if isinstance(control, Choice):
         options = {"options": control.options, "value": control.start}
         return [ipywidgets.Dropdown(description=control.label, tooltip=control.label, style=wide, **options)]
     limits = {"min": 0, "max": control.high, "value": control.start}
-    # The slider itself has no name for a screen reader (ipywidgets 8); the box has, and takes the same keys.
+    # A screen reader finds no name on the slider itself (ipywidgets 8); the box has one and takes the same keys.
     number = ipywidgets.BoundedIntText(description=control.label, style=wide, layout={"width": "190px"}, **limits)
     slider = ipywidgets.IntSlider(tooltip=control.label, readout=False, layout={"width": "420px"}, **limits)
     ipywidgets.link((slider, "value"), (number, "value"))
@@ -124,13 +132,13 @@ def _row(ipywidgets: Any, control: Range | Choice) -> list[Any]:
 
 
 def who_holds_what(instruction: Instruction, lane: int = 0) -> Explorer:
-    """A, B and D of an instruction; a slider for the lane whose elements are marked."""
+    """A, B and D of an instruction, and a slider for the lane whose elements are marked."""
     lanes = instruction.fragments["a"].lanes
     return Explorer(lambda lane: show.mma_map(instruction, lane=lane), {"lane": Range("lane", lanes - 1, lane)})
 
 
 def bits_of_a_number(form: str = "e4m3", pattern: int = 0) -> Explorer:
-    """The bits of one number: a list of all formats, and sliders for sign, exponent and mantissa."""
+    """The bits of one number, with a list of all formats and sliders for sign, exponent and mantissa."""
     fields = lookup(form).fields(pattern)
     top = _field_limits(form)
     controls: dict[str, Range | Choice] = {"form": Choice("format", tuple(FORMATS), form)}
@@ -151,7 +159,7 @@ def _bits(form: str, sign: int, exponent: int, mantissa: int) -> Picture:
 
 
 def rounding_of_a_number(form: str = "e4m3", thousandths: int = 1300, high: int = 4000) -> Explorer:
-    """Where the roundings take a number between 0 and `high` thousandths."""
+    """The results of each rounding of a number between 0 and `high` thousandths."""
     names = tuple(
         name for name, row in FORMATS.items() if row.kind == "float" and row.largest > high / 1000 and row.zero
     )
@@ -168,9 +176,9 @@ def flip_one_bit(
     target: str = "sm_90a",
     **start: Any,
 ) -> Explorer:
-    """Change one bit of one register of A or B, and see which elements of D are other bits than before.
+    """Change one bit of one register of A or B, and see which elements of D change.
 
-    `a`, `b` and `c` are registers; `start` may name operand ("a" or "b"), lane, register and bit.
+    `a`, `b` and `c` are registers; `start` may give operand ("a" or "b"), lane, register and bit.
     """
     operands = {role: as_array(given, f"operand {role}") for role, given in {"a": a, "b": b, "c": c}.items()}
     d = instruction.fragments["d"]

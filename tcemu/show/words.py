@@ -1,15 +1,14 @@
-"""Numbers and lists in words, for labels and descriptions."""
+"""Numbers as text, for labels and descriptions."""
 
 from __future__ import annotations
 
 import math
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def value(number: float, digits: int = 9) -> str:
-    """A number as a reader writes it: exact where `digits` digits are enough, else with an 'about' sign in front."""
+    """A number as one writes it by hand: exact if `digits` digits are enough, else with '≈' in front."""
     if isinstance(number, int):
         return str(number).replace("-", "−")
     if math.isnan(number):
@@ -23,7 +22,7 @@ def value(number: float, digits: int = 9) -> str:
 
 
 def neat(number: float, digits: int = 9) -> str:
-    """A number where room is short: a power of two that is long in decimal is written as one."""
+    """A number in little space: a power of two that is long in decimal is written as a power."""
     mantissa, exponent = math.frexp(abs(number))
     if mantissa == 0.5 and len(f"{abs(number):.17g}") > 7:
         return ("−" if number < 0 else "") + power(exponent - 1)
@@ -31,7 +30,7 @@ def neat(number: float, digits: int = 9) -> str:
 
 
 def compact(number: float, width: int = 8) -> str:
-    """A number in at most `width` characters, rounded as far as that takes."""
+    """A number in at most `width` characters, rounded as far as necessary."""
     if not math.isfinite(number):
         return value(number)
     whole = [f"{number:.0f}"] if 1e3 <= abs(number) < 1e7 else []
@@ -46,20 +45,10 @@ def _without_e(short: str) -> str:
 
 
 def superscript(exponent: int) -> str:
-    """-7 as a raised number."""
+    """An exponent in superscript digits."""
     return str(exponent).translate(_SUPERSCRIPTS)
 
 
-def subscript(index: int) -> str:
-    """12 as a lowered number."""
-    return str(index).translate(_SUBSCRIPTS)
-
-
 def power(exponent: int) -> str:
-    """2 to the power of `exponent`, as it is written by hand."""
+    """2 to the power of `exponent`, with a superscript."""
     return f"2{superscript(exponent)}"
-
-
-def count(number: int, noun: str) -> str:
-    """'1 bit', '3 bits'."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

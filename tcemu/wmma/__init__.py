@@ -1,7 +1,7 @@
 """nvcuda::wmma of CUDA C++ in Python, bit for bit (CUDA C++ Programming Guide, Warp Matrix Functions).
 
-Names, arguments and their order are those of C++; where C++ does not compile, is undefined or faults, an error says
-why. A kernel, each warp of which computes one tile of C = A B, for whole tiles:
+Names, arguments and their order are those of C++. What does not compile in C++, is undefined or faults raises an error
+that says why. A kernel in which each warp computes one tile of C = A B, for whole tiles:
 
 >>> import numpy as np
 >>> from tcemu import wmma
@@ -23,11 +23,10 @@ why. A kernel, each warp of which computes one tile of C = A B, for whole tiles:
 >>> C.min(), C.max()
 (np.float32(48.0), np.float32(48.0))
 
-Many warps at once: where `row` and `column` are arrays, so are the pointers, and each fragment is one for every warp.
+Many warps at once: if `row` and `column` are arrays, so are the pointers, and each fragment holds one tile per warp.
 
-What differs from C++: a pointer into an array is `wmma.pointer(array)`; `x` holds all lanes, `x[:, i]` being C++'s
-`x[i]`; and
-a fragment knows its architecture (`target=`, or `with wmma.target("sm_70"):`), as its layout depends on it.
+What differs from C++: a pointer into an array is `wmma.pointer(array)`; `x` has all lanes, so that `x[:, i]` is C++'s
+`x[i]`; and a fragment knows its architecture (`target=`, or `with wmma.target("sm_70"):`), on which its layout depends.
 """
 
 from tcemu.wmma.elements import Elements

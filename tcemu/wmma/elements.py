@@ -1,4 +1,4 @@
-"""x: the elements that each lane holds of a fragment, and what may be done with them."""
+"""x: the elements of a fragment that each lane holds, and the operations on them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tcemu.formats.arrays import as_array
 from tcemu.wmma.kind import GUIDE, Kind
 
 Array = npt.NDArray[Any]
-_BY_HAND = "numpy.asarray(x) gives the numbers without this check."
+_BY_HAND = "numpy.asarray(x) returns the numbers without this check."
 
 
 class Elements(NDArrayOperatorsMixin):
-    """x of a fragment: (..., 32, num_storage_elements), lane by lane, in the lane's own order.
+    """x of a fragment: (..., 32, num_storage_elements), lane by lane, in each lane's own order.
 
-    It computes like a numpy array and remembers whose elements it has: what is computed from it fits fragments of the
-    same type, and no others. `x[lane, i]` is element i of a lane, `x[:, i]` C++'s `x[i]` in all of them.
+    It computes like a numpy array and remembers the fragment's type: results can be assigned to fragments of the same
+    type only. `x[lane, i]` is element i of a lane; `x[:, i]` is C++'s `x[i]` in all lanes.
     """
 
     def __init__(self, kind: Kind, values: Array, written: Array) -> None:
@@ -36,12 +36,12 @@ class Elements(NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """dtype of an element of the storage."""
+        """dtype of a storage element."""
         return self._values.dtype
 
     @property
     def ndim(self) -> int:
-        """Number of axes: 2 for one warp."""
+        """Number of axes; 2 for one warp."""
         return self._values.ndim
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class Elements(NDArrayOperatorsMixin):
             raise OperandError(f"x of {self.kind} has shape {self.shape}, lanes and then elements: {error}") from None
 
     def astype(self, dtype: npt.DTypeLike) -> Elements:
-        """The same elements in another dtype; they are still those of this type of fragment."""
+        """The same elements in another dtype; they still belong to this type of fragment."""
         found = np.asarray(self).astype(dtype)
         return Elements(self.kind, found, np.ones(found.shape, bool))
 
@@ -94,7 +94,7 @@ class Elements(NDArrayOperatorsMixin):
         return wrapped if several else wrapped[0]
 
     def _like(self, found: Any) -> Any:
-        """Elements, if `found` has one number for each of them; else as it is."""
+        """`found` as Elements if it has the same shape, else unchanged."""
         return Elements(self.kind, found, np.ones(found.shape, bool)) if np.shape(found) == self.shape else found
 
     def _check_written(self, index: Any) -> None:
@@ -109,61 +109,58 @@ class Elements(NDArrayOperatorsMixin):
 
 
 def of_dtype(kind: Kind, value: Any) -> Array:
-    """`value` as an array in the dtype of x, or OperandError: nothing is rounded silently."""
+    """`value` as an array in the dtype of x. Raises OperandError for any other dtype: nothing is rounded silently."""
     array = as_array(value, f"x of {kind}: not an array")
     if array.dtype != kind.type.dtype:
         raise OperandError(
-            f"x of {kind} holds {kind.type.dtype}; got {array.dtype}. Nothing is rounded silently: write .astype "
-            "where rounding is meant."
+            f"x of {kind} holds {kind.type.dtype}; got {array.dtype}. Nothing is rounded silently: use .astype if "
+            "rounding is what you want."
         )
     return array
 
 
 def unwritten(kind: Kind, written: Array) -> OperandError:
-    """What reading an element says that nothing was written to."""
+    """The error for reading an element that was never written."""
     place = [int(each) for each in np.argwhere(~written)[0]] if written.size else [0, 0]
-    which = "" if not written.any() else f" Element {place[-1]} of lane {place[-2]} is the first of them."
+    which = "" if not written.any() else f" The first of them is element {place[-1]} of lane {place[-2]}."
     return OperandError(
-        f"{'some elements of ' if which else ''}{kind}{'' if which else ' is read and'} never got a value: a fragment "
-        "starts with "
-        f"whatever its registers held before.{which} fill_fragment (with 0 for a sum), load_matrix_sync, mma_sync or "
-        "writing to x "
-        f"gives it one ({GUIDE})"
+        f"{'some elements of ' if which else ''}{kind}{'' if which else ' is read but'} never got a value: a fragment "
+        f"starts with whatever its registers held before.{which} Set it with fill_fragment (0 for a sum), "
+        f"load_matrix_sync or mma_sync, or write to x ({GUIDE})"
     )
 
 
 def fits(kind: Kind, other: Kind) -> None:
-    """Raise OperandError where x of a fragment `other` goes into x of `kind`."""
+    """Raise OperandError unless x of a fragment `other` can be used as x of `kind`."""
     if kind == other:
         return
     if kind.target != other.target:
         raise OperandError(
-            f"x of a fragment for {other.target} is no x of one for {kind.target}: which lane holds which element "
-            "differs "
-            f"between architectures. Store the one and load the other through memory ({GUIDE})"
+            f"x of a fragment for {other.target} cannot be used for {kind.target}: which lane holds which element "
+            f"differs between architectures. Store the one to memory and load the other from there ({GUIDE})"
         )
-    said = f"x of {other} meets x of {kind}: "
+    said = f"x of {other} cannot be combined with x of {kind}: "
     if kind.use == other.use and kind.shape == other.shape and {kind.type.format, other.type.format} == {"f16", "f32"}:
         why = (
             "conversion between f16 and f32 accumulators is not supported in either direction, "
-            "also where the order stays (PTX ISA 9.7.14.4.1)"
+            "even if the order of the elements is the same (PTX ISA 9.7.14.4.1)"
         )
     else:
         why = (
-            "only fragments of the same type hold the same elements in the same places; "
-            f"which ones is unspecified ({GUIDE})"
+            "only fragments of the same type hold the same elements in the same places, and the places are "
+            f"unspecified ({GUIDE})"
         )
-    raise OperandError(f"{said}{why}. {_in_fact(kind, other)} Store it, convert it in memory and load it. {_BY_HAND}")
+    raise OperandError(f"{said}{why}. {_in_fact(kind, other)} Store, convert in memory, and load. {_BY_HAND}")
 
 
 def _in_fact(kind: Kind, other: Kind) -> str:
-    """What is known of the two layouts."""
+    """What is known about the two layouts."""
     same, different = kind.lies_as(other) if kind.shape == other.shape else ([], [])
     if different:
-        also = f", though not on {listing(same, 'and')}" if same else ""
-        return f"On {listing(different, 'and')} the two lie differently{also}."
+        also = f", but not on {listing(same, 'and')}" if same else ""
+        return f"On {listing(different, 'and')} their layouts differ{also}."
     return (
-        "They happen to lie alike wherever that is known, which no manual promises."
+        "Their layouts are the same wherever they are known, but no manual guarantees that."
         if same
         else "They hold different elements."
     )

@@ -20,16 +20,16 @@ Array = npt.NDArray[Any]
 class fragment:  # noqa: N801 - CUDA's name
     """wmma::fragment<Use, m, n, k, T, Layout>: a tile of A (m x k), B (k x n) or the sum (m x n) in a warp's registers.
 
-    `use` is matrix_a, matrix_b or accumulator; m, n, k the tile of one warp; `type` half, bfloat16, float, double, int,
-    signed_char, unsigned_char, precision.tf32 or experimental.precision.u4, s4, b1 (Python's float and int stand for
-    C++'s, of 32 bits; numpy dtypes and C++'s names as text do too); `layout` row_major or col_major for A and B,
-    nothing for accumulators. `target` is the architecture; see :func:`tcemu.wmma.target`.
+    `use` is matrix_a, matrix_b or accumulator; m, n and k are the tile of one warp; `type` is half, bfloat16, float,
+    double, int, signed_char, unsigned_char, precision.tf32 or experimental.precision.u4, s4, b1 (Python's float and int
+    mean C++'s 32-bit types; numpy dtypes and C++ names as text are accepted too); `layout` is row_major or col_major
+    for A and B, and left out for accumulators. `target` is the architecture; see :func:`tcemu.wmma.target`.
 
-    A new fragment holds nothing, and reading it is an error. Which lane holds what is unspecified and differs between
-    architectures (PTX ISA 9.7.14.4.1; CUDA C++ Programming Guide, Warp Matrix Functions).
+    A new fragment is empty, and reading it is an error. Which lane holds which element is unspecified and differs
+    between architectures (PTX ISA 9.7.14.4.1; CUDA C++ Programming Guide, Warp Matrix Functions).
 
-    Raises IllegalInstruction where CUDA's header has no such type, or not on that target; OperandError and TargetError
-    for what is no template argument at all.
+    Raises IllegalInstruction if CUDA's header does not declare the type, or not for that target; OperandError and
+    TargetError for invalid template arguments.
     """
 
     def __init__(
@@ -62,25 +62,26 @@ class fragment:  # noqa: N801 - CUDA's name
 
     @property
     def target(self) -> str:
-        """The architecture whose registers these are."""
+        """The architecture to which the registers belong."""
         return self.kind.target
 
     @property
     def num_elements(self) -> int:
-        """Elements that a lane holds; where A or B repeats them, all copies counted."""
+        """Number of elements that a lane holds, including copies if A or B is held more than once."""
         return self.kind.fragment.layout.slots
 
     @property
     def num_storage_elements(self) -> int:
-        """Length of x in a lane: num_elements, or fewer where several elements share one (u4, s4, b1)."""
+        """Length of x in a lane: num_elements, or fewer if elements are packed (u4, s4, b1)."""
         fragment = self.kind.fragment
         return fragment.registers * fragment.container.register_bits // (8 * self.kind.type.dtype.itemsize)
 
     @property
     def x(self) -> Elements:
-        """The elements, (..., 32, num_storage_elements), in the dtype of the storage. Writing to it is lasting.
+        """The elements, (..., 32, num_storage_elements), in the storage's dtype. Writing to x changes the fragment.
 
-        Assigning takes an array of that shape and dtype, or x of a fragment of the same type. Raises OperandError.
+        You can assign an array of that shape and dtype, or x of a fragment of the same type. Raises OperandError for
+        anything else.
         """
         return Elements(self.kind, self._registers.view(self.kind.type.dtype), self._written)
 
@@ -93,23 +94,23 @@ class fragment:  # noqa: N801 - CUDA's name
         if array.shape[-2:] != expected:
             raise OperandError(
                 f"x of {self.kind} has shape (..., 32, {expected[1]}), lanes and their elements; got {array.shape}. "
-                "fill_fragment sets all to one number."
+                "fill_fragment sets all elements to one number."
             )
         self.write(np.array(array, order="C").view(self._registers.dtype))
 
     def read(self) -> Array:
-        """The registers (..., 32, registers) as PTX has them. Raises OperandError where nothing was written."""
+        """The registers (..., 32, registers) as in PTX. Raises OperandError if an element was never written."""
         if not self._written.all():
             raise unwritten(self.kind, self._written)
         return self._registers
 
     def write(self, registers: Array) -> None:
-        """Replace the registers, (..., 32, registers); axes in front count warps."""
+        """Replace the registers, (..., 32, registers); leading axes are warps."""
         self._registers = registers
         self._written = np.ones((*registers.shape[:-1], self.num_storage_elements), bool)
 
     def copy(self) -> fragment:
-        """What assigning does in C++; in Python `b = a` is one fragment with two names."""
+        """A copy, as C++ makes by assignment; in Python `b = a` gives one fragment a second name."""
         twin = object.__new__(fragment)
         twin.kind, twin._registers, twin._written = self.kind, self._registers.copy(), self._written.copy()
         return twin
@@ -117,7 +118,7 @@ class fragment:  # noqa: N801 - CUDA's name
     def __repr__(self) -> str:
         shape = self._registers.shape
         state = (
-            "nothing in it yet"
+            "empty"
             if not self._written.any()
             else f"x {(*shape[:-1], self.num_storage_elements)} {self.kind.type.dtype}"
         )
@@ -125,21 +126,21 @@ class fragment:  # noqa: N801 - CUDA's name
 
 
 def expect(given: object, what: str) -> fragment:
-    """`given`, if it is a fragment. Raises OperandError."""
+    """`given` if it is a fragment. Raises OperandError for anything else."""
     if isinstance(given, fragment):
         return given
     if isinstance(given, type) and issubclass(given, fragment):
         raise OperandError(
-            f"{what} is a fragment, not the template itself: make one with fragment(use, m, n, k, type, layout) "
+            f"{what} must be a fragment, not the template itself: make one with fragment(use, m, n, k, type, layout) "
             f"({GUIDE})"
         )
-    raise OperandError(f"{what} is a fragment; got an object of type {type(given).__name__} ({GUIDE})")
+    raise OperandError(f"{what} must be a fragment; got an object of type {type(given).__name__} ({GUIDE})")
 
 
 def fill_fragment(frag: fragment, value: float) -> None:
-    """Set every element to one number, rounded to the type; of u4 and s4 the low 4 bits count, of b1 the lowest.
+    """Set every element to one number, rounded to the type; u4 and s4 take its low 4 bits, b1 the lowest bit.
 
-    Raises OperandError for what is no number of the type.
+    Raises OperandError for anything that is not a number of the type.
     """
     kind = expect(frag, "the first argument of fill_fragment").kind
     number = np.asarray(kind.type.number(value, f"fill_fragment of {kind}"))

@@ -1,4 +1,4 @@
-"""The type of a fragment, fragment<Use, m, n, k, T, Layout>: legal exactly where wmma.load can load it."""
+"""The type of a fragment, fragment<Use, m, n, k, T, Layout>, which is legal if and only if wmma.load can load it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Key = tuple[str, Shape, str, str]
 
 @cache
 def _legal() -> tuple[_Key, ...]:
-    """Every fragment there is, in the order of the table of loads."""
+    """Every legal fragment, in the order of the table of loads."""
     found = {
         (words["matrix"], instruction.shape, words["type"], "" if words["matrix"] == "c" else words["layout"]): None
         for words, instruction in LOAD.variants
@@ -44,7 +44,7 @@ def _legal() -> tuple[_Key, ...]:
 
 
 def spell(use: str, shape: Sequence[object], name: str, layout: str = "") -> str:
-    """A fragment's type in C++, from PTX's words."""
+    """A fragment's type in C++, from the words of PTX."""
     tags = {each.word: repr(each) for each in (*USES, *LAYOUTS)}
     parts = [tags[use], *map(str, shape), name, *([tags[layout]] if layout else [])]
     return f"wmma::fragment<{', '.join(parts)}>"
@@ -57,7 +57,7 @@ def _spell(key: _Key) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a fragment is, and for which target."""
+    """The type of a fragment, and its target."""
 
     use: Tag
     shape: Shape
@@ -79,7 +79,7 @@ class Kind:
         return found
 
     def check_target(self) -> None:
-        """Raise IllegalInstruction where the target is too old for it."""
+        """Raise IllegalInstruction if the target does not have the type."""
         gate = self.load().gate
         if not gate.admits(target_named(self.target)):
             raise IllegalInstruction(
@@ -87,21 +87,21 @@ class Kind:
             )
 
     def load(self, layout: Tag | None = None) -> Instruction:
-        """The wmma.load that loads it; an accumulator by `layout`."""
+        """The wmma.load that loads it; `layout` is that of an accumulator in memory."""
         word = (layout or self.layout or row_major).word
         return parse(f"wmma.load.{self.use.word}.sync.aligned.{word}.{self.shape}.{self.type.format}")
 
     def store(self, layout: Tag) -> Instruction:
-        """The wmma.store that stores it; accumulators only."""
+        """The wmma.store that stores it (accumulators only)."""
         return parse(f"wmma.store.d.sync.aligned.{layout.word}.{self.shape}.{self.type.format}")
 
     @cached_property
     def fragment(self) -> Fragment:
-        """Registers and elements of a lane: as many on every architecture, but not in the same order."""
+        """Registers and elements of a lane: the same number on every architecture, but not in the same order."""
         return self.load().fragments[self.use.word]
 
     def lies_as(self, other: Kind) -> tuple[list[str], list[str]]:
-        """Architectures on which both lie the same way in registers, and where they do not, as far as is known."""
+        """Architectures on which both have the same layout, and those on which they do not, as far as is known."""
         same: list[str] = []
         different: list[str] = []
         for target in ("sm_70", "sm_75", "sm_80", "sm_90"):
@@ -121,8 +121,7 @@ def _check_missing(given: dict[str, object]) -> None:
         example = spell("a", (16, 16, 16), "half", "row")
         raise IllegalInstruction(
             f"fragment is a template, wmma::fragment<Use, m, n, k, T, Layout>, and {listing(missing, 'and')} "
-            f"{'is' if len(missing) == 1 else 'are'} missing: without them nobody knows how many registers it has. "
-            f"Write for example {example} ({GUIDE})"
+            f"{'is' if len(missing) == 1 else 'are'} missing. Write for example {example} ({GUIDE})"
         )
 
 
@@ -142,21 +141,18 @@ def _layout(use: Tag, shape: Shape, element: Type, layout: Any) -> Tag | None:
             return None
         raise IllegalInstruction(
             f"an accumulator has no layout in its type, only in memory: write {spell('c', shape, element.name)}, and "
-            "give "
-            f"wmma::mem_row_major or wmma::mem_col_major to load_matrix_sync and store_matrix_sync ({GUIDE})"
+            f"pass wmma::mem_row_major or wmma::mem_col_major to load_matrix_sync and store_matrix_sync ({GUIDE})"
         )
     if layout is None:
         both = listing(spell(use.word, shape, element.name, each.word) for each in LAYOUTS)
         raise IllegalInstruction(
             f"{spell(use.word, shape, element.name)} is an incomplete type: the layout of {use!r} in memory is part "
-            "of it. "
-            f"Write {both} ({GUIDE})"
+            f"of it. Write {both} ({GUIDE})"
         )
     if named(layout, MEMORY_LAYOUTS):
         raise IllegalInstruction(
             f"the layout in the type of {use!r} is {listing(map(repr, LAYOUTS))}; mem_row_major and mem_col_major are "
-            "for "
-            f"accumulators, at each load and store ({GUIDE})"
+            f"for loading and storing accumulators ({GUIDE})"
         )
     return tag(layout, LAYOUTS, f"the layout of {use!r}")
 
@@ -184,14 +180,14 @@ def _other_type(form: str) -> str:
 
 
 def _whole_matrix(shape: Shape) -> str:
-    """A word for those who gave the sizes of the matrices."""
+    """A hint for a caller who gave the sizes of the whole matrices."""
     tiles = {each[1] for each in _legal()}
     if shape not in tiles and max(shape) > 16 and all(size % 8 == 0 for size in shape):
         return " m, n and k are the sizes of one warp's tile, not M, N and K of the matrices: loop over those."
     return ""
 
 
-#: What a type becomes on the other side of a product: operands of such accumulators, accumulators of such operands.
+#: The type on the other side of a product: operands for an accumulator type, the accumulator for an operand type.
 _ALIKE = {"f32": ("tf32",), "tf32": ("f32",), "bf16": ("f32",), "s32": ("s8",)} | dict.fromkeys(
     ("s8", "u8", "s4", "u4", "b1"), ("s32",)
 )

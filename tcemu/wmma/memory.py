@@ -1,4 +1,4 @@
-"""load_matrix_sync and store_matrix_sync: fragments from memory and back."""
+"""load_matrix_sync and store_matrix_sync: move fragments from memory and back."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from tcemu.wmma.names import LAYOUTS, MEMORY_LAYOUTS, Tag, accumulator, mem_row_
 from tcemu.wmma.pointer import expect_pointer, pointer
 
 Array = npt.NDArray[Any]
-#: What the guide asks for: a pointer aligned to 256 bits, and an ldm that is a multiple of 16 bytes.
+#: The guide requires a pointer aligned to 256 bits and an ldm that is a multiple of 16 bytes.
 _POINTER, _LDM = 32, 16
 
 
 def load_matrix_sync(frag: fragment, ptr: pointer, ldm: int, layout: Tag | str | None = None) -> None:
-    """Load a tile from `ptr` on, a pointer to its first element; rows (or columns) start `ldm` elements apart.
+    """Load the tile whose first element `ptr` points to; rows (or columns) start `ldm` elements apart.
 
-    The layout is that of the fragment's type; accumulators have none there and need mem_row_major or mem_col_major.
-    `ptr` is
-    aligned to 32 bytes and `ldm` a multiple of 16 bytes, or both of the size of the fragment in bytes, which PTX takes
-    too.
+    The layout is that of the fragment's type; accumulators have none in their type and need mem_row_major or
+    mem_col_major. `ptr` must be aligned to 32 bytes and `ldm` a multiple of 16 bytes, or both multiples of the size of
+    the fragment in bytes, which PTX accepts too.
 
-    Raises OperandError: another type behind the pointer, no alignment, a tile that is not all inside the array.
+    Raises OperandError if the pointer has another type or is not aligned, or if part of the tile is outside the array.
     (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.3)
     """
     kind = expect(frag, "the first argument of load_matrix_sync").kind
     if kind.use != accumulator and layout is not None:
         raise OperandError(
-            f"load_matrix_sync of {kind} takes no layout: it is in the fragment's type. Write load_matrix_sync(frag, "
-            f"ptr, ldm) ({GUIDE})"
+            f"load_matrix_sync of {kind} takes no layout, which is in the fragment's type. Write "
+            f"load_matrix_sync(frag, ptr, ldm) ({GUIDE})"
         )
     memory = (
         _memory_layout("load_matrix_sync(frag, ptr, ldm, layout)", kind, layout) if kind.use == accumulator else None
@@ -48,7 +47,7 @@ def load_matrix_sync(frag: fragment, ptr: pointer, ldm: int, layout: Tag | str |
 
 
 def store_matrix_sync(ptr: pointer, frag: fragment, ldm: int, layout: Tag | str | None = None) -> None:
-    """Store an accumulator at `ptr`, its rows (columns, with mem_col_major) `ldm` elements apart; the array changes.
+    """Store an accumulator at `ptr`, with rows (columns, for mem_col_major) `ldm` elements apart.
 
     Pointer and ldm as for :func:`load_matrix_sync`. Raises OperandError. (PTX ISA 9.7.14.4.4)
     """
@@ -59,7 +58,7 @@ def store_matrix_sync(ptr: pointer, frag: fragment, ldm: int, layout: Tag | str 
     kind = expect(frag, "the second argument of store_matrix_sync").kind
     if kind.use != accumulator:
         raise OperandError(
-            f"store_matrix_sync stores accumulators; {kind} is none, and no instruction stores it ({GUIDE})"
+            f"store_matrix_sync stores accumulators; {kind} is not one, and no instruction stores it ({GUIDE})"
         )
     memory = _memory_layout("store_matrix_sync(ptr, frag, ldm, layout)", kind, layout)
     registers = frag.read()
@@ -76,21 +75,19 @@ def store_matrix_sync(ptr: pointer, frag: fragment, ldm: int, layout: Tag | str 
 def _memory_layout(call: str, kind: Kind, layout: Any) -> Tag:
     if layout is None:
         raise OperandError(
-            f"{call}: the layout is missing. The type of an accumulator, {kind}, has none, so say how it lies in "
-            "memory: "
-            f"{listing(map(repr, MEMORY_LAYOUTS))} ({GUIDE})"
+            f"{call}: the layout is missing. The type of an accumulator, {kind}, has none, so pass its layout in "
+            f"memory: {listing(map(repr, MEMORY_LAYOUTS))} ({GUIDE})"
         )
     if named(layout, LAYOUTS):
         raise OperandError(
-            f"{call}: the layout of an accumulator in memory is {listing(map(repr, MEMORY_LAYOUTS))}, values of "
-            "layout_t; "
+            f"{call}: the layout of an accumulator in memory is {listing(map(repr, MEMORY_LAYOUTS))} (layout_t); "
             f"row_major and col_major are for the types of matrix_a and matrix_b ({GUIDE})"
         )
     return tag(layout, MEMORY_LAYOUTS, f"{call}: layout")
 
 
 class _Tile:
-    """Where in memory the lines (rows, or columns) of a tile lie, checked."""
+    """Where the lines (rows or columns) of a tile are in memory, checked."""
 
     def __init__(self, call: str, instruction: Instruction, kind: Kind, ptr: pointer, ldm: Any) -> None:
         self.instruction, self.target, self.ptr = instruction, kind.target, ptr
@@ -113,8 +110,8 @@ class _Tile:
             return
         raise OperandError(
             f"{self.what} takes a {element.pointee}*, an array of {element.dtype}; got a {self.ptr.pointee}*. Convert "
-            "the array, or "
-            f"wmma.pointer(array, type={element.pointee!r}) where its bytes are {element.pointee} already"
+            f"the array, or use wmma.pointer(array, type={element.pointee!r}) if its bytes are already "
+            f"{element.pointee}"
         )
 
     def _check_ldm(self, given: Any) -> int:
@@ -122,21 +119,20 @@ class _Tile:
             ldm = operator.index(given)
         except TypeError:
             raise OperandError(
-                f"{self.what}: ldm is a whole number of elements; got an object of type {type(given).__name__}"
+                f"{self.what}: ldm must be a whole number of elements; got an object of type {type(given).__name__}"
             ) from None
-        whole = f"the whole matrix's length of a {self.line}"
         if not self.length <= ldm < 1 << 32:
             raise OperandError(
-                f"{self.what}: ldm is the distance from one {self.line} to the next in elements, {whole}, so "
-                f"{self.length} at least; "
+                f"{self.what}: ldm is the distance from one {self.line} to the next in elements, which is the length "
+                f"of a {self.line} of the whole matrix, so at least {self.length}; "
                 + (f"got {ldm}" if abs(ldm) < 1 << 40 else "this one does not fit 32 bits")
             )
         unit = min(_LDM, self.size) * 8 // self.bits
         if ldm % unit:
             raise OperandError(
-                f"{self.what}: ldm {ldm} puts {self.line}s {ldm * self.bits / 8:g} bytes apart; ldm is a multiple of "
-                f"{unit} elements "
-                f"({unit * self.bits // 8} bytes). Pad the {self.line}s to {-(-ldm // unit) * unit} ({GUIDE})"
+                f"{self.what}: with ldm {ldm}, {self.line}s are {ldm * self.bits / 8:g} bytes apart; ldm must be a "
+                f"multiple of {unit} elements ({unit * self.bits // 8} bytes). Pad the {self.line}s to "
+                f"{-(-ldm // unit) * unit} ({GUIDE})"
             )
         return ldm
 
@@ -149,8 +145,7 @@ class _Tile:
             need = "256 bits" if unit == _POINTER else f"the {unit} bytes that a lane holds of it"
             raise OperandError(
                 f"{self.what}: the pointer, {element}, is at byte {int(address[wrong].flat[0])}; it must be aligned "
-                f"to {need}, so at a "
-                f"multiple of {unit * 8 // self.bits} elements ({GUIDE}; PTX ISA 9.7.14.4.2)"
+                f"to {need}, so at a multiple of {unit * 8 // self.bits} elements ({GUIDE}; PTX ISA 9.7.14.4.2)"
             )
         end = self.ptr.bytes.size
         wrong = (first < 0) | (last > end)
@@ -160,28 +155,26 @@ class _Tile:
             which = f"{self.line} {min(inside, self.count)}" if at >= 0 else f"{self.line} 0"
             raise OperandError(
                 f"{self.what}: {self._place(first, wrong)}: {which} of the tile's {self.count} reaches outside the "
-                "array of "
-                f"{end * 8 // self.bits} elements. On a GPU it touches whatever lies there. At an edge, pad the "
-                "matrix to whole tiles "
-                f"or copy the part into a tile of zeros ({GUIDE})"
+                f"array of {end * 8 // self.bits} elements. A GPU would access whatever is there. At an edge, pad the "
+                f"matrix to whole tiles or copy the part into a tile of zeros ({GUIDE})"
             )
 
     def _place(self, first: Array, wrong: Array) -> str:
-        """The element of the first wrong pointer, and whose it is."""
+        """The element of the first wrong pointer, and its warp."""
         element = int(first[wrong].flat[0]) * 8 // self.bits
         warp = f" of warp {tuple(int(each) for each in np.argwhere(wrong)[0])}" if wrong.ndim else ""
         return f"element {element}{warp}"
 
     @property
     def _direct(self) -> bool:
-        """Whether PTX's own rule holds, every line aligned to the size of the fragment.
+        """Whether the tile follows PTX's rule that every line is aligned to the size of the fragment.
 
-        The guide promises more: lines 16 bytes apart. Such tiles go through a copy with lines that PTX takes.
+        The guide also allows lines 16 bytes apart. Such tiles go through a copy whose lines PTX accepts.
         """
         return self.step % self.size == 0
 
     def _copy(self) -> tuple[Array, Array, int]:
-        """Zeros for the copy (..., lines, bytes), where its bytes lie in the array, and its own ldm."""
+        """Zeros for the copy (..., lines, bytes), the places of its bytes in the array, and its ldm."""
         room = -(-self.bytes // self.size) * self.size
         lines = self.ptr.address[..., None, None] + (np.arange(self.count) * self.step)[:, None]
         copy = np.zeros((*self.ptr.address.shape, self.count, room), np.uint8)
@@ -196,7 +189,7 @@ class _Tile:
         return self._run(0, ldm, memory=copy.reshape(*copy.shape[:-2], prod(copy.shape[-2:])))
 
     def store(self, registers: Array) -> None:
-        """Put the registers' tile into the array."""
+        """Write the tile in the registers to the array."""
         if not self.ptr.array.flags.writeable:
             raise OperandError(f"{self.what}: the array behind the pointer is read-only")
         if self._direct:

@@ -1,4 +1,4 @@
-"""mma_sync and bmma_sync: D = A B + C on fragments; and the rounding to tf32."""
+"""mma_sync and bmma_sync, D = A B + C on fragments, and the rounding to tf32."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _NUMBERS = {"d": "first", "a": "second", "b": "third", "c": "fourth"}
 
 
 def mma_sync(d: fragment, a: fragment, b: fragment, c: fragment, satf: bool = False) -> None:
-    """D = A B + C, bit for bit what the fragments' target computes. d may be c.
+    """D = A B + C, bit for bit as the fragments' target computes it. d may be the same fragment as c.
 
-    `satf`, for integers: clamp at the ends of int instead of wrapping. tf32: only the upper 19 bits of each float take
-    part, so what :func:`float_to_tf32` did not round is truncated.
+    `satf` (integers only) clamps to the range of int instead of wrapping. tf32 uses only the upper 19 bits of each
+    float, so what :func:`float_to_tf32` has not rounded is truncated.
 
-    Raises OperandError (uses, shapes, targets, a fragment without contents), IllegalInstruction (types that do not go
-    together) and ArithmeticUnknown. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
+    Raises OperandError (wrong uses, shapes or targets, an empty fragment), IllegalInstruction (types that do not match)
+    and ArithmeticUnknown. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
     """
     given = _checked("mma_sync", {"d": d, "a": a, "b": b, "c": c})
     if not isinstance(satf, bool | np.bool_):
-        raise OperandError(f"mma_sync: satf is True or False; got an object of type {type(satf).__name__}")
+        raise OperandError(f"mma_sync: satf must be True or False; got an object of type {type(satf).__name__}")
     if a.element_type.format == "b1":
         raise IllegalInstruction(
-            "mma_sync multiplies no single bits: bmma_sync(d, a, b, c, op) does, with op "
+            "mma_sync does not multiply single bits: bmma_sync(d, a, b, c, op) does, with op "
             f"{listing(map(repr, BIT_OPERATIONS))} ({GUIDE})"
         )
     _multiply("mma_sync", given, {"satfinite": "satfinite"} if satf else {})
@@ -62,11 +62,11 @@ def bmma_sync(
     op: Tag | str = BIT_OPERATIONS[0],
     accumulate: Tag | str = ACCUMULATE_OPERATIONS[0],
 ) -> None:
-    """D = popc(A op B) + C on single bits; d may be c.
+    """D = popc(A op B) + C on single bits. d may be the same fragment as c.
 
     `op` is experimental.bmmaBitOpXOR or, from sm_80 on, experimental.bmmaBitOpAND.
 
-    Raises as mma_sync does. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
+    Raises the same errors as mma_sync. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
     """
     given = _checked("bmma_sync", {"d": d, "a": a, "b": b, "c": c})
     word = tag(op, BIT_OPERATIONS, "bmma_sync: op").word
@@ -84,18 +84,18 @@ def _multiply(call: str, given: Fragments, options: Mapping[str, str]) -> None:
     if not instruction.gate.admits(target_named(given["d"].target)):
         which = "".join(f" with {each!r}" for each in BIT_OPERATIONS if each.word in options.values())
         raise IllegalInstruction(
-            f"{call}{which} does not exist on {given['d'].target}: it needs {instruction.gate.targets} ({GUIDE})"
+            f"{call}{which} does not exist on {given['d'].target}; it needs {instruction.gate.targets} ({GUIDE})"
         )
     registers = [given[role].read() for role in "abc"]
     given["d"].write(run(instruction, *registers, target=given["d"].target))
 
 
 def _checked(call: str, given: dict[str, Any]) -> Fragments:
-    """The fragments by role: of the right uses, of one shape and for one target."""
+    """The fragments by role, with the right uses, the same shape and the same target."""
     for role, use in _USES.items():
         frag = expect(given[role], f"the {_NUMBERS[role]} argument of {call}(d, a, b, c), {role},")
         if frag.use != use:
-            raise OperandError(f"{call}(d, a, b, c): {role} is a fragment of {use!r}; got {frag.kind} ({GUIDE})")
+            raise OperandError(f"{call}(d, a, b, c): {role} must be a fragment of {use!r}; got {frag.kind} ({GUIDE})")
     for what, values in (
         ("shape", {role: each.shape for role, each in given.items()}),
         ("target", {role: each.target for role, each in given.items()}),
@@ -106,17 +106,16 @@ def _checked(call: str, given: dict[str, Any]) -> Fragments:
                 "and",
             )
             why = {
-                "shape": "All four have the same m, n and k (m x n x k), those of one product",
-                "target": "Fragments lie differently on different architectures, so they cannot meet but through "
-                "memory",
+                "shape": "All four must have the same m, n and k (m x n x k)",
+                "target": "Layouts differ between architectures, so fragments can be exchanged only through memory",
             }[what]
-            raise OperandError(f"{call}: the fragments are of different {what}s: {said}. {why} ({GUIDE})")
+            raise OperandError(f"{call}: the fragments have different {what}s: {said}. {why} ({GUIDE})")
     return given
 
 
 @cache
 def _variants() -> tuple[tuple[Mapping[str, str], Instruction], ...]:
-    """Every wmma.mma that C++ has, the types of A and B written out; of the roundings it has the default alone."""
+    """Every wmma.mma that C++ has, with the types of A and B written out; C++ has only the default rounding."""
     whole = {"atype": "f16", "btype": "f16"}
     return tuple((whole | words, instruction) for words, instruction in MMA.variants if "rounding" not in words)
 
@@ -134,7 +133,7 @@ def _instruction(call: str, given: Fragments, options: Mapping[str, str]) -> Ins
     a, b, c, d = (given[role].element_type for role in "abcd")
     if options and any(all(own.get(slot) == words[slot] for slot in ("btype", "ctype", "dtype")) for own in there):
         raise IllegalInstruction(
-            f"{call} of {a} has no satf: only sums of integers can be clamped. Leave it out ({GUIDE})"
+            f"{call} of {a} has no satf: only integer sums can be clamped. Leave it out ({GUIDE})"
         )
     accepted = dict.fromkeys(
         f"{BY_FORMAT[own['btype']]} b, {BY_FORMAT[own['ctype']]} c and {BY_FORMAT[own['dtype']]} d" for own in there
@@ -146,12 +145,12 @@ def _instruction(call: str, given: Fragments, options: Mapping[str, str]) -> Ins
 
 
 def float_to_tf32(values: npt.ArrayLike | Elements) -> Any:
-    """__float_to_tf32: float32 numbers rounded to tf32, to nearest and ties away from zero (cvt.rna.tf32.f32).
+    """__float_to_tf32: float32 numbers rounded to tf32, to nearest with ties away from zero (cvt.rna.tf32.f32).
 
-    NaN stays NaN; which pattern the conversion gives it is not told here, and no product shows it.
+    NaN stays NaN; its pattern may differ from the hardware's, but no product depends on it.
 
-    A number, an array of float32, or x of a fragment, which stays x of that fragment: ``frag.x =
-    float_to_tf32(frag.x)``. Raises OperandError for anything but floats.
+    `values` is a number, an array of float32, or x of a fragment; the result of the last can be assigned back:
+    ``frag.x = float_to_tf32(frag.x)``. Raises OperandError for anything but floats.
     """
     elements = values if isinstance(values, Elements) else None
     try:

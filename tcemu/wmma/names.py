@@ -1,4 +1,4 @@
-"""The names of nvcuda::wmma: uses, layouts and element types, as they are spelt in C++."""
+"""The names of nvcuda::wmma, as in C++: uses, layouts and element types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcemu.formats.arrays import as_array
 
 @dataclass(frozen=True)
 class Tag:
-    """A use, a layout or an operation; `word` is PTX's for it."""
+    """A use, a layout or an operation; `word` is PTX's word for it."""
 
     name: str
     word: str
@@ -26,9 +26,9 @@ class Tag:
 
 
 matrix_a, matrix_b, accumulator = Tag("matrix_a", "a"), Tag("matrix_b", "b"), Tag("accumulator", "c")
-#: The layout of A or B, a part of the fragment's type.
+#: The layout of A or B, which is part of the fragment's type.
 row_major, col_major = Tag("row_major", "row"), Tag("col_major", "col")
-#: layout_t: how an accumulator lies in memory, told at each load and store.
+#: layout_t: the layout of an accumulator in memory, passed to each load and store.
 mem_row_major, mem_col_major = Tag("mem_row_major", "row"), Tag("mem_col_major", "col")
 
 USES, LAYOUTS, MEMORY_LAYOUTS = (
@@ -41,18 +41,18 @@ ACCUMULATE_OPERATIONS = (Tag("experimental::bmmaAccumulateOpPOPC", "popc"),)
 
 
 def tag(given: object, accepted: Iterable[Tag], what: str) -> Tag:
-    """The tag that `given` is, or names. Raises OperandError with the accepted ones."""
+    """The tag that `given` is or names. Raises OperandError, which lists the accepted ones."""
     accepted = tuple(accepted)
     found = named(given, accepted)
     if found is not None:
         return found
     got = repr(given) if isinstance(given, Tag) else shown(given)
     near = did_you_mean(given, [each.name for each in accepted]) if isinstance(given, str) else ""
-    raise OperandError(f"{what} is {listing(map(repr, accepted))}; got {got}.{near}")
+    raise OperandError(f"{what} must be {listing(map(repr, accepted))}; got {got}.{near}")
 
 
 def named(given: object, accepted: Iterable[Tag]) -> Tag | None:
-    """The tag that `given` is, or names; or None."""
+    """The tag that `given` is or names, or None."""
     word = given.split("::")[-1] if isinstance(given, str) else None
     wanted = given if isinstance(given, Tag) else None
     return next((each for each in accepted if each == wanted or word == each.name.split("::")[-1]), None)
@@ -60,10 +60,10 @@ def named(given: object, accepted: Iterable[Tag]) -> Tag | None:
 
 @dataclass(frozen=True)
 class Type:
-    """An element type: C++'s name, the number format behind it, and what x holds.
+    """An element type: its C++ name, its number format, and what x holds.
 
-    `values` is the format of one element of x where that is another (tf32 elements lie in x as floats); `packed` is the
-    dtype of x where several elements share one (u4, s4 and b1).
+    `values` is the format of an element of x if that is different (tf32 elements are floats in x); `packed` is the
+    dtype of x if several elements share one of its elements (u4, s4 and b1).
     """
 
     name: str
@@ -84,11 +84,11 @@ class Type:
 
     @property
     def pointee(self) -> str:
-        """What a pointer to matrices of it points to, in C++: "half", or "void" for packed elements."""
+        """The C++ type that a pointer to such a matrix points to: "half", or "void" for packed elements."""
         return "void" if self.packed else "float" if self.values else self.name
 
     def number(self, value: Any, what: str) -> Any:
-        """A number as one element of x, rounded to nearest as C++ converts it. Raises OperandError."""
+        """A number as an element of x, rounded to nearest as in C++. Raises OperandError for anything else."""
         try:
             number = as_array(value, "not a number", FormatError)
             if number.ndim:
@@ -98,14 +98,16 @@ class Type:
             form = lookup(self.values or self.format)
             return form.matrix(np.asarray(form.encode(number))).reshape(())[()]
         except (FormatError, TypeError, ValueError) as error:
-            why = str(error).removesuffix("; satfinite=True clamps")  # what the codec can, and C++ cannot
-            raise OperandError(f"{what}: a number of type {self.name} is needed: {why}") from None
+            why = str(error).removesuffix("; satfinite=True clamps")  # the codec can do that, C++ cannot
+            raise OperandError(f"{what} needs a number of type {self.name}: {why}") from None
 
     def _word(self, number: npt.NDArray[Any]) -> Any:
         """A 32-bit word of packed elements."""
         limits = np.iinfo(self.packed)
         if number.dtype.kind not in "iub" or not limits.min <= int(number) <= limits.max:
-            raise FormatError(f"elements are packed in {self.packed}, a whole number from {limits.min} to {limits.max}")
+            raise FormatError(
+                f"elements are packed in {self.packed}, so it must be a whole number from {limits.min} to {limits.max}"
+            )
         return self.dtype.type(int(number))
 
     def __repr__(self) -> str:
@@ -130,9 +132,9 @@ _BY_NAME = {name: each for each in TYPES for name in (each.name.removeprefix("wm
 
 
 def type_of(given: object) -> Type:
-    """The element type that `given` is or names: one of these, C++'s name, a numpy dtype. Raises IllegalInstruction.
+    """The element type that `given` is or names: a Type, a C++ name or a numpy dtype. Raises IllegalInstruction.
 
-    Python's float and int stand for C++'s, of 32 bits.
+    Python's float and int mean C++'s 32-bit types.
     """
     if isinstance(given, Type):
         return given
@@ -145,12 +147,12 @@ def type_of(given: object) -> Type:
         return _BY_NAME[name]
     if name == "char":
         raise IllegalInstruction(
-            "char is a third type in C++ beside signed char and unsigned char; wmma knows those two"
+            "char is a third type in C++, besides signed char and unsigned char; wmma has only those two"
         )
     names = [each.name for each in TYPES]
     got = shown(given) if name is None or isinstance(given, str) else name
     near = did_you_mean(name or "", names) if isinstance(given, str) else ""
-    raise IllegalInstruction(f"no fragment has elements of type {got}.{near} Types are {listing(names, 'and')}")
+    raise IllegalInstruction(f"no fragment has elements of type {got}.{near} The types are {listing(names, 'and')}")
 
 
 def _dtype_name(given: Any) -> str:
@@ -161,7 +163,7 @@ def _dtype_name(given: Any) -> str:
 
 
 class Namespace:
-    """A C++ namespace: attributes, and for what it has not, a word about where that is."""
+    """A C++ namespace: its members as attributes, and a hint for names that are elsewhere."""
 
     def __init__(self, name: str, hint: str, **members: Any) -> None:
         self._name, self._hint = name, hint

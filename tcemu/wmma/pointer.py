@@ -1,4 +1,4 @@
-"""A pointer into an array, as kernels pass it to load_matrix_sync and store_matrix_sync."""
+"""A pointer into an array, for load_matrix_sync and store_matrix_sync."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from tcemu.errors import OperandError, shown
 from tcemu.wmma.names import TYPES, Type, type_of
 
 Array = npt.NDArray[Any]
-#: Elements that a pointer may lie away from its array; far enough for any, and for no overflow.
+#: The largest distance of a pointer from its array in elements: enough for any array, without overflow.
 _FAR = 1 << 40
 
 
 class pointer:  # noqa: N801 - a type of the language here
-    """half* and its like: element `index` of an array and those after it; `pointer + n` is n elements further.
+    """half* and the like: points to element `index` of an array; `pointer + n` points n elements further.
 
-    The array is an allocation of its own, contiguous, and its first element is aligned as cudaMalloc aligns it; stores
-    change it. With `type` the array's bytes are taken for elements of that type, as reinterpret_cast does. `index` may
-    be an array (...): one place for each of many warps.
+    The array counts as an allocation of its own: it is contiguous, and its first element is aligned as by cudaMalloc.
+    Stores change it. With `type` the array's bytes are reinterpreted as elements of that type, as by reinterpret_cast.
+    `index` may be an array (...) with one place for each of many warps.
 
-    Raises OperandError.
+    Raises OperandError for anything but a contiguous array of numbers and whole numbers of elements.
     """
 
     def __init__(self, array: npt.NDArray[Any], index: int | npt.ArrayLike = 0, type: Type | Any = None) -> None:  # noqa: A002
         if isinstance(array, pointer):
-            raise OperandError("a pointer is made from an array; this is a pointer already: add to it")
+            raise OperandError("a pointer is made from an array; this is already a pointer: add to it")
         if not isinstance(array, np.ndarray):
             raise OperandError(
                 f"a pointer is made from a numpy array, so that stores can change it; got {_named(array)}"
             )
         if not array.flags.c_contiguous or array.ndim == 0:
             raise OperandError(
-                "a pointer needs an array whose elements follow each other in memory: this one is "
+                "a pointer needs an array that is contiguous in memory; this one is "
                 + ("a single number" if array.ndim == 0 else "a part or transpose; numpy.ascontiguousarray copies it")
             )
         if array.dtype.kind == "O":
@@ -47,7 +47,7 @@ class pointer:  # noqa: N801 - a type of the language here
 
     @property
     def pointee(self) -> str:
-        """What it points to, in C++."""
+        """The C++ type that it points to."""
         return self.type.pointee if self.type else str(self.dtype)
 
     @property
@@ -57,7 +57,7 @@ class pointer:  # noqa: N801 - a type of the language here
 
     @property
     def address(self) -> Array:
-        """Where it points: bytes from the start of the array, int64 (...)."""
+        """Where it points, in bytes from the start of the array, int64 (...)."""
         return np.asarray(self.index * self.dtype.itemsize)
 
     def __add__(self, elements: int | npt.ArrayLike) -> pointer:
@@ -67,7 +67,7 @@ class pointer:  # noqa: N801 - a type of the language here
             moved.index = _index(self.index + _index(elements))
         except ValueError as error:
             raise OperandError(
-                f"pointers of several warps and numbers of elements do not fit together: {error}"
+                f"the shapes of the pointers and of the numbers of elements do not match: {error}"
             ) from None
         return moved
 
@@ -82,16 +82,15 @@ class pointer:  # noqa: N801 - a type of the language here
 
 
 def expect_pointer(given: object, what: str) -> pointer:
-    """`given`, if it is a pointer. Raises OperandError."""
+    """`given` if it is a pointer. Raises OperandError for anything else."""
     if isinstance(given, pointer):
         return given
     if isinstance(given, np.ndarray):
         raise OperandError(
-            f"{what} is a pointer, and an array is none: array + 8 would add 8 to its numbers. Write "
-            "wmma.pointer(array), and "
-            "wmma.pointer(array) + 8 for its element 8"
+            f"{what} must be a pointer, not an array: array + 8 would add 8 to its numbers. Write "
+            "wmma.pointer(array), and wmma.pointer(array) + 8 for its element 8"
         )
-    raise OperandError(f"{what} is a pointer into an array, wmma.pointer(array); got {_named(given)}")
+    raise OperandError(f"{what} must be a pointer into an array, wmma.pointer(array); got {_named(given)}")
 
 
 def _named(given: object) -> str:
@@ -99,10 +98,10 @@ def _named(given: object) -> str:
 
 
 def _element(dtype: np.dtype[Any]) -> Type | None:
-    """The type of an array's elements; None where fragments know none such, and only void* will do."""
+    """The type of an array's elements; None if fragments have no such type, so that only void* can be used."""
     if dtype.name in ("int4", "uint4", "bool"):
         raise OperandError(
-            f"an array of {dtype.name} holds one element a byte, and memory holds them packed, the first in the "
+            f"an array of {dtype.name} holds one element per byte, but in memory they are packed, the first in the "
             "lowest bits: "
             + (
                 "numpy.packbits(array, axis=-1, bitorder='little')"
@@ -116,7 +115,7 @@ def _element(dtype: np.dtype[Any]) -> Type | None:
 
 
 def _same(element: Type, dtype: np.dtype[Any]) -> bool:
-    # by name, so that ml_dtypes is not imported to ask for bfloat16
+    # compared by name, so that ml_dtypes is not imported to recognise bfloat16
     return dtype.name in element.also and dtype.isnative
 
 
@@ -134,5 +133,5 @@ def _whole(given: Any) -> Any:
         if isinstance(given, list | tuple):
             return np.asarray(given, dtype=object).astype(np.int64) if given else given
         return operator.index(given)
-    except Exception:  # noqa: BLE001 - what an object raises that is asked for an index
+    except Exception:  # noqa: BLE001 - an object may raise anything when asked for an index
         raise OperandError(f"a pointer moves by whole numbers of elements; got {_named(given)}") from None

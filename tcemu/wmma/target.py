@@ -1,4 +1,4 @@
-"""The architecture that fragments are for."""
+"""The architecture of fragments."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _current: ContextVar[str | None] = ContextVar("tcemu.wmma.target", default=None)
 
 
 def current_target() -> str:
-    """The target of a fragment that is made without one."""
+    """The target of a fragment that is created without one."""
     return _current.get() or DEFAULT_TARGET
 
 
 def checked(name: object) -> str:
-    """`name`, if it is a target. Raises TargetError."""
+    """`name` if it is a target. Raises TargetError for anything else."""
     if not isinstance(name, str):
         raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
     return str(target_named(name))
@@ -27,7 +27,7 @@ def checked(name: object) -> str:
 
 @contextmanager
 def target(name: str) -> Iterator[None]:
-    """Fragments made inside the with statement are for this target: ``with wmma.target("sm_70"): ...``.
+    """Fragments created inside the with statement are for this target: ``with wmma.target("sm_70"): ...``.
 
     Raises TargetError for a target that does not exist.
     """

@@ -2,12 +2,12 @@
 
 import importlib
 import math
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
+from exact import FIELDS, exact
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ from tcemu.errors import TableError
 from tcemu.formats import lookup, unpack
 from tcemu.instructions import TARGETS, target_named
 from tcemu.instructions.mma import FAMILY
-from tcemu.live.inputs import CLASSES, classes, operands, registers
+from tcemu.vectors import CLASSES, classes, matrices, registers
 
 VARIANTS = {instruction.opcode: instruction for _, instruction in FAMILY.variants}
 HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -32,83 +32,7 @@ def reference_only(monkeypatch):
 
 
 # Fractions ------------------------------------------------------------------------------------------------------------
-# The same rules once more, on exact rational numbers and without a bit of the package.
-
-#: exponent bits, mantissa bits, bits below that are ignored.
-FIELDS = {
-    "f32": (8, 23, 0), "tf32": (8, 10, 13), "bf16": (8, 7, 0), "f16": (5, 10, 0), "e5m2": (5, 2, 0), "e4m3": (4, 3, 0),
-    "e3m2": (3, 2, 0), "e2m3": (2, 3, 0), "e2m1": (2, 1, 0),
-}  # fmt: skip
-
-
-def take_apart(name, pattern):
-    """(value, exponent) of a pattern; the value is a Fraction, or "nan", or an infinity as a float."""
-    exponent_bits, mantissa_bits, ignored = FIELDS[name]
-    code = pattern >> ignored
-    bias = (1 << (exponent_bits - 1)) - 1
-    sign = -1 if code >> (exponent_bits + mantissa_bits) & 1 else 1
-    field, mantissa = code >> mantissa_bits & ((1 << exponent_bits) - 1), code & ((1 << mantissa_bits) - 1)
-    if name == "e4m3" and field == 15 and mantissa == 7:
-        return "nan", 0
-    if name in ("f32", "tf32", "bf16", "f16", "e5m2") and field == (1 << exponent_bits) - 1:
-        return ("nan" if mantissa else sign * math.inf), 0
-    exponent = max(field, 1) - bias
-    significand = Fraction(mantissa + ((1 << mantissa_bits) if field else 0), 1 << mantissa_bits)
-    return sign * significand * Fraction(2) ** exponent, exponent
-
-
-def in_fractions(model, names, a, b, c):
-    """d = a . b + c by a chain of fused sums, with c as the first addend; None where an input is infinite or NaN."""
-    value, exponent = take_apart(names["c"], c)
-    left, right = (
-        [take_apart(names[role], pattern) for pattern in patterns] for role, patterns in (("a", a), ("b", b))
-    )
-    if any(not isinstance(x, Fraction) for x, _ in (*left, *right, (value, exponent))):
-        return None
-    if model.via:  # the sums are f32, and numpy converts the last one
-        sums = in_fractions(replace(model, via=None), {**names, "d": model.via}, a, b, c)
-        with np.errstate(over="ignore"):
-            return None if sums is None else int(np.uint32(sums).view(np.float32).astype(np.float16).view(np.uint16))
-    size = model.block or len(a)
-    for start in range(0, len(a), size):
-        terms = [
-            (x * y, p + q)
-            for (x, p), (y, q) in zip(left[start : start + size], right[start : start + size], strict=True)
-        ]
-        terms.append((value, exponent))
-        known = [power for term, power in terms if term]
-        if model.floor is not None:
-            known.append(model.floor)
-        largest = max(known, default=0)
-        unit = Fraction(2) ** (largest - model.fraction)
-        total = sum((int(term / unit) for term, _ in terms), 0) * unit  # int() cuts towards zero
-        pattern = rounded(names["d"], total, model.keep)
-        value, exponent = take_apart(names["d"], pattern)
-        if not isinstance(value, Fraction):
-            return pattern if start + size >= len(a) else None
-    return pattern
-
-
-def rounded(name, value, keep):
-    """The pattern of a Fraction: f32 toward zero (to `keep` bits), f16 to nearest even; a zero is +0."""
-    exponent_bits, mantissa_bits, _ = FIELDS[name]
-    bits, bias = keep if keep is not None else mantissa_bits, (1 << (exponent_bits - 1)) - 1
-    size = abs(value)
-    exponent = 1 - bias
-    while size >= Fraction(2) ** (exponent + 1):
-        exponent += 1
-    steps = size / Fraction(2) ** (exponent - bits)
-    whole = int(steps) if name == "f32" else round(steps)  # round() takes ties to even
-    got = whole * Fraction(2) ** (exponent - bits)
-    sign = 1 << (exponent_bits + mantissa_bits) if value < 0 and whole else 0
-    if got >= Fraction(2) ** (bias + 1):
-        return sign | ((1 << exponent_bits) - 1) << mantissa_bits
-    if got < Fraction(2) ** (1 - bias):
-        return sign | int(got / Fraction(2) ** (1 - bias - mantissa_bits))
-    exponent += got >= Fraction(2) ** (exponent + 1)
-    mantissa = int((got / Fraction(2) ** exponent - 1) * (1 << mantissa_bits))
-    return sign | (exponent + bias) << mantissa_bits | mantissa
-
+# The same rules once more, on exact rational numbers and without a bit of the package: exact.py.
 
 SUMS = {
     (row.model, a, b, d): min(row.architectures)
@@ -148,7 +72,7 @@ def sums(draw):
 @given(sums())
 def test_the_reference_is_what_fractions_say(case):
     model, names, a, b, c = case
-    expected = in_fractions(model, names, a, b, c)
+    expected = exact(model, names, a, b, c)
     if expected is None:
         return
     table = {role: lookup(name) for role, name in names.items()}
@@ -359,7 +283,7 @@ def test_integers_and_bits_are_exact(target):
     for instruction in integer_variants():
         if not instruction.gate.admits(target_named(target)):
             continue
-        given = operands(instruction, "bits", 3)
+        given = matrices(instruction, "bits", 3)
         a, b, c = (
             instruction.fragments[role].unpack(array).astype(np.int64) for role, array in zip("abc", given, strict=True)
         )
@@ -407,7 +331,7 @@ def check_twins(operation, instruction, kinds, outputs, key):
     (m, n, k), words = instruction.shape, operation.packed
     k = k // 32 if words else k
     for kind in kinds:
-        given = operands(instruction, kind, 1, key)
+        given = matrices(instruction, kind, 1, key)
         flat = [array.reshape(1, -1) for array in given]
         a = form["a"].read(flat[0], words=words).reshape(-1, m, k)
         b = form["b"].read(flat[1], words=words).reshape(-1, k, n)
@@ -552,7 +476,7 @@ def test_what_no_row_speaks_of_is_unknown(question, words):
 
 @pytest.fixture(scope="module")
 def warps():
-    return operands(VARIANTS[HMMA], "specials", 6)
+    return matrices(VARIANTS[HMMA], "specials", 6)
 
 
 def test_leading_axes_are_warps_and_broadcast(warps):
@@ -570,7 +494,7 @@ def test_leading_axes_are_warps_and_broadcast(warps):
 
 def test_more_warps_than_fit_in_a_chunk():
     instruction = VARIANTS["mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.and.popc"]
-    a, b, c = operands(instruction, "bits", 2500)
+    a, b, c = matrices(instruction, "bits", 2500)
     whole = tcemu.run(instruction, a, b, c)
     assert np.array_equal(whole[1020:1030], tcemu.run(instruction, a[1020:1030], b[1020:1030], c[1020:1030]))
     assert np.array_equal(whole[-1], tcemu.run(instruction, a[-1], b[-1], c[-1]))

@@ -73,14 +73,14 @@ def lab(theme: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _wait_for_server(address: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(120):
+    for _ in range(480):
         assert server.poll() is None, "JupyterLab ended at once"
         try:
             with urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server
                 return
         except OSError:
             time.sleep(0.5)
-    pytest.fail("JupyterLab did not answer within a minute")
+    pytest.fail("JupyterLab did not answer within four minutes")
 
 
 class Lab:
@@ -152,11 +152,11 @@ def _visible(view: Lab, selector: str) -> int:
 
 def test_a_fresh_copy_shows_its_pictures_before_anything_has_run(first_light: Lab) -> None:
     """JupyterLab does not trust it yet, and throws SVG away: the images stand in, and no stray text."""
-    figure = first_light.page.locator("figure", has_text="who holds what").first
+    figure = first_light.page.locator("figure", has_text="lane and register of each element").first
     figure.scroll_into_view_if_needed()
     assert figure.locator("img").is_visible()
     assert figure.locator("svg").count() == 0
-    assert "who holds what" in figure.inner_text()
+    assert "lane and register of each element" in figure.inner_text()
     assert "13 a0" not in figure.inner_text()
     first_light.shot("untrusted", figure)
 
@@ -174,7 +174,7 @@ def test_all_cells_run_and_the_live_drawing_takes_over(first_light: Lab) -> None
 
 
 def test_the_slider_is_dragged_and_the_picture_follows(first_light: Lab) -> None:
-    explorer = first_light.explorer("who holds what")
+    explorer = first_light.explorer("lane and register of each element")
     assert "lane 0 holds the marked blocks" in explorer.inner_html()  # the next cell has set it
     handle, track = explorer.locator(".noUi-handle").first, explorer.locator(".noUi-target").first
     track.evaluate("element => element.scrollIntoView({block: 'center'})")
@@ -192,7 +192,7 @@ def test_the_slider_is_dragged_and_the_picture_follows(first_light: Lab) -> None
 
 
 def test_arrow_keys_move_the_slider(first_light: Lab) -> None:
-    explorer = first_light.explorer("who holds what")
+    explorer = first_light.explorer("lane and register of each element")
     handle = explorer.locator(".noUi-handle").first
     before = int(handle.get_attribute("aria-valuenow").split(".")[0])
     handle.focus()
@@ -205,7 +205,7 @@ def test_arrow_keys_move_the_slider(first_light: Lab) -> None:
 
 def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
     """What the slider's handle lacks for a screen reader, the box beside it has."""
-    explorer = first_light.explorer("who holds what")
+    explorer = first_light.explorer("lane and register of each element")
     box = explorer.get_by_label("lane", exact=True)
     box.fill("21")
     box.press("Enter")
@@ -218,13 +218,13 @@ def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
 
 
 def test_the_picture_has_a_name_and_a_description(first_light: Lab) -> None:
-    picture = first_light.explorer("who holds what").get_by_role("img")
+    picture = first_light.explorer("lane and register of each element").get_by_role("img")
     named = first_light.page.evaluate(
         """svg => [svg.getAttribute("aria-labelledby"), svg.getAttribute("aria-describedby")]
             .map(id => document.getElementById(id).textContent)""",
         picture.element_handle(),
     )
-    assert named[0] == "mma m16n8k16 f16: who holds what"
+    assert named[0] == "mma m16n8k16 f16: lane and register of each element"
     assert named[1].startswith("Lane 22 holds a0 = row 5 columns 4–5")
 
 
@@ -238,7 +238,7 @@ def test_a_flipped_bit_moves_a_column(first_light: Lab) -> None:
 
 
 def test_the_pictures_are_drawn_in_the_colours_of_the_theme(first_light: Lab, theme: str) -> None:
-    svg = first_light.explorer("who holds what").locator("svg").first
+    svg = first_light.explorer("lane and register of each element").locator("svg").first
     paper = svg.evaluate("element => getComputedStyle(element).backgroundColor")
     ink = svg.evaluate("element => getComputedStyle(element).fill")
     assert (paper == "rgb(255, 255, 255)") == (theme == "light")

@@ -35,6 +35,13 @@ def test_version(tmp_path):
     assert (code, out) == (0, f"tcemu, version {tcemu.__version__}\n")
 
 
+def test_the_package_runs_as_a_module(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tcemu", "isa", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("Usage: python -m tcemu isa ")
+
+
 def test_lab_lays_the_course_out_here_and_leaves_it_alone_the_second_time(tmp_path):
     said = f"The course is in {tmp_path} (files: {len(files(source()))} {{}}).\n"
     assert run("lab", "--lay-out-only", cwd=tmp_path) == (0, said.format("laid out"), "")

@@ -238,7 +238,7 @@ def test_a_file_where_a_folder_is_meant(tmp_path, shipped, name):
 def test_folders_of_another_project_are_refused_untouched(here, shipped):
     write(here, {f"notebooks/thesis-{n}.ipynb": "mine" for n in range(5)})
     before = read(here)
-    with pytest.raises(CourseError, match=r"not the course's \(notebooks/thesis-0.ipynb, .* and 2 more\)\. Give an "):
+    with pytest.raises(CourseError, match=r"not belong to the course \(notebooks/thesis-0.ipynb, .* 2 more\)\. Give"):
         lay_out(here, shipped(_00="one"))
     assert read(here) == before
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from places import ROOT
 
@@ -23,6 +22,8 @@ def path(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def notebook(path: Path) -> Any:
     """One notebook, read."""
+    import nbformat  # takes a second, in every worker
+
     return nbformat.read(path, as_version=4)
 
 
@@ -39,6 +40,8 @@ def test_there_are_notebooks() -> None:
 
 
 def test_it_is_valid_and_small(path: Path, notebook: Any) -> None:
+    import nbformat
+
     nbformat.validate(notebook)
     assert path.stat().st_size < 1_000_000
 
@@ -115,6 +118,8 @@ def test_cells_for_a_gpu_are_tagged_compared_and_say_who_answered(notebook: Any)
 
 @pytest.mark.parametrize(("number", "cells"), [(0, ["c38"]), (1, ["c22a", "c37a"])])
 def test_the_first_notebooks_have_cells_for_a_gpu(number: int, cells: list[str]) -> None:
+    import nbformat
+
     first = nbformat.read(NOTEBOOKS[number], as_version=4)
     assert [cell.id for cell in _code(first) if "live-gpu" in cell.metadata.get("tags", [])] == cells
 

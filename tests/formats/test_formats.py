@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import some
 
 from tcemu import FormatError, OperandError, formats
 from tcemu.errors import TableError
@@ -180,7 +181,7 @@ def test_the_canonical_nan_is_the_one_of_the_hardwares_conversions(form):
 
 
 @pytest.mark.parametrize("satfinite", [False, True], ids=["", "satfinite"])
-@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("rounding", some(ROUNDINGS, 2))
 @pytest.mark.parametrize("form", SMALL_FLOATS, **by_name)
 def test_encode_agrees_with_a_search_among_the_values(form, rounding, satfinite):
     values = telling_values(form)
@@ -288,7 +289,7 @@ def test_overflow_of_wide_formats(name):
 
 @pytest.mark.parametrize("form", SMALL_FLOATS, **by_name)
 def test_unpack_is_the_twin_of_decode(form):
-    for pattern, value in enumerate(judged_values(form)):
+    for pattern, value in some(enumerate(judged_values(form)), 4099):
         number = unpack(form, pattern)
         assert number.negative == (bool(pattern >> (form.bits - 1)) if form.signed else False)
         if np.isnan(value):
@@ -296,7 +297,7 @@ def test_unpack_is_the_twin_of_decode(form):
         elif np.isinf(value):
             assert number.kind == "infinity"
         else:
-            assert number.is_finite
+            assert number.kind in ("zero", "subnormal", "normal")
             size = math.ldexp(number.significand, number.exponent - number.fraction)
             assert size == abs(value)
             assert number.is_zero == (value == 0)
@@ -431,16 +432,16 @@ def test_a_record_that_contradicts_itself_cannot_be_made():
         ({"exponent": 4, "mantissa": 3, "bias": 7, "container": 4}, "wider than its container"),
         ({"kind": "integer", "exponent": 2, "mantissa": 3}, "an integer with an exponent"),
         ({"mantissa": 3}, "a float without an exponent"),
-        ({"exponent": 4, "mantissa": 3, "infinities": True}, "an infinity without a place"),
-        ({"exponent": 8, "nan": "ieee", "infinities": True}, "needs mantissa bits"),
-        ({"exponent": 20, "mantissa": 60}, "64 bits at most"),
+        ({"exponent": 4, "mantissa": 3, "infinities": True}, "an infinity whose pattern is not reserved"),
+        ({"exponent": 8, "nan": "ieee", "infinities": True}, "NaN without mantissa bits"),
+        ({"exponent": 20, "mantissa": 60}, "more than 64 bits"),
     ]:
         with pytest.raises(TableError, match=words):
             Format("wrong", **wrong)
 
 
 @pytest.mark.parametrize("form", formats.FORMATS.values(), **by_name)
-def test_names_lead_to_records_and_records_tell_their_fields(form):
+def test_names_lead_to_records_and_reprs_show_their_fields(form):
     assert formats.lookup(form.name) is form
     assert formats.lookup(f".{form.name}") is form  # as PTX spells it
     assert form.name in repr(form)
@@ -511,11 +512,23 @@ def test_matrices_and_patterns_are_two_views_of_the_same(form):
         assert np.array_equal(form.patterns(judged_values(form)), codes)  # any integers that fit
 
 
-def test_nothing_is_rounded_silently():
+@pytest.mark.parametrize(("name", "advice"), [("f16", "numpy.float16"), ("bf16", "ml_dtypes.bfloat16")])
+def test_nothing_is_rounded_silently(name, advice):
     with pytest.raises(OperandError) as error:
-        formats.lookup("f16").patterns(np.ones((2, 2)), "A")
-    for words in ("A:", "float16", "uint16", "got dtype float64", "Nothing is rounded silently", "astype"):
+        formats.lookup(name).patterns(np.ones((2, 2)), "A")
+    dtype = advice.split(".")[1]
+    for words in ("A:", dtype, "uint16", "got dtype float64", "Nothing is rounded silently", f".astype({advice})"):
         assert words in str(error.value)
+
+
+def test_a_format_without_a_dtype_is_held_as_patterns():
+    e3m4 = Format("e3m4", exponent=3, mantissa=4, bias=3, infinities=True, nan="ieee")
+    codes = e3m4.codes()
+    assert e3m4.dtype == np.uint8
+    assert np.array_equal(e3m4.patterns(codes), codes)
+    assert np.array_equal(e3m4.matrix(codes), codes)
+    with pytest.raises(OperandError, match=r"an array of dtype uint8 .* use Format.encode"):
+        e3m4.patterns(np.ones(2))
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------
@@ -525,11 +538,11 @@ BAD_CALLS = {
     "no name": (lambda: formats.lookup(None), ["NoneType", "The formats are"]),
     "an unknown rounding": (
         lambda: formats.lookup("f16").encode(1.0, "rnd"),
-        ["'rnd'", "Did you mean 'rn'?", "rn, rz, rm, rp or rna"],
+        ["'rnd'", "Did you mean 'rn'?", "rn, rz, rm, rp and rna"],
     ),
     "a rounding that is no text": (
         lambda: formats.lookup("f16").encode(1.0, ["rn"]),
-        ["list", "rn, rz, rm, rp or rna"],
+        ["list", "rn, rz, rm, rp and rna"],
     ),
     "text for a number": (lambda: formats.lookup("f16").encode("1.5"), ["values for f16 must be real numbers", "<U3"]),
     "a complex number": (

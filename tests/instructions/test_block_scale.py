@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick import examples, some
 from rows import rows
 
 import tcemu
@@ -20,7 +21,7 @@ from tcemu import ArithmeticUnknown, OperandError, formats, parse, run
 from tcemu.arithmetic import compute_scaled
 from tcemu.instructions import target_named
 from tcemu.instructions.mma_block_scale import FAMILY
-from tcemu.live.inputs import metadata
+from tcemu.vectors import metadata
 
 VARIANTS = [instruction for _, instruction in FAMILY.variants]
 RTX = "sm_120a"
@@ -33,17 +34,8 @@ ONE = {"ue8m0": 0x7F, "ue4m3": 0x38}
 # Legality -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_is_what_the_assembler_takes():
-    assert assembler.table(FAMILY) == (110, "c93c83806405394e")
-
-
-@pytest.mark.slow
-def test_every_verdict_of_the_assembler():
-    assembler.check_legality(FAMILY, "mma.block_scale")
-
-
 def test_what_is_not_in_the_table_is_refused():
-    assembler.check_refusals(FAMILY, 3)
+    assembler.check_refusals(FAMILY, len(some(range(3), 1)))
 
 
 def test_qualifiers_may_stand_in_any_order():
@@ -53,7 +45,7 @@ def test_qualifiers_may_stand_in_any_order():
 def test_operands_are_those_that_the_assembler_takes():
     """Register counts, byte-ids and thread-ids; ids in registers are a matter of PTX, not of this package."""
     seen = 0
-    for _, line, target, taken in assembler.operand_verdicts("mma.sync.aligned.m16n8k32", "mma.sync.aligned.m16n8k64"):
+    for line, target, taken in assembler.operand_verdicts("mma.sync.aligned.m16n8k32", "mma.sync.aligned.m16n8k64"):
         opcode, counts, texts = assembler.vectors(line)
         if "block_scale" not in opcode or "%" in texts[5]:
             continue
@@ -181,7 +173,8 @@ def in_fractions(names, grouped, a, b, c, scale_a, scale_b):
     if infinite:
         return 0x7FFFFFFF if len(infinite) > 1 else 0x7F800000 if "+inf" in infinite else 0xFF800000
     cover = len(a) // len(scale_a)
-    terms = [(addend, c_exponent)]
+    terms, exponents = [(addend, c_exponent)], [-139 if grouped else -133]
+    exponents += [c_exponent] if addend else []
     if grouped:
         for first in range(0, len(a), 16):
             (sx, ex), (sy, ey) = x_scales[first // cover], y_scales[first // cover]
@@ -190,12 +183,15 @@ def in_fractions(names, grouped, a, b, c, scale_a, scale_b):
                 Fraction(0),
             )
             terms.append((total * sx * sy, ex + ey))
+            # also where the products cancel, but not where all of them, or a scale, are zero
+            if sx * sy and any(x * y for (x, _), (y, _) in products[first : first + 16]):
+                exponents.append(ex + ey)
     else:
         for k, ((x, p), (y, q)) in enumerate(products):
             (sx, ex), (sy, ey) = x_scales[k // cover], y_scales[k // cover]
             terms.append((x * y * sx * sy, p + q + ex + ey))
-    exponents = [exponent for significand, exponent in terms if significand]
-    largest = max(exponents + ([] if grouped else [-133]), default=0)
+            exponents += [p + q + ex + ey] if x * y * sx * sy else []
+    largest = max(exponents)
     unit = Fraction(2) ** (largest - (35 if grouped else 25))
     total = sum(int(significand * Fraction(2) ** exponent / unit) for significand, exponent in terms)
     return toward_zero(total * unit)
@@ -254,7 +250,7 @@ def computed(names, a, b, c, scale_a, scale_b):
     return int(d[0, 0, 0])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(outputs())
 def test_the_kernels_are_what_fractions_say(case):
     names, grouped, *rest = case

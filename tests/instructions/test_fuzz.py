@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from quick import examples
 
 import tcemu
 from tcemu import TcemuError, formats
@@ -176,7 +177,7 @@ def any_array(draw):
     return tuple(array) if how == "tuple of rows" and array.ndim else array
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.sampled_from(MMA), st.lists(any_array(), min_size=3, max_size=3), st.sampled_from(["sm_90a", "sm_120a", "sm_75"])
 )
@@ -200,7 +201,7 @@ def test_shapes_run_or_are_explained(opcode, shapes):
         )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.sampled_from(FRAGMENTS), any_array())
 def test_arrays_are_packed_and_unpacked_or_explained(fragment, array):
     if np.size(array) < 10**6:  # packing makes what it is asked to make
@@ -229,7 +230,7 @@ def test_any_name_is_looked_up_or_explained(name):
     only_tcemu_errors(formats.lookup, name)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     FORMATS,
     st.one_of(any_array().filter(lambda array: np.size(array) < 10**6), ANYTHING),

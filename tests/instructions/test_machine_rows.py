@@ -1,6 +1,6 @@
 """The families that belong in a kernel: legal is what ptxas takes, spellings go both ways, errors teach.
 
-assembler.txt beside this file has ptxas's verdicts; tools/ask_assembler.py wrote it and says how to read it.
+assembler.txt beside this file has ptxas's verdicts; tools/ask_plain_families.py wrote it and says how to read it.
 """
 
 from collections import defaultdict

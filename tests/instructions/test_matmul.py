@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from quick import some
 from rows import rows
 
 import tcemu
 from tcemu.errors import OperandError, TcemuError
 from tcemu.instructions import FAMILIES, TARGETS
-from tcemu.live.inputs import elements
+from tcemu.vectors import elements
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #: The dense products of the first family, once for each combination of types and shape (layouts do not matter here).
@@ -51,7 +52,7 @@ def bits(form, array):
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-@rows("form", FORMS.values())
+@rows("form", some(FORMS.values(), 14))
 def test_it_is_the_loop_over_tiles(target, form):
     if not form.gate.admits(TARGETS[target]):
         return
@@ -87,9 +88,9 @@ H = np.zeros((32, 32), np.float16)
     [
         ((H.astype(float), H), F16, r"dtype float16 \(or its bits as uint16\) is needed; got dtype float64"),
         ((H, H, H), F16, "C of .* dtype float32"),
-        ((H[:30], H), F16, r"M = 30 \(rows of A\) is no multiple of 16. Pad M to 32"),
-        ((H, H[:, :9]), F16, r"N = 9 \(columns of B\) is no multiple of 8. Pad N to 16"),
-        ((H[:, :20], H[:20]), F16, r"K = 20 \(columns of A\) is no multiple of 16. Pad K to 32"),
+        ((H[:30], H), F16, r"M = 30 \(rows of A\) is not a multiple of 16. Pad M to 32"),
+        ((H, H[:, :9]), F16, r"N = 9 \(columns of B\) is not a multiple of 8. Pad N to 16"),
+        ((H[:, :20], H[:20]), F16, r"K = 20 \(columns of A\) is not a multiple of 16. Pad K to 32"),
         ((H[:30, :20], H[:20]), F16, "M = 30 .* and K = 20 .*: they change no sum"),
         ((H, H[:16]), F16, "A has 32 columns and B 16 rows; both are K"),
         ((H[0], H), F16, "two axes"),

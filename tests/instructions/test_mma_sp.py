@@ -5,8 +5,9 @@ from fractions import Fraction
 import assembler
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick import examples, some
 from rows import rows
 
 import tcemu
@@ -16,7 +17,7 @@ from tcemu.arithmetic import FusedSums, IntegerDot, compute
 from tcemu.instructions import target_named
 from tcemu.instructions.mma_sp import FAMILY
 from tcemu.instructions.sparsity import SPARSITY
-from tcemu.live.inputs import metadata
+from tcemu.vectors import metadata
 
 VARIANTS = [instruction for _, instruction in FAMILY.variants]
 SHAPES = {
@@ -37,17 +38,8 @@ def home(instruction):
 # Legality -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_is_what_the_assembler_takes():
-    assert assembler.table(FAMILY) == (142, "885be7a6a8f56048")
-
-
-@pytest.mark.slow
-def test_every_verdict_of_the_assembler():
-    assembler.check_legality(FAMILY, "mma.sp")
-
-
 def test_what_is_not_in_the_table_is_refused():
-    assembler.check_refusals(FAMILY, 3)
+    assembler.check_refusals(FAMILY, len(some(range(3), 1)))
 
 
 def test_qualifiers_may_stand_in_any_order():
@@ -57,7 +49,7 @@ def test_qualifiers_may_stand_in_any_order():
 def test_operands_are_those_that_the_assembler_takes():
     """Register counts, and selectors: but for those of m16n8k32 that the manual does not give."""
     seen = 0
-    for _, line, target, taken in assembler.operand_verdicts("mma.sp"):
+    for line, target, taken in assembler.operand_verdicts("mma.sp"):
         opcode, counts, texts = assembler.vectors(line)
         if not all(isinstance(count, int) for count in counts[:4]) or "%" in texts[5] or "%" not in texts[4]:
             continue
@@ -77,7 +69,7 @@ def test_operands_are_those_that_the_assembler_takes():
 # Fragments ------------------------------------------------------------------------------------------------------------
 
 
-@rows("instruction", VARIANTS)
+@rows("instruction", some(VARIANTS, 30))
 def test_the_fragments_are_those_of_the_dense_form(instruction):
     """A as a dense A on the stored half, B, C and D as in dense forms of the whole k."""
     m, n, k = instruction.shape
@@ -263,18 +255,10 @@ def test_a_swapped_order_stores_the_same_row():
         run(F16, instruction.fragments["a"].pack(swapped), b, c, turned, 0)
 
 
-# The recording --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_the_recording_of_an_h200(monkeypatch):
-    assembler.check_recording("sparse", monkeypatch, 400)
-
-
 # The reference --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.sampled_from(VARIANTS), st.integers(0, 10**6), st.integers(0, 3))
 def test_the_reference_answers_the_same(instruction, seed, which):
     kind = (*assembler.kinds(instruction), "bits")[seed % len(assembler.kinds(instruction))]

@@ -1,40 +1,14 @@
-"""wgmma.mma_async through tcemu.run: an H200's recording where there is one, descriptors, operands, errors."""
-
-import hashlib
-import importlib
-import sys
+"""wgmma.mma_async through tcemu.run: whole numbers, descriptors, operands, errors."""
 
 import numpy as np
 import pytest
-from places import ROOT
 
 import tcemu
 from tcemu.errors import IllegalInstruction, LayoutError, OperandError
 from tcemu.layouts.descriptor import Descriptor, addresses
 
-SHARED = ROOT.parent / "shared" / "silicon"
 F16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 SPARSE = "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16"
-
-
-@pytest.fixture(scope="module")
-def replay():
-    if not SHARED.is_dir():
-        pytest.skip("no recording beside the repository")
-    sys.path.insert(0, str(SHARED))
-    yield importlib.import_module("replay").replay
-    sys.path.remove(str(SHARED))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["wgmma", "wgmma_sparse"])
-def test_the_recording_of_an_h200(replay, family):
-    wrong = []
-    for case in replay(families={family}):
-        got = tcemu.run(case.instruction, *case.operands, **{case.memory[0]: case.memory[1]})
-        if hashlib.sha256(np.ascontiguousarray(got)).hexdigest() != case.sha256:
-            wrong.append(case.label)
-    assert not wrong
 
 
 # ------------------------------------------------------------------------------------------------ whole numbers
@@ -129,11 +103,11 @@ SHARED_BYTES = np.zeros(4096, np.uint8)
         ((D, A), "takes d, a, b, scale_d"),
         ((D, A, B, True, 1, 1), "imm_trans_b"),
         ((D, A, B, True, 1, 1, 0, 0), "with A in registers ends with"),
-        ((D, B, B, True, 1, 1, 0), "with A in descriptor ends with"),
+        ((D, B, B, True, 1, 1, 0), "with A in a descriptor ends with"),
         ((D, A, B, 2, 1, 1, 0), "scale_d is a predicate"),
         ((D, A, B, True, 0, 1, 0), "imm_scale_a is an immediate, -1 or 1"),
         ((D, A, B, True, 1, 1, 2), "imm_trans_b is an immediate, 0 or 1"),
-        ((D[:32], A, B, True, 1, 1, 0), "a warpgroup has 128 lanes"),
+        ((D[:32], A, B, True, 1, 1, 0), "a warpgroup has 128, and every lane takes part"),
         ((D, A, np.uint32(0), True, 1, 1, 0), "matrix descriptor"),
         ((D, A, np.uint64(4095), True, 1, 1, 0), "lies outside shared="),
     ],

@@ -3,8 +3,9 @@
 import assembler
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick import examples, some
 from rows import rows
 
 import tcemu
@@ -26,21 +27,6 @@ MODERN = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 # Legality -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("family", "expected"),
-    [(LOAD, (352, "f720bddc920ce2a0")), (STORE, (104, "239bfd9caa58187e")), (MMA, (138, "8dbeb44e7af4ab01"))],
-    ids=["load", "store", "mma"],
-)
-def test_the_table_is_what_the_assembler_takes(family, expected):
-    assert assembler.table(family) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", [LOAD, STORE, MMA], ids=lambda family: family.name)
-def test_every_verdict_of_the_assembler(family):
-    assembler.check_legality(family, family.name)
-
-
 @pytest.mark.parametrize("family", [LOAD, STORE, MMA], ids=lambda family: family.name)
 def test_what_is_not_in_the_table_is_refused_and_any_order_is_read(family):
     assembler.check_refusals(family, 1)
@@ -49,7 +35,7 @@ def test_what_is_not_in_the_table_is_refused_and_any_order_is_read(family):
 
 def test_operands_are_those_that_the_assembler_takes():
     seen = 0
-    for _, line, target, taken in assembler.operand_verdicts("wmma."):
+    for line, target, taken in assembler.operand_verdicts("wmma."):
         opcode, counts, _ = assembler.vectors(line)
         instruction = assembler.parse_or_none(opcode)
         vectors = [each for each in counts if isinstance(each, int)]
@@ -120,7 +106,7 @@ def on_volta(role, layout, form, x, lane):
 REPEATED = {"a": {"m8n32k16": 4, "m16n16k16": 2}, "b": {"m32n8k16": 4, "m16n16k16": 2}}
 
 
-@rows("instruction", [i for i in (*LOADS, *STORES) if "ss" not in i.words])
+@rows("instruction", some([i for i in (*LOADS, *STORES) if "ss" not in i.words], 50))
 def test_each_lane_holds_what_the_figures_say(instruction):
     role, shape, form = instruction.words["matrix"], str(instruction.shape), instruction.words["type"]
     for target in MODERN:
@@ -341,16 +327,7 @@ def test_repeated_elements_are_read_once():
     assert (once[:, :4] == once[:, 4:]).all()
 
 
-@pytest.mark.slow
-def test_the_recorded_products_of_an_h200(monkeypatch):
-    assembler.check_recording("wmma", monkeypatch, 600)
-
-
-def test_the_recorded_loads_and_stores_of_an_h200(monkeypatch):
-    assembler.check_recording("wmma_memory", monkeypatch, 100)
-
-
-@settings(max_examples=30)
+@examples(30)
 @given(st.sampled_from(PRODUCTS), st.integers(0, 10**6), st.sampled_from(["sm_75", "sm_80", "sm_90a"]))
 def test_the_reference_answers_the_same(instruction, seed, target):
     if not assembler.accepted(instruction, target=target):
@@ -374,7 +351,7 @@ def test_the_reference_answers_the_same(instruction, seed, target):
         assert np.array_equal(compute(operation, *cut), fast)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from([*LOADS, *STORES]), st.integers(0, 10**6), st.sampled_from([(), (3,), (2, 1), (0,)]))
 def test_the_reference_moves_the_same(instruction, seed, lead):
     rng = np.random.default_rng(seed)
@@ -520,7 +497,7 @@ BAD = {
         (16, 16),
         {"memory": BYTES},
         [
-            ": pointer: address 16 is no multiple of 32",
+            ": pointer: address 16 is not a multiple of 32",
             "it starts at a multiple of the fragment's size in bytes",
             "PTX ISA 9.7.14.4.3",
         ],
@@ -529,7 +506,7 @@ BAD = {
         LD_A.replace("row", "col"),
         (8, 16),
         {"memory": BYTES},
-        [": pointer: address 8 is no multiple of 32"],
+        [": pointer: address 8 is not a multiple of 32"],
     ),
     "a pointer behind the end": (
         LD_A,
@@ -559,9 +536,9 @@ BAD = {
         LD_A,
         (0, 24),
         {"memory": BYTES},
-        ["stride 24 elements are no multiple of 32 bytes, the size of the fragment"],
+        ["stride 24 elements are not a multiple of 32 bytes, the size of the fragment"],
     ),
-    "a stride of bits": (LD_B1, (0, 136), {"memory": BYTES}, ["stride 136 elements are no multiple of 4 bytes"]),
+    "a stride of bits": (LD_B1, (0, 136), {"memory": BYTES}, ["stride 136 elements are not a multiple of 4 bytes"]),
     "a stride of one warp": (LD_A, (0, [16, 16, 8]), {"memory": BYTES}, ["stride 8 is below 16"]),
     "a pointer of floats": (LD_A, (0.0, 16), {"memory": BYTES}, ["the pointer must be integers", "float64"]),
     "a stride of floats": (LD_A, (0, 16.0), {"memory": BYTES}, ["the stride must be integers", "float64"]),
@@ -584,7 +561,7 @@ BAD = {
         ST_D,
         (16, D),
         {"memory": BYTES},
-        [": pointer: address 16 is no multiple of 32", "PTX ISA 9.7.14.4.4"],
+        [": pointer: address 16 is not a multiple of 32", "PTX ISA 9.7.14.4.4"],
     ),
     "pointers that do not fit": (
         LD_A,

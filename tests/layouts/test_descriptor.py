@@ -6,8 +6,9 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick import examples, some
 from rows import rows
 
 import tcemu
@@ -101,7 +102,7 @@ def test_a_tile_without_gaps_is_a_permutation_of_its_bytes(name, major, swizzle,
 
 
 @pytest.mark.parametrize(("name", "major", "swizzle"), LAYOUTS)
-@settings(max_examples=8)
+@examples(10)
 @given(data=st.data())
 def test_what_is_put_is_found(name, major, swizzle, data):
     layout = Canonical(element_bits(name), major, swizzle)
@@ -137,7 +138,7 @@ def test_a_step_finds_the_rest_of_the_tile(name, major, swizzle):
     layout = made.layout(name, major)
     unit = 128 // layout.bits
     cuts = (8, unit) if major == "K" else (unit, 8)
-    for row, column in product(range(0, mn, cuts[0]), range(0, k, cuts[1])):
+    for row, column in some(product(range(0, mn, cuts[0]), range(0, k, cuts[1])), 6):
         part = made.advance(name, mn=row, k=column, major=major)
         assert (part.lbo, part.sbo, part.swizzle, part.base_offset) == (made.lbo, made.sbo, swizzle, 0)
         for i, j in product((0, cuts[0] - 1), (0, cuts[1] - 1)):
@@ -158,7 +159,7 @@ def test_a_base_offset_moves_the_pattern_with_the_tile(swizzle):
     """The tile looks as it does on its boundary; tests/golden has an H200 answer for it."""
     on, size = Descriptor.for_tile("f16", 16, swizzle // 2, swizzle=swizzle), swizzle // 2
     places = {place: on.address(*place, 16) for place in np.ndindex(16, size)}
-    for start in range(128, 2048, 128):
+    for start in some(range(128, 2048, 128), 4):
         made = Descriptor.for_tile("f16", 16, size, swizzle=swizzle, start=start)
         assert made.base_offset == (start >> 7 & 7 if start % (8 * swizzle) else 0)
         assert {place: made.address(*place, 16) - start for place in places} == places
@@ -255,9 +256,9 @@ def test_explain():
         "  bits 45:32  SBO           0x0040  1024 bytes",
         "  bits 51:49  base offset   0x0001  1",
         "  bits 63:62  swizzle       0x0001  128 bytes",
-        "K-major, 128-byte swizzle, f16: element (mn, k) lies at",
+        "K-major, 128-byte swizzle, f16: element (mn, k) is at",
         "  4224 + (mn mod 8) * 128 + (mn div 8) * 1024 + (k mod 64) * 2 + (k div 64) * 16",
-        "  and then bits 6:4 of the address XORed with bits 9:7 less the base offset 1",
+        "  and then bits 6:4 of the address are XORed with bits 9:7 minus the base offset 1",
     ]
 
 
@@ -266,7 +267,7 @@ def test_the_formula_is_true(name, major, swizzle):
     made, (mn, k) = _tile(name, major, swizzle, start=2048)
     formula = made.formula(name, major).replace("mod", "%").replace("div", "//")
     bits = {0: 0, 32: 1, 64: 3, 128: 7}[swizzle]
-    for i, j in product(range(0, mn, 3), range(0, k, 5)):
+    for i, j in some(product(range(0, mn, 3), range(0, k, 5)), 60):
         plain = eval(formula, {"mn": i, "k": j})  # noqa: S307 - our own text
         assert plain ^ (plain >> 7 & bits) << 4 == made.address(i, j, name, major)
 
@@ -294,11 +295,12 @@ DIAGNOSES = {
     "nothing, with the tile": (K128, ("f16", 64, 64), {"tile": K128}, [], K128),
     "an exchange, known": (
         Descriptor(1024, 128, 1024), ("f16", 64, 16), {"tile": PLAIN},
-        ["LBO 128 and SBO 1024 are exchanged: K-major, no swizzle, SBO leads from one 8 of mn to the next",
-         "LBO from one 8 of k to the next, so LBO is 1024 and SBO 128"], PLAIN),
+        ["LBO 128 and SBO 1024 are exchanged: in a tile that is K-major, no swizzle, SBO is the distance from",
+         "LBO from one group of 8 along k to the next, so LBO should be 1024 and SBO 128"],
+        PLAIN),
     "an exchange in MN-major": (
         Descriptor(2048, 512, 4096, 64), ("f16", 64, 64, "MN"), {"tile": MN64},
-        ["LBO leads from one 32 of mn", "change places with the swizzle"], MN64),
+        ["LBO is the distance from one group of 32 along mn", "change places with the swizzle"], MN64),
     "an exchange, found by its overlap": (
         Descriptor(1024, 128, 256), ("f16", 16, 64), {}, ["LBO 128 and SBO 256 are exchanged"],
         Descriptor(1024, 256, 128)),
@@ -309,11 +311,11 @@ DIAGNOSES = {
         Descriptor(0, 128, 1024), ("f16", 64, 16), {}, [], Descriptor(0, 128, 1024)),
     "start not shifted, known": (
         RAW, ("f16", 64, 16), {"start": 4096},
-        ["start address: the field holds 0x1000, which reads as 65536 bytes; 4096 bytes are meant, it seems,",
-         "not shifted right by 4. The field is 0x100", "SBO: the field holds 0x400, which reads as 16384 bytes; 1024"],
+        ["start address: the field holds 0x1000, which means 65536 bytes; it was probably meant to be 4096 bytes",
+         "not shifted right by 4. The field should be 0x100", "SBO: the field holds 0x400, which means 16384 bytes;"],
         Descriptor(4096, 0, 1024, 128)),
     "start not shifted, beyond shared memory": (
-        0x3C00 | 64 << 32 | 1 << 62, ("f16", 64, 16), {"shared": 65536}, ["15360 bytes are meant"],
+        0x3C00 | 64 << 32 | 1 << 62, ("f16", 64, 16), {"shared": 65536}, ["meant to be 15360 bytes"],
         Descriptor(15360, 0, 1024, 128)),
     "start not shifted, into bit 14": (
         0x4400 | 64 << 32 | 1 << 62, ("f16", 64, 16), {"start": 0x4400},
@@ -322,13 +324,13 @@ DIAGNOSES = {
         64 | 1024 << 16 | 128 << 32, ("f16", 64, 16), {"tile": PLAIN},
         ["LBO: the field holds 0x400", "SBO: the field holds 0x80"], PLAIN),
     "offsets not shifted, without the tile": (
-        64 | 1024 << 16 | 128 << 32, ("f16", 64, 16), {}, ["1024 bytes are meant", "128 bytes are meant"], PLAIN),
+        64 | 1024 << 16 | 128 << 32, ("f16", 64, 16), {}, ["meant to be 1024 bytes", "meant to be 128 bytes"], PLAIN),
     "a start between 16 bytes": (
         K128, ("f16", 64, 64), {"start": 4104},
-        ["the tile starts at 4104, no multiple of 16", "so 4096 would be read. Move the tile to 5120"],
+        ["starts at 4104, which is not a multiple of 16", "so it would mean 4096. Move the tile to 5120"],
         Descriptor(5120, 16, 1024, 128)),
     "another start": (
-        K128, ("f16", 64, 64), {"start": 8192}, ["starts at 4096, the tile at 8192; the field is 0x200"],
+        K128, ("f16", 64, 64), {"start": 8192}, ["starts at 4096, the tile at 8192; the field should be 0x200"],
         Descriptor(8192, 16, 1024, 128)),
     "a pattern off its boundary": (
         Descriptor(4352, 16, 1024, 128), ("f16", 64, 64), {},
@@ -336,18 +338,19 @@ DIAGNOSES = {
          "move the tile to 5120"], Descriptor(4352, 16, 1024, 128, 2)),
     "a pattern no base offset can save": (
         Descriptor(4112, 16, 256, 32), ("f16", 64, 16), {},
-        ["multiple of 256, and this tile 16 bytes after one", "Move the tile to 4352"], Descriptor(4352, 16, 256, 32)),
+        ["multiple of 256, but this tile starts 16 bytes after one", "Move the tile to 4352"],
+        Descriptor(4352, 16, 256, 32)),
     "a base offset on the boundary": (
         Descriptor(4096, 16, 512, 64, 3), ("f16", 64, 32), {}, ["base offset is 3 and should be 0"],
         Descriptor(4096, 16, 512, 64)),
     "a base offset unlike the tile's": (
         Descriptor(4224, 16, 1024, 128, 1), ("f16", 64, 64), {"tile": Descriptor(4224, 16, 1024, 128)},
-        ["should be 0, as the tile was laid out"], Descriptor(4224, 16, 1024, 128)),
+        ["should be 0, as when the tile was laid out"], Descriptor(4224, 16, 1024, 128)),
     "a base offset without a swizzle": (
         Descriptor(1024, 1024, 128, 0, 1), ("f16", 64, 16), {}, ["without a swizzle"], PLAIN),
     "another swizzle": (
         Descriptor(4096, 16, 1024, 64), ("f16", 64, 64), {"swizzle": 128},
-        ["swizzle: the field says 64 bytes, the tile was laid out with 128 bytes; the field is 1",
+        ["swizzle: the field means 64 bytes, but the tile was laid out with 128 bytes; the field should be 1",
          "0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes"], K128),
     "reserved bits": (
         K128.encode() | 1 << 52, ("f16", 64, 64), {}, ["bit 52 belongs to no field"], K128),
@@ -355,17 +358,18 @@ DIAGNOSES = {
         K128.encode() | 1 << 46, ("f16", 64, 64), {}, ["tcgen05"], K128),
     "beyond shared memory": (
         Descriptor(4096, 16, 1024, 128), ("f16", 64, 64), {"shared": 8192},
-        [r"the tile ends at 12288, but shared memory has 8192 bytes. It fits from 0 on"], Descriptor(0, 16, 1024, 128)),
+        ["the tile ends at 12288, but shared memory has 8192 bytes. It fits if it starts at 0"],
+        Descriptor(0, 16, 1024, 128)),
     "larger than shared memory": (
         Descriptor(0, 16, 1024, 128), ("f16", 64, 64), {"shared": 4096}, ["larger than shared memory"], None),
     "elements elsewhere": (
         Descriptor(1024, 2048, 128), ("f16", 64, 16), {"tile": PLAIN},
-        ["element (0, 8) is read from 3072, the tile has it at 2048", "LBO is 2048 and SBO 128"], PLAIN),
+        ["element (0, 8) is read from 3072, but the tile has it at 2048", "LBO is 2048 and SBO 128"], PLAIN),
     "elements on top of each other": (
         Descriptor(0, 64, 128), ("f16", 64, 16), {}, ["elements (0, 8) and (4, 0) are both read from 64"],
         Descriptor(0, 1024, 128)),
     "MN-major of 8 bits": (
-        Descriptor(0, 128, 128), ("e4m3", 16, 8, "MN"), {}, ["16-bit elements only (imm-trans)"], None),
+        Descriptor(0, 128, 128), ("e4m3", 16, 8, "MN"), {}, ["only of 16-bit elements (imm-trans)"], None),
 }  # fmt: skip
 
 
@@ -419,7 +423,7 @@ def test_the_picture_of_a_descriptor():
 def test_bits_of_no_field_are_marked():
     picture = show.descriptor(K128.encode() | 3 << 52)
     assert picture.svg.count('class="x"') == 2
-    assert "Set, but in no field: bits 52, 53." in picture.description
+    assert "Set, although in no field: bits 52, 53." in picture.description
 
 
 @pytest.mark.parametrize("swizzle", SWIZZLES)
@@ -446,7 +450,7 @@ def test_the_picture_of_a_tile_in_words():
     assert "Units with k = 8, as mn, k: 0, 8–15 at 0x1010, unit 1 of its line; 1, 8–15 at 0x1080, unit 0" in (
         picture.description
     )
-    assert "XORs the unit's number in its line with 0 to 7" in picture.description
+    assert "XORs the unit's number with a number from 0 to 7" in picture.description
     assert "32 more lines below." in " ".join(_texts(picture))
     assert str(K128) in picture.description
 
@@ -454,10 +458,10 @@ def test_the_picture_of_a_tile_in_words():
 def test_the_picture_of_a_tile_tells_gaps_dots_and_overlaps():
     gap = show.shared_tile(Descriptor.for_tile("b1", 16, 256, pitch=2048), "b1", 16, 256)
     assert "stroke-dasharray" in gap.svg
-    assert "Dashed: memory is left out." in _texts(gap)
+    assert "Dashed: lines are left out." in _texts(gap)
     overlap = show.shared_tile(Descriptor(0, 64, 128), "f16", 16, 16)
     assert {"0, 8–15 +", "·"} <= set(_texts(overlap))
-    assert any("A dot: not of this tile. A plus: other elements lie on top" in text for text in _texts(overlap))
+    assert any("A dot: not part of the tile. A plus: other elements overlap" in text for text in _texts(overlap))
     turned = show.shared_tile(Descriptor(128, 16, 256, 32, 1), "s8", 8, 32, at_mn=2)
     assert turned.svg.count('class="x"') == 2
     assert "unit XOR 0" in _texts(turned)
@@ -468,8 +472,8 @@ def test_the_picture_of_a_tile_tells_gaps_dots_and_overlaps():
     [
         ({"at_mn": 64}, "at_mn 64: the tile has mn 0 to 63"),
         ({"at_k": -1}, "at_k -1: the tile has k 0 to 63"),
-        ({"lines": 0}, "1 to 36 lines are drawn; got 64 by 64 in 0 lines"),
-        ({"major": "M"}, "major is K or MN"),
+        ({"lines": 0}, "1 to 36 lines can be drawn; got 64 by 64 and 0 lines"),
+        ({"major": "M"}, "major must be K or MN"),
     ],
 )
 def test_a_picture_that_cannot_be_drawn(how, says):
@@ -488,26 +492,26 @@ F16 = np.zeros((64, 16), np.float16)
     [
         (lambda: Descriptor.for_tile("f16", 64, 16, start=8), "cannot start at 8: .* multiple of 16"),
         (lambda: Descriptor.for_tile("f16", 64, 64, swizzle=128, start=64), "multiple of 1024, or of 128 with a base"),
-        (lambda: Descriptor.for_tile("f16", 64, 16, swizzle=16), "a swizzle is 0, 32, 64 or 128 bytes; got 16"),
-        (lambda: Descriptor.for_tile("f16", 64, 16, major="mn"), "major is K or MN; got 'mn'. Did you mean 'MN'"),
-        (lambda: Descriptor.for_tile("f16", 64, 16, first="M"), "first is 'MN' or 'K'"),
+        (lambda: Descriptor.for_tile("f16", 64, 16, swizzle=16), "a swizzle has 0, 32, 64 or 128 bytes; got 16"),
+        (lambda: Descriptor.for_tile("f16", 64, 16, major="mn"), "major must be K or MN; got 'mn'. Did you mean 'MN'"),
+        (lambda: Descriptor.for_tile("f16", 64, 16, first="M"), "first must be 'MN' or 'K'"),
         (lambda: Descriptor.for_tile("f16", 64, 0), "at least one row and one column; got mn 64, k 0"),
         (lambda: Descriptor.for_tile("f16", 64, 16, pitch=512), "8 atoms of 128 bytes .* along MN, .* at least 1024"),
-        (lambda: Descriptor.for_tile("b1", 64, 256, major="MN"), "there is no MN-major of them"),
-        (lambda: Descriptor.for_tile("e2m1", 64, 64), "elements of 1, 8, 16 or 32 bits; got e2m1 of 4 bits"),
-        (lambda: Descriptor.for_tile(None, 64, 64), "a format, its name or its bits; got None"),
-        (lambda: Descriptor.for_tile("f16", 1 << 15, 16), "field lbo is 524288: .* below 262144"),
+        (lambda: Descriptor.for_tile("b1", 64, 256, major="MN"), "they have no MN-major layout"),
+        (lambda: Descriptor.for_tile("e2m1", 64, 64), "elements have 1, 8, 16 or 32 bits; got e2m1 of 4 bits"),
+        (lambda: Descriptor.for_tile(None, 64, 64), "a format, its name or its number of bits; got None"),
+        (lambda: Descriptor.for_tile("f16", 1 << 15, 16), "field lbo is 524288; .* below 262144"),
         (lambda: K128.step(8), "multiple of 16 bytes"),
-        (lambda: K128.advance("f16", mn=4), "multiple of 8 of mn and of 8 of k"),
-        (lambda: MN64.advance("f16", k=4, major="MN"), "multiple of 8 of k and of 8 of mn"),
+        (lambda: K128.advance("f16", mn=4), "where mn is a multiple of 8 and k a multiple of 8"),
+        (lambda: MN64.advance("f16", k=4, major="MN"), "where k is a multiple of 8 and mn a multiple of 8"),
         (lambda: diagnose(-1, "f16", 64, 16), "a Descriptor or its 64 bits"),
         (lambda: diagnose(0, "b1", 64, 12), "ends inside a byte"),
         (lambda: copy_tile(F16, SHARED, Descriptor(0, 64, 128)),
          r"\(0, 8\) and \(4, 0\) share address 64: an atom takes 128 bytes, SBO .* 8 atoms along mn and LBO is 64"),
         (lambda: copy_tile(F16, SHARED, Descriptor(0, 0, 0)), r"elements \(0, 0\) and \(0, 8\) share address 0"),
-        (lambda: copy_tile(F16, SHARED, Descriptor(8192, 1024, 128)), r"\(0, 0\) would lie at 8192, .* 8192 bytes"),
-        (lambda: copy_tile(F16, SHARED, Descriptor(7168, 1024, 128)), r"element \(0, 8\) would lie at 8192"),
-        (lambda: read_tile(SHARED, Descriptor(7168, 1024, 128), (64, 16), "f16"), r"\(0, 8\) would lie at 8192, but"),
+        (lambda: copy_tile(F16, SHARED, Descriptor(8192, 1024, 128)), r"\(0, 0\) would be at 8192, .* 8192 bytes"),
+        (lambda: copy_tile(F16, SHARED, Descriptor(7168, 1024, 128)), r"element \(0, 8\) would be at 8192"),
+        (lambda: read_tile(SHARED, Descriptor(7168, 1024, 128), (64, 16), "f16"), r"\(0, 8\) would be at 8192, but"),
         (lambda: copy_tile(np.ones((8, 9), bool), SHARED, Descriptor(0)), "9 elements of 1 bit ends inside"),
     ],
 )  # fmt: skip
@@ -524,7 +528,7 @@ def test_errors_teach(act, says):
         (lambda: copy_tile(F16, SHARED.view(np.int8), PLAIN), "array of uint8 .* got dtype int8"),
         (lambda: copy_tile(F16, b"", PLAIN), "got bytes"),
         (lambda: copy_tile(F16, np.broadcast_to(SHARED, (2, 8192)), PLAIN), "read-only"),
-        (lambda: copy_tile(np.stack([F16] * 3), np.zeros((2, 8192), np.uint8), PLAIN), "do not fit the memories"),
+        (lambda: copy_tile(np.stack([F16] * 3), np.zeros((2, 8192), np.uint8), PLAIN), "the leading axes do not match"),
         (lambda: copy_tile(F16, SHARED, PLAIN, element="bf16"), "a tile of bf16"),
     ],
 )

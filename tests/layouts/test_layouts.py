@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import some
 from rows import rows
 
 from tcemu import LayoutError, OperandError, parse
@@ -147,7 +148,7 @@ def manual_quad_pairs(opcode, role, lane, register, j):
     return (quad, i, p + h) if blayout == "col" else (quad, p, i + h)
 
 
-@rows("instruction", VARIANTS)
+@rows("instruction", some(VARIANTS, 50))
 def test_every_fragment_stands_where_the_manual_says(instruction):
     quads = ".m8n8k4." in instruction.opcode and ".f16.f16." in instruction.opcode
     formula = manual_quad_pairs if quads else manual
@@ -204,7 +205,7 @@ def test_the_line_that_the_course_teaches_is_the_line_that_runs():
 
 def test_a_shape_that_the_ordinary_line_does_not_describe_is_refused():
     for shape, elements in [((16, 16, 16), 2), ((12, 8, 16), 2), ((16, 8, 4), 2)]:
-        with pytest.raises(TableError, match="does not describe m"):
+        with pytest.raises(TableError, match="does not cover m"):
             ordinary("a", shape, elements)
 
 
@@ -293,29 +294,29 @@ PATTERN_MISTAKES = {
     "no text": (
         None,
         {},
-        "a layout is written as text, e.g. '(h g) (t p) -> (g t) (h p)'; got an object of type NoneType",
+        "a layout is text, e.g. '(h g) (t p) -> (g t) (h p)'; got an object of type NoneType",
     ),
-    "no arrow": ("h g", {"h": 2, "g": 8}, "layout 'h g': one '->' between the matrix (left) and the registers (right)"),
-    "two arrows": ("h -> g -> h", {"h": 2, "g": 8}, "one '->' between the matrix (left) and the registers (right)"),
+    "no arrow": ("h g", {"h": 2, "g": 8}, "layout 'h g' needs exactly one '->', between the matrix (left) and the"),
+    "two arrows": ("h -> g -> h", {"h": 2, "g": 8}, "needs exactly one '->', between the matrix (left) and"),
     "an open parenthesis": ("(h g -> g h", {"h": 2, "g": 8}, "the parentheses do not match"),
     "a closing parenthesis": ("h g) -> g h", {"h": 2, "g": 8}, "the parentheses do not match"),
     "nested parentheses": ("((h) g) c -> g (h c)", {"h": 2, "g": 8, "c": 2}, "the parentheses do not match"),
-    "no name": ("h+ g -> g h+", {"g": 8}, "'h+' is no name for a digit; use letters, or 1 for an empty group"),
+    "no name": ("h+ g -> g h+", {"g": 8}, "'h+' is not the name of a digit; use letters, or 1 for an empty group"),
     "one group on the left": (
         "(h g) -> g h",
         {"h": 2, "g": 8},
-        "the left side is row and column (after a batch, if any)",
+        "the left side needs a row and a column (after a batch, if any)",
     ),
-    "four groups on the left": ("a b c d -> a (b c d)", dict.fromkeys("abcd", 2), "the left side is row and column"),
-    "one group on the right": ("h g -> (g h)", {"h": 2, "g": 8}, "the right lane and slot"),
-    "twice on the left": ("(h g) (g p) -> g (h p)", {"h": 2, "g": 8, "p": 2}, "g stands twice on the left"),
-    "twice on the right": ("(h g) p -> (g h) (h p)", {"h": 2, "g": 8, "p": 2}, "h stands twice on the right"),
-    "held by nobody": ("(h g) p -> g p", {"h": 2, "g": 8, "p": 2}, "nobody holds digit h; put it on the right"),
-    "no size": ("(h g) p -> g (h p)", {"h": 2, "p": 2}, "each digit needs one size, and nothing else; look at g"),
+    "four groups on the left": ("a b c d -> a (b c d)", dict.fromkeys("abcd", 2), "the left side needs a row and"),
+    "one group on the right": ("h g -> (g h)", {"h": 2, "g": 8}, "the right side a lane and a slot"),
+    "twice on the left": ("(h g) (g p) -> g (h p)", {"h": 2, "g": 8, "p": 2}, "g occurs twice on the left"),
+    "twice on the right": ("(h g) p -> (g h) (h p)", {"h": 2, "g": 8, "p": 2}, "h occurs twice on the right"),
+    "held by nobody": ("(h g) p -> g p", {"h": 2, "g": 8, "p": 2}, "digit h is only on the left, so no lane or"),
+    "no size": ("(h g) p -> g (h p)", {"h": 2, "p": 2}, "every digit needs a size, and only digits have one; see g"),
     "a size too many": (
         "h g -> g h",
         {"h": 2, "g": 8, "q": 2},
-        "each digit needs one size, and nothing else; look at q",
+        "every digit needs a size, and only digits have one; see q",
     ),
     "a size of zero": ("h g -> g h", {"h": 0, "g": 8}, "the size of h must be a whole number of at least 1"),
     "a size with a fraction": ("h g -> g h", {"h": 2, "g": 1.5}, "the size of g must be a whole number of at least 1"),
@@ -323,13 +324,13 @@ PATTERN_MISTAKES = {
     "more than fits anywhere": (
         "h g -> g h",
         {"h": 10**9, "g": 10**9},
-        "1000000000000000000 places; a layout has at most",
+        "1000000000000000000 places; a layout may have",
     ),
 }
 
 
 @pytest.mark.parametrize("mistake", PATTERN_MISTAKES)
-def test_a_pattern_that_does_not_read_is_explained(mistake):
+def test_a_pattern_that_cannot_be_parsed_is_explained(mistake):
     pattern, sizes, sentence = PATTERN_MISTAKES[mistake]
     with pytest.raises(LayoutError) as error:
         Layout(pattern, **sizes)
@@ -338,16 +339,16 @@ def test_a_pattern_that_does_not_read_is_explained(mistake):
 
 
 OUTSIDE = {
-    "a lane": (lambda f: f.layout.position(32, 0), ["lane 32, slot 0", "lanes 0..31", "slots 0..7"]),
-    "a slot": (lambda f: f.layout.position(0, 8), ["lane 0, slot 8", "lanes 0..31", "slots 0..7"]),
-    "a negative lane": (lambda f: f.layout.position(-1, 0), ["lane -1, slot 0", "lanes 0..31"]),
+    "a lane": (lambda f: f.layout.position(32, 0), ["lane 32, slot 0", "lanes 0 to 31", "slots 0 to 7"]),
+    "a slot": (lambda f: f.layout.position(0, 8), ["lane 0, slot 8", "lanes 0 to 31", "slots 0 to 7"]),
+    "a negative lane": (lambda f: f.layout.position(-1, 0), ["lane -1, slot 0", "lanes 0 to 31"]),
     "a lane in words": (lambda f: f.layout.position("3", 0), ["whole numbers", "str and int"]),
     "half a lane": (lambda f: f.layout.position(1.5, 0), ["whole numbers", "float and int"]),
     "a row": (lambda f: f.layout.holders(16, 0), ["position (16, 0)", "shape (16, 16), counted from 0"]),
     "a column alone": (lambda f: f.layout.holders(3), ["position (3,)", "shape (16, 16)"]),
     "half a row": (lambda f: f.holders(0.5, 0), ["whole numbers", "float and int"]),
-    "a register": (lambda f: f.position(0, 4), ["register 4, element 0", "registers 0..3", "elements 0..1"]),
-    "an element": (lambda f: f.position(0, 0, 2), ["register 0, element 2", "registers 0..3", "elements 0..1"]),
+    "a register": (lambda f: f.position(0, 4), ["register 4, element 0", "registers 0 to 3", "elements 0 to 1"]),
+    "an element": (lambda f: f.position(0, 0, 2), ["register 0, element 2", "registers 0 to 3", "elements 0 to 1"]),
     "a register in words": (lambda f: f.position(0, "r1"), ["whole numbers", "str and int"]),
 }
 
@@ -401,7 +402,7 @@ BAD_REGISTERS = {
         np.zeros((4, 32), np.uint32),
         ["(..., 32, 4)", "got shape (4, 32)", "Lanes come first, then registers: transpose it"],
     ),
-    "too many lanes": (np.zeros((64, 4), np.uint32), ["got shape (64, 4)", "64 lanes", "a warp has 32 lanes"]),
+    "too many lanes": (np.zeros((64, 4), np.uint32), ["got shape (64, 4)", "64 lanes", "but a warp has 32 lanes"]),
     "half a warp": (np.zeros((7, 16, 4), np.uint32), ["got shape (7, 16, 4)", "16 lanes", "every lane takes part"]),
     "too few registers": (
         np.zeros((32, 2), np.uint32),

@@ -34,14 +34,14 @@ lay(IMAGE, B, TILE_B)
 
 def prepared(warp):
     """Both tiles in shared memory."""
-    if warp.index % 4 == 0:
-        warp._block.shared.bytes[:4096] = IMAGE
+    if warp.warpid % 4 == 0:
+        warp.core.block.shared.bytes[:4096] = IMAGE
     warp.bar_sync()
     warp.wgmma_fence()
 
 
 def mine(warp):
-    return slice(32 * (warp.index % 4), 32 * (warp.index % 4) + 32)
+    return slice(32 * (warp.warpid % 4), 32 * (warp.warpid % 4) + 32)
 
 
 def ended(warp, registers, times=1):
@@ -52,14 +52,14 @@ def ended(warp, registers, times=1):
         assert "result under way" in repr(registers)
         return False
     assert np.array_equal(
-        D.unpack(np.tile(seen, (4, 1)))[16 * (warp.index % 4) :][:16], times * PRODUCT[mine_rows(warp)]
+        D.unpack(np.tile(seen, (4, 1)))[16 * (warp.warpid % 4) :][:16], times * PRODUCT[mine_rows(warp)]
     )
     return True
 
 
 def mine_rows(warp):
     """A warp of a warpgroup has 16 rows of D."""
-    return slice(16 * (warp.index % 4), 16 * (warp.index % 4) + 16)
+    return slice(16 * (warp.warpid % 4), 16 * (warp.warpid % 4) + 16)
 
 
 def run_group(kernel, policy="late", block=128, **options):

@@ -12,10 +12,10 @@ import pytest
 
 from tcemu.instructions.targets import target_named
 from tcemu.live import Device, ptx
-from tcemu.live.cases import cases, family_of, kinds
-from tcemu.live.makers import Call
-from tcemu.live.run import recordable
-from tcemu.live.table import MAKERS
+from tcemu.live.runner.call import perform
+from tcemu.live.runner.families import recordable
+from tcemu.live.runner.operands import Call
+from tcemu.vectors import cases, classes
 
 PTXAS = shutil.which("ptxas")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(PTXAS is None, reason="there is no ptxas")]
@@ -48,10 +48,10 @@ def kernels(chip):
 
     for instruction in recordable(chip):
         here = instruction.on(chip.chip)
-        for case in cases(here, kinds(here)[0], 1):
+        for case in cases(here, classes(here)[0], 1):
             memories = {case.space: case.bytes} if case.bytes is not None else {}
             with pytest.raises(Made):
-                MAKERS[here.family].run(Call(here, family_of(here), chip, case.operands, memories), ask)
+                perform(Call(here, chip, case.operands, memories), ask)
     return found
 
 
@@ -69,7 +69,7 @@ def assembled(target, version, codes):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_assembler_takes_every_kernel(target):
-    if assembled(target, ptx._SINCE[target], [".visible .entry k() { ret; }"]).returncode:
+    if assembled(target, ptx.SINCE[target], [".visible .entry k() { ret; }"]).returncode:
         pytest.skip(f"this ptxas does not assemble for {target}")
     found = kernels(card(target))
     assert found

@@ -6,22 +6,23 @@ from types import SimpleNamespace
 import pytest
 
 from tcemu.live import Device
-from tcemu.live.cuda import header, told
-from tcemu.live.job import Job
-from tcemu.live.words import unfit
-from tcemu.live.worker import Failed
+from tcemu.live.process.job import Failed, Job
+from tcemu.live.process.troubles import unfit
+from tcemu.live.runner.cuda import explained, header
 
 #: What nvrtcGetSupportedArchs answers in these versions.
 OLD = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90)
 NEW = (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
 FITS = [("Tesla T4", (7, 5)), ("NVIDIA A100-SXM4-40GB", (8, 0)), ("NVIDIA L4", (8, 9)), ("NVIDIA H200", (9, 0))]
+PIP = "in the clone of tcemu run: python3 -m pip --python .venv install"
+TWELVE = f'{PIP} -e ".[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"'
 UNFIT = {
-    ("Tesla V100", (7, 0), 13000, (13, 5), NEW): "NVRTC 13.5 does not compile for Tesla V100, which has compute "
-    'capability 7.0, any more; NVRTC 12 does: pip install "tcemu[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"',
-    ("NVIDIA B200", (10, 0), 12080, (12, 4), OLD): "NVRTC 12.4 does not compile for NVIDIA B200, which has compute "
-    'capability 10.0, yet: pip install --upgrade "tcemu[gpu]"',
+    ("Tesla V100", (7, 0), 13000, (13, 5), NEW): "NVRTC 13.5 no longer compiles for Tesla V100, which has compute "
+    f"capability 7.0; NVRTC 12 does: {TWELVE}",
+    ("NVIDIA B200", (10, 0), 12080, (12, 4), OLD): "NVRTC 12.4 does not yet compile for NVIDIA B200, which has compute "
+    f'capability 10.0; {PIP} --upgrade -e ".[gpu]"',
     ("Tesla T4", (7, 5), 12040, (13, 5), NEW): "NVRTC 13.5 compiles for drivers of CUDA 13, and this one is of CUDA "
-    '12.4: update the driver, or pip install "tcemu[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"',
+    f"12.4: update the driver, or {TWELVE}",
 }
 
 
@@ -37,12 +38,12 @@ def test_volta_has_an_nvrtc_too():
 
 
 @pytest.mark.parametrize(("case", "message"), UNFIT.items())
-def test_an_nvrtc_that_does_not_fit_is_told(case, message):
+def test_an_nvrtc_that_does_not_fit_is_reported(case, message):
     assert unfit(*case) == message
 
 
-def test_no_nvrtc_is_told(monkeypatch):
-    from tcemu.live import compiler
+def test_a_missing_nvrtc_is_reported(monkeypatch):
+    from tcemu.live.process import compiler
 
     def absent():
         raise RuntimeError("Failed to dlopen libnvrtc.so.13.\nTraceback")
@@ -50,15 +51,15 @@ def test_no_nvrtc_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "cuda.bindings", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", SimpleNamespace(nvrtcVersion=absent))
-    with pytest.raises(Failed, match=r"NVRTC, .* does not load \(Failed to dlopen libnvrtc\.so\.13\): pip install"):
+    with pytest.raises(Failed, match=r"NVRTC, .* does not load \(Failed to dlopen libnvrtc\.so\.13\); in the clone"):
         compiler.compiled(None, T4, job(""))
 
 
 HEADERS = {
-    "crt/mma.h": '<crt/mma.h> comes with pip install "tcemu[gpu]"; for CUDA 12 with pip install nvidia-cuda-nvcc-cu12',
+    "crt/mma.h": f'<crt/mma.h> comes with the extra `gpu`; {PIP} -c requirements.lock -e ".[gpu]"; for CUDA 12, ',
     "cstdio": "NVRTC has no standard library, so no <cstdio>: printf and assert need no header",
     "stdint.h": "NVRTC has no standard library, so no <stdint.h>",
-    "mma.h": 'CUDA\'s headers come with pip install "tcemu[gpu]"; of others',
+    "mma.h": f'CUDA\'s headers come with the extra `gpu`; {PIP} -c requirements.lock -e ".[gpu]"; options=',
     "cuda/barrier": "CUDA's headers come with",
 }
 
@@ -67,14 +68,14 @@ HEADERS = {
 def test_a_header_that_is_not_there(name, message):
     assert header(name).startswith(message)
     log = f'kernel.cu(1): catastrophic error: cannot open source file "{name}"\n  #include <{name}>\n'
-    text = told(f"#include <{name}>", "f", log)
+    text = explained(f"#include <{name}>", "f", log)
     assert text.startswith(f'the source does not compile, 1 error:\nline 1: error: cannot open source file "{name}"\n')
     assert text.endswith(header(name))
 
 
 def test_an_error_inside_a_header_names_the_header():
     log = '/there/mma.h(55): catastrophic error: cannot open source file "crt/mma.h"\n    #include "crt/mma.h"\n'
-    text = told("#include <mma.h>", "f", log)
+    text = explained("#include <mma.h>", "f", log)
     assert '1 error:\n/there/mma.h, line 55: error: cannot open source file "crt/mma.h"\n<crt/mma.h> comes' in text
 
 
@@ -92,7 +93,7 @@ def job(source, kernel="f<3>"):
 def compile_for():
     """The real compiler for a card, or a skip: the extra `gpu` is needed, a GPU is not."""
     try:
-        from tcemu.live import compiler, gpu
+        from tcemu.live.process import compiler, gpu
 
         core, (_, chips) = gpu._core(), compiler._nvrtc()
     except (ImportError, Failed) as missing:
@@ -119,15 +120,15 @@ def test_nvrtc_compiles_for_every_card_that_it_knows(compile_for, capability):
 
 
 @pytest.mark.parametrize("name", ["f", "g"])
-def test_a_real_complaint_is_told_with_its_line(compile_for, name):
+def test_a_real_complaint_has_its_line(compile_for, name):
     source = "__global__ void f() {\n    x = 1;\n}"
     with pytest.raises(Exception, match="error") as complaint:
         compile_for[1]((8, 0), source, name)
-    text = told(source, name, str(complaint.value))
+    text = explained(source, name, str(complaint.value))
     assert text == 'the source does not compile, 1 error:\nline 2: error: identifier "x" is undefined\n    x = 1;'
 
 
 def test_a_real_kernel_that_is_not_there(compile_for):
     with pytest.raises(Exception, match="error") as complaint:
         compile_for[1]((8, 0), SOURCE, "g<3>")
-    assert told(SOURCE, "g<3>", str(complaint.value)).startswith("the source compiles, but has no kernel 'g<3>'")
+    assert explained(SOURCE, "g<3>", str(complaint.value)).startswith("the source compiles, but has no kernel 'g<3>'")

@@ -8,9 +8,9 @@ import pytest
 
 import tcemu
 from tcemu import live
-from tcemu.live.cases import cases, emulator, gpu, kinds
-from tcemu.live.compare import judge
-from tcemu.live.run import recordable
+from tcemu.live.runner.compare import judge
+from tcemu.live.runner.families import recordable
+from tcemu.vectors import cases, classes, emulator
 
 WARPS = 32
 STAND_IN = "the golden files stand in"
@@ -46,9 +46,9 @@ def device(request):
 @pytest.mark.live_gpu
 def test_the_gpu_answers_as_the_emulator_does(instruction, device):
     model = emulator(device.target)
-    for kind in kinds(instruction):
+    for kind in classes(instruction):
         for case in cases(instruction, kind, WARPS, "test_live"):
-            answer, expected = case.answer(gpu), case.answer(model)
+            answer, expected = case.answer(live.run), case.answer(model)
             assert answer.dtype == expected.dtype
             assert answer.shape == expected.shape
             comparison = judge(instruction, answer, expected, device.name, device.target)

@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 import tcemu.cli
-from tcemu import wavefronts
+from tcemu import live, wavefronts
 from tcemu.errors import GpuError, GpuUnavailable, TcemuError
 from tcemu.live import Device
-from tcemu.live.job import Answer
-from tcemu.live.measure import SUITES, measure, memory, run
-from tcemu.live.measure.probe import Part, Probe, always
-from tcemu.machine.costs import read
+from tcemu.live.campaigns.measure import SUITES, measure, memory, run
+from tcemu.live.campaigns.measure.probe import Part, Probe, always
+from tcemu.live.process.job import Result
+from tcemu.timing.costs import read
 
 CARD = Device("NVIDIA TEST", (9, 0), 13000, "580.1", 227 << 10)
 PTXAS = shutil.which("ptxas")
@@ -34,7 +34,7 @@ class Worker:
         times = np.zeros((warps, parts, 2, 2), np.uint64)
         times[..., 0] = 1000 + 5 * np.arange(warps)[:, None, None]  # not all warps start and end together
         times[..., 1] = 1000 + trips * per_trip
-        return Answer({"times": times, "sink": np.full(threads, 1024, np.uint64)})
+        return Result({"times": times, "sink": np.full(threads, 1024, np.uint64)})
 
     def stop(self):
         """Nothing to stop."""
@@ -44,6 +44,7 @@ class Worker:
 def card(monkeypatch):
     """A GPU that is none."""
     monkeypatch.setattr(run, "device", lambda: CARD)
+    monkeypatch.setattr(live, "device", lambda: CARD)
     monkeypatch.setattr(run, "Worker", Worker)
 
 
@@ -71,7 +72,7 @@ def test_the_table_is_written_and_added_to(card, tmp_path):
     assert len({(row.instruction, row.what, str(row.how)) for row in again}) == len(again)
 
 
-def test_what_does_not_run_is_left_out_and_told(card, monkeypatch, tmp_path):
+def test_what_does_not_run_is_left_out_and_reported(card, monkeypatch, tmp_path):
     def ask(self, job):
         if job.kernel == "proxy":
             raise GpuError("an illegal instruction")
@@ -100,6 +101,7 @@ def test_unknown_suites_and_missing_gpus(card, monkeypatch, tmp_path):
 def test_the_command(card, tmp_path):
     done = CliRunner().invoke(tcemu.cli.commands, ["measure", str(tmp_path), "--suite", "barriers", "--runs", "3"])
     assert done.exit_code == 0, done.output
+    assert done.output.startswith("NVIDIA TEST (sm_90a), driver 580.1, CUDA 13.0\n")
     assert f"{tmp_path}/sm_90a.json: " in done.output
     assert "costs in cycles of NVIDIA TEST" in done.output
     assert read(tmp_path / "sm_90a.json").provenance["command"] == 'tcemu measure --suite "barriers" --runs 3 FOLDER'
@@ -137,7 +139,7 @@ def test_a_chain_of_loads_leads_every_lane_back(spelling, step):
     np.testing.assert_array_equal(loaded, addresses + base)
 
 
-def test_conditions_tell_the_wavefronts():
+def test_conditions_give_the_wavefronts():
     (probe,) = (each for each in memory.accesses("sm_90a", "8.7") if each.name == "access_0_8_1")
     addresses = probe.lanes(0)
     assert probe.parts[0].how == {"wavefronts": wavefronts(addresses, "ld.shared.b32").count, "apart": 32, "warps": 1}

@@ -74,8 +74,8 @@ def increment(warp, pointer):
     """Add 1 to every 32-bit element of a contiguous array."""
     count = pointer.nbytes // 4
     for first in range(0, count, 32):
-        with warp.only(first + warp.lanes < count):
-            at = pointer + 4 * (first + warp.lanes)
+        with warp.only(first + warp.laneid < count):
+            at = pointer + 4 * (first + warp.laneid)
             warp.st_global(at, warp.ld_global(at)[:, 0] + 1)
 
 
@@ -100,7 +100,7 @@ def test_what_kernels_write_comes_back_into_arrays_of_any_shape(row):
 
 def test_the_kernel_sees_an_array_in_rows_whatever_its_strides():
     array = np.asfortranarray(np.arange(12, dtype=np.int32).reshape(3, 4))
-    _, found = run(lambda warp, p: warp.ld_global(p.at(1, warp.lanes % 4)), array)
+    _, found = run(lambda warp, p: warp.ld_global(p.at(1, warp.laneid % 4)), array)
     assert found.bits[:4, 0].tolist() == [4, 5, 6, 7]
 
 
@@ -112,7 +112,7 @@ def test_only_what_lies_between_strides_stays():
 
 def test_nans_keep_their_bits():
     array = np.full(32, 0x7F812345, np.uint32).view(np.float32)
-    run(lambda warp, p: warp.st_global(p.at(warp.lanes % 2), 0xFFC54321), array)
+    run(lambda warp, p: warp.st_global(p.at(warp.laneid % 2), 0xFFC54321), array)
     assert array.view(np.uint32).tolist() == [0xFFC54321] * 2 + [0x7F812345] * 30
 
 
@@ -123,7 +123,7 @@ def test_structured_and_small_dtypes_are_bytes():
     assert array["x"].tolist() == [[0, 0, 0], [0, 0, 0x1234]]
     assert array["y"].view(np.uint32)[1, 0] == 1
     bf16 = np.ones(8, ml_dtypes.bfloat16)
-    run(lambda warp, p: warp.st_global(p.at(np.minimum(warp.lanes, 3)), 0x4000, "b16"), bf16)
+    run(lambda warp, p: warp.st_global(p.at(np.minimum(warp.laneid, 3)), 0x4000, "b16"), bf16)
     assert bf16.astype(float).tolist() == [2] * 4 + [1] * 4
 
 
@@ -153,8 +153,8 @@ def test_an_array_that_is_given_twice_is_one():
     def body(warp, one, other, third):
         assert one == other
         assert third != one
-        warp.st_global(one.at(warp.lanes), warp.lanes)
-        return warp.ld_global(other.at(warp.lanes))
+        warp.st_global(one.at(warp.laneid), warp.laneid)
+        return warp.ld_global(other.at(warp.laneid))
 
     _, found = run(body, array, array, np.ones(32, np.int32))
     assert found.bits[:, 0].tolist() == list(range(32))
@@ -164,7 +164,7 @@ def test_an_array_that_is_given_twice_is_one():
 def test_two_views_of_one_array_may_be_read_and_not_written():
     array = np.arange(32, dtype=np.int32)
     run(
-        lambda warp, p, q: warp.st_global(q.at(warp.lanes), warp.ld_global(p.at(warp.lanes))),
+        lambda warp, p, q: warp.st_global(q.at(warp.laneid), warp.ld_global(p.at(warp.laneid))),
         array[::-1],
         out := array * 0,
     )
@@ -189,10 +189,10 @@ def increment_first(warp, p, _):
 def test_a_read_only_array_is_read_and_not_written():
     array = np.arange(32, dtype=np.int32)
     array.flags.writeable = False
-    run(lambda warp, p: warp.ld_global(p.at(warp.lanes)), array)
+    run(lambda warp, p: warp.ld_global(p.at(warp.laneid)), array)
     with pytest.raises(LaunchError, match="wrote to argument 0, an array that is read-only"):
         run(increment, array)
     assert array.tolist() == list(range(32))
     spread = np.broadcast_to(np.int32(5), (8,))
-    _, found = run(lambda warp, p: warp.ld_global(p.at(warp.lanes % 8)), spread)
+    _, found = run(lambda warp, p: warp.ld_global(p.at(warp.laneid % 8)), spread)
     assert (found.bits == 5).all()

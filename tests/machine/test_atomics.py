@@ -20,7 +20,7 @@ def run(body, *args, block=32, **options):
     answers = {}
 
     def kernel(warp, *given):
-        answers[warp.index] = body(warp, *given)
+        answers[warp.warpid] = body(warp, *given)
 
     launch(kernel, 1, block, args, shared=4096, **options)
     return answers[0] if len(answers) == 1 else [answers[warp] for warp in sorted(answers)]
@@ -91,7 +91,7 @@ def test_floats_round_to_nearest_even(row):
             def body(warp, p, space=space, start=start, given=given, dtype=dtype, spelling=spelling, size=size):
                 at = 16 if space == "shared" else p
                 kind = f"b{8 * size}"
-                one = warp.only(warp.lanes == 3)
+                one = warp.only(warp.laneid == 3)
                 with one:
                     getattr(warp, f"st_{space}")(at, np.full(32, start, dtype), kind)
                     getattr(warp, f"red_{space}")(spelling, at, np.full(32, given, dtype))
@@ -118,8 +118,8 @@ def test_the_largest_sum_of_halves_is_exact():
 def test_compare_and_swap():
     def body(warp):
         warp.st_shared(0, 5, "b64")
-        first = warp.atom_shared("cas.b32", 0, 5, warp.lanes + 100)
-        then = warp.atom_shared("cas.b64", 0, np.where(warp.lanes == 31, 100, 9), 1 << 40)
+        first = warp.atom_shared("cas.b32", 0, 5, warp.laneid + 100)
+        then = warp.atom_shared("cas.b64", 0, np.where(warp.laneid == 31, 100, 9), 1 << 40)
         half = warp.atom_shared("cas.b16", 6, 0, 0x1234)
         return (
             first[:, 0].tolist(),
@@ -148,8 +148,8 @@ def test_lanes_in_any_order_under_other_seeds():
 
 def test_only_active_lanes_take_part():
     def body(warp):
-        with warp.only(warp.lanes % 8 == 5):
-            old = warp.atom_shared("add.u32", 4 * (warp.lanes // 16), 10)
+        with warp.only(warp.laneid % 8 == 5):
+            old = warp.atom_shared("add.u32", 4 * (warp.laneid // 16), 10)
         with warp.only(False):
             nothing = warp.atom_shared("add.u32", -1, 1)
         return old.bits[:, 0].tolist(), old.unwritten(), nothing.unwritten(), warp.ld_shared(0, "v2.b32")[0].tolist()
@@ -200,10 +200,10 @@ def test_what_observers_hear(row):
 def test_hints_to_the_caches_change_nothing():
     def body(warp, p):
         warp.prefetch_tensormap(TensorMap.of(p, (16,)))
-        warp.prefetch_global("L1", p + 4 * warp.lanes)
+        warp.prefetch_global("L1", p + 4 * warp.laneid)
         warp.griddepcontrol("launch_dependents")
-        warp.run("st.global.cs.b32", p + 4 * warp.lanes, warp.lanes + 1)
-        warp.run("cp.async.cg.shared.global.L2::128B", 16 * (warp.lanes % 8), p + 16 * (warp.lanes % 8), 16)
+        warp.run("st.global.cs.b32", p + 4 * warp.laneid, warp.laneid + 1)
+        warp.run("cp.async.cg.shared.global.L2::128B", 16 * (warp.laneid % 8), p + 16 * (warp.laneid % 8), 16)
         warp.cp_async_wait_all()
         found = warp.run("ld.global.nc.L1::no_allocate.L2::256B.v2.b32", p + 8)
         return found[0].tolist(), warp.ld_shared(12)[0, 0]
@@ -211,11 +211,12 @@ def test_hints_to_the_caches_change_nothing():
     assert run(body, np.zeros(64, np.uint32)) == ([3, 4], 4)
 
 
+@pytest.mark.slow
 def test_loops_that_wait_for_a_place(row):
     """A loop on memory ends where another warp changes it, and is told where nobody does."""
 
     def flag(warp):
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.bar_warp_sync()
             warp.st_shared(0, 1, order="release")
             return
@@ -223,10 +224,10 @@ def test_loops_that_wait_for_a_place(row):
             warp.nanosleep(100)
 
     def lock(warp):
-        with warp.only(warp.lanes == 0):
+        with warp.only(warp.laneid == 0):
             while warp.atom_shared("cas.b32", 0, 0, 1)[0, 0]:
                 pass
-            if warp.index < 2:
+            if warp.warpid < 2:
                 warp.atom_shared("exch.b32", 0, 0)
 
     for seed in range(4):
@@ -249,7 +250,7 @@ def test_votes_of_the_block(row):
             for step in range(5):
                 mine = warp.threads % 7 < step
                 found += [warp.bar_red("popc", mine), warp.bar_red("and", mine), warp.bar_red("or", mine)]
-            found.append(warp.run("bar.red.or.pred", 3, 96, warp.index == 1))
+            found.append(warp.run("bar.red.or.pred", 3, 96, warp.warpid == 1))
             return found
 
         true = [[thread % 7 < step for thread in range(80)] for step in range(5)]
@@ -267,7 +268,7 @@ def test_bar_red_is_a_barrier():
     for seed in range(4):
         assert np.concatenate(run(body, block=128, seed=seed)).tolist() == list(range(127, -1, -1))
     with pytest.raises(Deadlock, match="barrier 2, where 32 of 64 threads have arrived"):
-        run(lambda warp: warp.index or warp.bar_red("or", True, 2, 64), block=64)
+        run(lambda warp: warp.warpid or warp.bar_red("or", True, 2, 64), block=64)
 
 
 # ------------------------------------------------------------------------------------------------ what is refused
@@ -334,7 +335,7 @@ def test_assignments_write_active_lanes():
     def body(warp):
         r = warp.registers(2, fill=1)
         empty = warp.registers(1)
-        with warp.only(warp.lanes < 4):
+        with warp.only(warp.laneid < 4):
             r[:, 0] = 7
             r += 1
             empty[...] = 3
@@ -352,9 +353,9 @@ def test_a_choice_among_lanes_reads_none_that_was_never_written():
     heard = []
 
     def body(warp):
-        with warp.only(warp.lanes < 4):
+        with warp.only(warp.laneid < 4):
             loaded = warp.ld_shared(0)
-        chosen = np.where(warp.lanes < 4, loaded[:, 0], 5)
+        chosen = np.where(warp.laneid < 4, loaded[:, 0], 5)
         return chosen.tolist(), warp.shfl_sync("idx", loaded, 3)[:, 0].tolist()
 
     assert run(body, observers=(heard.append,)) == ([0] * 4 + [5] * 28, [0] * 32)
@@ -363,7 +364,7 @@ def test_a_choice_among_lanes_reads_none_that_was_never_written():
     for use in (lambda _, r: r + 1, lambda w, r: w.shfl_sync("down", r, 1), lambda w, r: w.st_shared(0, r)):
 
         def faulty(warp, use=use):
-            with warp.only(warp.lanes < 4):
+            with warp.only(warp.laneid < 4):
                 loaded = warp.ld_shared(0)
             use(warp, loaded)
 

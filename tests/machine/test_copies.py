@@ -40,9 +40,9 @@ def straightened(shared: np.ndarray, swizzle: int) -> np.ndarray:
 
 def dump(warp, out, first=0):
     """Bring shared memory out, from `first` on as much as `out` has, by warp 0."""
-    if warp.index == 0:
+    if warp.warpid == 0:
         for at in range(0, out.nbytes, 512):
-            lanes = at + 16 * warp.lanes
+            lanes = at + 16 * warp.laneid
             with warp.only(lanes < out.nbytes):
                 warp.st_global(out + lanes, warp.ld_shared(first + lanes, "v4.b32"), "v4.b32")
 
@@ -53,7 +53,7 @@ def one_lane(warp):
 
 def load_box(warp, made, at, shared, barrier, parity=0):
     """Arm, copy, wait: the whole of a tensor copy, by warp 0."""
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one_lane(warp):
             warp.mbarrier_init(barrier, 1)
             warp.fence_mbarrier_init()
@@ -73,8 +73,8 @@ def test_cp_async_copies_and_fills(policy, size):
 
     def kernel(warp, source, out):
         for at in range(0, 512, 16):
-            warp.st_shared(at + warp.lanes // 8 * 4, 0xFFFFFFFF)
-        warp.cp_async(16 * warp.lanes, source + 16 * warp.lanes, size, warp.lanes % (size + 1))
+            warp.st_shared(at + warp.laneid // 8 * 4, 0xFFFFFFFF)
+        warp.cp_async(16 * warp.laneid, source + 16 * warp.laneid, size, warp.laneid % (size + 1))
         warp.cp_async_wait_all()
         dump(warp, out)
 
@@ -92,8 +92,8 @@ def test_cp_async_reads_nothing_where_src_size_is_0():
     source, out = numbers(32, 16), np.ones((32, 16), np.uint8)
 
     def kernel(warp, source, out, taken):
-        far = np.where(warp.lanes < 16, source + 16 * warp.lanes, 1 << 30)
-        warp.cp_async(16 * warp.lanes, far, 16, np.where(warp.lanes < 16, 16, taken))
+        far = np.where(warp.laneid < 16, source + 16 * warp.laneid, 1 << 30)
+        warp.cp_async(16 * warp.laneid, far, 16, np.where(warp.laneid < 16, 16, taken))
         warp.cp_async_wait_all()
         dump(warp, out)
 
@@ -111,7 +111,7 @@ def test_cp_async_tells_the_bytes_that_it_reads(taken):
 
     def kernel(warp, source):
         started.append(int(source))
-        warp.cp_async(16 * warp.lanes, source + 32 * warp.lanes, 16, np.asarray(taken))
+        warp.cp_async(16 * warp.laneid, source + 32 * warp.laneid, 16, np.asarray(taken))
         warp.cp_async_wait_all()
 
     launch(kernel, args=(numbers(32, 32),), shared=512, observers=[heard.append])
@@ -130,7 +130,7 @@ def test_cp_async_waits_for_groups_from_the_oldest_on():
 
     def kernel(warp, source, out):
         for group in range(3):
-            warp.cp_async(512 * group + 16 * warp.lanes, source.at(group, 16 * warp.lanes), 16, cache="cg")
+            warp.cp_async(512 * group + 16 * warp.laneid, source.at(group, 16 * warp.laneid), 16, cache="cg")
             warp.cp_async_commit_group()
         warp.cp_async_wait_group(1)
         dump(warp, out)
@@ -149,7 +149,7 @@ def test_what_stands_in_no_group_is_not_waited_for():
 
     def kernel(warp, source, out):
         warp.cp_async_commit_group()
-        warp.cp_async(16 * warp.lanes, source + 16 * warp.lanes, 16)
+        warp.cp_async(16 * warp.laneid, source + 16 * warp.laneid, 16)
         warp.cp_async_wait_group(0)
         dump(warp, out)
 
@@ -161,10 +161,10 @@ def test_groups_are_a_warp_s_own():
     source, out = numbers(2, 512), np.zeros((2, 512), np.uint8)
 
     def kernel(warp, source, out):
-        warp.cp_async(512 * warp.index + 16 * warp.lanes, source.at(warp.index, 16 * warp.lanes), 16)
+        warp.cp_async(512 * warp.warpid + 16 * warp.laneid, source.at(warp.warpid, 16 * warp.laneid), 16)
         warp.cp_async_commit_group()
         warp.bar_sync()
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.cp_async_wait_group(0)
             dump(warp, out)
 
@@ -182,7 +182,7 @@ def test_an_mbarrier_waits_for_cp_async(policy, noinc):
     def kernel(warp, source, out):
         with one_lane(warp):
             warp.mbarrier_init(512, 64 if noinc else 32)
-        warp.cp_async(16 * warp.lanes, source + 16 * warp.lanes, 16)
+        warp.cp_async(16 * warp.laneid, source + 16 * warp.laneid, 16)
         warp.cp_async_mbarrier_arrive(512, noinc=noinc)
         warp.mbarrier_arrive(512)
         warp.mbarrier_wait(512, 0)
@@ -205,7 +205,7 @@ def test_bulk_copies_count_their_bytes(policy):
             warp.mbarrier_init(2048, 1)
             warp.mbarrier_arrive_expect_tx(2048, 32 * 48)
         warp.bar_warp_sync()
-        warp.cp_async_bulk_shared_global(48 * warp.lanes, source.at(warp.lanes, 0), 48, 2048)
+        warp.cp_async_bulk_shared_global(48 * warp.laneid, source.at(warp.laneid, 0), 48, 2048)
         warp.mbarrier_wait(2048, 0)
         with one_lane(warp):
             warp.cp_async_bulk_global_shared(int(out), 0, 32 * 48)
@@ -287,7 +287,7 @@ def test_boxes_come_back(policy, swizzle):
 
     def kernel(warp, source, target):
         first, second = (TensorMap.of(each, (width, 16), swizzle=swizzle) for each in (source, target))
-        x, y, _ = warp.block
+        x, y, _ = warp.ctaid
         load_box(warp, first, (width * x, 16 * y), 0, 4096)
         with one_lane(warp):
             warp.cp_async_bulk_tensor_global_shared(second, (width * x, 16 * y), 0)
@@ -328,7 +328,7 @@ def test_a_pipeline_of_stages(policy, seed, stages):
 
     def kernel(warp, source, sums):
         made = TensorMap.of(source, (32, 32, 1), swizzle=128)
-        if warp.index == 3:
+        if warp.warpid == 3:
             with one_lane(warp):
                 for stage in range(stages):
                     warp.mbarrier_init(full + 8 * stage, 1)
@@ -336,18 +336,18 @@ def test_a_pipeline_of_stages(policy, seed, stages):
         warp.bar_sync()
         for tile in range(7):
             stage, turn = tile % stages, tile // stages
-            if warp.index == 3:
+            if warp.warpid == 3:
                 with one_lane(warp):
                     warp.mbarrier_wait(empty + 8 * stage, (turn + 1) % 2)
                     warp.mbarrier_arrive_expect_tx(full + 8 * stage, made.bytes)
                     warp.cp_async_bulk_tensor_shared_global(4096 * stage, made, (0, 0, tile), full + 8 * stage)
                 continue
             warp.mbarrier_wait(full + 8 * stage, turn % 2)
-            total = warp.ld_global(sums.at(warp.index, warp.lanes))[:, 0]
-            for row in range(warp.index, 32, 3):
-                unit = warp.lanes // 4 ^ row % 8
-                total = total + warp.ld_shared(4096 * stage + 128 * row + 16 * unit + 4 * (warp.lanes % 4))[:, 0]
-            warp.st_global(sums.at(warp.index, warp.lanes), total)
+            total = warp.ld_global(sums.at(warp.warpid, warp.laneid))[:, 0]
+            for row in range(warp.warpid, 32, 3):
+                unit = warp.laneid // 4 ^ row % 8
+                total = total + warp.ld_shared(4096 * stage + 128 * row + 16 * unit + 4 * (warp.laneid % 4))[:, 0]
+            warp.st_global(sums.at(warp.warpid, warp.laneid), total)
             with one_lane(warp):
                 warp.mbarrier_arrive(empty + 8 * stage)
 
@@ -361,18 +361,18 @@ def test_a_producer_that_does_not_wait_for_empty_stages_is_found_out():
     source, out = numbers(4, 512), np.zeros((4, 512), np.uint8)
 
     def kernel(warp, source, out):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one_lane(warp):
                 warp.mbarrier_init(512, 1)
         warp.bar_sync()
         for tile in range(4):
-            if warp.index == 0:
+            if warp.warpid == 0:
                 with one_lane(warp):
                     warp.mbarrier_arrive_expect_tx(512, 512)
                     warp.cp_async_bulk_shared_global(0, source.at(tile, 0), 512, 512)
             warp.mbarrier_wait(512, tile % 2)
-            if warp.index == 1:
-                lanes = 16 * warp.lanes
+            if warp.warpid == 1:
+                lanes = 16 * warp.laneid
                 warp.st_global(out.at(tile, lanes), warp.ld_shared(lanes, "v4.b32"), "v4.b32")
 
     found = []
@@ -438,7 +438,7 @@ def box(source, *, swizzle=0):
 
 def test_a_copy_that_no_lane_makes_is_none():
     def kernel(warp, source):
-        with warp.only(warp.lanes > 99):
+        with warp.only(warp.laneid > 99):
             warp.cp_async(1, 0, 16)
             warp.cp_async_bulk_shared_global(1, 1, 16, 99)
             warp.cp_async_bulk_tensor_shared_global(1, box(source), (0, 0), 99)
@@ -532,8 +532,8 @@ def test_the_events_of_cp_async():
     heard = []
 
     def kernel(warp, source):
-        with warp.only(warp.lanes < 2):
-            warp.cp_async(16 * warp.lanes, source + 16 * warp.lanes, 16)
+        with warp.only(warp.laneid < 2):
+            warp.cp_async(16 * warp.laneid, source + 16 * warp.laneid, 16)
         warp.cp_async_commit_group()
         warp.cp_async_wait_group(0)
 

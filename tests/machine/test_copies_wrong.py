@@ -57,13 +57,13 @@ def test_a_wait_with_the_wrong_parity():
 
 def test_consumers_that_never_say_empty():
     def kernel(warp):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one_lane(warp):
                 warp.mbarrier_init(0, 1)
                 warp.mbarrier_init(8, 1)
         warp.bar_sync()
         for turn in range(3):
-            if warp.index == 0:
+            if warp.warpid == 0:
                 with one_lane(warp):
                     warp.mbarrier_wait(8, (turn + 1) % 2)
                     warp.mbarrier_arrive(0)
@@ -132,7 +132,7 @@ def _outside(warp):
         (_overwritten, OperandError, "no ordinary store may touch them"),
         (_gone, OperandError, "which mbarrier.init did not write"),
         (_everybody, OperandError, "32 arrivals at an mbarrier that has 1 pending"),
-        (_unaligned, MemoryFault, "no multiple of 8"),
+        (_unaligned, MemoryFault, "not a multiple of 8"),
         (_outside, MemoryFault, "lies outside shared memory, which has 1024 bytes"),
     ],
 )
@@ -162,13 +162,13 @@ def box(source, *, swizzle=0):
 
 #: What is done, the error, words of its message.
 BAD = {
-    "destination": (lambda w, s: w.cp_async(8, int(s), 16), MemoryFault, "no multiple of 16"),
-    "source": (lambda w, s: w.cp_async(16, int(s) + 2, 4), MemoryFault, "no multiple of 4"),
+    "destination": (lambda w, s: w.cp_async(8, int(s), 16), MemoryFault, "not a multiple of 16"),
+    "source": (lambda w, s: w.cp_async(16, int(s) + 2, 4), MemoryFault, "not a multiple of 4"),
     "size": (lambda w, s: w.cp_async(16, int(s), 12), OperandError, "copies 4, 8 or 16 bytes"),
     "size of cg": (lambda w, s: w.cp_async(16, int(s), 8, cache="cg"), OperandError, "with .cg only 16"),
     "src-size": (lambda w, s: w.cp_async(16, int(s), 8, 9), OperandError, "src-size is 0 to 8; got 9"),
     "behind the array": (lambda w, s: w.cp_async(16, int(s) + 4096, 16), MemoryFault, "0 bytes after the end of arg"),
-    "group": (lambda w, _: w.cp_async_wait_group(-1), OperandError, "an integer of at least 0; got -1"),
+    "group": (lambda w, _: w.cp_async_wait_group(-1), OperandError, "an immediate, an integer from 0 on; got -1"),
     "bulk size": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 24, 0), OperandError, "16 bytes; got 24"),
     "bulk destination": (lambda w, s: w.cp_async_bulk_shared_global(8, int(s), 16, 0), MemoryFault, "multiple of 16"),
     "bulk too long": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 4112, 0), MemoryFault, "lies outside"),

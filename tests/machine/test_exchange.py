@@ -19,7 +19,7 @@ def run(body, block=32, **options):
     answers = {}
 
     def kernel(warp):
-        answers[warp.index] = body(warp)
+        answers[warp.warpid] = body(warp)
 
     launch(kernel, 1, block, shared=4096, **options)
     return answers[0] if len(answers) == 1 else [answers[warp] for warp in sorted(answers)]
@@ -99,8 +99,8 @@ def test_a_shuffle_keeps_shape_and_type(row):
 
 def test_what_an_inactive_lane_would_give_is_poison():
     def body(warp):
-        values = warp.lanes.astype(np.float32)
-        with warp.only(warp.lanes < 16):
+        values = warp.laneid.astype(np.float32)
+        with warp.only(warp.laneid < 16):
             found = warp.shfl_sync("bfly", values, 16)
             kept = warp.shfl_sync("bfly", values, 1)
         assert (found.view(np.uint32) == POISON).all()
@@ -108,7 +108,7 @@ def test_what_an_inactive_lane_would_give_is_poison():
         assert kept[:16].tolist() == [lane ^ 1 for lane in range(16)]
         assert (kept[16:].view(np.uint32) == POISON).all()
         with warp.only(False):
-            nothing = warp.shfl_sync("idx", warp.lanes, 3)
+            nothing = warp.shfl_sync("idx", warp.laneid, 3)
         assert (nothing == POISON).all()
         assert values.tolist() == LANES.tolist()
 
@@ -141,7 +141,7 @@ def test_elect_takes_one_lane_that_takes_part():
     def body(warp):
         assert warp.elect_sync().tolist() == [True] + [False] * 31
         for first in range(32):
-            with warp.only(warp.lanes >= first):
+            with warp.only(warp.laneid >= first):
                 chosen = warp.elect_sync()
                 assert chosen.sum() == 1
                 assert chosen[first:].any()
@@ -159,8 +159,8 @@ def test_elect_takes_one_lane_that_takes_part():
 def test_only_narrows_and_widens_again():
     def body(warp):
         assert warp.active.all()
-        with warp.only(warp.lanes < 16):
-            with warp.only(warp.lanes % 2 == 0):
+        with warp.only(warp.laneid < 16):
+            with warp.only(warp.laneid % 2 == 0):
                 assert np.flatnonzero(warp.active).tolist() == list(range(0, 16, 2))
                 with warp.only(True):
                     assert warp.active.sum() == 8
@@ -184,7 +184,7 @@ def test_only_takes_a_mask_and_nothing_else(row):
             0xFFFFFFFF,
             np.ones(31, bool),
             np.ones((32, 1), bool),
-            warp.lanes,
+            warp.laneid,
             None,
             "all",
             [[True], [1, 2]],
@@ -237,7 +237,7 @@ def test_without_active_lanes_nothing_is_done():
             assert (found.shape, found.dtype) == (shape, kind)
             assert (found.bits == POISON).all()
             assert found.unwritten() == tuple(range(shape[1]))
-        assert not warp._block.shared.bytes.any()
+        assert not warp.core.block.shared.bytes.any()
 
     run(body, observers=(heard.append,))
     assert {event.name for event in heard} <= {"Touched", "Exited", "BlockEnded"}
@@ -251,9 +251,9 @@ def test_the_last_warp_of_a_block_may_not_be_full():
         with warp.only(True):
             warp.st_shared(4 * warp.threads, 1)
         warp.bar_sync()
-        assert warp.vote_sync("ballot", True) == (0xFFFFFFFF if warp.index == 0 else 0x1FFF)
+        assert warp.vote_sync("ballot", True) == (0xFFFFFFFF if warp.warpid == 0 else 0x1FFF)
         ones = warp.ld_shared(4 * warp.threads)
-        return there, warp.active, ones.bits[:, 0], warp._block.shared.bytes.view(np.uint32)[:64].copy()
+        return there, warp.active, ones.bits[:, 0], warp.core.block.shared.bytes.view(np.uint32)[:64].copy()
 
     for there, active, ones, memory in run(body, block=45):
         assert np.array_equal(there, active)
@@ -266,13 +266,13 @@ def test_where_each_thread_is():
     seen = []
 
     def kernel(warp):
-        x, y, z = warp.thread
-        assert warp.block_shape == (5, 3, 4)
-        assert warp.grid == (2, 3, 2)
+        x, y, z = warp.tid
+        assert warp.ntid == (5, 3, 4)
+        assert warp.nctaid == (2, 3, 2)
         assert warp.warpgroup == 0
         with warp.only(True):
             seen.extend(
-                (warp.block, int(a), int(b), int(c)) for a, b, c, on in zip(x, y, z, warp.active, strict=True) if on
+                (warp.ctaid, int(a), int(b), int(c)) for a, b, c, on in zip(x, y, z, warp.active, strict=True) if on
             )
 
     launch(kernel, (2, 3, 2), (5, 3, 4))
@@ -283,10 +283,10 @@ def test_where_each_thread_is():
 
 def test_what_a_warp_knows_cannot_be_changed():
     def body(warp):
-        for array in (warp.lanes, warp.threads):
+        for array in (warp.laneid, warp.threads, *warp.tid):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
-        assert warp.lanes.tolist() == LANES.tolist()
+        assert warp.laneid.tolist() == LANES.tolist()
 
     run(body)
 
@@ -296,25 +296,30 @@ def test_what_a_warp_knows_cannot_be_changed():
 
 def test_wrong_operands(row):
     cases = [
-        ("mode", lambda w: w.shfl_sync("xor", w.lanes, 1), "shfl.sync has the modes idx, up, down or bfly; got 'xor'"),
-        ("no mode", lambda w: w.shfl_sync(None, w.lanes, 1), "got an object of type NoneType"),
-        ("a list", lambda w: w.shfl_sync(["up"], w.lanes, 1), "got an object of type list"),
-        ("width", lambda w: w.shfl_sync("up", w.lanes, 1, 12), "a segment has 1, 2, 4, 8, 16 or 32 lanes; got 12"),
-        ("no width", lambda w: w.shfl_sync("up", w.lanes, 1, None), "got None (PTX ISA 9.7.9.6)"),
-        ("values", lambda w: w.shfl_sync("up", w.lanes[:8], 1), "values are numbers (32,) or (32, n); got int64 (8,)"),
-        ("predicates", lambda w: w.shfl_sync("up", w.lanes > 3, 1), "got bool (32,)"),
+        ("no mode", lambda w: w.shfl_sync(None, w.laneid, 1), "shfl.sync: mode is text, as the opcode spells it"),
+        ("a list", lambda w: w.shfl_sync(["up"], w.laneid, 1), "got ['up'] (PTX ISA 9.7.9.6)"),
+        ("width", lambda w: w.shfl_sync("up", w.laneid, 1, 12), "a segment has 1, 2, 4, 8, 16 or 32 lanes; got 12"),
+        ("no width", lambda w: w.shfl_sync("up", w.laneid, 1, None), "got None (PTX ISA 9.7.9.6)"),
+        ("values", lambda w: w.shfl_sync("up", w.laneid[:8], 1), "values are numbers (32,) or (32, n); got int64 (8,)"),
+        ("predicates", lambda w: w.shfl_sync("up", w.laneid > 3, 1), "got bool (32,)"),
         ("3-d", lambda w: w.shfl_sync("up", np.zeros((32, 1, 1)), 1), "got float64 (32, 1, 1)"),
-        ("by what", lambda w: w.shfl_sync("up", w.lanes, 1.0), "shfl.sync: b: one integer for all lanes"),
-        ("c", lambda w: w.run("shfl.sync.up.b32", w.lanes, 1, None), "shfl.sync: c: one integer"),
-        ("vote", lambda w: w.vote_sync("most", True), "vote.sync has the modes all, any, uni or ballot; got 'most'"),
-        ("what vote", lambda w: w.vote_sync([], True), "got an object of type list"),
+        ("by what", lambda w: w.shfl_sync("up", w.laneid, 1.0), "shfl.sync.up.b32: b is one integer for all lanes"),
+        ("c", lambda w: w.run("shfl.sync.up.b32", w.laneid, 1, None), "shfl.sync.up.b32: c is one integer"),
+        ("what vote", lambda w: w.vote_sync([], True), "vote.sync: mode is text, as the opcode spells it; got []"),
         ("an int", lambda w: w.vote_sync("all", 1), "a predicate is bool (32,); got dtype int64, shape ()"),
-        ("half", lambda w: w.vote_sync("all", np.ones(16, bool)), "shape (16,) (PTX ISA 9.7.13.8)"),
+        ("half", lambda w: w.vote_sync("all", np.ones(16, bool)), "shape (16,) (PTX ISA 9.7.13.9)"),
         ("mask", lambda w: w.run("vote.sync.all.pred", True, 0xFF), "lanes that execute it, 0xffffffff; got 255"),
         ("no mask", lambda w: w.run("elect.sync", None), "membermask names the lanes"),
     ]  # fmt: skip
     for name, body, says in cases:
-        with row(name), pytest.raises(OperandError, match=re.escape(says)):
+        with row(name), pytest.raises(OperandError, match=re.escape(says)) as caught:
+            run(body)
+        assert "PTX ISA 9.7." in str(caught.value)
+    for name, body, says in (
+        ("mode", lambda w: w.shfl_sync("xor", w.laneid, 1), "shfl.sync.xor.b32: '.xor' is no qualifier of shfl"),
+        ("vote", lambda w: w.vote_sync("most", True), "vote.sync.most.pred: '.most' is no qualifier of vote"),
+    ):
+        with row(name), pytest.raises(IllegalInstruction, match=re.escape(says)):
             run(body)
     with pytest.raises(IllegalInstruction, match=r"elect\.sync does not exist on sm_80: it needs"):
         run(lambda warp: warp.elect_sync(), target="sm_80")

@@ -4,13 +4,14 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from quick import examples
+from tcemu.machine.operations import OPERATIONS
 
 from tcemu.errors import TcemuError
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import Pointer
-from tcemu.machine.operations import OPERATIONS
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
@@ -102,10 +103,10 @@ def test_reprs():
     def body(warp, p):
         assert repr(p) == "<pointer 256 to float32 (3, 4)>"
         assert repr(warp) == "<warp 0 of block (0, 0, 0): 32 active lanes>"
-        with warp.only(warp.lanes < 5):
+        with warp.only(warp.laneid < 5):
             assert repr(warp) == "<warp 0 of block (0, 0, 0): 5 active lanes>"
         assert repr(warp.registers(3)) == "<registers (32, 3) uint32>"
-        loaded = warp.run("ldmatrix.sync.aligned.m8n8.x2.shared.b16", 16 * warp.lanes)
+        loaded = warp.run("ldmatrix.sync.aligned.m8n8.x2.shared.b16", 16 * warp.laneid)
         assert repr(loaded) == "<registers of ldmatrix.sync.aligned.m8n8.x2.shared.b16 (32, 2) uint32>"
 
     with_warp(body, np.zeros((3, 4), np.float32))
@@ -129,7 +130,7 @@ def test_registers_are_an_array_that_is_copied_when_read():
         r = warp.registers(3, fill=7)
         part, whole, one = r[:, 1:], r[...], r[5, 2]
         r[:, 1] = 9
-        r[warp.lanes > 29] = 0
+        r[warp.laneid > 29] = 0
         r[0, 0] = np.uint32(1)
         assert (part == 7).all()
         assert (whole == 7).all()
@@ -235,7 +236,7 @@ def arity(name):
 
 
 @pytest.mark.parametrize("name", [*sorted(METHODS), "only", "generic", "registers"])
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_junk_in_every_operand_brings_an_error_of_this_package(name, data):
     least, most = arity(name)
@@ -261,7 +262,7 @@ OPCODES = [operation.example for operation in OPERATIONS] + [
 ]  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(opcode=st.sampled_from(OPCODES) | st.text(max_size=20), operands=st.lists(JUNK | PLACES, max_size=9))
 def test_junk_in_warp_run(opcode, operands):
     def kernel(warp, p):
@@ -273,14 +274,14 @@ def test_junk_in_warp_run(opcode, operands):
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(place=st.integers(0, 7), junk=JUNK, who=st.integers(0, 4), policy=st.sampled_from(["late", "early"]))
 def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
     """In one warp of the four, or in all."""
 
     def kernel(warp):
         operands = [warp.registers(4, fill=0), 0, 0, True, 1, 1, 0, 0]
-        if who in (4, warp.index):
+        if who in (4, warp.warpid):
             operands[place] = junk
         warp.run(WGMMA, *operands)
         warp.wgmma_commit_group()
@@ -289,7 +290,7 @@ def test_junk_in_one_operand_of_wgmma(place, junk, who, policy):
     survives(lambda: launch(kernel, 1, 128, shared=65536, policy=policy))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     options=st.dictionaries(
         st.sampled_from(["grid", "block", "args", "shared", "target", "seed", "policy", "observers"]), JUNK
@@ -301,7 +302,7 @@ def test_junk_in_launch(options):
     survives(lambda: launch(lambda *_: None, **options))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(index=st.lists(JUNK, min_size=2, max_size=2))
 def test_junk_in_a_pointer(index):
     found = survives(lambda: Pointer(256, np.dtype(np.float32), (4, 4)).at(*index))

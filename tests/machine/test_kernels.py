@@ -29,13 +29,13 @@ def test_an_error_of_the_kernel_comes_out_with_its_traceback(seed):
 
     def kernel(warp, out):
         try:
-            warp.st_global(out.at(warp.index), 1)
+            warp.st_global(out.at(warp.warpid), 1)
             warp.bar_sync()
-            if warp.index == 2:
-                helper(warp.index)
+            if warp.warpid == 2:
+                helper(warp.warpid)
             warp.bar_sync()
         finally:
-            left.append(warp.index)
+            left.append(warp.warpid)
 
     with pytest.raises(ValueError, match="no 2") as caught:
         launch(kernel, 2, 128, (out,), seed=seed)
@@ -51,11 +51,11 @@ def test_an_interrupt_ends_the_launch():
     def kernel(warp):
         with suppress(Exception):
             try:
-                if warp.index == 1:
+                if warp.warpid == 1:
                     raise KeyboardInterrupt
                 warp.bar_sync()
             finally:
-                left.append(warp.index)
+                left.append(warp.warpid)
 
     with pytest.raises(KeyboardInterrupt):
         launch(kernel, 1, 96)
@@ -68,14 +68,14 @@ def test_the_last_words_of_other_warps_hide_no_error():
 
     def kernel(warp):
         try:
-            if warp.index == 2:
+            if warp.warpid == 2:
                 raise ZeroDivisionError
             warp.bar_sync()
         finally:
-            if warp.index == 0:
+            if warp.warpid == 0:
                 warp.st_shared(0, 1)
                 went_on.append(0)
-            raise RuntimeError(str(warp.index)) if warp.index == 1 else ZeroDivisionError
+            raise RuntimeError(str(warp.warpid)) if warp.warpid == 1 else ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         launch(kernel, 1, 96, shared=16)
@@ -87,8 +87,8 @@ def fault(warp):
 
 
 def quarrel(warp):
-    warp.bar_sync(1, 32 + 32 * warp.index)
-    warp.bar_sync(1, 96 - 32 * warp.index)
+    warp.bar_sync(1, 32 + 32 * warp.warpid)
+    warp.bar_sync(1, 96 - 32 * warp.warpid)
 
 
 def no_warpgroup(warp):
@@ -110,7 +110,7 @@ def test_a_kernel_does_not_survive_what_ends_the_launch_by_catching_it(row, seed
 
     def surviving(does, after):
         def kernel(warp):
-            if warp.index == 0:
+            if warp.warpid == 0:
                 with suppress(TcemuError):
                     does(warp)
                 after(warp)
@@ -140,8 +140,8 @@ def test_a_wrong_operand_may_be_caught():
 
     def kernel(warp, out):
         with pytest.raises(OperandError):
-            warp.st_global(out.at(warp.lanes), 1.5)
-        warp.st_global(out.at(warp.lanes), 2)
+            warp.st_global(out.at(warp.laneid), 1.5)
+        warp.st_global(out.at(warp.laneid), 2)
 
     launch(kernel, 1, 32, (out,))
     assert out.tolist() == [2] * 32
@@ -151,7 +151,7 @@ def test_a_kernel_that_catches_everything_still_ends():
     def kernel(warp):
         while True:
             with suppress(Exception):
-                warp.bar_sync(warp.index, 64)
+                warp.bar_sync(warp.warpid, 64)
 
     with pytest.raises(Deadlock):
         launch(kernel, 1, 64)
@@ -173,9 +173,9 @@ def test_a_kernel_may_return_anywhere_and_anything():
 
     def kernel(warp, out):
         for number in range(9):
-            with warp.only(warp.lanes == number):
-                warp.st_global(out.at(warp.index), number)
-                if number == warp.index:
+            with warp.only(warp.laneid == number):
+                warp.st_global(out.at(warp.warpid), number)
+                if number == warp.warpid:
                     return number, warp
         return None
 
@@ -212,7 +212,7 @@ def test_kernels_that_are_not_functions():
             self.seen = []
 
         def __call__(self, warp):
-            self.seen.append(warp.index)
+            self.seen.append(warp.warpid)
 
     kernel = Kernel()
     assert repr(launch(kernel, 1, 64)).startswith("<launch of Kernel on sm_90a: 1 blocks of (64, 1, 1), 0 instructions")
@@ -231,7 +231,7 @@ DEEDS = {
     "copy": lambda warp: warp.cp_async_wait_all(),
     "mbarrier": lambda warp: warp.mbarrier_wait(0, 0),
     "run": lambda warp: warp.run(
-        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", *[np.zeros((32, 1), np.uint64)] * 2
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", *[np.zeros((32, n), np.uint64) for n in (1, 1, 2)]
     ),
     "run a bar": lambda warp: warp.run("bar.warp.sync"),
 }
@@ -244,10 +244,10 @@ def test_a_warp_is_not_used_after_its_launch(row):
     for name, deed in DEEDS.items():
         with (
             row(name),
-            pytest.raises(LaunchError, match=r"warp 1 is no longer running.* between its first line and its last"),
+            pytest.raises(LaunchError, match=r"warp 1 of block 0 is no longer running: .* between its first line and"),
         ):
             deed(kept[1])
-    assert repr(kept[1]) == "<warp 1 of block (0, 0, 0): 32 active lanes>"
+    assert repr(kept[1]) == "<warp 1 of block (0, 0, 0): 0 active lanes>"
     assert kept[1].registers(2, fill=5)[3].tolist() == [5, 5]  # a value like any other
     assert len(heard) == count
 
@@ -274,11 +274,11 @@ def test_a_warp_is_used_by_its_own_kernel(row):
         def kernel(warp, warps=warps, deed=deed):
             warps.append(warp)
             warp.bar_sync()
-            deed(warps[1 - warp.index] if len(warps) == 2 else warp)
+            deed(warps[1 - warp.warpid] if len(warps) == 2 else warp)
 
         with (
             row(name),
-            pytest.raises(LaunchError, match=r"warp \d is no longer running, or it is not the one that runs"),
+            pytest.raises(LaunchError, match=r"warp \d of block 0 is (no longer running|not the one that runs here)"),
         ):
             launch(kernel, 1, 64, shared=64)
 
@@ -300,7 +300,7 @@ def test_a_warp_is_used_in_its_own_thread_and_not_in_other_greenlets():
         warp.ld_shared(0)
 
     launch(kernel, shared=64)
-    assert [text.partition(",")[0] for text in said] == ["warp 0 is no longer running"] * 2
+    assert [text.partition(":")[0] for text in said] == ["warp 0 of block 0 is not the one that runs here"] * 2
 
 
 # ------------------------------------------------------------------------------------------------ launches together
@@ -319,16 +319,16 @@ def test_a_kernel_may_launch_kernels(seed):
     failures = []
 
     def outer(warp, out):
-        mine = np.arange(64, dtype=np.int32) + warp.index
+        mine = np.arange(64, dtype=np.int32) + warp.warpid
         launch(doubled, 1, 64, (mine,), shared=256, seed=seed)
         try:
-            launch(lambda inner: inner.bar_sync(inner.index, 64), 1, 64)
+            launch(lambda inner: inner.bar_sync(inner.warpid, 64), 1, 64)
         except Deadlock as error:
             failures.append(error)
-        with pytest.raises(LaunchError, match="not the one that runs"):
+        with pytest.raises(LaunchError, match=r"warp \d of block 0 is not the one that runs here"):
             launch(lambda _: warp.ld_shared(0), 1, 32, shared=64)
         warp.bar_sync()
-        warp.st_global(out.at(warp.threads), mine[:32] if warp.index == 0 else mine[32:])
+        warp.st_global(out.at(warp.threads), mine[:32] if warp.warpid == 0 else mine[32:])
 
     launch(outer, 1, 64, (out,), seed=seed, shared=64)
     assert out.tolist() == [2 * i for i in range(32)] + [2 * (i + 1) for i in range(32, 64)]

@@ -81,7 +81,7 @@ def test_shapes_are_filled_up_and_numpy_integers_are_integers():
 def test_a_launch_is_told_in_a_line():
     def kernel(warp, out):
         warp.cp_async(0, out, 4)
-        warp.st_global(out.at(warp.lanes), warp.ld_shared(0))
+        warp.st_global(out.at(warp.laneid), warp.ld_shared(0))
 
     out = np.array([3] * 32, np.int32)
     result = launch(kernel, 1, 32, (out,), shared=4, target="sm_80", policy=("late", "early"))
@@ -101,8 +101,8 @@ def step(warp, out):
     warp.st_shared(4 * warp.threads, 1)
     warp.bar_sync()
     warp.ld_shared(0)
-    with warp.only(warp.lanes == 0):
-        warp.st_global(out, warp.block[0] % 100)
+    with warp.only(warp.laneid == 0):
+        warp.st_global(out, warp.ctaid[0] % 100)
 
 
 @pytest.mark.slow
@@ -131,13 +131,13 @@ def test_what_work_costs():
 
     def copies(warp, p, count):
         for _ in range(count):
-            warp.cp_async(16 * warp.lanes, p + 16 * warp.lanes, 16)
+            warp.cp_async(16 * warp.laneid, p + 16 * warp.laneid, 16)
             warp.cp_async_commit_group()
         warp.cp_async_wait_all()
 
     def waits(warp, p, count):
         for _ in range(count):
-            warp.cp_async(16 * warp.lanes, p + 16 * warp.lanes, 16)
+            warp.cp_async(16 * warp.laneid, p + 16 * warp.laneid, 16)
             warp.cp_async_commit_group()
             warp.cp_async_wait_group(1)
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick import examples
 
 from tcemu.errors import OperandError
 from tcemu.machine.mbarrier import MOST, Mbarrier, pending_count
@@ -33,7 +34,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.integers(1, 6), OPERATIONS)
 def test_every_order_of_operations(count, operations):
     made, told = Mbarrier(count), History(count)

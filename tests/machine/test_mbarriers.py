@@ -49,13 +49,13 @@ def test_an_arrival_returns_the_state_before_it():
 
 def test_lanes_at_different_mbarriers_have_states_of_their_own():
     def body(warp):
-        with warp.only(warp.lanes < 2):
-            warp.mbarrier_init(128 + 8 * warp.lanes, 5)
+        with warp.only(warp.laneid < 2):
+            warp.mbarrier_init(128 + 8 * warp.laneid, 5)
         warp.bar_warp_sync()
-        with warp.only(warp.lanes == 1):
+        with warp.only(warp.laneid == 1):
             warp.mbarrier_arrive(136)
-        with warp.only(warp.lanes < 6):
-            return warp.mbarrier_arrive(128 + 8 * (warp.lanes % 2))
+        with warp.only(warp.laneid < 6):
+            return warp.mbarrier_arrive(128 + 8 * (warp.laneid % 2))
 
     states = alone(body)
     assert (states.dtype, states.shape) == (np.uint64, (32,))
@@ -65,7 +65,7 @@ def test_lanes_at_different_mbarriers_have_states_of_their_own():
 
 def test_no_lane_no_state():
     def body(warp):
-        with warp.only(warp.lanes > 31):
+        with warp.only(warp.laneid > 31):
             return warp.mbarrier_arrive(64), warp.mbarrier_arrive_drop(64)
 
     assert alone(body) == (0, 0)
@@ -87,22 +87,22 @@ def test_a_wait_by_state(seed, how):
                 assert warp.mbarrier_test_wait(1024, state=state)
             else:
                 state = warp.run("mbarrier.arrive.shared::cta.b64", 1024)
-                if not warp.run("mbarrier.test_wait.shared::cta.b64", 1024, state):
-                    warp.run("mbarrier.try_wait.shared::cta.b64", 1024, state)
+                if not warp.run("mbarrier.test_wait.shared::cta.b64", 1024, state).any():
+                    assert warp.run("mbarrier.try_wait.shared::cta.b64", 1024, state).tolist() == warp.active.tolist()
         warp.bar_warp_sync()
 
     def kernel(warp, out):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one_lane(warp):
                 warp.mbarrier_init(1024, 4)
         warp.bar_sync()
         for turn in range(8):
-            warp.st_shared(128 * warp.index + 4 * warp.lanes, np.full(32, 10 * turn + warp.index, np.uint32))
+            warp.st_shared(128 * warp.warpid + 4 * warp.laneid, np.full(32, 10 * turn + warp.warpid, np.uint32))
             meet(warp)
             for other in range(4):
-                found = warp.ld_shared(128 * other + 4 * warp.lanes)
+                found = warp.ld_shared(128 * other + 4 * warp.laneid)
                 with one_lane(warp):
-                    warp.st_global(out.at(turn, warp.index, other), found)
+                    warp.st_global(out.at(turn, warp.warpid, other), found)
             meet(warp)
 
     launch(kernel, block=128, args=(out,), shared=1032, seed=seed)
@@ -132,7 +132,7 @@ def test_a_wait_by_the_state_of_a_copy():
             warp.cp_async_bulk_shared_global(0, int(source), 128, 256)
             warp.mbarrier_wait(256, state=state)
         warp.bar_warp_sync()
-        warp.st_global(out + 4 * warp.lanes, warp.ld_shared(4 * warp.lanes))
+        warp.st_global(out + 4 * warp.laneid, warp.ld_shared(4 * warp.laneid))
 
     launch(kernel, args=(source, out), shared=264)
     assert np.array_equal(out, source)
@@ -144,15 +144,15 @@ def test_who_drops_out_is_not_expected_again(seed):
     out = np.zeros(4, np.uint32)
 
     def kernel(warp, out):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one_lane(warp):
                 warp.mbarrier_init(0, 4)
         warp.bar_sync()
         with one_lane(warp):
-            for turn in range(warp.index):
+            for turn in range(warp.warpid):
                 warp.mbarrier_arrive(0)
                 warp.mbarrier_wait(0, turn & 1)
-                warp.st_global(out + 4 * warp.index, turn + 1)
+                warp.st_global(out + 4 * warp.warpid, turn + 1)
             warp.mbarrier_arrive_drop(0)
 
     launch(kernel, block=128, args=(out,), shared=8, seed=seed)
@@ -161,12 +161,12 @@ def test_who_drops_out_is_not_expected_again(seed):
 
 def test_without_dropping_out_the_others_wait_for_ever():
     def kernel(warp):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one_lane(warp):
                 warp.mbarrier_init(0, 2)
         warp.bar_sync()
         with one_lane(warp):
-            for turn in range(1 + warp.index):
+            for turn in range(1 + warp.warpid):
                 warp.mbarrier_arrive(0)
                 warp.mbarrier_wait(0, turn & 1)
 
@@ -199,7 +199,7 @@ def test_observers_hear_of_those_who_drop_out():
         (lambda warp, _: warp.mbarrier_test_wait(64, state=1), "the state is what mbarrier.arrive returned; got 1. A"),
         (lambda warp, _: warp.mbarrier_wait(64, state="x"), "the state is what mbarrier.arrive returned; got 'x'"),
         (lambda warp, _: warp.run("mbarrier.test_wait.shared::cta.b64", 64, 0), "test_wait.parity (PTX ISA 9.7.13.15"),
-        (lambda warp, _: warp.run("mbarrier.test_wait.shared::cta.b64", 64), "takes address and state; got 1 operand"),
+        (lambda warp, _: warp.run("mbarrier.test_wait.shared::cta.b64", 64), "takes mbarrier and state; got 1 operand"),
         (lambda warp, state: warp.mbarrier_test_wait(64, state), "phaseParity is 0 for even phases"),
     ],
 )
@@ -226,7 +226,7 @@ def test_ampere_has_them_and_turing_has_not():
     """PTX ISA: arrive_drop and test_wait since sm_80; try_wait since sm_90."""
 
     def body(warp, opcode):
-        with warp.only(warp.lanes == 0):
+        with warp.only(warp.laneid == 0):
             warp.mbarrier_init(0, 32)
         warp.bar_warp_sync()
         state = warp.mbarrier_arrive(0)

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tcemu.errors import MemoryFault, OperandError
+from tcemu.errors import IllegalInstruction, MemoryFault, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import ALIGN
@@ -38,7 +38,7 @@ def run(body, *args, shared=4096, **options):
 
 def fill(warp, data):
     """Put bytes into shared memory, by Python alone."""
-    warp._block.shared.bytes[: data.size] = data
+    warp.core.block.shared.bytes[: data.size] = data
 
 
 def loaded(data, at, kind, count, bits):
@@ -99,7 +99,7 @@ def test_every_store(row, space):
             base = int(given) if space == "global" else 0
             with warp.only(LANES % 2 == 1):
                 getattr(warp, f"st_{space}")(base + places, values, spelling)
-            return warp._block.shared.bytes[:2048].copy()
+            return warp.core.block.shared.bytes[:2048].copy()
 
         with row(spelling):
             _, shared = run(body, out)
@@ -127,42 +127,50 @@ def test_what_may_be_stored(row):
         size = int(access[1:]) // 8
 
         def body(warp, values=values, access=access, size=size):
-            warp.st_shared(size * warp.lanes, values, access)
-            return warp._block.shared.bytes[: 32 * size].view(f"u{size}").copy()
+            warp.st_shared(size * warp.laneid, values, access)
+            return warp.core.block.shared.bytes[: 32 * size].view(f"u{size}").copy()
 
         with row(name):
             assert run(body)[1].tolist() == expected.tolist()
 
 
 def test_of_lanes_that_store_to_one_place_one_wins():
-    _, left = run(lambda warp: (warp.st_shared(8, 100 + warp.lanes), warp.ld_shared(8))[1])
+    _, left = run(lambda warp: (warp.st_shared(8, 100 + warp.laneid), warp.ld_shared(8))[1])
     assert len(set(left.bits[:, 0].tolist())) == 1
     assert 100 <= int(left.bits[0, 0]) < 132
 
 
 def test_wrong_values_and_accesses(row):
     cases = [
-        ("f64 as b32", lambda w: w.st_shared(4 * w.lanes, np.zeros(32)), "floats of 32 bits; got dtype float64"),
-        ("f16 as b32", lambda w: w.st_shared(4 * w.lanes, np.zeros(32, np.float16)), r"\.view\(np\.uint32\)"),
-        ("a python float", lambda w: w.st_shared(4 * w.lanes, 1.5), "got dtype float64"),
-        ("bool", lambda w: w.st_shared(4 * w.lanes, w.lanes > 3), "got dtype bool"),
-        ("a list of None", lambda w: w.st_shared(4 * w.lanes, [None] * 32), "got dtype object"),
-        ("ragged", lambda w: w.st_shared(4 * w.lanes, [[1], [2, 3]]), "not an array"),
-        ("too wide", lambda w: w.st_shared(4 * w.lanes, np.zeros((32, 2), int)), r"\(32, 1\) or \(32,\)"),
-        ("flat vector", lambda w: w.st_shared(8 * w.lanes, w.lanes, "v2.b32"), r"\(32, 2\), or one for all"),
-        ("sixteen lanes", lambda w: w.st_shared(4 * w.lanes, w.lanes[:16]), "got shape (16,)"),
-        ("v3", lambda w: w.ld_shared(0, "v3.b32"), "got 'v3.b32' (PTX ISA 9.7.9.8)"),
-        ("v4.b64", lambda w: w.ld_shared(0, "v4.b64"), "up to 16 bytes"),
-        ("no text", lambda w: w.ld_shared(0, 32), "an object of type int"),
-        ("a float address", lambda w: w.ld_shared(0.0), "addresses: one integer for all lanes"),
-        ("a bool address", lambda w: w.ld_shared(True), "addresses: one integer for all lanes"),
-        ("31 addresses", lambda w: w.ld_global(w.lanes[:31]), r"got int64 (31,)"),
+        ("f64 as b32", lambda w: w.st_shared(4 * w.laneid, np.zeros(32)), "floats of 32 bits; got dtype float64"),
+        ("f16 as b32", lambda w: w.st_shared(4 * w.laneid, np.zeros(32, np.float16)), r"\.view\(np\.uint32\)"),
+        ("a python float", lambda w: w.st_shared(4 * w.laneid, 1.5), "got dtype float64"),
+        ("bool", lambda w: w.st_shared(4 * w.laneid, w.laneid > 3), "got dtype bool"),
+        ("a list of None", lambda w: w.st_shared(4 * w.laneid, [None] * 32), "got dtype object"),
+        ("ragged", lambda w: w.st_shared(4 * w.laneid, [[1], [2, 3]]), "not an array"),
+        ("too wide", lambda w: w.st_shared(4 * w.laneid, np.zeros((32, 2), int)), r"\(32, 1\) or \(32,\)"),
+        ("flat vector", lambda w: w.st_shared(8 * w.laneid, w.laneid, "v2.b32"), r"\(32, 2\), or one for all"),
+        ("sixteen lanes", lambda w: w.st_shared(4 * w.laneid, w.laneid[:16]), "got shape (16,)"),
+        ("no text", lambda w: w.ld_shared(0, 32), "ld: what follows .shared is text, as the opcode spells it; got 32"),
+        ("a float address", lambda w: w.ld_shared(0.0), "ld.shared.b32: address is one integer for all lanes"),
+        ("a bool address", lambda w: w.ld_shared(True), "one for each; got bool () (PTX ISA 9.7.9.8)"),
+        ("31 addresses", lambda w: w.ld_global(w.laneid[:31]), r"got int64 (31,)"),
         ("no address", lambda w: w.st_global(None, 1), "got object ()"),
         ("beyond 64 bits", lambda w: w.ld_shared(1 << 70), "got object ()"),
     ]
     for name, body, says in cases:
-        with row(name), pytest.raises(OperandError, match=says if "\\" in says else re.escape(says)):
+        with row(name), pytest.raises(OperandError, match=says if "\\" in says else re.escape(says)) as caught:
             run(body)
+        assert re.search(r"(ld|st).*PTX ISA 9\.7\.9\.(8|11)", str(caught.value)), name
+    illegal = [
+        ("v3.b32", "ld.shared.v3.b32: '.v3' is no qualifier of ld. Did you mean 'v8'?"),
+        ("v4.b64", "ld.shared.v4.b64: .b64 does not go with the other qualifiers"),  # 32 bytes: no shared memory has it
+        ("v2.b128", "ld.shared.v2.b128"),
+        ("", "ld.shared"),
+    ]
+    for access, says in illegal:
+        with row(access), pytest.raises(IllegalInstruction, match=re.escape(says)):
+            run(lambda warp, access=access: warp.ld_shared(0, access))
 
 
 # ------------------------------------------------------------------------------------------------ wrong addresses
@@ -191,12 +199,13 @@ def test_a_misaligned_access_names_lane_address_and_rule(row, space, store):
                 run(body, np.zeros(4096, np.uint8), observers=(heard.append,))
             opcode, section = ("st", "9.7.9.11") if store else ("ld", "9.7.9.8")
             told = (
-                f"{opcode}.{space}.{spelling}: lane 9: address {addresses[9]} in {space} memory is no multiple of "
+                f"{opcode}.{space}.{spelling}: lane 9: address {addresses[9]} in {space} memory is not a multiple of "
                 f"{size}, as an access of {size} bytes needs (PTX ISA {section}) (warp 0 of block 0 at {__file__}:"
             )
             assert str(caught.value).startswith(told)
             (fault,) = (event for event in heard if isinstance(event, events.Faulted))
-            assert (fault.kind, fault.space, fault.opcode) == ("alignment", space, f"{opcode}.{space}.{spelling}")
+            assert (fault.kind, fault.space) == ("alignment", space)
+            assert fault.instruction.opcode == f"{opcode}.{space}.{spelling}"
             assert not any(isinstance(event, events.Accessed) for event in heard)
 
 
@@ -245,9 +254,9 @@ def test_where_memory_ends(row):
 
 def test_lanes_that_take_no_part_may_have_any_address():
     def body(warp):
-        with warp.only(warp.lanes == 3):
-            warp.st_shared(np.where(warp.lanes == 3, 40, -1), warp.lanes)
-            return warp.ld_shared(np.where(warp.lanes == 3, 40, 3))
+        with warp.only(warp.laneid == 3):
+            warp.st_shared(np.where(warp.laneid == 3, 40, -1), warp.laneid)
+            return warp.ld_shared(np.where(warp.laneid == 3, 40, 3))
 
     assert run(body)[1].bits[3] == 3
 
@@ -268,7 +277,7 @@ def test_a_fault_leaves_the_arrays_as_they_were():
     out = np.zeros(32, np.int32)
 
     def body(warp, out):
-        warp.st_global(out.at(warp.lanes), warp.lanes)
+        warp.st_global(out.at(warp.laneid), warp.laneid)
         warp.ld_global(out + 128)
 
     with pytest.raises(MemoryFault) as caught:
@@ -284,10 +293,10 @@ def test_a_fault_leaves_the_arrays_as_they_were():
 def test_generic_addresses_lie_beyond_all_global_ones():
     def body(warp, p):
         one = warp.generic(16)
-        many = warp.generic(warp.lanes.astype(np.uint32))
+        many = warp.generic(warp.laneid.astype(np.uint32))
         assert isinstance(one, int)
         assert many.dtype == np.int64
-        assert np.array_equal(many - one, warp.lanes - 16)
+        assert np.array_equal(many - one, warp.laneid - 16)
         assert one > p + p.nbytes
         for junk in (1.5, "x", None, [1, [2]]):
             with pytest.raises(OperandError):
@@ -323,8 +332,8 @@ def test_an_access_is_told_by_lane():
     heard = []
 
     def body(warp):
-        with warp.only(warp.lanes % 8 == 1):
-            warp.st_shared(16 * warp.lanes, np.zeros((32, 4), int), "v4.b32")
+        with warp.only(warp.laneid % 8 == 1):
+            warp.st_shared(16 * warp.laneid, np.zeros((32, 4), int), "v4.b32")
 
     run(body, observers=(heard.append,))
     (access,) = (event for event in heard if isinstance(event, events.Accessed))

@@ -6,17 +6,17 @@ import re
 
 import numpy as np
 import pytest
+from tcemu.machine.operations import OPERATIONS
 
 import tcemu
 from tcemu.errors import IllegalInstruction, MemoryFault, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
-from tcemu.live.cases import cases, kinds
 from tcemu.machine import events
 from tcemu.machine.launch import launch
-from tcemu.machine.operations import OPERATIONS
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
+from tcemu.vectors import cases, classes
 
 #: Families of one warp, and a target that has all of their forms.
 WARP_FAMILIES = [family for family in FAMILIES if "mma_async" not in family.marks and family.variants[0][1].fragments]
@@ -54,13 +54,13 @@ def in_kernel(case, target, as_registers):
     def kernel(warp, buffer):
         mine = [Registers(x.copy(), warp) if as_registers and np.ndim(x) == 2 else x for x in operands]
         if case.space == "shared":
-            warp._block.shared.bytes[: case.bytes.size] = case.bytes[0]
+            warp.core.block.shared.bytes[: case.bytes.size] = case.bytes[0]
             if case.instruction.family.startswith("wmma") and not case.instruction.words.get("ss"):
                 mine[0] = warp.generic(mine[0])
         elif case.space:
             mine[0] = int(buffer) + np.asarray(mine[0], np.int64)
         answers.append(warp.run(case.instruction, *mine))
-        answers.append(warp._block.shared.bytes[: case.bytes.size].copy() if case.space == "shared" else None)
+        answers.append(warp.core.block.shared.bytes[: case.bytes.size].copy() if case.space == "shared" else None)
 
     launch(kernel, 1, 32, (given,), shared=8192, target=target)
     found, shared = answers
@@ -73,7 +73,8 @@ def compare(row, instructions, some_kinds=None):
         target = home(instruction)
         if not target:
             continue
-        for kind in kinds(instruction) if some_kinds is None else (some_kinds & set(kinds(instruction)) or {"bits"}):
+        kinds = classes(instruction)
+        for kind in kinds if some_kinds is None else (some_kinds & set(kinds) or {"bits"}):
             every = list(cases(instruction, kind, 1, "machine"))
             for case in every[:: max(len(every) // 6, 1)]:
                 with row(case.key):
@@ -116,14 +117,14 @@ def test_generic_addresses_mean_the_memory_they_lie_in():
     tile = data[:256].reshape(16, 16)
 
     def kernel(warp, p):
-        warp._block.shared.bytes[: data.nbytes] = data.view(np.uint8) ^ 1
+        warp.core.block.shared.bytes[: data.nbytes] = data.view(np.uint8) ^ 1
         near = warp.run(LOAD_C, warp.generic(1024), 16)
         far = warp.run(LOAD_C, p + 1024, 16)
-        rows = warp.run(X4, warp.generic(16 * warp.lanes))
-        assert np.array_equal(rows, warp.run(X4, 16 * warp.lanes))
+        rows = warp.run(X4, warp.generic(16 * warp.laneid))
+        assert np.array_equal(rows, warp.run(X4, 16 * warp.laneid))
         warp.run(STORE_D, warp.generic(2048), far, 16)
         warp.run(STORE_D, p + 2048, near, 16)
-        return near.bits, far.bits, warp._block.shared.bytes[2048:3072].copy()
+        return near.bits, far.bits, warp.core.block.shared.bytes[2048:3072].copy()
 
     before = data.copy()
     near, far, stored = one(kernel, data)
@@ -143,13 +144,13 @@ def test_a_pointer_may_be_given_by_every_lane_alike(row):
         assert np.array_equal(warp.run(LOAD_C, np.full(32, p), 16), alone)
         assert np.array_equal(warp.run(LOAD_C, warp.registers(1, fill=int(p))[:, 0], 16), alone)
         said = LOAD_C.replace(".f32", ".global.f32")
-        for where in (p + 4 * (warp.lanes == 7), p + 64 * warp.lanes):
+        for where in (p + 4 * (warp.laneid == 7), p + 64 * warp.laneid):
             lane = int(np.flatnonzero(where != p)[0])
             with row(str(where)), pytest.raises(OperandError, match=f"lane {lane} gives another pointer .*All lanes"):
                 warp.run(said, where, 16)
         assert np.array_equal(warp.run(LOAD_C, p, np.full(32, 16)), alone)
         with row("stride"), pytest.raises(OperandError, match=r"lane 9 gives another stride .*: value 32, not 16"):
-            warp.run(said, p, 16 + 16 * (warp.lanes == 9))
+            warp.run(said, p, 16 + 16 * (warp.laneid == 9))
 
     one(kernel, data)
 
@@ -162,7 +163,7 @@ def test_accesses_are_told_and_checked(row):
         ("between arrays", LOAD_C, lambda p: (p, 16), "bounds", "(across|after) the end of argument 0"),
         ("no array", LOAD_C.replace(".f32", ".global.f32"), lambda _: (0, 16), "bounds", "256 bytes before argument 0"),
         ("in the window", LOAD_C, lambda _: ((1 << 40) + 8160, 16), "bounds", "lies outside"),
-        ("misaligned", LOAD_C, lambda p: (p + 4, 16), "alignment", "no multiple of 32"),
+        ("misaligned", LOAD_C, lambda p: (p + 4, 16), "alignment", "not a multiple of 32"),
         ("a store", STORE_D, lambda p: (p, np.zeros((32, 8), np.uint32), 16), "bounds", "after the end of argument 0"),
     ]  # fmt: skip
     for name, opcode, operands, kind, says in cases:
@@ -180,7 +181,7 @@ def test_accesses_are_told_and_checked(row):
             assert f"warp 0 of block 0 at {__file__}" in str(caught.value)
             assert not any(isinstance(event, events.Accessed) for event in heard)
     heard.clear()
-    one(lambda warp, _: warp.run(X4, 16 * warp.lanes), data, observers=(heard.append,))
+    one(lambda warp, _: warp.run(X4, 16 * warp.laneid), data, observers=(heard.append,))
     (access,) = (event for event in heard if isinstance(event, events.Accessed))
     assert (access.size, access.collective, access.writes, access.space) == (16, True, False, "shared")
     assert access.addresses.tolist() == (16 * np.arange(32)).tolist()
@@ -212,7 +213,7 @@ def test_the_events_of_an_instruction():
 #: the state of a phase that is complete.
 OPERANDS = {
     "ld.shared.v4.b32": "0", "ld.global.v4.b32": "p", "st.shared.v4.b32": "0, 5", "st.global.v4.b32": "p, 5",
-    "shfl.sync.bfly.b32": "w.lanes, 1, 31, 0xffffffff", "vote.sync.any.pred": "True, 0xffffffff",
+    "shfl.sync.bfly.b32": "w.laneid, 1, 31, 0xffffffff", "vote.sync.any.pred": "True, 0xffffffff",
     "vote.sync.ballot.b32": "True", "elect.sync": "0xffffffff", "bar.warp.sync": "0xffffffff", "bar.sync": "0",
     "bar.arrive": "1, 32", "bar.red.popc.u32": "0, True", "atom.shared.add.u32": "64, 1",
     "atom.global.add.u32": "p, 1", "red.shared.add.u32": "64, 1", "red.global.add.u32": "p, 1", "nanosleep.u32": "20",
@@ -222,10 +223,10 @@ OPERANDS = {
     "mbarrier.arrive.shared::cta.b64": "0", "mbarrier.test_wait.parity.shared::cta.b64": "0, 1",
     "mbarrier.arrive_drop.shared::cta.b64": "0", "mbarrier.test_wait.shared::cta.b64": "0, 5 << 61",
     "mbarrier.try_wait.shared::cta.b64": "0, 5 << 61",
-    "mbarrier.try_wait.parity.shared::cta.b64": "0, 1", "cp.async.cg.shared.global": "1024 + 16 * w.lanes, p, 16",
+    "mbarrier.try_wait.parity.shared::cta.b64": "0, 1", "cp.async.cg.shared.global": "1024 + 16 * w.laneid, p, 16",
     "cp.async.wait_group": "0", "cp.async.mbarrier.arrive.noinc.shared.b64": "0",
-    "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "1024 + 16 * w.lanes, p, 16, 0",
-    "cp.async.bulk.global.shared::cta.bulk_group": "p + 16 * w.lanes, 1024, 16",
+    "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "1024 + 16 * w.laneid, p, 16, 0",
+    "cp.async.bulk.global.shared::cta.bulk_group": "p + 16 * w.laneid, 1024, 16",
     "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes": "1024, m, (0, 0), 0",
     "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group": "m, (0, 0), 1024",
     "cp.async.bulk.wait_group.read": "0", "setmaxnreg.inc.sync.aligned.u32": "256",
@@ -238,7 +239,7 @@ def speak(opcode, operands="", target="sm_90a", observers=(), policy="early"):
             m = TensorMap.of(p, (16, 16))
             w.mbarrier_init(0, 64)
             w.setmaxnreg("dec", 248)
-            w._block.kept["registers"]["free"] = 8
+            w.core.block.kept["registers"]["free"] = 8
         else:
             m = None
         given = eval(f"({operands}{',' if operands else ''})", {"w": w, "p": p, "m": m})  # noqa: S307 - the table above
@@ -338,7 +339,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("atom.add [x], 1", "operands are separate arguments"),
     ]
     given = {
-        "shfl.sync.xor.b32": "w.lanes, 1, 31",
+        "shfl.sync.xor.b32": "w.laneid, 1, 31",
         "st.shared.b128": "0, 0",
         "ld.global.v3.b32": "0",
         "red.shared.exch.b32": "0, 1",
@@ -409,7 +410,7 @@ def test_a_kernel_gives_the_operands_of_one_warp(row):
             try:
                 warp.run(opcode, *operands)
             finally:
-                written.append(warp._block.shared.bytes.any())
+                written.append(warp.core.block.shared.bytes.any())
 
         with row(name):
             with pytest.raises(OperandError, match="in a kernel each warp gives its own 32 lanes"):

@@ -46,12 +46,12 @@ def test_nobody_passes_a_barrier_before_all_have_come(seed):
 
     def kernel(warp, out):
         for number in range(25):
-            warp.st_shared(4 * warp.index, number)
+            warp.st_shared(4 * warp.warpid, number)
             warp.bar_sync()
-            assert (warp.ld_shared(4 * (warp.lanes % 8)) == number).all()
+            assert (warp.ld_shared(4 * (warp.laneid % 8)) == number).all()
             warp.bar_sync(1)
-        with warp.only(warp.lanes == 0):
-            warp.st_global(out.at(warp.index), 25)
+        with warp.only(warp.laneid == 0):
+            warp.st_global(out.at(warp.warpid), 25)
 
     launch(kernel, 1, 256, (out,), shared=64, seed=seed)
     assert out.tolist() == [25] * 8
@@ -65,16 +65,16 @@ def test_producers_and_consumers(seed):
 
     def kernel(warp, out):
         for number in range(40):
-            if warp.index < 2:
+            if warp.warpid < 2:
                 if number:
                     warp.bar_sync(empty, 128)
-                warp.st_shared(128 * warp.index + 4 * warp.lanes, 10 * number + warp.index)
+                warp.st_shared(128 * warp.warpid + 4 * warp.laneid, 10 * number + warp.warpid)
                 warp.bar_arrive(full, 128)
             else:
                 warp.bar_sync(full, 128)
-                with warp.only(warp.lanes == 5):
-                    one = warp.index - 2
-                    warp.st_global(out.at(number, one), warp.ld_shared(128 * one + 4 * warp.lanes))
+                with warp.only(warp.laneid == 5):
+                    one = warp.warpid - 2
+                    warp.st_global(out.at(number, one), warp.ld_shared(128 * one + 4 * warp.laneid))
                 if number < 39:
                     warp.bar_arrive(empty, 128)
 
@@ -93,7 +93,7 @@ def test_pairs_of_warps_meet_at_their_own_barrier(seed):
 
     def kernel(warp):
         for _ in range(5):
-            warp.bar_sync(3 + warp.index // 2, 64)
+            warp.bar_sync(3 + warp.warpid // 2, 64)
         warp.bar_sync(15)
 
     launch(kernel, 1, 232, seed=seed, observers=(heard.append,))
@@ -109,10 +109,10 @@ def test_a_barrier_of_all_does_not_wait_for_warps_that_have_exited(seed):
     heard = []
 
     def kernel(warp):
-        if warp.index == 2:
+        if warp.warpid == 2:
             return
         warp.bar_sync()
-        if warp.index != 1:
+        if warp.warpid != 1:
             warp.bar_sync(5)
 
     launch(kernel, 1, 128, seed=seed, observers=(heard.append,))
@@ -123,7 +123,7 @@ def test_a_barrier_of_all_does_not_wait_for_warps_that_have_exited(seed):
 
 def test_a_barrier_with_a_count_waits_for_warps_that_have_exited():
     def kernel(warp):
-        if warp.index:
+        if warp.warpid:
             warp.bar_sync(1, 64)
 
     with pytest.raises(Deadlock, match="where 32 of 64 threads have arrived"):
@@ -132,7 +132,7 @@ def test_a_barrier_with_a_count_waits_for_warps_that_have_exited():
 
 def test_a_count_of_all_threads_is_the_same_barrier_as_none():
     def kernel(warp):
-        if warp.index:
+        if warp.warpid:
             warp.bar_sync(4)
         else:
             warp.bar_arrive(4, 96)
@@ -144,7 +144,7 @@ def test_a_barrier_counts_arrivals_and_not_who_arrives():
     """A warp that arrives twice is two warps, and the third of three then waits alone."""
 
     def kernel(warp):
-        if warp.index:
+        if warp.warpid:
             warp.bar_sync(4, 96)
         else:
             warp.run("bar.arrive", 4, 96)
@@ -158,7 +158,7 @@ def test_a_barrier_counts_arrivals_and_not_who_arrives():
 
 def test_all_that_arrive_give_the_same_number():
     def kernel(warp):
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.bar_sync(2, 64)  # the first count
         else:
             warp.bar_sync(2, 96)  # another count
@@ -178,12 +178,12 @@ def test_barriers_and_counts_that_are_none(row):
         ("0.0", lambda w: w.bar_sync(0.0), "got 0.0"),
         ("True", lambda w: w.bar_sync(True), "got True"),
         ("None", lambda w: w.bar_sync(None), "got None"),
-        ("an array", lambda w: w.bar_sync(w.lanes), "got array"),
+        ("an array", lambda w: w.bar_sync(w.laneid), "got Lanes([ 0,  1"),
         ("33 threads", lambda w: w.bar_sync(0, 33), "33 threads: a multiple of 32, and this block has 96"),
         ("no threads", lambda w: w.bar_sync(0, 0), "to wait for 0 threads"),
         ("128 threads", lambda w: w.bar_sync(0, 128), "this block has 96"),
         ("64.0 threads", lambda w: w.bar_sync(0, 64.0), "64.0 threads"),
-        ("many threads", lambda w: w.bar_arrive(0, w.lanes), "a multiple of 32"),
+        ("many threads", lambda w: w.bar_arrive(0, w.laneid), "a multiple of 32"),
         ("arrive", lambda w: w.bar_arrive(3, True), "wait for True threads"),
     ]
     for name, body, says in cases:
@@ -198,12 +198,12 @@ def test_a_deadlock_says_who_waits_for_what_since_which_line():
     heard = []
 
     def kernel(warp):
-        if warp.index == 5:
+        if warp.warpid == 5:
             return
-        if warp.index in (1, 3):
+        if warp.warpid in (1, 3):
             warp.bar_sync(1, 96)  # two of three
-        elif warp.index == 4:
-            with warp.only(warp.lanes == 0):
+        elif warp.warpid == 4:
+            with warp.only(warp.laneid == 0):
                 warp.mbarrier_init(8, 3)
                 warp.mbarrier_arrive(8)
             warp.mbarrier_wait(
@@ -237,7 +237,7 @@ def test_a_deadlock_says_who_waits_for_what_since_which_line():
 
 def test_a_deadlock_of_a_later_block():
     def kernel(warp):
-        if warp.block == (1, 1, 0) and warp.index == 0:
+        if warp.ctaid == (1, 1, 0) and warp.warpid == 0:
             warp.bar_sync(0, 64)
 
     with pytest.raises(Deadlock, match=r"block \(1, 1, 0\) cannot go on") as caught:
@@ -250,7 +250,7 @@ def test_helpers_of_the_kernel_are_lines_too():
         warp.bar_sync(1, 64)  # in the helper
 
     with pytest.raises(Deadlock, match=re.escape(line("in the helper"))):
-        launch(lambda warp: helper(warp) if warp.index else None, 1, 64)
+        launch(lambda warp: helper(warp) if warp.warpid else None, 1, 64)
 
 
 # ------------------------------------------------------------------------------------------------ loops that look
@@ -261,10 +261,10 @@ def test_a_loop_that_tests_an_mbarrier_lets_others_go_on(seed):
     order = []
 
     def kernel(warp):
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.mbarrier_init(0, 32)
         warp.bar_sync()
-        if warp.index == 1:
+        if warp.warpid == 1:
             for _ in range(40):
                 warp.st_shared(64, 1)
             warp.mbarrier_arrive(0)
@@ -286,7 +286,7 @@ def test_a_loop_that_looks_at_memory_lets_others_go_on(seed, space):
     def kernel(warp, out):
         place, load = (0, warp.ld_shared) if space == "shared" else (out.at(0), warp.ld_global)
         store = warp.st_shared if space == "shared" else warp.st_global
-        wanted = 3 - warp.index
+        wanted = 3 - warp.warpid
         while int(load(place)[0, 0]) != wanted:
             warp.bar_warp_sync()
         with warp.only(warp.elect_sync()):
@@ -302,7 +302,7 @@ def test_a_loop_that_looks_at_memory_lets_others_go_on(seed, space):
 def test_a_loop_that_looks_and_stores_lets_others_go_on(seed):
     def kernel(warp):
         looks = 0
-        while warp.index == 0 and not int(warp.ld_shared(0)[0, 0]):
+        while warp.warpid == 0 and not int(warp.ld_shared(0)[0, 0]):
             looks += 1
             warp.st_shared(4, looks)
         warp.st_shared(0, 1)
@@ -335,11 +335,11 @@ def test_loops_that_look_in_vain_are_noticed(row, seed):
             warp.bar_warp_sync()
 
     def shared(warp):
-        while not warp.ld_shared(warp.lanes * 4).bits.any():  # looks at shared memory
+        while not warp.ld_shared(warp.laneid * 4).bits.any():  # looks at shared memory
             warp.vote_sync("any", True)
 
     def both(warp, out):
-        if warp.index:
+        if warp.warpid:
             warp.bar_sync(1, 64)  # waits for one that looks
         while not (warp.ld_global(out).bits.any() and warp.ld_global(out + 4).bits.any()):  # looks at global memory
             pass
@@ -400,13 +400,13 @@ def test_who_loads_much_is_not_stuck(seed):
 def busy(warp, out):
     for number in range(4):
         warp.st_shared(4 * warp.threads, number)
-        warp.bar_sync(1 + warp.index // 2, 64)
+        warp.bar_sync(1 + warp.warpid // 2, 64)
         warp.cp_async(2048 + 4 * warp.threads, out.at(warp.threads), 4)
         warp.cp_async_commit_group()
-        warp.ld_shared(4 * warp.lanes)
+        warp.ld_shared(4 * warp.laneid)
         warp.cp_async_wait_group(0)
     with warp.only(warp.elect_sync()):
-        warp.st_global(out.at(warp.index), warp.index)
+        warp.st_global(out.at(warp.warpid), warp.warpid)
 
 
 def told(seed, policy="random", grid=3):
@@ -449,7 +449,7 @@ def test_seed_0_lets_warps_go_on_until_they_wait():
 def test_a_seed_decides_the_order_of_the_blocks():
     def order(seed):
         found = []
-        launch(lambda warp: found.append(warp.block), (4, 3, 2), seed=seed)
+        launch(lambda warp: found.append(warp.ctaid), (4, 3, 2), seed=seed)
         return found
 
     in_order = [(x, y, z) for z in range(2) for y in range(3) for x in range(4)]
@@ -458,6 +458,7 @@ def test_a_seed_decides_the_order_of_the_blocks():
     assert all(order(seed) != in_order and sorted(order(seed)) == sorted(in_order) for seed in (1, 2, 3))
 
 
+@pytest.mark.slow
 def test_the_hash_seed_of_python_decides_nothing():
     code = f"""
         import sys; sys.path.insert(0, {str(HERE.parent)!r})

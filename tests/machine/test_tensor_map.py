@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick import examples
 
 from tcemu.errors import AddressError, OperandError
 from tcemu.layouts import Descriptor, copy_tile, read_tile
@@ -92,7 +93,7 @@ def _memories(made: TensorMap, address: int) -> tuple[np.ndarray, np.ndarray]:
     return memory, numbers.integers(0, 256, address + lines * max(made.line, made.swizzle), np.uint8)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(copies())
 def test_loads_against_a_loop_over_elements(copy):
     made, at, address = copy
@@ -104,7 +105,7 @@ def test_loads_against_a_loop_over_elements(copy):
     assert len(shared) == address + made.shared_bytes
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(copies(storing=True))
 def test_stores_against_a_loop_over_elements(copy):
     """Whole units of 16 bytes are written, as far as there is memory: an H200 does (tests/golden)."""
@@ -118,7 +119,7 @@ def test_stores_against_a_loop_over_elements(copy):
     assert np.array_equal(memory, expected)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(copies())
 def test_places_are_the_bytes_that_move(copy):
     """Pieces are aligned to their size and in the box's order, and cover each element once."""

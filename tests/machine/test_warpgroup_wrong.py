@@ -41,7 +41,7 @@ def test_warpgroups_do_not_wait_for_each_other(seed):
             warp.wgmma_commit_group()
             warp.wgmma_wait_group(0)
         assert ended(warp, d, 1 + 2 * warp.warpgroup)
-        times[warp.index] = warp.warpgroup
+        times[warp.warpid] = warp.warpgroup
 
     heard = []
     with pytest.raises(LaunchError, match="belongs to no whole warpgroup"):
@@ -57,7 +57,7 @@ def test_a_block_without_a_whole_warpgroup(row):
     for block, warp_index in ((64, 0), (96, 0), (160, 4)):
 
         def kernel(warp, warp_index=warp_index):
-            if warp.index == warp_index:
+            if warp.warpid == warp_index:
                 warp.run(F16, warp.registers(4, fill=0), A, B, *ONES)  # not enough of us
 
         says = f"{F16}: warp {warp_index} of block 0 at {line('not enough of us')} belongs to no whole warpgroup"
@@ -74,7 +74,7 @@ def test_warps_that_come_to_different_instructions(seed):
 
     def kernel(warp):
         prepared(warp)
-        if warp.index == 2:
+        if warp.warpid == 2:
             warp.wgmma_commit_group()  # another one
         else:
             warp.run(F16, warp.registers(4, fill=0), A, B, *ONES)  # the one
@@ -86,13 +86,13 @@ def test_warps_that_come_to_different_instructions(seed):
     assert f"at {line('the one')}" in told
     assert f"came to {F16}" in told or f"to {F16} (PTX" in told
     (event,) = (event for event in heard if isinstance(event, events.Disagreed))
-    assert set(event.opcodes) == {F16, "wgmma.commit_group.sync.aligned"}
+    assert {each.opcode for each in event.instructions} == {F16, "wgmma.commit_group.sync.aligned"}
     assert 2 in [by.warp for by in event.bys]
 
 
 def test_a_warp_that_does_not_come():
     def kernel(warp):
-        if warp.index in (1, 3):
+        if warp.warpid in (1, 3):
             return
         warp.wgmma_fence()  # two of four
 
@@ -108,12 +108,12 @@ def test_a_warp_that_does_not_come():
 def test_operands_on_which_the_warps_disagree(row):
     d = np.zeros((32, 4), np.uint32)
     cases = [
-        ("wait", lambda w: w.wgmma_wait_group(w.index // 3), LaunchError, "to leave [0, 0, 0, 1] groups"),
-        ("scale_d", lambda w: w.run(F16, d, A, B, w.index > 0, 1, 1, 0, 0), OperandError, "operand 3 is False, True"),
-        ("sign", lambda w: w.run(F16, d, A, B, 1, 1 - 2 * (w.index == 1), 1, 0, 0), OperandError, "1, -1, 1 and 1"),
-        ("count", lambda w: w.run(F16, d, A, B, *ONES[: 5 - w.index // 2]), OperandError, "8, 8, 7 and 7 operands"),
-        ("where A is", lambda w: w.run(F16, d, d if w.index else A, B, 1, 1, 1, 0), OperandError, "operand 1"),
-        ("registers", lambda w: w.run(F16, d[:, : 4 - w.index], A, B, *ONES), OperandError, "operand 0 has shapes"),
+        ("wait", lambda w: w.wgmma_wait_group(w.warpid // 3), LaunchError, "N is 0, 0, 0 and 1 in the four warps"),
+        ("scale_d", lambda w: w.run(F16, d, A, B, w.warpid > 0, 1, 1, 0, 0), OperandError, "scale_d is False in"),
+        ("sign", lambda w: w.run(F16, d, A, B, 1, 1 - 2 * (w.warpid == 1), 1, 0, 0), OperandError, "imm_scale_a is"),
+        ("count", lambda w: w.run(F16, d, A, B, *ONES[: 5 - w.warpid // 2]), OperandError, "8, 8, 7 and 7 operands"),
+        ("where A is", lambda w: w.run(F16, d, d if w.warpid else A, B, 1, 1, 1, 0), OperandError, "a as a desc"),
+        ("registers", lambda w: w.run(F16, d[:, : 4 - w.warpid], A, B, *ONES), OperandError, "d has shapes (32, 4), "),
     ]  # fmt: skip
     for name, body, kind, says in cases:
         with row(name), pytest.raises(kind, match=re.escape(says)) as caught:
@@ -129,23 +129,29 @@ def test_wrong_operands(row):
     whole = np.zeros((128, 4), np.uint32)
     e = np.full(32, 0x44444444, np.uint32)
     cases = [
-        ("no operands", F16, (), "takes d, a, b_descriptor"),
-        ("two", F16, (r4, A), "got 2 operands"),
-        ("no immediates", F16, (r4, A, B), "d, a, b, scale_d and its immediates"),
-        ("too many", F16, (r4, A, B, *ONES, 0), "got 6 of them"),
+        ("no operands", F16, (), "takes d, a, b, scale_d, imm_scale_a, imm_scale_b, [imm_trans_a] and"),
+        ("two", F16, (r4, A), "imm_trans_b; got 2 operands"),
+        ("no immediates", F16, (r4, A, B), "imm_trans_b; got 3 operands"),
+        ("too many", F16, (r4, A, B, *ONES, 0), "imm_trans_b; got 9 operands"),
+        ("one too few", F16, (r4, A, B, *ONES[:-1]), "with A in a descriptor ends with scale_d, imm_scale_a"),
+        ("one too many", F16, (r4, r4, B, *ONES), "with A in registers ends with scale_d, imm_scale_a"),
         ("d too wide", F16, (r8, A, B, *ONES), "d"),
         ("d of the warpgroup", F16, (whole, A, B, *ONES), "uint32 (32, n); got dtype uint32, shape (128, 4)"),
         ("d of floats", F16, (r4.astype(np.float32), A, B, *ONES), "got dtype float32"),
         ("d of nothing", F16, (None, A, B, *ONES), "got dtype object"),
         ("a of the warpgroup", F16, (r4, whole, B, *ONES[:-1]), "each warp gives its own 32 lanes"),
-        ("a of doubles", F16, (r4, r4.astype(float), B, *ONES), "a is a matrix descriptor"),
+        ("a of doubles", F16, (r4, r4.astype(float), B, *ONES), "operand a (f16) is uint32 registers"),
+        ("a of a list", F16, (r4, [[1] * 4] * 32, B, *ONES[:-1]), "operand a (f16) is uint32 registers"),
+        ("a of nothing", F16, (r4, None, B, *ONES), "a is a matrix descriptor, 64 bits"),
         ("a ragged", F16, (r4, [[1], [1, 2]], B, *ONES), "not an array"),
-        ("b of text", F16, (r4, A, "x", *ONES), "operand 2 is a matrix descriptor"),
-        ("b for each warpgroup", F16, (r4, A, np.array([int(B)], np.uint64), *ONES), "one of everything else"),
-        ("scale_d for each lane", F16, (r4, A, B, np.ones(32, bool), 1, 1, 0, 0), "one of everything else"),
+        ("b of text", F16, (r4, A, "x", *ONES), "b is a matrix descriptor, 64 bits"),
+        ("b for each warpgroup", F16, (r4, A, np.array([int(B)], np.uint64), *ONES), "b is one value for the whole"),
+        ("scale_d for each lane", F16, (r4, A, B, np.ones(32, bool), 1, 1, 0, 0), "scale_d is one value for the whole"),
         ("scale_d of two", F16, (r4, A, B, 2, 1, 1, 0, 0), "scale_d is a predicate"),
         ("sign", F16, (r4, A, B, 1, 2, 1, 0, 0), "imm_scale_a is an immediate, -1 or 1; got 2"),
         ("major", F16, (r4, A, B, 1, 1, 1, 0, None), "imm_trans_b is an immediate"),
+        ("no number", F16, (r4, A, B, 1, 1, 1, 0, {}), "imm_trans_b is an immediate, 0 or 1; got {}"),
+        ("registers for b", F16, (r4, A, r4, *ONES), "b is one value for the whole warpgroup; got an array of shape"),
         ("metadata", SPARSE, (r4, A, B, r4, 0, 1, 1, 1, 0, 0), "metadata is one uint32 register a lane"),
         ("selector", SPARSE, (r4, A, B, e, 2, 1, 1, 1, 0, 0), "the selector is an immediate"),
         ("illegal metadata", SPARSE, (r4, A, B, e * 0, 0, 1, 1, 1, 0, 0), "2:4 sparsity takes"),
@@ -163,9 +169,9 @@ def test_metadata_are_checked_when_they_are_issued():
 
     def kernel(warp):
         prepared(warp)
-        e = np.full(32, 0x44444444 if warp.index < 3 else 0x04444444, np.uint32)
+        e = np.full(32, 0x44444444 if warp.warpid < 3 else 0x04444444, np.uint32)
         warp.run(SPARSE, warp.registers(4, fill=0), A, B, e, 0, False, 1, 1, 0, 0)
-        reached.append(warp.index)
+        reached.append(warp.warpid)
 
     with pytest.raises(OperandError, match=r"metadata of lane \d+, bits 31:28 .* is 0b0000; 2:4 sparsity takes"):
         run_group(kernel)
@@ -199,7 +205,7 @@ def test_tiles_beyond_shared_memory(row):
                 run_group(lambda warp, d=descriptors: warp.run(F16, empty, *d, *ONES), observers=(heard.append,))
             assert __file__ in str(caught.value)
             (fault,) = (event for event in heard if isinstance(event, events.Faulted))
-            assert (fault.kind, fault.space, fault.opcode) == ("bounds", "shared", F16)
+            assert (fault.kind, fault.space, fault.instruction.opcode) == ("bounds", "shared", F16)
 
 
 def test_a_wrong_operand_ends_the_launch_even_if_it_is_caught():

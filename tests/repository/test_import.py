@@ -1,6 +1,7 @@
 """What importing tcemu costs, and what kernels may import."""
 
 import ast
+import importlib.util
 import json
 import subprocess
 import sys
@@ -25,11 +26,30 @@ def test_importing_tcemu_loads_nothing_heavy():
     assert loaded_after("import tcemu") == []
 
 
-@pytest.mark.parametrize("room", ["live", "microscaling", "show", "sparse", "wmma"])
-def test_every_room_is_an_attribute_of_tcemu(room):
-    probe = f"import sys, tcemu; print('tcemu.{room}' in sys.modules, tcemu.{room} is sys.modules['tcemu.{room}'])"
+def test_every_room_is_an_attribute_of_tcemu():
+    """In an order in which none imports the next."""
+    rooms = ["sparse", "microscaling", "wmma", "show", "live"]
+    ask = "print('tcemu.{0}' in sys.modules, tcemu.{0} is sys.modules['tcemu.{0}'])"
+    probe = "\n".join(["import sys, tcemu", *(ask.format(room) for room in rooms)])
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    assert done.stdout.splitlines() == ["False True"] * len(rooms)
+
+
+def test_completion_offers_the_public_names_and_no_machinery():
+    offered = dir(tcemu)
+    rooms = {"gemm", "live", "microscaling", "show", "sparse", "wmma", "formats", "layouts", "machine", "sanitizer"}
+    assert rooms <= set(offered)
+    assert {"run", "parse", "matmul", "launch", "wavefronts"} <= set(offered)
+    assert all(hasattr(tcemu, name) for name in offered)
+    strangers = {name for name in vars(tcemu) if not name.startswith("_")} - {*offered, "TYPE_CHECKING"}
+    assert strangers <= {path.stem for path in PACKAGE.iterdir()}, "what is not offered is a module of the package"
+
+
+@pytest.mark.parametrize("room", ["commands", "course", "formats", "gemm", "layouts", "show", "wmma"])
+def test_every_public_name_of_a_room_is_there(room):
+    module = importlib.import_module(f"tcemu.{room}")
+    for name in module.__all__:
+        assert hasattr(module, name) or importlib.util.find_spec(f"tcemu.{room}.{name}")
 
 
 def test_what_tcemu_lacks_is_an_attribute_error():
@@ -37,9 +57,9 @@ def test_what_tcemu_lacks_is_an_attribute_error():
         tcemu.wma  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["numba", "ml_dtypes", "ipywidgets"])
-def test_the_probe_sees_what_is_loaded(name):
-    assert name in loaded_after(f"import {name}, tcemu")
+def test_the_probe_sees_what_is_loaded():
+    names = {"numba", "ml_dtypes", "ipywidgets"}
+    assert set(loaded_after(f"import tcemu, {', '.join(names)}")) >= names
 
 
 def imported(source):

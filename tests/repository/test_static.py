@@ -19,6 +19,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.slow  # CONTRIBUTING has them on a line of their own
 @pytest.mark.parametrize("check", CHECKS)
 def test_static_check_passes(check):
     program, *arguments = CHECKS[check]

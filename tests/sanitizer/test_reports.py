@@ -75,7 +75,7 @@ def test_raise_raises_what_collect_collects_first():
 
 def test_raise_is_what_launch_does():
     def kernel(warp, g):
-        warp.st_global(g, warp.ld_shared(4 * warp.lanes))
+        warp.st_global(g, warp.ld_shared(4 * warp.laneid))
 
     with pytest.raises(UndefinedBehaviour, match="uninitialised-shared"):
         tcemu.launch(kernel, args=(np.zeros(1024, np.uint8),), shared=1024)
@@ -144,8 +144,8 @@ def test_a_report_reads_well():
 
 def test_lanes_and_bytes_of_a_race_inside_a_warp():
     def kernel(warp, g):
-        warp.st_shared(4 * warp.lanes, 1)
-        with warp.only(warp.lanes == 7):
+        warp.st_shared(4 * warp.laneid, 1)
+        with warp.only(warp.laneid == 7):
             warp.ld_shared(4 * 9)
 
     launched = tcemu.launch(kernel, args=(np.zeros(4, np.uint8),), shared=1024, sanitizer="collect")
@@ -157,7 +157,7 @@ def test_lanes_and_bytes_of_a_race_inside_a_warp():
 def test_the_same_pair_of_lines_is_counted():
     def kernel(warp, g):
         for step in range(5):
-            warp.st_shared(4 * warp.lanes, step)
+            warp.st_shared(4 * warp.laneid, step)
             warp.bar_sync()
 
     launched = tcemu.launch(kernel, 3, 64, (np.zeros(4, np.uint8),), shared=1024, sanitizer="collect")
@@ -196,11 +196,11 @@ def test_one_mistake_is_one_report():
 
 def test_a_barrier_that_counts_exited_threads_orders_what_they_did():
     def kernel(warp, g):
-        if warp.index == 1:
-            warp.st_shared(4 * warp.lanes, 1)
+        if warp.warpid == 1:
+            warp.st_shared(4 * warp.laneid, 1)
             return
         warp.bar_sync()
-        warp.ld_shared(4 * warp.lanes)
+        warp.ld_shared(4 * warp.laneid)
 
     launched = tcemu.launch(kernel, 1, 64, (np.zeros(4, np.uint8),), shared=4096, sanitizer="collect")
     assert [report.rule for report in launched.reports] == ["exited-threads"]
@@ -223,12 +223,12 @@ def test_two_stores_in_turns_are_followed_back_once():
     """What stood there before: each of the two lines, in turns, at one time of the warp."""
 
     def kernel(warp, g):
-        if warp.index == 1:
+        if warp.warpid == 1:
             for _ in range(3):
-                warp.st_shared(4 * warp.lanes, 1)
-                warp.st_shared(4 * warp.lanes, 2)
+                warp.st_shared(4 * warp.laneid, 1)
+                warp.st_shared(4 * warp.laneid, 2)
         else:
-            warp.ld_shared(4 * warp.lanes)
+            warp.ld_shared(4 * warp.laneid)
 
     for seed in range(5):
         launched = tcemu.launch(kernel, 1, 64, (np.zeros(4, np.uint8),), shared=1024, sanitizer="collect", seed=seed)

@@ -5,6 +5,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from quick import some
 from rows import rows
 
 import tcemu
@@ -13,7 +14,7 @@ from tcemu.errors import TcemuError
 from tcemu.formats import Container, lookup
 from tcemu.instructions.table import FAMILIES
 from tcemu.layouts import Fragment, Layout
-from tcemu.show.fragment_map import blocks, element
+from tcemu.show.fragment_map import cells, element
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -65,7 +66,7 @@ def _marked(picture: show.Picture, fragment: Fragment) -> set[tuple[int, int]]:
 
 @every_fragment
 def test_a_lane_s_elements_are_marked_and_no_others(fragment: Fragment) -> None:
-    for lane in range(fragment.lanes):
+    for lane in some(range(fragment.lanes), 6):
         held = {fragment.layout.position(lane, slot) for slot in range(fragment.layout.slots)}
         assert _marked(show.fragment_map(fragment, lane=lane), fragment) == held
 
@@ -82,32 +83,32 @@ def test_a_register_s_elements_are_marked_and_no_others(fragment: Fragment) -> N
 
 
 @every_fragment
-def test_one_register_of_one_lane_is_one_block(fragment: Fragment) -> None:
+def test_one_register_of_one_lane_is_one_cell(fragment: Fragment) -> None:
     held = {fragment.position(13, 0, element) for element in range(fragment.elements_per_register)}
     assert _marked(show.fragment_map(fragment, lane=13, register=0), fragment) == held
 
 
 @every_fragment
-def test_the_blocks_tile_the_matrix(fragment: Fragment) -> None:
+def test_the_cells_tile_the_matrix(fragment: Fragment) -> None:
     covered = [
         (row, column)
-        for block in blocks(fragment)
-        for row in range(block.row, block.row + block.rows)
-        for column in range(block.column, block.column + block.columns)
+        for cell in cells(fragment)
+        for row in range(cell.row, cell.row + cell.rows)
+        for column in range(cell.column, cell.column + cell.columns)
     ]
     rows, columns = fragment.shape
     assert sorted(covered) == [(row, column) for row in range(rows) for column in range(columns)]
 
 
 @every_fragment
-def test_every_block_is_labelled_with_its_lane_and_register(fragment: Fragment) -> None:
+def test_every_cell_is_labelled_with_its_lane_and_register(fragment: Fragment) -> None:
     root = ET.fromstring(show.fragment_map(fragment, lane=5).svg)  # noqa: S314 - our own text
     labels = sorted((text.text or "").split() for group in root.iter(f"{SVG}g") for text in group)
-    assert labels == sorted([str(block.lane), f"{fragment.role}{block.register}"] for block in blocks(fragment))
+    assert labels == sorted([str(cell.lane), f"{fragment.role}{cell.register}"] for cell in cells(fragment))
 
 
 def test_a_mark_is_more_than_a_colour() -> None:
-    """Each marked block has a thick border, hatching and a bold label."""
+    """Each marked cell has a thick border, hatching and a bold label."""
     picture = show.fragment_map(INSTRUCTIONS["f16 k16"].fragments["a"], lane=13)
     root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
     boxes = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "x"]
@@ -146,18 +147,18 @@ def test_a_register_that_only_one_matrix_has_is_marked_there() -> None:
 
 def test_a_broadcast_is_told() -> None:
     twice = Fragment("a", Layout("g (t p) -> (g t) (x p)", g=8, t=4, p=2, x=2), Container(lookup("f16"), 16))
-    assert all(block.copies == 2 for block in blocks(twice))
+    assert all(cell.copies == 2 for cell in cells(twice))
     assert ">0+ a0<" in show.fragment_map(twice).svg.replace("\N{NO-BREAK SPACE}", "")
 
 
 def test_four_products_are_drawn_one_at_a_time() -> None:
     mma = tcemu.parse("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32")
     a = mma.fragments["a"]
-    assert {block.lane for block in blocks(a, batch=2)} == {8, 9, 10, 11, 24, 25, 26, 27}
+    assert {cell.lane for cell in cells(a, batch=2)} == {8, 9, 10, 11, 24, 25, 26, 27}
     for lane in range(32):
         picture = show.mma_map(mma, lane=lane)
         assert picture == show.mma_map(mma, lane=lane, batch=lane // 4 % 4)
-        assert f"product {lane // 4 % 4} of 4: who holds what" in picture.title
+        assert f"product {lane // 4 % 4} of 4: lane and register of each element" in picture.title
     with pytest.raises(TcemuError, match="batch 4: fragment a has 4 products, counted from 0"):
         show.mma_map(mma, batch=4)
 
@@ -173,7 +174,7 @@ FORMS = {
 DIFFERENT = {tuple(str(i.fragments[role]) for role in "abd"): name for name, i in FORMS.items()}
 
 
-@rows("name", DIFFERENT.values())
+@rows("name", some(DIFFERENT.values(), 10))
 def test_every_instruction_has_a_map_that_fits_a_page(name: str) -> None:
     instruction = FORMS[name]
     picture = show.mma_map(instruction, lane=13)
@@ -183,7 +184,7 @@ def test_every_instruction_has_a_map_that_fits_a_page(name: str) -> None:
     assert height <= 950
     assert len(picture.svg) < 60_000
     drawn = sum(box.get("class") == "x" for box in root.iter(f"{SVG}rect"))
-    assert drawn == sum(block.lane == 13 for role in "abd" for block in _of_lane_13(instruction, role))
+    assert drawn == sum(cell.lane == 13 for role in "abd" for cell in _of_lane_13(instruction, role))
 
 
 #: What more than A, B and D lanes hold of an instruction.
@@ -201,9 +202,9 @@ DRAWN = ("scale_a", "e", "a", "scale_b", "b", "d")
 
 
 @pytest.mark.parametrize("opcode", MORE.values(), ids=MORE)
-@pytest.mark.parametrize("lane", [0, 13, 30])
+@pytest.mark.parametrize("lane", some([0, 13, 30], 1))
 def test_all_that_lanes_hold_is_drawn_and_marked(opcode: str, lane: int) -> None:
-    """Every fragment has a frame, level with D or above it; a lane's blocks of each are marked, and named in words."""
+    """Every fragment has a frame, level with D or above it; a lane's cells of each are marked, and named in words."""
     instruction = tcemu.parse(opcode)
     picture = show.mma_map(instruction, lane=lane)
     root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
@@ -220,24 +221,24 @@ def test_all_that_lanes_hold_is_drawn_and_marked(opcode: str, lane: int) -> None
         front = [range(size) for size in fragment.shape[:-2]]
         held = {fragment.layout.position(lane, slot) for slot in range(fragment.layout.slots)}
         assert {len(position) for position in held} == {len(front) + 2}
-        expected += len(_blocks_of(fragment, held))
+        expected += len(_cells_of(fragment, held))
         assert f"{role}0 = " in picture.description
     assert sum(box.get("class") == "x" for box in root.iter(f"{SVG}rect")) == expected
 
 
-def _blocks_of(fragment: Fragment, held: set[tuple[int, ...]]) -> set[tuple[int, int, int]]:
-    """Corner and register of each block that has one of the elements, in the batch that all of them are in."""
+def _cells_of(fragment: Fragment, held: set[tuple[int, ...]]) -> set[tuple[int, int, int]]:
+    """Corner and register of each cell that has one of the elements, in the batch that all of them are in."""
     batch = min(held)[0] if len(fragment.shape) == 3 else 0
     return {
-        (block.row, block.column, block.register)
-        for block in blocks(fragment, batch)
-        if (*((batch,) if len(fragment.shape) == 3 else ()), block.row, block.column) in held
+        (cell.row, cell.column, cell.register)
+        for cell in cells(fragment, batch)
+        if (*((batch,) if len(fragment.shape) == 3 else ()), cell.row, cell.column) in held
     }
 
 
 def _of_lane_13(instruction: Any, role: str) -> tuple[Any, ...]:
     fragment = instruction.fragments[role]
-    return blocks(fragment, fragment.layout.position(13, 0)[0] if len(fragment.shape) == 3 else 0)
+    return cells(fragment, fragment.layout.position(13, 0)[0] if len(fragment.shape) == 3 else 0)
 
 
 @pytest.mark.parametrize(

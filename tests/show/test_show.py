@@ -180,21 +180,26 @@ def test_every_format_has_a_picture_of_its_bits(name: str) -> None:
         ]
         assert "".join(digits[: form.container]) == f"{pattern:0{form.container}b}"
         assert value(form.decode(pattern).item()) in picture.title
+        assert "= =" not in picture.description
 
 
 @pytest.mark.parametrize(
     ("name", "pattern", "words"),
     [
-        ("e4m3", 0x7F, "the only pattern that e4m3 spends on it"),
-        ("e4m3", 0x7E, "e4m3 has no infinity, so an exponent field of all ones holds numbers too"),
+        ("e4m3", 0x7F, "the only pattern that e4m3 uses for it"),
+        ("e4m3", 0x7E, "e4m3 has no infinity, so an exponent field of all ones means numbers too"),
         ("e5m2", 0x7C, "infinity: an exponent field of all ones with a mantissa of 0"),
         ("e5m2", 0x7D, "NaN: an exponent field of all ones with a mantissa that is not 0"),
         ("e2m1", 0x7, "e2m1 has neither infinity nor NaN"),
         ("e4m3", 0x01, "subnormal: the exponent field is 0, so there is no leading 1"),
         ("ue8m0", 127, "no zero"),
-        ("s8", 0x80, "two's complement: the highest bit weighs −2⁷; from −128 to 127"),
+        ("s8", 0x80, "two's complement: the highest bit has the weight −2⁷; from −128 to 127"),
         ("u4", 0xF, "unsigned: from 0 to 15"),
-        ("tf32", 0x3F801FFF, "ignored 1111111111111, the hardware does not look"),
+        ("s8", 0x00, "value = 0. two's complement"),
+        ("s8", 0x80, "value = −128. two's complement"),
+        ("s8", 0xB3, "value = −128 + 32 + 16 + 2 + 1 = −77. two's complement"),
+        ("b1", 1, "value = 1. one bit"),
+        ("tf32", 0x3F801FFF, "padding 1111111111111, ignored by the hardware"),
     ],
 )
 def test_the_picture_of_bits_says_why(name: str, pattern: int, words: str) -> None:
@@ -247,9 +252,24 @@ def test_rounding_tells_what_the_codec_does(name: str, number: float) -> None:
         assert re.search(rf"{mode} \([^)]*\) gives {re.escape(result)}[;.]", words)
 
 
+#: What ptxas 13.0 accepts as cvt.MODE.FORMAT, with .satfinite where it must be, on sm_100a.
+CVT = {
+    "f16": ".rn, .rz, .rm and .rp", "bf16": ".rn, .rz, .rm and .rp", "tf32": ".rn, .rna and .rz", "e5m2": ".rn",
+    "e4m3": ".rn", "e3m2": ".rn", "e2m3": ".rn", "e2m1": ".rn", "ue8m0": ".rz and .rp",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CVT)
+def test_rounding_says_which_of_them_the_hardware_offers(name: str) -> None:
+    picture = show.rounding(name, 1.3)
+    assert f"PTX's cvt to {name} offers {CVT[name]} (bold);" in picture.description
+    bold = [text.text for text in _texts(picture) if text.get("class") == "m b" and (text.text or "").startswith(".")]
+    assert set(bold) == set(re.findall(r"\.r\w+", CVT[name]))
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), 448.0, -1e9])
 def test_rounding_is_drawn_between_two_finite_numbers(number: float) -> None:
-    with pytest.raises(TcemuError, match="a finite number below the largest e4m3, 448"):
+    with pytest.raises(TcemuError, match="than the largest e4m3, 448"):
         show.rounding("e4m3", number)
 
 
@@ -278,7 +298,7 @@ def test_changes_refuses_what_cannot_be_compared() -> None:
 
 def test_a_fused_sum_cuts_what_lies_below_the_largest_exponent() -> None:
     words = show.fused_sum(_steps(1.0, *[2.0**-26] * 8)).description
-    assert "a7 · b7: 2⁻²⁶, cut to 0." in words
+    assert "a7 · b7: 2⁻²⁶, exponent −26, cut to 0." in words
     assert words.endswith("becomes the f32 1 (0x3f800000).")
 
 
@@ -288,8 +308,8 @@ def test_a_fused_sum_keeps_what_lies_above_the_cut() -> None:
 
 def test_truncation_is_toward_zero_on_both_sides() -> None:
     plus, minus = (show.fused_sum(_steps(8.0, sign * 3 * 2.0**-23)).description for sign in (1, -1))
-    assert "a0 · b0: ≈ 3.57627868652 × 10⁻⁷, cut to 2⁻²²." in plus
-    assert "a0 · b0: ≈ −3.57627868652 × 10⁻⁷, cut to −2⁻²²." in minus
+    assert "a0 · b0: ≈ 3.57627868652 × 10⁻⁷, exponent −22, cut to 2⁻²²." in plus
+    assert "a0 · b0: ≈ −3.57627868652 × 10⁻⁷, exponent −22, cut to −2⁻²²." in minus
 
 
 def test_the_floor_of_the_exponent_counts() -> None:
@@ -297,12 +317,12 @@ def test_the_floor_of_the_exponent_counts() -> None:
     factor, zero = unpack(form, form.encode(2.0**-70).item()), unpack(form, 0)
     picture = show.fused_sum(fused_sum(FusedSums(25, None, -133), [(0, factor, factor)], zero, form))
     assert "largest exponent −133" in picture.title
-    assert "a0 · b0: 2⁻¹⁴⁰, unchanged" in picture.description
+    assert "a0 · b0: 2⁻¹⁴⁰, exponent −140, unchanged" in picture.description
 
 
 def test_zeros_are_left_out_and_counted() -> None:
     picture = show.fused_sum(_steps(1.0, 0.0, 0.0, 2.0))
-    assert "2 terms of value zero left out" in picture.svg
+    assert "2 zero terms left out" in picture.svg
     assert "a0 ·" not in picture.svg
 
 

@@ -72,7 +72,7 @@ def test_lines_wider_than_the_box_have_dots():
         (2, 3): "8, 2",
     }
     assert len(found) == 24
-    assert "A dot: not of this box." in picture.svg
+    assert "A dot: not part of the box." in picture.svg
     assert "9 more lines below." in picture.svg
 
 
@@ -81,20 +81,20 @@ def test_what_lies_outside_is_hatched_and_told(fill, loaded):
     """A box of 4 units by 2: the edge cuts the second unit of each line in its middle, two lie beyond it."""
     made = TensorMap(0, "f32", (10, 9), (48,), (16, 2), fill=fill)
     picture = show.tensor_box(made, (4, 3))
-    assert f"80 of them lie outside of the tensor and are loaded as {loaded}." in picture.description
-    assert f"Hatched: outside of the tensor, {loaded} when loaded." in picture.svg
+    assert f"80 of them are outside the tensor and are loaded as {loaded}." in picture.description
+    assert f"Hatched: outside the tensor, {loaded} when loaded." in picture.svg
     starts = [float(x) for x in re.findall(r'd="M([\d.]+) [\d.]+L[^"]*" class="g"', picture.svg)]
     assert sorted(start for start in starts if start >= LEFT) == sorted(
         LEFT + UNIT * unit for unit in (1.5, 2, 3, 5.5, 6, 7)
     )
     inside = show.tensor_box(made, (-4, 0)).description
-    assert "48 of them lie outside" in inside, "four elements before the line and two behind it, twice"
+    assert "48 of them are outside" in inside, "four elements before the line and two behind it, twice"
 
 
 def test_a_whole_box_in_words():
     picture = show.tensor_box(TensorMap(0, "bf16", (64, 8), (128,), (64, 8), 128), (0, 0), 1024)
     assert picture.title == "The box at (0, 0) of a tensor in shared memory: 64 × 8, 128-byte swizzle"
-    assert "lies in shared memory from 0x400 on and has 1024 bytes. The swizzle" in picture.description
+    assert "is at 0x400 in shared memory and has 1024 bytes. In each 128-byte line, the swizzle" in picture.description
     assert "0, 1 at 0x490, unit 1; 0, 2 at 0x520, unit 2" in picture.description
     assert "outside" not in picture.description
     assert 'class="g"' not in picture.svg

@@ -47,7 +47,7 @@ def test_a_saved_widget_is_its_picture() -> None:
     lanes = widgets.who_holds_what(MMA, lane=13)
     bundle = lanes._repr_mimebundle_()
     assert lanes.picture.portable_html in bundle["text/html"]
-    assert "With a running kernel, controls for lane stand here." in bundle["text/html"]
+    assert "With a running kernel, there are controls for lane here." in bundle["text/html"]
     assert bundle["text/plain"] == f"<Explorer lane=13>\n{lanes.picture}"
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
@@ -94,15 +94,15 @@ def test_the_registers_are_not_touched() -> None:
 def test_limits_follow_the_operand() -> None:
     flip = widgets.flip_one_bit(MMA, *REGISTERS, register=3)
     assert flip.set(operand="b").title.endswith("register b1 in lane 0")
-    with pytest.raises(TcemuError, match="register = 3: it takes whole numbers from 0 to 1"):
+    with pytest.raises(TcemuError, match="register = 3 is not possible: register takes whole numbers from 0 to 1"):
         flip.set(register=3)
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"lane": 32}, "lane = 32: it takes whole numbers from 0 to 31"),
-        ({"lane": "x"}, "lane = 'x': it takes whole numbers from 0 to 31"),
+        ({"lane": 32}, "lane = 32 is not possible: lane takes whole numbers from 0 to 31"),
+        ({"lane": "x"}, "lane = 'x' is not possible: lane takes whole numbers from 0 to 31"),
         ({"row": 1}, "no control is called 'row'; there are lane"),
     ],
 )
@@ -180,7 +180,9 @@ def test_a_register_shows_its_elements(name: str, width: int, shift: int) -> Non
     register = int(container.pack(container.form.encode(numbers))[0])
     words = show.register_bits(container, register).description
     assert words.startswith("Elements from the lowest bits: " + ", ".join(str(number) for number in numbers))
-    assert words.endswith(f"in bits {shift + container.form.bits - 1} to {shift} of its {width}.")
+    high = shift + container.form.bits - 1
+    used = f"bits {high} to {shift}" if high > shift else f"bit {shift}"
+    assert words.endswith(f"in {used} of its {width}.")
 
 
 def test_a_register_has_32_bits() -> None:
@@ -205,9 +207,9 @@ def test_the_last_part_of_a_sum_is_the_output(target: str) -> None:
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ({"row": 16}, "the rows are 0 to 15"),
-        ({"column": -1}, "the columns 0 to 7"),
-        ({"part": 1}, "the parts 0 to 0"),
+        ({"row": 16}, "there are rows 0 to 15"),
+        ({"column": -1}, "columns 0 to 7"),
+        ({"part": 1}, "part 0"),
         ({"matrices": (A, B, C.T)}, r"c is a matrix of shape \(16, 8\); got \(8, 16\)"),
         ({"matrices": (A.astype(np.float32), B, C)}, "a: an array of dtype float16"),
     ],

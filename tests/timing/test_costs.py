@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import tcemu.machine.costs as package
+import tcemu.timing.costs as package
 from tcemu.errors import CostUnknown, TargetError
 from tcemu.instructions import FAMILIES, parse, target_named
-from tcemu.machine.costs import COLUMNS, WHAT, costs, read
+from tcemu.timing.costs import COLUMNS, WHAT, costs, read
 
 TABLE = costs("sm_90a")
 WGMMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"

@@ -1,24 +1,21 @@
 """Wavefronts of shared-memory accesses: recorded cycles, cases counted by hand, a second count, laws, errors."""
 
-import csv
 import json
-from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from places import GOLDEN, ROOT
+from places import GOLDEN
+from quick import examples
 from wavefront_questions import questions
 
 import tcemu
 from tcemu import wavefronts
 from tcemu.errors import IllegalInstruction, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
-from tcemu.machine.banks import ACCESSES, MATRICES, access_named, in_pairs
+from tcemu.timing.banks import WAYS, access_named, in_pairs
 
-SHARED = ROOT.parent / "shared"
-RECORDING = SHARED / "silicon"
 LANE = np.arange(32)
 
 LDM, STM = "ldmatrix.sync.aligned.{}.shared.{}", "stmatrix.sync.aligned.{}.shared.{}"
@@ -37,35 +34,29 @@ KINDS = [
 
 
 def recorded():
-    """Return (name, access, bytes a lane, lanes, addresses, wavefronts as a lone warp sees them) of the recording."""
-    spec = spec_from_file_location("recorded_cases", RECORDING / "cases.py")
-    cases = module_from_spec(spec)
-    spec.loader.exec_module(cases)
-    with np.load(RECORDING / "samples2-1.npz") as samples:
-        for index, (name, text, size, lanes) in enumerate(cases.wavefront_variants()):
-            addresses = cases.wavefront_case(size, 7 + index, 256)
-            seen = (samples[f"wave|{name}"] / 128 - 0.3) / 2
-            yield name, text.split()[0], lanes, addresses, seen
+    """Return (access, addresses, wavefronts as a lone warp sees them) of the recording."""
+    with np.load(GOLDEN / "sm_90a-wavefronts.npz") as file:
+        for access in dict.fromkeys(key.split("|")[0] for key in file):
+            yield access, file[f"{access}|addresses"], (file[f"{access}|cycles"] / 128 - 0.3) / 2
 
 
-@pytest.mark.skipif(not (RECORDING / "samples2-1.npz").exists(), reason="the recording is not here")
 def test_an_h200_takes_the_cycles_that_were_counted():
     """A lone warp issues no faster than 2 wavefronts; above that each costs 2 cycles."""
     checked = 0
-    for name, access, _, addresses, seen in recorded():
+    for access, addresses, seen in recorded():
         count = wavefronts(addresses, access).count
-        assert (np.round(seen) == np.maximum(count, 2)).all(), name
-        assert np.abs(seen - count)[count > 2].max() < 0.2, name
+        assert (np.round(seen) == np.maximum(count, 2)).all(), access
+        assert np.abs(seen - count)[count > 2].max() < 0.2, access
         checked += len(addresses)
-    assert checked == 7 * 256
+    assert checked == 7 * 64
 
 
-@pytest.mark.skipif(not (RECORDING / "samples2-1.npz").exists(), reason="the recording is not here")
 def test_an_h200_joins_phases_of_a_broadcast_only():
     """Phases become one where all lanes agree; that two of them read the same words is not enough."""
-    for name, access, lanes, addresses, seen in recorded():
+    for access, addresses, seen in recorded():
         kind = access_named(access)
-        per = addresses[:, :lanes].reshape(256, -1, kind.phase)
+        lanes = {X1: 8, X2: 16}.get(access, 32)
+        per = addresses.astype(np.int64)[:, :lanes].reshape(len(addresses), -1, kind.phase)
         uniform = (per == per[:, :1, :1]).all(axis=(1, 2))
         words = [[set(phase) for phase in warp] for warp in per.tolist()]
         same = np.array([len(warp) > 1 and all(phase == warp[0] for phase in warp) for warp in words]) & ~uniform
@@ -73,11 +64,11 @@ def test_an_h200_joins_phases_of_a_broadcast_only():
         if kind.pairs:
             assert uniform.any()
             assert same.any()
-            assert (in_pairs(kind, addresses.astype(np.int64)[:, :lanes]) == uniform).all(), name
-        assert (np.round(seen) == np.maximum(plain, 2))[same].all(), name
-        if name == "ld.shared.v4.b32":
+            assert (in_pairs(kind, addresses.astype(np.int64)[:, :lanes]) == uniform).all(), access
+        assert (np.round(seen) == np.maximum(plain, 2))[same].all(), access
+        if access == V4:
             assert (np.round(seen[uniform]) == 2).all()
-        if name.startswith("ldmatrix.x4"):
+        if access in (X4, X4_TRANS):
             assert (np.round(seen[uniform]) == 4).all()
 
 
@@ -194,7 +185,7 @@ def addresses_of(size):
 
 
 @pytest.mark.parametrize("access", KINDS)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_equals_a_count_in_plain_python(access, data):
     kind = access_named(access)
@@ -209,7 +200,7 @@ def test_equals_a_count_in_plain_python(access, data):
 
 
 @pytest.mark.parametrize("access", KINDS)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_laws(access, data):
     kind = access_named(access)
@@ -321,17 +312,8 @@ def test_any_order_of_qualifiers():
 def test_every_matrix_instruction_has_a_row():
     names = {"ldmatrix", "stmatrix"}
     forms = [variant for family in FAMILIES if family.name in names for _, variant in family.variants]
-    assert {(form.family, form.words["shape"]) for form in forms} == set(MATRICES)
+    assert {form.family for form in forms} <= set(WAYS)
     assert all(wavefronts(LANE * 16, form).count == wavefronts(LANE * 16, form.opcode).count for form in forms)
-
-
-@pytest.mark.skipif(not (SHARED / "reference" / "legality.csv").exists(), reason="the assembler's answers are not here")
-def test_what_the_assembler_accepts_has_an_answer():
-    with (SHARED / "reference" / "legality.csv").open(encoding="utf-8") as file:
-        spellings = {row["instruction"] for row in csv.DictReader(file) if row["category"] in ("ldmatrix", "stmatrix")}
-    assert len(spellings) > 50
-    for spelling in spellings:
-        assert wavefronts(LANE * 16, spelling).access.spelling == spelling
 
 
 # ---------------------------------------------------------------------------------------------- errors
@@ -339,16 +321,16 @@ def test_what_the_assembler_accepts_has_an_answer():
 
 V4 = "ld.shared.v4.b32"
 ERRORS = [
-    (LANE, "ld.shared.v4.b64", IllegalInstruction, "Did you mean 'ld.shared.v4.b32'.*at most 16 bytes"),
-    (LANE, "ld.shared.v4", IllegalInstruction, "Did you mean 'ld.shared.v4.b32'"),
-    (LANE, "ld.global.v4.b32", IllegalInstruction, "Did you mean 'ld.shared.v4.b32'.*Global memory has no banks"),
-    (LANE, "ld.shared::cluster.b32", IllegalInstruction, "Did you mean 'ld.shared::cta.b32'.*cluster"),
-    (LANE, "lds.128", IllegalInstruction, "Did you mean 'ld.shared"),
-    (LANE, "sts.shared.f64", IllegalInstruction, "Did you mean 'st.shared.f64'"),
-    (LANE, "ld.shared.f16", IllegalInstruction, "Did you mean 'ld.shared"),
-    (LANE, "", IllegalInstruction, "Accepted are for example"),
-    (LANE, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", IllegalInstruction, "no access to shared memory"),
-    (LANE, "x" * 10_000, IllegalInstruction, r"xxx\.\.\.' is no access"),
+    (LANE, "ld.shared.v4.b64", IllegalInstruction, r"\.b64 does not go .* Nearest legal form: ld\.shared\."),
+    (LANE, "ld.shared.v4", IllegalInstruction, r"the \.type qualifier is missing"),
+    (LANE, "ld.global.v4.b32", IllegalInstruction, r"no banks\. Nearest access: ld\.shared\.v4\.b32"),
+    (LANE, "ld.shared::cluster.b32", IllegalInstruction, r"cluster's other.* access: ld\.shared\.b32"),
+    (LANE, "lds.128", IllegalInstruction, "Did you mean 'ld'"),
+    (LANE, "sts.shared.f64", IllegalInstruction, "Did you mean 'st'"),
+    (LANE, "ld.shared.f16", IllegalInstruction, r"not a qualifier of ld.* Nearest legal form: ld\.shared\."),
+    (LANE, "", IllegalInstruction, "an empty text"),
+    (LANE, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", IllegalInstruction, "is not an access to shared memory"),
+    (LANE, "x" * 10_000, IllegalInstruction, r"xxx\.\.\.: no instruction is called"),
     (LANE, None, IllegalInstruction, "given as text.*NoneType"),
     (LANE, "ldmatrix.sync.aligned.m8n8.x3.shared.b16", IllegalInstruction, "x3"),
     (LANE, "ldmatrix.sync.aligned.m8n8.x4.global.b16", IllegalInstruction, "global"),
@@ -430,7 +412,8 @@ junk = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=2),
     max_leaves=6,
 )
-vocabulary = sorted({word for spelling in ACCESSES for word in spelling.split(".")})
+VOCABULARIES = [family.spelling.vocabulary for family in FAMILIES if family.name in WAYS]
+vocabulary = sorted({word for slots in VOCABULARIES for words in slots.values() for word in words})
 words = st.lists(st.sampled_from(vocabulary + KINDS), max_size=6)
 numbers = st.lists(st.integers(-5, 1 << 33), min_size=32, max_size=32)
 

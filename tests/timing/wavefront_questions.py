@@ -1,4 +1,4 @@
-"""Addresses that tell the rule of tcemu.machine.banks from others that the recorded cycles do not rule out.
+"""Addresses that tell the rule of tcemu.timing.banks from others that the recorded cycles do not rule out.
 
 Each question has an access, 32 addresses and what each rule predicts; none lies below the 2 wavefronts that a lone warp
 can see. To be put to a GPU: 128 of the access back to back in one warp take 256 cycles a wavefront, plus some 40.

@@ -122,7 +122,7 @@ def test_article_the_loop_runs_to_another_k():
 
 
 def test_article_edges_are_not_checked_row_by_row():
-    """`aRow < m` asks for the first row of a tile. Where m is no multiple of 16 the others lie beyond the matrix."""
+    """`aRow < m` asks for the first row of a tile. Where m is not a multiple of 16 the others lie beyond the matrix."""
     said = r"element 3072: row 8 of the tile's 16 reaches outside the array of 3456 elements.*pad the matrix"
     with pytest.raises(OperandError, match=said):
         launch(wmma_matmul, *matrices(72, 32, 48))
@@ -174,5 +174,5 @@ def test_article_the_layout_of_b_changes_between_its_listings():
 def test_article_a_wrong_tile_size_is_no_error_on_a_gpu():
     """The article promises an error where a tile is not all there; a GPU reads whatever follows."""
     small = np.zeros((8, 16), np.float16)
-    with pytest.raises(OperandError, match=r"row 8 .* outside .* On a GPU it touches whatever lies there"):
+    with pytest.raises(OperandError, match=r"row 8 .* outside .* A GPU would access whatever is there"):
         wmma.load_matrix_sync(wmma.fragment(A, 16, 16, 16, wmma.half, ROW), wmma.pointer(small), 16)

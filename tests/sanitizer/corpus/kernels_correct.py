@@ -118,7 +118,7 @@ def two_accumulators_the_older_is_read(warp, g):
 
 @correct(block=256)
 def two_warpgroups_with_a_tile_each(warp, g):
-    if warp.index < 4:
+    if warp.warpid < 4:
         fill(warp)
     else:
         warp.st_shared(4096 + 16 * (warp.threads - 128), 0, "v4.b32")
@@ -184,7 +184,7 @@ def ordinary_stores_announced_by_an_mbarrier(warp, g):
 @correct(shared=4112)
 def one_tile_by_tma(warp, g):
     barrier(warp, 4096)
-    if warp.index == 0:
+    if warp.warpid == 0:
         load(warp, 0, g, 2304, 4096)
     warp.mbarrier_wait(4096, 0)
     d = warp.registers(4, fill=0)
@@ -196,7 +196,7 @@ def one_tile_by_tma(warp, g):
 @correct(block=160, **STAGES)
 def a_producer_warp_and_a_consumer_warpgroup(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 6)
     else:
         consume(warp, 6)
@@ -205,7 +205,7 @@ def a_producer_warp_and_a_consumer_warpgroup(warp, g):
 @correct(block=160, **STAGES)
 def one_lane_of_the_producer_waits_too(warp, g):
     pipeline(warp)
-    if warp.index < 4:
+    if warp.warpid < 4:
         consume(warp, 6)
         return
     with one(warp):
@@ -222,7 +222,7 @@ def one_lane_of_the_producer_waits_too(warp, g):
 def the_stage_before_is_released(warp, g):
     """One group stays under way, so that what is released is the stage of the step before."""
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 6)
         return
     d = warp.registers(4, fill=0)
@@ -241,7 +241,7 @@ def the_stage_before_is_released(warp, g):
 def a_consumer_that_loads_with_ldmatrix(warp, g):
     """Every warp reads the stage with ldmatrix and multiplies; then one of its lanes releases it."""
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 6)
         return
     d = warp.registers(4, fill=0)
@@ -249,7 +249,7 @@ def a_consumer_that_loads_with_ldmatrix(warp, g):
         stage = step % 2
         warp.mbarrier_wait(FULL + 8 * stage, step // 2 % 2)
         a = warp.run(LDMATRIX, 4096 * stage + 16 * warp.threads)
-        b = warp.ld_shared(4096 * stage + 2048 + 8 * warp.lanes, "v2.b32")
+        b = warp.ld_shared(4096 * stage + 2048 + 8 * warp.laneid, "v2.b32")
         d = warp.run("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b, d)
         release(warp, stage)
 
@@ -258,11 +258,11 @@ def a_consumer_that_loads_with_ldmatrix(warp, g):
 def one_warp_waits_and_the_barrier_tells_the_others(warp, g):
     barrier(warp, FULL)
     for step in range(2):
-        if warp.index == 4:
+        if warp.warpid == 4:
             load(warp, 0, g, 2304, FULL)
             warp.mbarrier_wait(FULL, step)
         warp.bar_sync()
-        if warp.index < 4:
+        if warp.warpid < 4:
             warp.ld_shared(16 * warp.threads, "v4.b32")
         warp.bar_sync()
 
@@ -274,7 +274,7 @@ def results_leave_by_a_bulk_store(warp, g):
         warp.st_shared(16 * warp.threads, step, "v4.b32")
         warp.fence_proxy_async()
         warp.bar_sync()
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one(warp):
                 warp.cp_async_bulk_global_shared(g + 2048 * step, 0, 2048)
                 warp.cp_async_bulk_commit_group()
@@ -285,13 +285,13 @@ def results_leave_by_a_bulk_store(warp, g):
 @correct()
 def two_buffers_leave_by_bulk_stores(warp, g):
     for step in range(5):
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.cp_async_bulk_wait_group(1, read=True)
         warp.bar_sync()
         warp.st_shared(2048 * (step % 2) + 16 * warp.threads, step, "v4.b32")
         warp.fence_proxy_async()
         warp.bar_sync()
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one(warp):
                 warp.cp_async_bulk_global_shared(g + 2048 * step, 2048 * (step % 2), 2048)
             warp.cp_async_bulk_commit_group()
@@ -304,7 +304,7 @@ def boxes_of_a_tensor_in_and_out(warp, g):
     g = type(g)(int(g), np.dtype(np.float16), (16, 16))
     barrier(warp, 4096)
     box = TensorMap.of(g, (16, 16))
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(4096, box.bytes)
             warp.cp_async_bulk_tensor_shared_global(0, box, (8, 8), 4096)
@@ -313,7 +313,7 @@ def boxes_of_a_tensor_in_and_out(warp, g):
     warp.st_shared(1024 + 8 * warp.threads, x, "v2.b32")
     warp.fence_proxy_async()
     warp.bar_sync()
-    if warp.index == 1:
+    if warp.warpid == 1:
         with one(warp):
             warp.cp_async_bulk_tensor_global_shared(box, (8, 8), 1024)
             warp.cp_async_bulk_commit_group()
@@ -369,22 +369,22 @@ def cp_async_feeds_wgmma(warp, g):
 def cp_async_announced_by_an_mbarrier(warp, g):
     barrier(warp, 1024, 1032, count=32)
     for step in range(4):
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.mbarrier_wait(1032, (step + 1) % 2)
-            warp.cp_async(16 * warp.lanes, g + 16 * warp.lanes, 16)
+            warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16)
             warp.cp_async_mbarrier_arrive(1024, noinc=True)
         else:
             warp.mbarrier_wait(1024, step % 2)
-            warp.ld_shared(496 - 16 * warp.lanes, "v4.b32")
+            warp.ld_shared(496 - 16 * warp.laneid, "v4.b32")
             warp.mbarrier_arrive(1032)
 
 
 @correct(block=32)
 def each_lane_reads_what_it_copied(warp, g):
     for step in range(3):
-        warp.cp_async(16 * warp.lanes, g + 512 * step + 16 * warp.lanes, 16)
+        warp.cp_async(16 * warp.laneid, g + 512 * step + 16 * warp.laneid, 16)
         warp.cp_async_wait_all()
-        warp.ld_shared(16 * warp.lanes, "v4.b32")
+        warp.ld_shared(16 * warp.laneid, "v4.b32")
 
 
 # ------------------------------------------------------------------------------------------------ loads and stores
@@ -402,35 +402,35 @@ def a_sum_in_a_tree(warp, g):
             warp.st_shared(4 * warp.threads, x + y)
         warp.bar_sync()
         width //= 2
-    if warp.index == 0:
-        with warp.only(warp.lanes == 0):
+    if warp.warpid == 0:
+        with warp.only(warp.laneid == 0):
             warp.st_global(g, warp.ld_shared(0))
 
 
 @correct(block=64)
 def each_warp_transposes_its_own(warp, g):
-    base = 4096 * warp.index
+    base = 4096 * warp.warpid
     for step in range(2):
         for row in range(4):
-            warp.st_shared(base + 128 * row + 4 * warp.lanes, step)
+            warp.st_shared(base + 128 * row + 4 * warp.laneid, step)
         warp.bar_warp_sync()
-        warp.ld_shared(base + 128 * (warp.lanes % 4) + 4 * (warp.lanes // 4))
+        warp.ld_shared(base + 128 * (warp.laneid % 4) + 4 * (warp.laneid // 4))
         warp.bar_warp_sync()
 
 
 @correct(block=32)
 def ldmatrix_and_stmatrix(warp, g):
-    warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+    warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
-    a = warp.run(LDMATRIX, 16 * warp.lanes)
-    warp.run("stmatrix.sync.aligned.m8n8.x4.shared.b16", 16 * warp.lanes, a)
+    a = warp.run(LDMATRIX, 16 * warp.laneid)
+    warp.run("stmatrix.sync.aligned.m8n8.x4.shared.b16", 16 * warp.laneid, a)
     warp.bar_warp_sync()
-    warp.st_global(g + 16 * warp.lanes, warp.ld_shared(16 * warp.lanes, "v4.b32"), "v4.b32")
+    warp.st_global(g + 16 * warp.laneid, warp.ld_shared(16 * warp.laneid, "v4.b32"), "v4.b32")
 
 
 @correct(block=32)
 def wmma_from_shared_memory(warp, g):
-    warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+    warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
     a = warp.run("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16", 0, 16)
     b = warp.run("wmma.load.b.sync.aligned.col.m16n16k16.shared.f16", 0, 16)
@@ -439,18 +439,18 @@ def wmma_from_shared_memory(warp, g):
         c = warp.run("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", a, b, c)
     warp.run("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32", 1024, c, 16)
     warp.bar_warp_sync()
-    warp.ld_shared(1024 + 32 * warp.lanes, "v4.b32")
+    warp.ld_shared(1024 + 32 * warp.laneid, "v4.b32")
 
 
 @correct(block=96)
 def three_warps_hand_on_with_named_barriers(warp, g):
     for step in range(3):
-        if step == warp.index:
+        if step == warp.warpid:
             if step:
                 warp.bar_sync(step, 64)
-                warp.ld_shared(4 * (31 - warp.lanes))
+                warp.ld_shared(4 * (31 - warp.laneid))
                 warp.bar_warp_sync()
-            warp.st_shared(4 * warp.lanes, step)
+            warp.st_shared(4 * warp.laneid, step)
             if step < 2:
                 warp.bar_arrive(step + 1, 64)
 
@@ -472,4 +472,4 @@ def an_mbarrier_gives_its_bytes_back(warp, g):
     with one(warp):
         warp.mbarrier_inval(0)
     warp.bar_warp_sync()
-    warp.st_shared(4 * warp.lanes, 1)
+    warp.st_shared(4 * warp.laneid, 1)

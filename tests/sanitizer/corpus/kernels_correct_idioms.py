@@ -11,7 +11,7 @@ STMATRIX = "stmatrix.sync.aligned.m8n8.x4.shared.b16"
 def attention(warp, g):
     """S = Q K, then P made of S in registers is A of the second product; both accumulators live on."""
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 6)
         return
     total = warp.registers(4, fill=0)
@@ -37,7 +37,7 @@ def attention(warp, g):
 def the_epilogue_uses_a_stage_again(warp, g):
     """Accumulators go through shared memory and out by a bulk store, where the tiles have been."""
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 4)
         return
     d = consume(warp, 4)
@@ -45,7 +45,7 @@ def the_epilogue_uses_a_stage_again(warp, g):
     warp.st_shared(16 * warp.threads, d, "v4.b32")
     warp.fence_proxy_async()
     warp.bar_sync(1, 128)
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.cp_async_bulk_global_shared(g, 0, 2048)
             warp.cp_async_bulk_commit_group()
@@ -54,14 +54,14 @@ def the_epilogue_uses_a_stage_again(warp, g):
 
 @correct(block=288, shared=8240)
 def two_consumer_warpgroups_share_the_stages(warp, g):
-    if warp.index == 8:
+    if warp.warpid == 8:
         with one(warp):
             for stage in range(2):
                 warp.mbarrier_init(FULL + 8 * stage, 1)
                 warp.mbarrier_init(EMPTY + 8 * stage, 2)
             warp.fence_mbarrier_init()
     warp.bar_sync()
-    if warp.index == 8:
+    if warp.warpid == 8:
         warp.setmaxnreg("dec", 40)
         produce(warp, g, 6)
         return
@@ -72,7 +72,7 @@ def two_consumer_warpgroups_share_the_stages(warp, g):
         warp.wgmma_fence()
         mma(warp, d, stage)
         finish(warp)
-        if warp.index % 4 == 0:
+        if warp.warpid % 4 == 0:
             release(warp, stage)  # one thread for its warpgroup, whose wgmma has ended
 
 
@@ -80,7 +80,7 @@ def two_consumer_warpgroups_share_the_stages(warp, g):
 def warpgroups_take_turns_at_the_tensor_cores(warp, g):
     """Ping-pong: named barriers give the order."""
     barrier(warp, 4096)
-    if warp.index == 0:
+    if warp.warpid == 0:
         load(warp, 0, g, 2304, 4096)
     warp.mbarrier_wait(4096, 0)
     d = warp.registers(4, fill=0)
@@ -102,7 +102,7 @@ def warpgroups_take_turns_at_the_tensor_cores(warp, g):
 def looking_before_waiting(warp, g):
     """test_wait first, and a wait only where it found nothing."""
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 6)
         return
     for step in range(6):
@@ -119,22 +119,22 @@ def looking_before_waiting(warp, g):
 def every_lane_copies_a_row(warp, g):
     """32 bulk copies, one a lane, counted by one mbarrier; later 32 bulk stores, each lane's own."""
     barrier(warp, 4096)
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(4096, 32 * 64)
         warp.bar_warp_sync()
-        warp.cp_async_bulk_shared_global(64 * warp.lanes, g + 64 * warp.lanes, 64, 4096)
+        warp.cp_async_bulk_shared_global(64 * warp.laneid, g + 64 * warp.laneid, 64, 4096)
     warp.mbarrier_wait(4096, 0)
     for part in range(4):
-        at = 64 * warp.lanes + 16 * part
-        if warp.index == 1:
+        at = 64 * warp.laneid + 16 * part
+        if warp.warpid == 1:
             warp.st_shared(2048 + at, warp.ld_shared(at, "v4.b32"), "v4.b32")
-    if warp.index == 1:
+    if warp.warpid == 1:
         warp.fence_proxy_async()
-        warp.cp_async_bulk_global_shared(g + 64 * warp.lanes, 2048 + 64 * warp.lanes, 64)
+        warp.cp_async_bulk_global_shared(g + 64 * warp.laneid, 2048 + 64 * warp.laneid, 64)
         warp.cp_async_bulk_commit_group()
         warp.cp_async_bulk_wait_group(0)
-        warp.st_shared(2048 + 64 * warp.lanes, 0)
+        warp.st_shared(2048 + 64 * warp.laneid, 0)
 
 
 @correct(block=128)
@@ -154,24 +154,24 @@ def a_sum_of_the_block(warp, g):
     x = warp.ld_global(g + 4 * warp.threads)[:, 0]
     for step in (16, 8, 4, 2, 1):
         x = x + warp.shfl_sync("bfly", x, step)
-    with warp.only(warp.lanes == 0):
-        warp.st_shared(4 * warp.index, x)
+    with warp.only(warp.laneid == 0):
+        warp.st_shared(4 * warp.warpid, x)
     warp.bar_sync()
-    if warp.index == 0:
-        with warp.only(warp.lanes < 8):
-            x = warp.ld_shared(4 * warp.lanes)
-            warp.st_global(g + 4 * warp.lanes, x)
+    if warp.warpid == 0:
+        with warp.only(warp.laneid < 8):
+            x = warp.ld_shared(4 * warp.laneid)
+            warp.st_global(g + 4 * warp.laneid, x)
 
 
 @correct(block=128)
 def an_exchange_through_stmatrix(warp, g):
     """Each warp its own part: stmatrix, sync, wide loads, sync."""
-    base = 512 * warp.index
+    base = 512 * warp.warpid
     d = warp.registers(4, fill=1)
     for _ in range(3):
-        warp.run(STMATRIX, base + 16 * warp.lanes, d)
+        warp.run(STMATRIX, base + 16 * warp.laneid, d)
         warp.bar_warp_sync()
-        warp.st_global(g + base + 16 * warp.lanes, warp.ld_shared(base + 16 * warp.lanes, "v4.b32"), "v4.b32")
+        warp.st_global(g + base + 16 * warp.laneid, warp.ld_shared(base + 16 * warp.laneid, "v4.b32"), "v4.b32")
         warp.bar_warp_sync()
 
 
@@ -197,16 +197,16 @@ def partial_sums_of_two_warpgroups(warp, g):
 def cp_async_producers_arrive_without_noinc(warp, g):
     """Warps 0 to 3 copy and arrive when the copies end; warp 4 reads, behind 1 arrival of its own."""
     barrier(warp, 4096, count=1)
-    if warp.index < 4:
+    if warp.warpid < 4:
         warp.cp_async(16 * warp.threads, g + 16 * warp.threads, 16)
         warp.cp_async_mbarrier_arrive(4096)
     warp.bar_sync()
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_arrive(4096)
         warp.mbarrier_wait(4096, 0)
         for part in range(4):
-            warp.ld_shared(512 * part + 16 * warp.lanes, "v4.b32")
+            warp.ld_shared(512 * part + 16 * warp.laneid, "v4.b32")
 
 
 @correct(block=256, shared=4160)
@@ -245,7 +245,7 @@ def rows_at_the_edge_are_zeros(warp, g):
     warp.wgmma_fence()
     mma(warp, d)
     finish(warp)
-    with warp.only(16 * warp.index + warp.lanes // 4 < 50):
+    with warp.only(16 * warp.warpid + warp.laneid // 4 < 50):
         warp.st_global(g + 16 * warp.threads, d, "v4.b32")
 
 
@@ -259,7 +259,7 @@ def several_tiles_for_each_block(warp, g):
         for _ in range(3):
             stage, turn = step % 2, step // 2
             step += 1
-            if warp.index == 4:
+            if warp.warpid == 4:
                 warp.mbarrier_wait(EMPTY + 8 * stage, (turn + 1) % 2)
                 load(warp, 4096 * stage, g, 2304, FULL + 8 * stage)
                 continue
@@ -268,17 +268,17 @@ def several_tiles_for_each_block(warp, g):
             mma(warp, d, stage)
             finish(warp)
             release(warp, stage)
-        if warp.index < 4:
+        if warp.warpid < 4:
             warp.st_global(g + 16 * warp.threads, d, "v4.b32")
 
 
 @correct(block=32)
 def a_shuffle_between_loads_and_stores(warp, g):
     """All lanes have loaded, or they could not shuffle what they loaded."""
-    warp.st_shared(4 * warp.lanes, warp.lanes)
+    warp.st_shared(4 * warp.laneid, warp.laneid)
     warp.bar_warp_sync()
-    x = warp.shfl_sync("bfly", warp.ld_shared(4 * warp.lanes)[:, 0], 1)
-    warp.st_shared(4 * (31 - warp.lanes), x)
+    x = warp.shfl_sync("bfly", warp.ld_shared(4 * warp.laneid)[:, 0], 1)
+    warp.st_shared(4 * (31 - warp.laneid), x)
 
 
 @correct(block=32)
@@ -294,29 +294,29 @@ def one_lane_waits_and_reads(warp, g):
 def a_copy_hands_on_what_its_issuer_knew(warp, g):
     """Warp 0 has read; warp 1 knows, and copies; warp 2 saw the copy end, and stores."""
     barrier(warp, 1024, 1032)
-    if warp.index == 0:
-        warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+    if warp.warpid == 0:
+        warp.st_shared(16 * warp.laneid, 0, "v4.b32")
         warp.fence_proxy_async()
         warp.bar_warp_sync()
-        warp.ld_shared(496 - 16 * warp.lanes, "v4.b32")
+        warp.ld_shared(496 - 16 * warp.laneid, "v4.b32")
         warp.bar_warp_sync()
         with one(warp):
             warp.mbarrier_arrive(1032)
-    if warp.index == 1:
+    if warp.warpid == 1:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(1024, 512)
             warp.mbarrier_wait(1032, 0)
             warp.cp_async_bulk_shared_global(0, g, 512, 1024)
-    if warp.index == 2:
+    if warp.warpid == 2:
         warp.mbarrier_wait(1024, 0)
-        warp.st_shared(16 * warp.lanes, 1, "v4.b32")
+        warp.st_shared(16 * warp.laneid, 1, "v4.b32")
 
 
 @correct(block=160, **STAGES)
 def a_in_registers_and_one_thread_releases(warp, g):
     """A wgmma that has ended shows that its four warps have loaded what they gave it."""
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 4)
         return
     d = warp.registers(4, fill=0)
@@ -327,8 +327,8 @@ def a_in_registers_and_one_thread_releases(warp, g):
         warp.wgmma_fence()
         warp.run(MMA, d, a, tiles(stage)[1], 1, 1, 1, 0)
         finish(warp)
-        with warp.only(warp.lanes % 8 == 0):
-            if warp.index == 0:
+        with warp.only(warp.laneid % 8 == 0):
+            if warp.warpid == 0:
                 warp.mbarrier_arrive(EMPTY + 8 * stage)
 
 

@@ -41,7 +41,7 @@ def release(warp, stage):
 
 def pipeline(warp):
     """The mbarriers of two stages."""
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             for stage in range(2):
                 warp.mbarrier_init(FULL + 8 * stage, 1)
@@ -85,7 +85,7 @@ def the_tile_is_stored_behind_a_wait_that_is_too_weak(warp, g):
 @faulty("overwritten-early", block=160, **STAGES)
 def a_producer_that_waits_for_nothing(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         for step in range(4):
             with one(warp):
                 warp.mbarrier_arrive_expect_tx(FULL + 8 * (step % 2), 2304)
@@ -98,7 +98,7 @@ def a_producer_that_waits_for_nothing(warp, g):
 @faulty("overwritten-early", block=160, **STAGES)
 def a_consumer_that_releases_before_its_wait(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         for step in range(4):
             stage = step % 2
             warp.mbarrier_wait(EMPTY + 8 * stage, (step // 2 + 1) % 2)
@@ -112,7 +112,7 @@ def a_consumer_that_releases_before_its_wait(warp, g):
 @faulty("overwritten-early", block=32)
 def the_source_of_a_bulk_store_changes(warp, g):
     for step in range(2):
-        warp.st_shared(16 * warp.lanes, step, "v4.b32")  # <- reported
+        warp.st_shared(16 * warp.laneid, step, "v4.b32")  # <- reported
         warp.fence_proxy_async()
         warp.bar_warp_sync()
         with one(warp):
@@ -126,7 +126,7 @@ def another_warp_waits_for_the_bulk_store(warp, g):
     warp.st_shared(16 * warp.threads, 1, "v4.b32")
     warp.fence_proxy_async()
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.cp_async_bulk_global_shared(g, 0, 1024)
             warp.cp_async_bulk_commit_group()
@@ -140,13 +140,13 @@ def another_warp_waits_for_the_bulk_store(warp, g):
 def a_bulk_load_over_bytes_that_are_being_read(warp, g):
     barrier(warp, 1024)
     for step in range(2):
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one(warp):
                 warp.mbarrier_arrive_expect_tx(1024, 512)
                 warp.cp_async_bulk_shared_global(0, g, 512, 1024)  # <- reported
         warp.mbarrier_wait(1024, step)
-        if warp.index == 1:
-            warp.ld_shared(16 * warp.lanes, "v4.b32")
+        if warp.warpid == 1:
+            warp.ld_shared(16 * warp.laneid, "v4.b32")
 
 
 # ------------------------------------------------------------------------------------------------ not waited for
@@ -156,19 +156,19 @@ def a_bulk_load_over_bytes_that_are_being_read(warp, g):
 def a_load_right_behind_the_copy(warp, g):
     barrier(warp, 1024)
     load(warp, 0, g, 512, 1024)
-    x = warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
-    warp.st_global(g + 16 * warp.lanes, x, "v4.b32")
+    x = warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
+    warp.st_global(g + 16 * warp.laneid, x, "v4.b32")
     warp.mbarrier_wait(1024, 0)
 
 
 @faulty("tma-unwaited", block=64)
 def only_the_copying_warp_waits(warp, g):
     barrier(warp, 1024)
-    if warp.index == 0:
+    if warp.warpid == 0:
         load(warp, 0, g, 512, 1024)
         warp.mbarrier_wait(1024, 0)
     else:
-        warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
+        warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
 @faulty("tma-unwaited", block=32)
@@ -177,13 +177,13 @@ def one_lane_waits_for_its_warp(warp, g):
     load(warp, 0, g, 512, 1024)
     with one(warp):
         warp.mbarrier_wait(1024, 0)
-    warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
+    warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
 @faulty("tma-unwaited")
 def wgmma_without_the_wait(warp, g):
     barrier(warp, 4096)
-    if warp.index == 0:
+    if warp.warpid == 0:
         load(warp, 0, g, 2304, 4096)
     d = warp.registers(4, fill=0)
     warp.wgmma_fence()
@@ -195,7 +195,7 @@ def wgmma_without_the_wait(warp, g):
 @faulty("tma-unwaited", block=160, **STAGES)
 def always_the_same_parity(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 4)
         return
     d = warp.registers(4, fill=0)
@@ -209,10 +209,10 @@ def always_the_same_parity(warp, g):
 
 @faulty("cp-async-unwaited", block=32)
 def no_wait_for_cp_async(warp, g):
-    warp.cp_async(16 * warp.lanes, g + 16 * warp.lanes, 16)
+    warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16)
     warp.cp_async_commit_group()
     warp.bar_sync()
-    warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
+    warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
     warp.cp_async_wait_group(0)
 
 
@@ -239,20 +239,20 @@ def wait_group_1_where_0_is_meant(warp, g):
 @faulty("cp-async-unwaited", block=64)
 def nobody_waits_on_the_mbarrier_of_cp_async(warp, g):
     barrier(warp, 1024, count=32)
-    if warp.index == 0:
-        warp.cp_async(16 * warp.lanes, g + 16 * warp.lanes, 16)
+    if warp.warpid == 0:
+        warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16)
         warp.cp_async_mbarrier_arrive(1024, noinc=True)
     else:
-        warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
+        warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
 @faulty("shared-race", block=64)
 def cp_async_waited_for_by_its_warp_alone(warp, g):
-    if warp.index == 0:
-        warp.cp_async(16 * warp.lanes, g + 16 * warp.lanes, 16)
+    if warp.warpid == 0:
+        warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16)
         warp.cp_async_wait_all()
     else:
-        warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
+        warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
 # ------------------------------------------------------------------------------------------------ bytes
@@ -275,7 +275,7 @@ def too_few_bytes_expected(warp, g):
         for part in range(2):
             warp.cp_async_bulk_shared_global(512 * part, g, 512, 2048)
     warp.mbarrier_wait(2048, 0)
-    warp.ld_shared(512 + 16 * warp.lanes, "v4.b32")
+    warp.ld_shared(512 + 16 * warp.laneid, "v4.b32")
 
 
 @faulty("expect-tx", block=32)
@@ -285,13 +285,13 @@ def an_arrival_that_expects_nothing(warp, g):
         warp.mbarrier_arrive(2048)
         warp.cp_async_bulk_shared_global(0, g, 512, 2048)  # <- reported
     warp.mbarrier_wait(2048, 0)
-    warp.ld_shared(16 * warp.lanes, "v4.b32")
+    warp.ld_shared(16 * warp.laneid, "v4.b32")
 
 
 @faulty("expect-tx", block=160, **STAGES)
 def bytes_of_one_tile_where_two_are_copied(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         for step in range(4):
             stage = step % 2
             warp.mbarrier_wait(EMPTY + 8 * stage, (step // 2 + 1) % 2)
@@ -308,47 +308,47 @@ def bytes_of_one_tile_where_two_are_copied(warp, g):
 
 @faulty("aligned-divergent", block=32)
 def a_barrier_in_half_a_warp(warp, g):
-    with warp.only(warp.lanes < 16):
+    with warp.only(warp.laneid < 16):
         warp.bar_sync()  # <- reported
 
 
 @faulty("aligned-divergent", block=32)
 def ldmatrix_by_eight_lanes(warp, g):
-    warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+    warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
-    with warp.only(warp.lanes < 8):
-        warp.run("ldmatrix.sync.aligned.m8n8.x1.shared.b16", 16 * warp.lanes)  # <- reported
+    with warp.only(warp.laneid < 8):
+        warp.run("ldmatrix.sync.aligned.m8n8.x1.shared.b16", 16 * warp.laneid)  # <- reported
 
 
 @faulty("exited-threads", block=64)
 def a_warp_leaves_before_the_barrier(warp, g):
-    if warp.index == 1:
+    if warp.warpid == 1:
         return
     warp.bar_sync()  # <- reported
 
 
 @faulty("exited-threads")
 def a_warp_leaves_its_warpgroup(warp, g):
-    if warp.index == 3:
+    if warp.warpid == 3:
         return
     warp.wgmma_fence()  # <- reported
 
 
 @faulty("exited-threads", block=96)
 def a_named_barrier_counts_a_warp_that_left(warp, g):
-    if warp.index == 2:
+    if warp.warpid == 2:
         return
     warp.bar_sync(1, 96)  # <- reported
 
 
 @faulty("barrier-threads")
 def a_barrier_with_two_counts(warp, g):
-    warp.bar_sync(1, 96 if warp.index == 3 else 128)  # <- reported
+    warp.bar_sync(1, 96 if warp.warpid == 3 else 128)  # <- reported
 
 
 @faulty("barrier-threads", block=160)
 def a_producer_that_counts_itself_alone(warp, g):
-    if warp.index == 4:
+    if warp.warpid == 4:
         warp.bar_arrive(1, 64)  # <- reported
     else:
         warp.bar_sync(1, 160)  # <- reported
@@ -356,7 +356,7 @@ def a_producer_that_counts_itself_alone(warp, g):
 
 @faulty("deadlock", block=64)
 def a_barrier_that_one_warp_leaves_out(warp, g):
-    if warp.index == 0:
+    if warp.warpid == 0:
         warp.bar_sync(1, 64)  # <- reported
     else:
         warp.bar_sync(2, 64)
@@ -405,11 +405,11 @@ def a_fence_between_mmas_of_one_group(warp, g):
 
 @faulty("mbarrier-init-fence", block=64)
 def an_init_that_copies_may_not_see(warp, g):
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.mbarrier_init(1024, 1)
     warp.bar_sync()
-    if warp.index == 1:
+    if warp.warpid == 1:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(1024, 512)
             warp.cp_async_bulk_shared_global(0, g, 512, 1024)  # <- reported
@@ -418,13 +418,13 @@ def an_init_that_copies_may_not_see(warp, g):
 
 @faulty("mbarrier-init-fence", block=64)
 def another_thread_fences_the_init(warp, g):
-    if warp.index == 0:
-        with warp.only(warp.lanes == 3):
+    if warp.warpid == 0:
+        with warp.only(warp.laneid == 3):
             warp.mbarrier_init(1024, 1)
         with one(warp):
             warp.fence_mbarrier_init()
     warp.bar_sync()
-    if warp.index == 1:
+    if warp.warpid == 1:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(1024, 512)
             warp.cp_async_bulk_shared_global(0, g, 512, 1024)  # <- reported
@@ -434,7 +434,7 @@ def another_thread_fences_the_init(warp, g):
 @faulty("overwritten-early", block=160, **STAGES)
 def a_producer_with_the_same_parity_for_ever(warp, g):
     pipeline(warp)
-    if warp.index < 4:
+    if warp.warpid < 4:
         consume(warp, 4)
         return
     for step in range(4):

@@ -76,7 +76,7 @@ def a_producer_that_never_fences(warp, g):
 def a_bulk_store_of_plain_stores(warp, g):
     warp.st_shared(16 * warp.threads, 1, "v4.b32")
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.cp_async_bulk_global_shared(g, 0, 2048)  # <- reported
             warp.cp_async_bulk_commit_group()
@@ -88,7 +88,7 @@ def a_bulk_load_over_plain_stores(warp, g):
     barrier(warp, 4096)
     warp.st_shared(16 * warp.threads, 1, "v4.b32")
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(4096, 2048)
             warp.cp_async_bulk_shared_global(0, g, 2048, 4096)  # <- reported
@@ -98,7 +98,7 @@ def a_bulk_load_over_plain_stores(warp, g):
 @faulty("proxy-fence-thread")
 def warp_0_fences_for_all(warp, g):
     fill(warp)
-    if warp.index == 0:
+    if warp.warpid == 0:
         warp.fence_proxy_async()
     warp.bar_sync()
     d = warp.registers(4, fill=0)
@@ -137,7 +137,7 @@ def the_consumer_fences_behind_the_barrier(warp, g):
 def the_copying_thread_fences_for_the_writers(warp, g):
     warp.st_shared(16 * warp.threads, 1, "v4.b32")
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.fence_proxy_async()
             warp.cp_async_bulk_global_shared(g, 0, 2048)  # <- reported
@@ -180,7 +180,7 @@ def a_producer_that_fences_and_tells_nobody(warp, g):
 
 @faulty("proxy-fence-barrier", block=32)
 def lanes_fence_and_one_copies(warp, g):
-    warp.st_shared(16 * warp.lanes, 1, "v4.b32")
+    warp.st_shared(16 * warp.laneid, 1, "v4.b32")
     warp.fence_proxy_async()
     with one(warp):
         warp.cp_async_bulk_global_shared(g, 0, 512)  # <- reported
@@ -200,77 +200,77 @@ def a_neighbour_without_a_barrier(warp, g):
 
 @faulty("shared-race", block=64)
 def one_warp_writes_and_the_other_reads(warp, g):
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, 7)
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, 7)
     else:
-        warp.st_global(g + 4 * warp.lanes, warp.ld_shared(4 * warp.lanes))  # <- reported
+        warp.st_global(g + 4 * warp.laneid, warp.ld_shared(4 * warp.laneid))  # <- reported
 
 
 @faulty("shared-race", block=64)
 def the_next_step_overwrites_too_early(warp, g):
     for step in range(3):
-        if warp.index == 0:
-            warp.st_shared(4 * warp.lanes, step)  # <- reported
+        if warp.warpid == 0:
+            warp.st_shared(4 * warp.laneid, step)  # <- reported
         warp.bar_sync()
-        if warp.index == 1:
-            warp.st_global(g + 4 * warp.lanes, warp.ld_shared(4 * warp.lanes))
+        if warp.warpid == 1:
+            warp.st_global(g + 4 * warp.laneid, warp.ld_shared(4 * warp.laneid))
 
 
 @faulty("shared-race", block=64)
 def two_warps_write_the_same(warp, g):
-    warp.st_shared(4 * warp.lanes, warp.index)  # <- reported
+    warp.st_shared(4 * warp.laneid, warp.warpid)  # <- reported
     warp.bar_sync()
 
 
 @faulty("shared-race", block=96)
 def a_barrier_for_others(warp, g):
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, 1)
-    if warp.index < 2:
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, 1)
+    if warp.warpid < 2:
         warp.bar_sync(1, 64)
-    if warp.index == 2:
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+    if warp.warpid == 2:
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("lane-race", block=32)
 def lanes_swap_without_a_sync(warp, g):
-    warp.st_shared(4 * warp.lanes, warp.lanes)
-    x = warp.ld_shared(4 * (31 - warp.lanes))  # <- reported
-    warp.st_global(g + 4 * warp.lanes, x)
+    warp.st_shared(4 * warp.laneid, warp.laneid)
+    x = warp.ld_shared(4 * (31 - warp.laneid))  # <- reported
+    warp.st_global(g + 4 * warp.laneid, x)
 
 
 @faulty("lane-race", block=32)
 def a_transpose_that_forgets_the_second_sync(warp, g):
     for step in range(2):
-        warp.st_shared(4 * warp.lanes, step)  # <- reported
+        warp.st_shared(4 * warp.laneid, step)  # <- reported
         warp.bar_warp_sync()
-        warp.st_global(g + 4 * warp.lanes, warp.ld_shared(4 * (31 - warp.lanes)))
+        warp.st_global(g + 4 * warp.laneid, warp.ld_shared(4 * (31 - warp.laneid)))
 
 
 @faulty("lane-race", block=32)
 def half_the_lanes_synchronise(warp, g):
-    warp.st_shared(4 * warp.lanes, 1)
-    with warp.only(warp.lanes < 16):
+    warp.st_shared(4 * warp.laneid, 1)
+    with warp.only(warp.laneid < 16):
         warp.bar_warp_sync()
-    warp.ld_shared(4 * (31 - warp.lanes))  # <- reported
+    warp.ld_shared(4 * (31 - warp.laneid))  # <- reported
 
 
 @faulty("ldmatrix-unsynced", block=32)
 def ldmatrix_behind_a_store(warp, g):
-    warp.st_shared(16 * warp.lanes, 1, "v4.b32")
-    warp.run(LDMATRIX, 16 * warp.lanes)  # <- reported
+    warp.st_shared(16 * warp.laneid, 1, "v4.b32")
+    warp.run(LDMATRIX, 16 * warp.laneid)  # <- reported
 
 
 @faulty("ldmatrix-unsynced", block=64)
 def ldmatrix_of_another_warps_stores(warp, g):
     warp.st_shared(16 * warp.threads, 1, "v4.b32")
     warp.bar_warp_sync()
-    warp.run(LDMATRIX, 512 - 512 * warp.index + 16 * warp.lanes)  # <- reported
+    warp.run(LDMATRIX, 512 - 512 * warp.warpid + 16 * warp.laneid)  # <- reported
 
 
 @faulty("ldmatrix-unsynced", block=32, target="sm_80")
 def wmma_load_behind_a_store(warp, g):
-    warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+    warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.run(WMMA_A, 0, 16)  # <- reported
 
 
@@ -279,8 +279,8 @@ def wmma_load_behind_a_store(warp, g):
 
 @faulty("uninitialised-shared", block=32)
 def a_load_before_any_store(warp, g):
-    x = warp.ld_shared(4 * warp.lanes)  # <- reported
-    warp.st_global(g + 4 * warp.lanes, x)
+    x = warp.ld_shared(4 * warp.laneid)  # <- reported
+    warp.st_global(g + 4 * warp.laneid, x)
 
 
 @faulty("uninitialised-shared")
@@ -296,31 +296,31 @@ def a_tile_that_is_stored_in_part(warp, g):
 
 @faulty("uninitialised-shared", block=32)
 def half_the_rows_of_an_ldmatrix(warp, g):
-    with warp.only(warp.lanes < 16):
-        warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+    with warp.only(warp.laneid < 16):
+        warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
-    warp.run(LDMATRIX, 16 * warp.lanes)  # <- reported
+    warp.run(LDMATRIX, 16 * warp.laneid)  # <- reported
 
 
 @faulty("uninitialised-shared", block=32)
 def the_store_comes_after_a_barrier(warp, g):
-    warp.ld_shared(4 * warp.lanes)  # <- reported
+    warp.ld_shared(4 * warp.laneid)  # <- reported
     warp.bar_sync()
-    warp.st_shared(4 * warp.lanes, 0)
+    warp.st_shared(4 * warp.laneid, 0)
 
 
 @faulty("uninitialised-registers", block=32)
 def registers_never_written(warp, g):
     x = warp.registers(2)
-    warp.st_global(g + 4 * warp.lanes, x[:, 0])  # <- reported
+    warp.st_global(g + 4 * warp.laneid, x[:, 0])  # <- reported
 
 
 @faulty("uninitialised-registers", block=32)
 def lanes_that_loaded_nothing(warp, g):
-    with warp.only(warp.lanes < 8):
-        x = warp.ld_global(g + 4 * warp.lanes)
+    with warp.only(warp.laneid < 8):
+        x = warp.ld_global(g + 4 * warp.laneid)
     total = x + 1  # <- reported
-    warp.st_global(g + 4 * warp.lanes, total)
+    warp.st_global(g + 4 * warp.laneid, total)
 
 
 # ------------------------------------------------------------------------------------------------ addresses
@@ -328,12 +328,12 @@ def lanes_that_loaded_nothing(warp, g):
 
 @faulty("out-of-range", block=32, shared=256)
 def past_the_end_of_shared_memory(warp, g):
-    warp.st_shared(16 * warp.lanes, 0, "v4.b32")  # <- reported
+    warp.st_shared(16 * warp.laneid, 0, "v4.b32")  # <- reported
 
 
 @faulty("out-of-range", block=32)
 def past_the_end_of_an_array(warp, g):
-    warp.ld_global(g + g.nbytes - 64 + 4 * warp.lanes)  # <- reported
+    warp.ld_global(g + g.nbytes - 64 + 4 * warp.laneid)  # <- reported
 
 
 @faulty("out-of-range", shared=2048)
@@ -348,14 +348,14 @@ def a_descriptor_past_the_end(warp, g):
 
 @faulty("misaligned", block=32)
 def a_wide_store_at_narrow_steps(warp, g):
-    warp.st_shared(8 * warp.lanes, 0, "v4.b32")  # <- reported
+    warp.st_shared(8 * warp.laneid, 0, "v4.b32")  # <- reported
 
 
 @faulty("misaligned", block=32)
 def ldmatrix_rows_at_8_bytes(warp, g):
-    warp.st_shared(16 * warp.lanes, 0, "v4.b32")
+    warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
-    warp.run(LDMATRIX, 8 * warp.lanes)  # <- reported
+    warp.run(LDMATRIX, 8 * warp.laneid)  # <- reported
 
 
 # ------------------------------------------------------------------------------------------------ fragments
@@ -410,7 +410,7 @@ def on_volta(size):
 @faulty("mbarrier-object", block=32)
 def a_store_over_an_mbarrier(warp, g):
     barrier(warp, 64)
-    warp.st_shared(4 * warp.lanes, np.uint32(0))  # <- reported
+    warp.st_shared(4 * warp.laneid, np.uint32(0))  # <- reported
 
 
 @faulty("mbarrier-object", block=32)
@@ -422,7 +422,7 @@ def an_mbarrier_made_twice(warp, g):
 
 @faulty("mbarrier-init", block=64)
 def no_barrier_behind_init(warp, g):
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.mbarrier_init(0, 1)
             warp.mbarrier_arrive(0)
@@ -432,7 +432,7 @@ def no_barrier_behind_init(warp, g):
 
 @faulty("mbarrier-init", block=64)
 def arriving_behind_somebody_elses_init(warp, g):
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.mbarrier_init(0, 33)
             warp.fence_mbarrier_init()
@@ -458,7 +458,7 @@ def more_lanes_arrive_than_are_counted(warp, g):
 @faulty("mbarrier-arrivals", block=64)
 def one_warp_arrives_for_the_next_phase_too(warp, g):
     barrier(warp, 0, count=2)
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             for count in (2, 1, 2):
                 warp.mbarrier_arrive(0, count)  # <- reported

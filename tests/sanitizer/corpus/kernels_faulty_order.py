@@ -6,19 +6,19 @@ from kernels_table import MMA, barrier, faulty, finish, load, mma, one, tiles
 
 @faulty("shared-race", block=64)
 def the_reader_comes_first(warp, g):
-    if warp.index == 1:
-        warp.st_shared(4 * warp.lanes, 7)
+    if warp.warpid == 1:
+        warp.st_shared(4 * warp.laneid, 7)
     else:
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("shared-race", block=64)
 def the_reader_of_cp_async_comes_first(warp, g):
-    if warp.index == 1:
-        warp.cp_async(16 * warp.lanes, g + 16 * warp.lanes, 16)
+    if warp.warpid == 1:
+        warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16)
         warp.cp_async_wait_all()
     else:
-        warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
+        warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
 @faulty("cp-async-unwaited")
@@ -26,29 +26,29 @@ def rows_of_all_warps_behind_a_late_wait(warp, g):
     warp.cp_async(16 * warp.threads, g + 16 * warp.threads, 16)
     warp.bar_sync()
     warp.cp_async_wait_all()
-    warp.run(LDMATRIX, 64 * warp.lanes + 16 * warp.index)  # <- reported
+    warp.run(LDMATRIX, 64 * warp.laneid + 16 * warp.warpid)  # <- reported
 
 
 @faulty("tma-unwaited", block=64)
 def a_second_load_behind_the_release(warp, g):
     barrier(warp, 1024, 1032)
-    if warp.index == 1:
+    if warp.warpid == 1:
         for step in range(2):
             warp.mbarrier_wait(1032, (step + 1) % 2)
             load(warp, 0, g, 512, 1024)
         return
     warp.mbarrier_wait(1024, 0)
-    warp.ld_shared(16 * warp.lanes, "v4.b32")
+    warp.ld_shared(16 * warp.laneid, "v4.b32")
     warp.bar_warp_sync()
     with one(warp):
         warp.mbarrier_arrive(1032)
-    warp.ld_shared(16 * warp.lanes, "v4.b32")  # <- reported
+    warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
 @faulty("overwritten-early", block=160, **STAGES)
 def released_while_the_second_group_still_reads(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         for step in range(4):
             stage = step % 2
             warp.mbarrier_wait(EMPTY + 8 * stage, (step // 2 + 1) % 2)
@@ -71,22 +71,22 @@ def released_while_the_second_group_still_reads(warp, g):
 
 @faulty("overwritten-early", block=32)
 def another_lane_waits_for_the_bulk_store(warp, g):
-    warp.st_shared(16 * warp.lanes, 1, "v4.b32")
+    warp.st_shared(16 * warp.laneid, 1, "v4.b32")
     warp.fence_proxy_async()
     warp.bar_warp_sync()
-    with warp.only(warp.lanes == 0):
+    with warp.only(warp.laneid == 0):
         warp.cp_async_bulk_global_shared(g, 0, 512)
         warp.cp_async_bulk_commit_group()
-    with warp.only(warp.lanes == 5):
+    with warp.only(warp.laneid == 5):
         warp.cp_async_bulk_wait_group(0, read=True)
     warp.bar_warp_sync()
-    warp.st_shared(16 * warp.lanes, 2, "v4.b32")  # <- reported
+    warp.st_shared(16 * warp.laneid, 2, "v4.b32")  # <- reported
 
 
 @faulty("wgmma-uncommitted", block=160, **STAGES)
 def nothing_is_committed_and_the_stage_is_filled_again(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 4)
         return
     d = warp.registers(4, fill=0)
@@ -102,7 +102,7 @@ def nothing_is_committed_and_the_stage_is_filled_again(warp, g):
 @faulty("tma-unwaited", block=160, **STAGES)
 def a_consumer_that_never_waits(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, g, 4)
         return
     d = warp.registers(4, fill=0)
@@ -117,7 +117,7 @@ def a_consumer_that_never_waits(warp, g):
 @faulty("overwritten-early", block=160, **STAGES)
 def a_producer_that_waits_for_nobody(warp, g):
     pipeline(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 full = FULL + 8 * (step % 2)

@@ -226,7 +226,7 @@ def exits_without_a_commit(warp, g):
 def each_warp_its_own_tile_of_b(warp, g):
     ready(warp)
     d = warp.registers(4, fill=0)
-    b = Descriptor.for_tile("f16", 8, 16, swizzle=0, start=256 * warp.index)
+    b = Descriptor.for_tile("f16", 8, 16, swizzle=0, start=256 * warp.warpid)
     warp.wgmma_fence()
     warp.run(MMA, d, tiles()[0], b, 1, *IMMEDIATES)  # <- reported
     finish(warp)
@@ -239,7 +239,7 @@ def each_warp_its_own_rows_of_a(warp, g):
     warp.fence_proxy_async()
     warp.bar_sync()
     d = warp.registers(4, fill=0)
-    a = Descriptor.for_tile("f16", 64, 16, swizzle=0, start=4096 if warp.index == 3 else 0)
+    a = Descriptor.for_tile("f16", 64, 16, swizzle=0, start=4096 if warp.warpid == 3 else 0)
     warp.wgmma_fence()
     warp.run(MMA, d, a, tiles()[1], 1, *IMMEDIATES)  # <- reported
     finish(warp)
@@ -250,7 +250,7 @@ def warps_2_to_5_as_a_warpgroup(warp, g):
     fill(warp)
     warp.fence_proxy_async()
     warp.bar_sync()
-    if 2 <= warp.index < 6:
+    if 2 <= warp.warpid < 6:
         d = warp.registers(4, fill=0)
         warp.wgmma_fence()  # <- reported
         mma(warp, d)
@@ -259,13 +259,13 @@ def warps_2_to_5_as_a_warpgroup(warp, g):
 
 @faulty("warpgroup-start", block=160)
 def a_producer_in_front_of_the_consumers(warp, g):
-    if warp.index == 0:
+    if warp.warpid == 0:
         for part in range(4):
-            warp.st_shared(512 * part + 16 * warp.lanes, 0, "v4.b32")
-        warp.st_shared(2048 + 8 * warp.lanes, 0, "v2.b32")
+            warp.st_shared(512 * part + 16 * warp.laneid, 0, "v4.b32")
+        warp.st_shared(2048 + 8 * warp.laneid, 0, "v2.b32")
         warp.fence_proxy_async()
     warp.bar_sync()
-    if warp.index > 0:
+    if warp.warpid > 0:
         d = warp.registers(4, fill=0)
         warp.wgmma_fence()  # <- reported
         mma(warp, d)
@@ -285,7 +285,7 @@ def one_warp_multiplies_something_else(warp, g):
     ready(warp)
     d = warp.registers(4, fill=0)
     warp.wgmma_fence()
-    opcode = OTHER if warp.index == 2 else MMA
+    opcode = OTHER if warp.warpid == 2 else MMA
     warp.run(opcode, d, *tiles(), 1, *(IMMEDIATES if opcode == MMA else (1, 1)))  # <- reported
     finish(warp)
 
@@ -296,7 +296,7 @@ def one_warp_leaves_the_commit_out(warp, g):
     d = warp.registers(4, fill=0)
     warp.wgmma_fence()
     mma(warp, d)
-    if warp.index != 1:
+    if warp.warpid != 1:
         warp.wgmma_commit_group()
     warp.wgmma_wait_group(0)  # <- reported
 
@@ -306,7 +306,7 @@ def one_warp_waits_at_a_barrier_instead(warp, g):
     ready(warp)
     if warp.warpgroup == 1:
         warp.bar_sync(1, 160)
-    elif warp.index == 1:
+    elif warp.warpid == 1:
         warp.bar_sync(2, 64)
     else:
         warp.wgmma_fence()  # <- reported

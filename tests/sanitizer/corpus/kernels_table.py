@@ -125,7 +125,7 @@ def one(warp):
 
 def barrier(warp, *addresses, count=1):
     """Initialise mbarriers by one lane of warp 0, and let everybody know."""
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             for address in addresses:
                 warp.mbarrier_init(address, count)

@@ -9,11 +9,11 @@ from kernels_wild_table import bits, correct, floats, leader, small, words
 @correct(lambda: (small(32, 32, dtype=np.uint32), np.zeros((32, 32), np.uint32)), lambda a: a.T, shared=32 * 33 * 4)
 def a_transpose_with_a_padded_tile(warp, a, d):
     """CUDA samples: rows of 33 words, so that a column lies in 32 banks; four warps, eight rows each."""
-    for row in range(warp.index, 32, 4):
-        warp.st_shared(4 * (33 * row + warp.lanes), warp.ld_global(a.at(row, warp.lanes)))
+    for row in range(warp.warpid, 32, 4):
+        warp.st_shared(4 * (33 * row + warp.laneid), warp.ld_global(a.at(row, warp.laneid)))
     warp.bar_sync()
-    for row in range(warp.index, 32, 4):
-        warp.st_global(d.at(row, warp.lanes), warp.ld_shared(4 * (33 * warp.lanes + row)))
+    for row in range(warp.warpid, 32, 4):
+        warp.st_global(d.at(row, warp.laneid), warp.ld_shared(4 * (33 * warp.laneid + row)))
 
 
 @correct(words(1024, 1), lambda a: a.sum(keepdims=True), shared=512)
@@ -27,7 +27,7 @@ def a_reduction_whose_last_warp_synchronises_itself(warp, a, d):
         total = total + warp.ld_shared(4 * (t + 64))[:, 0]
         warp.st_shared(4 * t, total)
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         total = total + warp.ld_shared(4 * (t + 32))[:, 0]
         for width in (16, 8, 4, 2, 1):
             warp.st_shared(4 * t, total)
@@ -59,11 +59,11 @@ def a_scan_of_warps(warp, a, d):
     x = warp.ld_global(a.at(warp.threads))[:, 0]
     for step in (1, 2, 4, 8, 16):
         other = warp.shfl_sync("up", x, step)
-        x = np.where(warp.lanes >= step, x + other, x)
-    with warp.only(warp.lanes == 31):
-        warp.st_shared(4 * warp.index, x)
+        x = np.where(warp.laneid >= step, x + other, x)
+    with warp.only(warp.laneid == 31):
+        warp.st_shared(4 * warp.warpid, x)
     warp.bar_sync()
-    for before in range(warp.index):
+    for before in range(warp.warpid):
         x = x + warp.ld_shared(4 * before)[:, 0]
     warp.st_global(d.at(warp.threads), x)
 
@@ -80,10 +80,10 @@ def a_softmax_of_rows_that_reuses_its_scratch(warp, a, d):
     def of_block(x, join):
         for step in (16, 8, 4, 2, 1):
             x = join(x, warp.shfl_sync("bfly", x, step))
-        with warp.only(warp.lanes == 0):
-            warp.st_shared(4 * warp.index, bits(x))
+        with warp.only(warp.laneid == 0):
+            warp.st_shared(4 * warp.warpid, bits(x))
         warp.bar_sync()
-        found = floats(warp.ld_shared(4 * (warp.lanes % 4)))[:, 0]
+        found = floats(warp.ld_shared(4 * (warp.laneid % 4)))[:, 0]
         for step in (2, 1):
             found = join(found, warp.shfl_sync("bfly", found, step))
         warp.bar_sync()
@@ -98,7 +98,7 @@ def a_softmax_of_rows_that_reuses_its_scratch(warp, a, d):
 @correct(words(64, 64), lambda a: a[::-1], block=32, shared=256)
 def a_bitonic_sort_of_one_warp(warp, a, d):
     """64 keys in shared memory, __syncwarp between the steps: descending."""
-    t = warp.lanes
+    t = warp.laneid
     for half in (0, 32):
         warp.st_shared(4 * (t + half), warp.ld_global(a.at(t + half)))
     warp.bar_warp_sync()
@@ -126,7 +126,7 @@ def _stencil(a):
 @correct(words(200, 200), _stencil, grid=2, block=100, shared=4 * 104)
 def a_stencil_with_a_halo(warp, a, d):
     """100 threads: the last warp is not full; the first threads load the halo, zeros beyond the ends."""
-    t, start = warp.threads, 100 * warp.block[0]
+    t, start = warp.threads, 100 * warp.ctaid[0]
     there = t < 100
     with warp.only(there):
         warp.st_shared(4 * (t + 2), warp.ld_global(a.at(start + t)))
@@ -158,7 +158,7 @@ def a_histogram_with_counters_for_each_thread(warp, a, d):
         mine = 4 * (128 * digit + t)
         warp.st_shared(mine, warp.ld_shared(mine) + 1)
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         with warp.only(t < 16):
             total = np.zeros(32, np.uint32)
             for thread in range(128):
@@ -174,7 +174,7 @@ def a_histogram_with_counters_for_each_thread(warp, a, d):
 )
 def the_tiled_product_of_the_programming_guide(warp, a, b, d):
     """A thread for each element, two barriers a tile."""
-    x, y, _ = warp.thread
+    x, y, _ = warp.tid
     total = np.zeros(32, np.float32)
     for k in range(0, 32, 16):
         warp.st_shared(4 * (16 * y + x), warp.ld_global(a.at(y, k + x)))
@@ -190,12 +190,12 @@ def the_tiled_product_of_the_programming_guide(warp, a, b, d):
 @correct(words(128, 128), lambda a: a[np.arange(128) ^ 31], shared=512)
 def warps_that_exchange_in_their_own_part(warp, a, d):
     """Each warp stages in 128 bytes of its own: bar.warp.sync is all it needs, twice in a loop."""
-    base = 128 * warp.index
+    base = 128 * warp.warpid
     value = warp.ld_global(a.at(warp.threads))
     for _ in range(3):
-        warp.st_shared(base + 4 * warp.lanes, value)
+        warp.st_shared(base + 4 * warp.laneid, value)
         warp.bar_warp_sync()
-        value = warp.ld_shared(base + 4 * (31 - warp.lanes))
+        value = warp.ld_shared(base + 4 * (31 - warp.laneid))
         warp.bar_warp_sync()
     warp.st_global(d.at(warp.threads), value)
 
@@ -215,12 +215,12 @@ def a_loop_that_all_leave_together(warp, a, d):
     x = warp.ld_global(a.at(warp.threads))[:, 0]
     small_ones, rounds = x < 100, 0
     while True:
-        if warp.index == 0:
+        if warp.warpid == 0:
             with leader(warp):
                 warp.st_shared(0, 0)
         warp.bar_sync()
-        if rounds < 4 and warp.vote_sync("any", small_ones) and warp.index == 1:
-            with warp.only(warp.lanes == 0):
+        if rounds < 4 and warp.vote_sync("any", small_ones) and warp.warpid == 1:
+            with warp.only(warp.laneid == 0):
                 warp.st_shared(0, 1)
         warp.bar_sync()
         again = int(warp.ld_shared(0)[0, 0])
@@ -238,7 +238,7 @@ def a_ring_between_warps_with_named_barriers(warp, a, d):
     for step in range(8):
         buffer = step % 2
         full, empty = 1 + buffer, 3 + buffer
-        if warp.index < 2:
+        if warp.warpid < 2:
             if step >= 2:
                 warp.bar_sync(empty, 128)
             warp.st_shared(512 * buffer + 4 * t, warp.ld_global(a.at(64 * step + t)))
@@ -280,12 +280,12 @@ def producers_and_consumers_of_the_programming_guide(warp, a, d):
             warp.mbarrier_init(ready + 8 * buffer, 128)
             warp.mbarrier_init(filled + 8 * buffer, 128)
     warp.bar_sync()
-    if warp.index >= 2:
+    if warp.warpid >= 2:
         for buffer in range(2):
             warp.mbarrier_arrive(ready + 8 * buffer)  # both buffers are free at first
     for step in range(8):
         buffer, parity = step % 2, step // 2 % 2
-        if warp.index < 2:
+        if warp.warpid < 2:
             warp.mbarrier_arrive(ready + 8 * buffer)
             while not warp.mbarrier_test_wait(ready + 8 * buffer, parity):
                 pass
@@ -304,7 +304,7 @@ def producers_and_consumers_of_the_programming_guide(warp, a, d):
 @correct(words(256, 256), lambda a: a.reshape(2, 4, 32)[::-1].ravel(), block=256, shared=1024)
 def two_halves_of_a_block_meet_separately_and_then_together(warp, a, d):
     """Named barriers of 128 threads for each half, barrier 0 for all."""
-    group, t = warp.index // 4, warp.threads % 128
+    group, t = warp.warpid // 4, warp.threads % 128
     for _ in range(2):
         warp.st_shared(512 * group + 4 * t, warp.ld_global(a.at(128 * group + 127 - t)))
         warp.bar_sync(1 + group, 128)

@@ -17,7 +17,7 @@ def a_histogram_with_shared_atomics(warp, a, d):
         warp.st_shared(4 * warp.threads, 0)
     warp.bar_sync()
     for part in range(4):
-        held = warp.ld_global(a.at(512 * warp.block[0] + 128 * part + warp.threads))[:, 0]
+        held = warp.ld_global(a.at(512 * warp.ctaid[0] + 128 * part + warp.threads))[:, 0]
         warp.red_shared("add.u32", 4 * (held.astype(np.int64) % 16), 1)
     warp.bar_sync()
     with warp.only(warp.threads < 16):
@@ -50,15 +50,15 @@ def _partial():
 @correct(_partial, lambda a, *_: a.sum(keepdims=True), grid=4, shared=20)
 def the_last_block_adds_up(warp, a, parts, count, d):
     """threadFenceReduction: a partial sum, __threadfence, atomicInc; who finds the last number sums all of them."""
-    x = warp.ld_global(a.at(128 * warp.block[0] + warp.threads))[:, 0]
+    x = warp.ld_global(a.at(128 * warp.ctaid[0] + warp.threads))[:, 0]
     for step in (16, 8, 4, 2, 1):
         x = x + warp.shfl_sync("bfly", x, step)
-    with warp.only(warp.lanes == 0):
-        warp.st_shared(4 * warp.index, x)
+    with warp.only(warp.laneid == 0):
+        warp.st_shared(4 * warp.warpid, x)
     warp.bar_sync()
     with leader(warp):
         total = sum(np.asarray(warp.ld_shared(4 * part)) for part in range(4))
-        warp.st_global(parts.at(warp.block[0]), total)
+        warp.st_global(parts.at(warp.ctaid[0]), total)
         warp.fence()
         warp.st_shared(16, (warp.atom_global("inc.u32", count, 3) == 3).astype(np.uint32))
     warp.bar_sync()
@@ -74,8 +74,8 @@ def a_volatile_flag_between_fences(warp, a, d):
     with leader(warp):
         warp.st_shared(128, 0)
     warp.bar_sync()
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, warp.ld_global(a.at(warp.lanes)))
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, warp.ld_global(a.at(warp.laneid)))
         warp.bar_warp_sync()
         with leader(warp):
             warp.membar("cta")
@@ -84,27 +84,27 @@ def a_volatile_flag_between_fences(warp, a, d):
         while not warp.ld_shared(128, order="volatile")[0, 0]:
             pass
         warp.membar("cta")
-        warp.st_global(d.at(warp.lanes), warp.ld_shared(4 * (31 - warp.lanes)))
+        warp.st_global(d.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))
 
 
 @correct(words(64, 32), lambda a: a[31::-1], block=96, shared=132)
 def a_flag_that_releases_and_acquires(warp, a, d):
     """cuda::atomic: st.release behind the data, ld.acquire in a loop with nanosleep; a third warp only looks on."""
-    if warp.index == 2:
-        with warp.only(warp.lanes == 0):
+    if warp.warpid == 2:
+        with warp.only(warp.laneid == 0):
             warp.st_shared(128, 0)
     warp.bar_sync()
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, warp.ld_global(a.at(warp.lanes)))
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, warp.ld_global(a.at(warp.laneid)))
         warp.bar_warp_sync()
         with leader(warp):
             warp.run("st.release.cta.shared.b32", 128, 1)
-    elif warp.index == 1:
-        with warp.only(warp.lanes == 0):
+    elif warp.warpid == 1:
+        with warp.only(warp.laneid == 0):
             while not warp.run("ld.acquire.cta.shared.b32", 128)[0, 0]:
                 warp.nanosleep(32)
         warp.bar_warp_sync()
-        warp.st_global(d.at(warp.lanes), warp.ld_shared(4 * (31 - warp.lanes)))
+        warp.st_global(d.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))
 
 
 @correct(words(4, 1), lambda _: np.array([4 * 8 * 3]), shared=8)
@@ -113,7 +113,7 @@ def a_lock_around_a_plain_counter(warp, a, d):
     with leader(warp):
         warp.st_shared(0, 0, "b64")
     warp.bar_sync()
-    with warp.only(warp.lanes == 0):
+    with warp.only(warp.laneid == 0):
         for _ in range(8):
             while warp.atom_shared("cas.b32", 0, 0, 1)[0, 0]:
                 pass
@@ -135,8 +135,8 @@ def the_last_warp_adds_up(warp, a, d):
     x = warp.ld_global(a.at(warp.threads))[:, 0]
     for step in (16, 8, 4, 2, 1):
         x = x + warp.shfl_sync("bfly", x, step)
-    with warp.only(warp.lanes == 0):
-        warp.st_shared(4 * warp.index, x)
+    with warp.only(warp.laneid == 0):
+        warp.st_shared(4 * warp.warpid, x)
         if warp.atom_shared("add.u32", 16, 1, order="acq_rel.cta")[0, 0] == 3:
             warp.st_global(d, sum(np.asarray(warp.ld_shared(4 * part)) for part in range(4)))
 
@@ -150,17 +150,17 @@ def slots_are_given_out_by_a_counter(warp, a, d):
     for part in range(2):
         held = warp.ld_global(a.at(128 * part + warp.threads))[:, 0]
         chosen = warp.vote_sync("ballot", held % 3 == 0)
-        with warp.only(warp.lanes == 0):
+        with warp.only(warp.laneid == 0):
             first = warp.atom_shared("add.u32", 1024, chosen.bit_count())
         first = warp.shfl_sync("idx", first, 0)[:, 0]
         before = np.array([(chosen & (1 << lane) - 1).bit_count() for lane in range(32)])
         with warp.only(held % 3 == 0):
             warp.st_shared(4 * (first.astype(np.int64) + before), held)
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         count = int(warp.ld_shared(1024)[0, 0])
         for part in range(8):
-            place = 32 * part + warp.lanes
+            place = 32 * part + warp.laneid
             with warp.only(place < count):
                 mine = warp.ld_shared(4 * place)[:, 0]
                 warp.st_global(d.at(np.where(place < count, mine.astype(np.int64) // 3, 0)), mine)
@@ -172,7 +172,7 @@ def a_block_that_votes(warp, a, d):
     x = warp.ld_global(a.at(warp.threads))[:, 0]
     warp.st_shared(4 * (127 - warp.threads), x)
     count = warp.bar_red("popc", x % 2 == 0)
-    assert warp.ld_shared(4 * warp.threads)[0, 0] == 127 - 32 * warp.index
+    assert warp.ld_shared(4 * warp.threads)[0, 0] == 127 - 32 * warp.warpid
     rounds = 0
     while warp.bar_red("or", (x > 0) & (x % 2 == 0) & (rounds < 3)):
         rounds += 1
@@ -201,8 +201,8 @@ def maxima_of_floats_as_integers(warp, a, d):
 @correct(lambda: (small(8, 128, dtype=np.float32), np.zeros(128, np.float32)), lambda a: a.sum(axis=0), grid=8)
 def split_k_by_atomics(warp, a, d):
     """Every block adds its part to the output, which began as zeros."""
-    warp.prefetch_global("L2", a.at(warp.block[0], warp.threads))
-    held = warp.run("ld.global.nc.L1::no_allocate.L2::128B.b32", a.at(warp.block[0], warp.threads))
+    warp.prefetch_global("L2", a.at(warp.ctaid[0], warp.threads))
+    held = warp.run("ld.global.nc.L1::no_allocate.L2::128B.b32", a.at(warp.ctaid[0], warp.threads))
     warp.red_global("add.f32", d.at(warp.threads), held, order="relaxed.gpu")
 
 

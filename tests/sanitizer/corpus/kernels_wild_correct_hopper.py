@@ -20,7 +20,7 @@ def cooperative_and_persistent(warp, a, b, d):
     empty = full + 16
     init(warp, {full: 1, full + 8: 1, empty: 8, empty + 8: 8})
     step = 0
-    tiles = range(warp.block[0], 2, warp.grid[0])
+    tiles = range(warp.ctaid[0], 2, warp.nctaid[0])
     if warp.warpgroup == 0:
         warp.setmaxnreg("dec", 24)
         with leader(warp):
@@ -101,8 +101,8 @@ def ping_pong_with_a_tensor_store(warp, a, b, d):
         warp.bar_sync(group + mine, 128)
         packed = floats(c).astype(np.float16).view(np.uint32)
         for part in range(4):  # 16 columns: two pairs of registers, each one matrix of 8 x 8
-            row = 16 * (warp.index % 4) + warp.lanes % 16
-            warp.run(STMATRIX, buffer + swizzled(row, 2 * part + warp.lanes // 16), packed[:, 4 * part : 4 * part + 4])
+            row = 16 * (warp.warpid % 4) + warp.laneid % 16
+            warp.run(STMATRIX, buffer + swizzled(row, 2 * part + warp.laneid // 16), packed[:, 4 * part : 4 * part + 4])
         warp.fence_proxy_async("shared::cta")
         warp.bar_sync(group + mine, 128)
         with leader(warp, 128 * warp.warpgroup):
@@ -153,7 +153,7 @@ def one_producer_warp_of_four_and_two_armed_barriers(warp, a, b, d):
     full, empty = 4 * TILE, 4 * TILE + 16
     init(warp, {full: 1, full + 8: 1, empty: 1}, thread=128)
     if warp.warpgroup == 0:
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one(warp):
                 for step in range(4):
                     if step:
@@ -182,8 +182,8 @@ def a_producer_warp_for_each_operand(warp, a, b, d):
     """Two warps arm the same mbarrier of two arrivals, each with the bytes of its own copy."""
     full, empty = 4 * TILE, 4 * TILE + 16
     init(warp, {full: 2, full + 8: 2, empty: 4, empty + 8: 4})
-    if warp.index >= 4:
-        part = warp.index - 4
+    if warp.warpid >= 4:
+        part = warp.warpid - 4
         with one(warp):
             for step in range(4):
                 stage, turn = step % 2, step // 2
@@ -201,7 +201,7 @@ def a_producer_warp_for_each_operand(warp, a, b, d):
         multiply(warp, c, 2 * TILE * stage, 2 * TILE * stage + TILE)
         warp.wgmma_commit_group()
         warp.wgmma_wait_group(0)
-        with warp.only(warp.lanes == 0):
+        with warp.only(warp.laneid == 0):
             warp.mbarrier_arrive(empty + 8 * stage)
     store(warp, d, 0, 0, c)
 
@@ -227,7 +227,7 @@ def attention_overlaps_the_next_scores(warp, q, k, v, o):
     full_q, full_k, full_v, empty_k, empty_v = base, base + 8, base + 24, base + 40, base + 56
     counts = {full_q: 1, **{full + 8 * stage: 1 for full in (full_k, full_v) for stage in range(2)}}
     init(warp, {**counts, **{empty + 8 * stage: 4 for empty in (empty_k, empty_v) for stage in range(2)}})
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(full_q, TILE)
             warp.cp_async_bulk_tensor_shared_global(0, box(q), (0, 0), full_q)

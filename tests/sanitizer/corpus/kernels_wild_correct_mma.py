@@ -12,7 +12,7 @@ IMMA = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
 @correct(matrices(32, 32, 64), product, block=128, shared=8192, target="sm_70")
 def wmma_on_volta_with_prefetched_registers(warp, a, b, d):
     """The next tile is loaded into registers while this one is multiplied, then stored into the other buffer."""
-    t, row, column = warp.threads, 16 * (warp.index // 2), 16 * (warp.index % 2)
+    t, row, column = warp.threads, 16 * (warp.warpid // 2), 16 * (warp.warpid % 2)
 
     def fetch(k):
         return [warp.ld_global(m.at(t // 4, k + 4 * (t % 4)), "v2.b32") for m in (a, b)]
@@ -45,8 +45,8 @@ def wmma_whose_result_is_narrowed_through_shared_memory(warp, a, b, d):
     warp.run("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32", 0, c, 16)
     warp.bar_warp_sync()
     for part in range(2):
-        held = floats(warp.ld_shared(512 * part + 16 * warp.lanes, "v4.b32")).astype(np.float16)
-        row, column = 8 * part + warp.lanes // 4, 4 * (warp.lanes % 4)
+        held = floats(warp.ld_shared(512 * part + 16 * warp.laneid, "v4.b32")).astype(np.float16)
+        row, column = 8 * part + warp.laneid // 4, 4 * (warp.laneid % 4)
         warp.st_global(d.at(row, column), held.view(np.uint32), "v2.b32")
 
 
@@ -66,7 +66,7 @@ def _copy(warp, to, a, b, k):
 
 def _fragments(warp, tile, k, rows):
     """ldmatrix of 16 rows of a tile from `rows` on, 16 elements along k: registers of A, or of two Bs."""
-    return warp.run(LDMATRIX, tile + _swizzled(rows + warp.lanes % 16, k // 8 + warp.lanes // 16))
+    return warp.run(LDMATRIX, tile + _swizzled(rows + warp.laneid % 16, k // 8 + warp.laneid // 16))
 
 
 def _multiply(warp, a, b, c):
@@ -79,7 +79,7 @@ def _store(warp, d, row, column, c):
     """16 x 16 of C, from two accumulators."""
     for n in range(2):
         for half in range(2):
-            where = d.at(row + 8 * half + warp.lanes // 4, column + 8 * n + 2 * (warp.lanes % 4))
+            where = d.at(row + 8 * half + warp.laneid // 4, column + 8 * n + 2 * (warp.laneid % 4))
             warp.st_global(where, c[n][:, 2 * half : 2 * half + 2], "v2.b32")
 
 
@@ -103,11 +103,11 @@ def multistage_with_one_barrier_a_step(warp, a, b, d):
         warp.cp_async_commit_group()
         tile = 8192 * (step % stages)
         for k in (0, 16):
-            held = _fragments(warp, tile, k, 16 * warp.index)
+            held = _fragments(warp, tile, k, 16 * warp.warpid)
             for n in range(4):
                 _multiply(warp, held, _fragments(warp, tile + 4096, k, 16 * n), c[n])
     for n in range(4):
-        _store(warp, d, 16 * warp.index, 16 * n, c[n])
+        _store(warp, d, 16 * warp.warpid, 16 * n, c[n])
 
 
 @correct(matrices(64, 64, 96), product, shared=2 * 8192, target="sm_80")
@@ -118,7 +118,7 @@ def fragments_are_loaded_one_step_ahead(warp, a, b, d):
 
     def fragments(place):
         tile, k = 8192 * (place // 2 % 2), 16 * (place % 2)
-        left = _fragments(warp, tile, k, 16 * warp.index)
+        left = _fragments(warp, tile, k, 16 * warp.warpid)
         return left, [_fragments(warp, tile + 4096, k, 16 * n) for n in range(4)]
 
     for stage in range(2):
@@ -140,7 +140,7 @@ def fragments_are_loaded_one_step_ahead(warp, a, b, d):
         for n in range(4):
             _multiply(warp, left, right[n], c[n])
     for n in range(4):
-        _store(warp, d, 16 * warp.index, 16 * n, c[n])
+        _store(warp, d, 16 * warp.warpid, 16 * n, c[n])
 
 
 @correct(
@@ -163,14 +163,14 @@ def edges_are_filled_with_zeros(warp, a, b, d):
         warp.cp_async_wait_all()
         warp.bar_sync()
         for deep in (0, 16):
-            held = _fragments(warp, 0, deep, 16 * warp.index)
+            held = _fragments(warp, 0, deep, 16 * warp.warpid)
             for n in range(4):
                 _multiply(warp, held, _fragments(warp, 4096, deep, 16 * n), c[n])
         warp.bar_sync()
     for n in range(4):
         for part in range(2):
             for half in range(2):
-                row, column = 16 * warp.index + 8 * half + warp.lanes // 4, 16 * n + 8 * part + 2 * (warp.lanes % 4)
+                row, column = 16 * warp.warpid + 8 * half + warp.laneid // 4, 16 * n + 8 * part + 2 * (warp.laneid % 4)
                 with warp.only(row < 50):
                     warp.st_global(d.at(row, column), c[n][part][:, 2 * half : 2 * half + 2], "v2.b32")
 
@@ -178,9 +178,9 @@ def edges_are_filled_with_zeros(warp, a, b, d):
 @correct(matrices(16, 16, 128), product, shared=4 * 1024, target="sm_80")
 def sliced_k_is_reduced_in_shared_memory(warp, a, b, d):
     """Each warp takes a quarter of K from global memory; the parts meet where they are added."""
-    row, column = warp.lanes // 4, 2 * (warp.lanes % 4)
+    row, column = warp.laneid // 4, 2 * (warp.laneid % 4)
     c = [warp.registers(4, fill=0) for _ in range(2)]
-    for k in range(32 * warp.index, 32 * warp.index + 32, 16):
+    for k in range(32 * warp.warpid, 32 * warp.warpid + 32, 16):
         left = [warp.ld_global(a.at(row + 8 * (r % 2), k + 8 * (r // 2) + column)) for r in range(4)]
         left = np.concatenate(left, axis=1)
         for n in range(2):
@@ -188,7 +188,7 @@ def sliced_k_is_reduced_in_shared_memory(warp, a, b, d):
             c[n] = warp.run(MMA, left, np.concatenate(right, axis=1), c[n])
     for n in range(2):
         for half in range(2):
-            where = 1024 * warp.index + 64 * (row + 8 * half) + 4 * (column + 8 * n)
+            where = 1024 * warp.warpid + 64 * (row + 8 * half) + 4 * (column + 8 * n)
             warp.st_shared(where, c[n][:, 2 * half : 2 * half + 2], "v2.b32")
     warp.bar_sync()
     total = sum(floats(warp.ld_shared(1024 * part + 8 * warp.threads, "v2.b32")) for part in range(4))
@@ -203,18 +203,18 @@ def the_epilogue_goes_through_padded_rows(warp, a, b, d):
     warp.bar_sync()
     c = [[warp.registers(4, fill=0) for _ in range(2)] for _ in range(4)]
     for k in (0, 16):
-        held = _fragments(warp, 0, k, 16 * warp.index)
+        held = _fragments(warp, 0, k, 16 * warp.warpid)
         for n in range(4):
             _multiply(warp, held, _fragments(warp, 4096, k, 16 * n), c[n])
     warp.bar_sync()
     for n in range(4):
         for part in range(2):
             for half in range(2):
-                row, column = 16 * warp.index + 8 * half + warp.lanes // 4, 16 * n + 8 * part + 2 * (warp.lanes % 4)
+                row, column = 16 * warp.warpid + 8 * half + warp.laneid // 4, 16 * n + 8 * part + 2 * (warp.laneid % 4)
                 warp.st_shared(4 * (68 * row + column), c[n][part][:, 2 * half : 2 * half + 2], "v2.b32")
     warp.bar_warp_sync()  # the rows are this warp's own
     for step in range(8):
-        row, column = 16 * warp.index + 2 * step + warp.lanes // 16, 4 * (warp.lanes % 16)
+        row, column = 16 * warp.warpid + 2 * step + warp.laneid // 16, 4 * (warp.laneid % 16)
         warp.st_global(d.at(row, column), warp.ld_shared(4 * (68 * row + column), "v4.b32"), "v4.b32")
 
 
@@ -246,7 +246,7 @@ def attention_keeps_k_and_v_under_way(warp, q, k, v, o):
     copy(4096, k, 0)
     warp.cp_async_wait_group(1)
     warp.bar_sync()
-    held_q = [_fragments(warp, 0, deep, 16 * warp.index) for deep in (0, 16)]
+    held_q = [_fragments(warp, 0, deep, 16 * warp.warpid) for deep in (0, 16)]
     out = [[warp.registers(4, fill=0) for _ in range(2)] for _ in range(2)]
     for block in range(2):
         warp.cp_async_wait_group(0)
@@ -266,13 +266,13 @@ def attention_keeps_k_and_v_under_way(warp, q, k, v, o):
         for n in range(4):  # the accumulator of the scores is A of the next product
             p = np.concatenate([(floats(c) > 0).astype(np.float16).view(np.uint32) for c in scores[n]], axis=1)
             for column in range(2):
-                unit = 2 * column + warp.lanes // 16
-                held_v = warp.run(LDMATRIX_T, 8192 + _swizzled(16 * n + warp.lanes % 16, unit))
+                unit = 2 * column + warp.laneid // 16
+                held_v = warp.run(LDMATRIX_T, 8192 + _swizzled(16 * n + warp.laneid % 16, unit))
                 for half in range(2):
                     c = warp.run(MMA, p, held_v[:, 2 * half : 2 * half + 2], out[column][half])
                     out[column][half] = c
     for column in range(2):
-        _store(warp, o, 16 * warp.index, 16 * column, out[column])
+        _store(warp, o, 16 * warp.warpid, 16 * column, out[column])
 
 
 def _integers():
@@ -282,21 +282,21 @@ def _integers():
 @correct(_integers, product, block=64, shared=2048, target="sm_80")
 def integers_with_one_matrix_load_for_each_operand(warp, a, b, d):
     """s8 tiles are moved by ldmatrix as if they were of 16-bit elements; each warp stages its own rows."""
-    base = 1024 * warp.index
-    row, part = warp.lanes // 2, warp.lanes % 2
-    mine = warp.ld_global(a.at(16 * warp.index + row, 16 * part), "v4.b32")
+    base = 1024 * warp.warpid
+    row, part = warp.laneid // 2, warp.laneid % 2
+    mine = warp.ld_global(a.at(16 * warp.warpid + row, 16 * part), "v4.b32")
     warp.st_shared(base + 32 * row + 16 * part, mine, "v4.b32")
-    with warp.only(warp.lanes < 16):
-        row, part = warp.lanes % 16 // 2, warp.lanes % 2
+    with warp.only(warp.laneid < 16):
+        row, part = warp.laneid % 16 // 2, warp.laneid % 2
         warp.st_shared(base + 512 + 32 * row + 16 * part, warp.ld_global(b.at(row, 16 * part), "v4.b32"), "v4.b32")
     warp.bar_warp_sync()
-    held_a = warp.run(LDMATRIX, base + 32 * (warp.lanes % 16) + 16 * (warp.lanes // 16))
+    held_a = warp.run(LDMATRIX, base + 32 * (warp.laneid % 16) + 16 * (warp.laneid // 16))
     held_b = warp.run(
-        "ldmatrix.sync.aligned.m8n8.x2.shared.b16", base + 512 + 32 * (warp.lanes % 8) + 16 * (warp.lanes // 8 % 2)
+        "ldmatrix.sync.aligned.m8n8.x2.shared.b16", base + 512 + 32 * (warp.laneid % 8) + 16 * (warp.laneid // 8 % 2)
     )
     c = warp.run(IMMA, held_a, held_b, warp.registers(4, fill=0))
     for half in range(2):
-        where = d.at(16 * warp.index + 8 * half + warp.lanes // 4, 2 * (warp.lanes % 4))
+        where = d.at(16 * warp.warpid + 8 * half + warp.laneid // 4, 2 * (warp.laneid % 4))
         warp.st_global(where, c[:, 2 * half : 2 * half + 2], "v2.b32")
 
 
@@ -320,9 +320,9 @@ def copies_that_arrive_at_an_mbarrier(warp, a, d):
         for stage in range(4):
             warp.mbarrier_init(full + 8 * stage, 32)
     warp.bar_sync()
-    if warp.index == 4:
+    if warp.warpid == 4:
         for stage in range(4):
-            warp.cp_async(512 * stage + 16 * warp.lanes, a + 512 * stage + 16 * warp.lanes, 16, cache="cg")
+            warp.cp_async(512 * stage + 16 * warp.laneid, a + 512 * stage + 16 * warp.laneid, 16, cache="cg")
             warp.cp_async_mbarrier_arrive(full + 8 * stage, noinc=True)
         return
     for stage in range(4):

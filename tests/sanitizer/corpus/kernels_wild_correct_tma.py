@@ -42,8 +42,8 @@ def the_source_of_the_epilogue_takes_the_place_of_a_tile(warp, a, b, bias, d):
         warp.cp_async_bulk_tensor_shared_global(0, box(bias), (0, 0), 2 * TILE + 8)
     warp.mbarrier_wait(2 * TILE + 8, 0)
     for pair in range(16):
-        row = 16 * warp.index + warp.lanes // 4 + 8 * (pair % 2)
-        where = swizzled(row, pair // 2) + 4 * (warp.lanes % 4)
+        row = 16 * warp.warpid + warp.laneid // 4 + 8 * (pair % 2)
+        where = swizzled(row, pair // 2) + 4 * (warp.laneid % 4)
         held = warp.ld_shared(where).view(np.float16).astype(np.float32)
         total = floats(c[:, 2 * pair : 2 * pair + 2]) + held
         warp.st_shared(where, total.astype(np.float16).view(np.uint32))
@@ -84,9 +84,9 @@ def a_tile_is_transposed_on_its_way_out(warp, a, d):
         warp.cp_async_bulk_tensor_shared_global(0, box(a), (0, 0), 2 * TILE)
     warp.mbarrier_wait(2 * TILE, 0)
     for part in range(4):
-        row, unit = 16 * warp.index + warp.lanes % 16, 2 * part + warp.lanes // 16
+        row, unit = 16 * warp.warpid + warp.laneid % 16, 2 * part + warp.laneid // 16
         held = warp.run(LDMATRIX, swizzled(row, unit))
-        across, down = 2 * warp.index + warp.lanes // 8 % 2, 16 * part + 8 * (warp.lanes // 16) + warp.lanes % 8
+        across, down = 2 * warp.warpid + warp.laneid // 8 % 2, 16 * part + 8 * (warp.laneid // 16) + warp.laneid % 8
         warp.run(STMATRIX_T, TILE + swizzled(down, across), held)
     warp.fence_proxy_async()
     warp.bar_sync()
@@ -100,7 +100,7 @@ def a_tile_is_transposed_on_its_way_out(warp, a, d):
 def the_last_bulk_store_is_waited_for_by_its_own_warp(warp, a, b, d):
     """A warp for stores only: consumers arrive at an mbarrier behind their fence, it waits, stores and waits .read."""
     init(warp, {16384: 128})
-    if warp.index == 4:
+    if warp.warpid == 4:
         warp.mbarrier_wait(16384, 0)
         with one(warp):
             warp.cp_async_bulk_global_shared(d + 0, 0, 16384)
@@ -127,7 +127,7 @@ def the_last_bulk_store_is_waited_for_by_its_own_warp(warp, a, b, d):
 @correct(words(1024, 1024), lambda a: a + 1, grid=2, block=128, shared=2048 + 8)
 def one_dimension_there_and_back(warp, a, d):
     """CUDA programming guide: a bulk load, one is added, the fence, a barrier, a bulk store, wait_group.read."""
-    start = 2048 * warp.block[0]
+    start = 2048 * warp.ctaid[0]
     with leader(warp):
         warp.mbarrier_init(2048, 128)
         warp.fence_proxy_async()
@@ -168,9 +168,9 @@ def one_warp_streams_through_two_buffers(warp, a, d):
         if step < 3:
             begin(step + 1)
         warp.mbarrier_wait(1024 + 8 * (step % 2), step // 2 % 2)
-        held = warp.ld_shared(512 * (step % 2) + 16 * warp.lanes, "v4.b32")
+        held = warp.ld_shared(512 * (step % 2) + 16 * warp.laneid, "v4.b32")
         warp.bar_warp_sync()
-        warp.st_global(d + 512 * step + 16 * warp.lanes, held * 2, "v4.b32")
+        warp.st_global(d + 512 * step + 16 * warp.laneid, held * 2, "v4.b32")
 
 
 @correct(words(1024, 1024), lambda a: a.reshape(4, 16, 16).transpose(0, 2, 1).ravel(), block=64, shared=4096 + 8)
@@ -234,7 +234,7 @@ def two_streams_of_a_producer_to_consumers_of_their_own(warp, a, d):
     """A producer warp serves two consumer warps, each with its ring of two buffers; nobody waits for the other."""
     full, empty = 8192, 8224
     init(warp, {full + 8 * ring: 1 for ring in range(4)} | {empty + 8 * ring: 32 for ring in range(4)})
-    if warp.index == 2:
+    if warp.warpid == 2:
         with one(warp):
             for step in range(4):
                 for who in range(2):
@@ -244,10 +244,10 @@ def two_streams_of_a_producer_to_consumers_of_their_own(warp, a, d):
                     warp.cp_async_bulk_shared_global(2048 * slot, a + 1024 * (2 * step + who), 1024, full + 8 * slot)
         return
     for step in range(4):
-        slot = 2 * warp.index + step % 2
+        slot = 2 * warp.warpid + step % 2
         warp.mbarrier_wait(full + 8 * slot, step // 2 % 2)
-        held = [warp.ld_shared(2048 * slot + 128 * part + 4 * warp.lanes) for part in range(8)]
+        held = [warp.ld_shared(2048 * slot + 128 * part + 4 * warp.laneid) for part in range(8)]
         warp.mbarrier_arrive(empty + 8 * slot)
         for part in range(8):
-            place = 256 * (2 * step + warp.index) + 32 * part + warp.lanes
+            place = 256 * (2 * step + warp.warpid) + 32 * part + warp.laneid
             warp.st_global(d.at(2047 - place), held[part])

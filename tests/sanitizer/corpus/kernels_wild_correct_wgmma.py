@@ -36,9 +36,9 @@ def store(warp, d, row, column, c):
     """The accumulator of a warpgroup to global memory, its first element at (row, column)."""
     c = np.asarray(c)
     for pair in range(c.shape[1] // 2):
-        down = row + 16 * (warp.index % 4) + warp.lanes // 4 + 8 * (pair % 2)
+        down = row + 16 * (warp.warpid % 4) + warp.laneid // 4 + 8 * (pair % 2)
         warp.st_global(
-            d.at(down, column + 2 * (warp.lanes % 4) + 8 * (pair // 2)), c[:, 2 * pair : 2 * pair + 2], "v2.b32"
+            d.at(down, column + 2 * (warp.laneid % 4) + 8 * (pair // 2)), c[:, 2 * pair : 2 * pair + 2], "v2.b32"
         )
 
 
@@ -155,8 +155,8 @@ def a_is_converted_in_registers(warp, a, scale, b, d):
     c = warp.registers(32, fill=0)
 
     def converted(k):
-        row = 16 * warp.index + warp.lanes % 16
-        held = warp.run(LDMATRIX, swizzled(row, 2 * k + warp.lanes // 16))
+        row = 16 * warp.warpid + warp.laneid % 16
+        held = warp.run(LDMATRIX, swizzled(row, 2 * k + warp.laneid // 16))
         made = warp.registers(4, fill=0)
         made[...] = (held.view(np.float16) * factor).view(np.uint32)
         return made
@@ -233,7 +233,7 @@ def fp8_is_promoted_block_by_block(warp, a, b, sa, d):
     warp.setmaxnreg("inc", 232)
     total = np.zeros((32, 32), np.float32)
     c = warp.registers(32)
-    row = 16 * (warp.index % 4) + warp.lanes // 4
+    row = 16 * (warp.warpid % 4) + warp.laneid // 4
     for step in range(2):
         scales = [floats(warp.ld_global(sa.at(row + 8 * half, step))) for half in range(2)]
         warp.mbarrier_wait(full + 8 * step, 0)
@@ -245,7 +245,7 @@ def fp8_is_promoted_block_by_block(warp, a, b, sa, d):
             warp.run(FP8, c, there[0].step(32 * k), there[1].step(32 * k), k > 0, 1, 1)
         warp.wgmma_commit_group()
         warp.wgmma_wait_group(0)
-        with warp.only(warp.lanes == 0):
+        with warp.only(warp.laneid == 0):
             warp.mbarrier_arrive(empty + 8 * step)
         block = floats(c)
         for register in range(32):

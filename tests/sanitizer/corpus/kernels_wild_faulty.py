@@ -31,7 +31,7 @@ def volatile_where_a_syncwarp_belongs(warp, a, d):
     t = warp.threads
     warp.st_shared(4 * t, warp.ld_global(a.at(t)))
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         for width in (32, 16, 8, 4, 2, 1):
             warp.st_shared(4 * t, warp.ld_shared(4 * t) + warp.ld_shared(4 * (t + width)))  # <- reported
 
@@ -39,14 +39,14 @@ def volatile_where_a_syncwarp_belongs(warp, a, d):
 @faulty("lane-race", words(256, 64), block=32, shared=256)
 def compaction_into_a_store_that_is_read_at_once(warp, a, d):
     """llama.cpp's expert ids: one loop fills a list by lane, the next reads it by position."""
-    held = warp.ld_global(a.at(warp.lanes))[:, 0]
+    held = warp.ld_global(a.at(warp.laneid))[:, 0]
     wanted = held % 3 == 0
     chosen = warp.vote_sync("ballot", wanted)
     before = np.array([(chosen & (1 << lane) - 1).bit_count() for lane in range(32)])
     with warp.only(wanted):
         warp.st_shared(4 * before, held)
-    with warp.only(warp.lanes < chosen.bit_count()):
-        warp.st_global(d.at(warp.lanes), warp.ld_shared(4 * warp.lanes))  # <- reported
+    with warp.only(warp.laneid < chosen.bit_count()):
+        warp.st_global(d.at(warp.laneid), warp.ld_shared(4 * warp.laneid))  # <- reported
 
 
 @faulty("shared-race", words(128, 128), shared=16)
@@ -56,8 +56,8 @@ def two_block_reductions_share_their_scratch(warp, a, d):
     for _ in range(2):
         for step in (16, 8, 4, 2, 1):
             x = x + warp.shfl_sync("bfly", x, step)
-        with warp.only(warp.lanes == 0):
-            warp.st_shared(4 * warp.index, x)  # <- reported
+        with warp.only(warp.laneid == 0):
+            warp.st_shared(4 * warp.warpid, x)  # <- reported
         warp.bar_sync()
         x = sum(np.asarray(warp.ld_shared(4 * part))[:, 0] for part in range(4))
     warp.st_global(d.at(warp.threads), x)
@@ -65,7 +65,7 @@ def two_block_reductions_share_their_scratch(warp, a, d):
 
 @faulty(("shared-race", "lane-race"), words(128, 128), shared=512)
 def a_barrier_for_48_threads_that_was_dropped(warp, a, d):
-    """TileLang: a guard that is no multiple of 32 threads lost its barrier."""
+    """TileLang: a guard that is not a multiple of 32 threads lost its barrier."""
     t = warp.threads
     with warp.only(t < 48):
         warp.st_shared(4 * t, warp.ld_global(a.at(t)))
@@ -101,7 +101,7 @@ def _ones():
 @faulty(("shared-race", "lane-race"), _ones, block=(16, 16), shared=2048)
 def the_tiled_product_with_one_barrier(warp, a, b):
     """The barrier behind the inner loop is missing: the next tile is stored while others still multiply."""
-    x, y, _ = warp.thread
+    x, y, _ = warp.tid
     for k in (0, 16):
         warp.st_shared(4 * (16 * y + x), warp.ld_global(a.at(y, k + x)))  # <- reported
         warp.st_shared(1024 + 4 * (16 * y + x), warp.ld_global(b.at(k + y, x)))  # <- reported
@@ -125,13 +125,13 @@ def a_halo_that_is_loaded_on_one_side(warp, a, d):
 
 @faulty("out-of-range", words(4096), shared=32 * 32 * 4)
 def a_padded_tile_in_memory_without_the_padding(warp, a):
-    for row in range(warp.index, 32, 4):
-        warp.st_shared(4 * (33 * row + warp.lanes), warp.ld_global(a.at(32 * row + warp.lanes)))  # <- reported
+    for row in range(warp.warpid, 32, 4):
+        warp.st_shared(4 * (33 * row + warp.laneid), warp.ld_global(a.at(32 * row + warp.laneid)))  # <- reported
 
 
 @faulty("out-of-range", words(1000, 1000), grid=8)
 def a_grid_rounded_up_without_a_guard(warp, a, d):
-    at = 128 * warp.block[0] + warp.threads
+    at = 128 * warp.ctaid[0] + warp.threads
     warp.st_global(d.at(at), warp.ld_global(a.at(at)))  # <- reported
 
 
@@ -158,7 +158,7 @@ def lanes_beyond_the_edge_keep_what_they_had(warp, a, d):
 @faulty("exited-threads", words(1000, 1000), block=128, shared=512)
 def an_early_return_in_front_of_a_barrier(warp, a, d):
     """Everybody's first bug: `if (i >= n) return;` and a barrier below."""
-    if warp.index == 3:
+    if warp.warpid == 3:
         return
     warp.st_shared(4 * warp.threads, 1)
     warp.bar_sync()  # <- reported
@@ -177,36 +177,36 @@ def a_barrier_in_a_branch_of_the_threads(warp, a, d):
 @faulty(("exited-threads", "deadlock"), words(4096, 4096), block=384, shared=1024)
 def compute_warps_alone_at_a_barrier_for_all(warp, a, d):
     """TinyGEMM on H100: eight warps copy and leave, four meet at __syncthreads for their reduction."""
-    if warp.index >= 4:
+    if warp.warpid >= 4:
         with one(warp):
             warp.ld_global(a)
         return
     warp.st_shared(4 * warp.threads, 1)
     warp.bar_sync()  # <- reported
-    if warp.index == 0:
-        warp.ld_shared(4 * warp.lanes + 128)
+    if warp.warpid == 0:
+        warp.ld_shared(4 * warp.laneid + 128)
 
 
 @faulty(("deadlock", "exited-threads"), words(128), block=160, shared=1024)
 def a_named_barrier_for_one_warp_too_many(warp, a):
     """QuACK's epilogue load: the count was of another configuration's warps."""
-    if warp.index == 4:
+    if warp.warpid == 4:
         warp.bar_sync(1, 160)  # <- reported
-    elif warp.index < 3:
+    elif warp.warpid < 3:
         warp.bar_arrive(1, 160)
 
 
 @faulty("deadlock", words(128), block=64)
 def two_warps_wait_for_each_other(warp, a):
     """Each waits at the barrier that the other would reach later."""
-    warp.bar_sync(1 + warp.index, 64)  # <- reported
-    warp.bar_sync(2 - warp.index, 64)
+    warp.bar_sync(1 + warp.warpid, 64)  # <- reported
+    warp.bar_sync(2 - warp.warpid, 64)
 
 
 @faulty(("shared-race", "deadlock"), words(4096), block=256, shared=1024)
 def both_groups_take_the_same_named_barrier(warp, a):
     """Two groups of four warps, meant to meet separately, share barrier 1 of 128 threads: whoever comes is counted."""
-    group, t = warp.index // 4, warp.threads % 128
+    group, t = warp.warpid // 4, warp.threads % 128
     for _ in range(2):
         warp.st_shared(512 * group + 4 * t, 1)  # <- reported
         warp.bar_sync(1, 128)  # <- reported
@@ -216,34 +216,34 @@ def both_groups_take_the_same_named_barrier(warp, a):
 @faulty("shared-race", words(4096), block=64, shared=256)
 def arriving_where_waiting_is_needed(warp, a):
     """The consumer arrives at full instead of waiting there."""
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, 1)  # <- reported
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, 1)  # <- reported
         warp.bar_sync(1, 64)
     else:
         warp.bar_arrive(1, 64)
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("shared-race", words(4096), block=64, shared=256)
 def a_ring_without_its_empty_barrier(warp, a):
     """The producer learns that the buffer is full, never that it is empty."""
     for _ in range(3):
-        if warp.index == 0:
-            warp.st_shared(4 * warp.lanes, 1)  # <- reported
+        if warp.warpid == 0:
+            warp.st_shared(4 * warp.laneid, 1)  # <- reported
             warp.bar_sync(1, 64)
         else:
             warp.bar_sync(1, 64)
-            warp.ld_shared(4 * (31 - warp.lanes))  # <- reported
+            warp.ld_shared(4 * (31 - warp.laneid))  # <- reported
 
 
 @faulty("lane-race", words(4096), block=32, shared=256)
 def half_a_warp_synchronises_for_the_other(warp, a):
     """__syncwarp inside the branch: the lanes that read were not there."""
-    with warp.only(warp.lanes < 16):
-        warp.st_shared(4 * warp.lanes, 1)
+    with warp.only(warp.laneid < 16):
+        warp.st_shared(4 * warp.laneid, 1)
         warp.bar_warp_sync()
-    with warp.only(warp.lanes >= 16):
-        warp.ld_shared(4 * (warp.lanes - 16))  # <- reported
+    with warp.only(warp.laneid >= 16):
+        warp.ld_shared(4 * (warp.laneid - 16))  # <- reported
 
 
 # ------------------------------------------------------------------------------------------------ mbarriers
@@ -275,7 +275,7 @@ def one_lane_arrives_where_32_are_counted(warp, a):
     with leader(warp):
         warp.mbarrier_init(1024, 128)
     warp.bar_sync()
-    if warp.index == 4:
+    if warp.warpid == 4:
         warp.mbarrier_wait(1024, 0)  # <- reported
         return
     with one(warp):
@@ -288,7 +288,7 @@ def every_lane_arrives_where_warps_are_counted(warp, a):
     with leader(warp):
         warp.mbarrier_init(1024, 4)
     warp.bar_sync()
-    if warp.index < 4:
+    if warp.warpid < 4:
         warp.mbarrier_arrive(1024)  # <- reported
     else:
         warp.mbarrier_wait(1024, 0)
@@ -300,9 +300,9 @@ def an_elected_lane_arrives_for_stores_of_its_warp(warp, a):
     with leader(warp):
         warp.mbarrier_init(1024, 1)
     warp.bar_sync()
-    if warp.index == 4:
+    if warp.warpid == 4:
         for part in range(4):
-            warp.st_shared(128 * part + 4 * warp.lanes, part)
+            warp.st_shared(128 * part + 4 * warp.laneid, part)
         with one(warp):
             warp.mbarrier_arrive(1024)
         return
@@ -318,15 +318,15 @@ def a_producer_that_waits_for_a_buffer_nobody_has_used(warp, a):
         warp.mbarrier_init(1032, 1)
     warp.bar_sync()
     for step in range(2):
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.mbarrier_wait(1032, step % 2)  # <- reported
-            warp.st_shared(4 * warp.lanes, step)
+            warp.st_shared(4 * warp.laneid, step)
             warp.bar_warp_sync()
             with one(warp):
                 warp.mbarrier_arrive(1024)
         else:
             warp.mbarrier_wait(1024, step % 2)  # <- reported
-            warp.ld_shared(4 * warp.lanes)
+            warp.ld_shared(4 * warp.laneid)
             warp.bar_warp_sync()
             with one(warp):
                 warp.mbarrier_arrive(1032)
@@ -338,14 +338,14 @@ def a_consumer_that_looks_once_and_goes_on(warp, a):
     with leader(warp):
         warp.mbarrier_init(1024, 32)
     warp.bar_sync()
-    if warp.index == 0:
+    if warp.warpid == 0:
         warp.bar_sync(1, 64)
-        warp.st_shared(4 * warp.lanes, 1)  # <- reported
+        warp.st_shared(4 * warp.laneid, 1)  # <- reported
         warp.mbarrier_arrive(1024)
     else:
         warp.mbarrier_test_wait(1024, 0)
         warp.bar_arrive(1, 64)
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("mbarrier-object", words(4096), block=64, shared=1040)
@@ -377,11 +377,11 @@ def a_parity_that_is_not_turned(warp, a):
         warp.mbarrier_init(1032, 32)
     warp.bar_sync()
     for step in range(3):
-        if warp.index == 0:
+        if warp.warpid == 0:
             warp.mbarrier_wait(1032, (step + 1) % 2)  # <- reported
-            warp.st_shared(4 * warp.lanes, step)  # <- reported
+            warp.st_shared(4 * warp.laneid, step)  # <- reported
             warp.mbarrier_arrive(1024)
         else:
             warp.mbarrier_wait(1024, 0)  # <- reported
-            warp.ld_shared(4 * warp.lanes)  # <- reported
+            warp.ld_shared(4 * warp.laneid)  # <- reported
             warp.mbarrier_arrive(1032)

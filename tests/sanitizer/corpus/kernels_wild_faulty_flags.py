@@ -48,7 +48,7 @@ def _flag(warp):
 def a_plain_flag(warp, a):
     """Neither volatile nor atomic; the compiler may keep it in a register, too."""
     _flag(warp)
-    if warp.index == 0:
+    if warp.warpid == 0:
         with leader(warp):
             warp.st_shared(128, 1)  # <- reported
     else:
@@ -60,57 +60,57 @@ def a_plain_flag(warp, a):
 def a_volatile_flag_without_fences(warp, a):
     """volatile keeps the flag, and nothing keeps the data in front of it."""
     _flag(warp)
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, 5)
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, 5)
         warp.bar_warp_sync()
         with leader(warp):
             warp.st_shared(128, 1, order="volatile")
     else:
         while not warp.ld_shared(128, order="volatile")[0, 0]:
             pass
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("shared-race", words(128), block=64, shared=132)
 def released_and_never_acquired(warp, a):
     """The reader's loop is relaxed, and no fence stands behind it."""
     _flag(warp)
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, 5)
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, 5)
         warp.bar_warp_sync()
         with leader(warp):
             warp.st_shared(128, 1, order="release")
     else:
         while not warp.ld_shared(128, order="relaxed")[0, 0]:
             pass
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("shared-race", words(128), block=64, shared=132)
 def the_flag_is_raised_before_the_data(warp, a):
     _flag(warp)
-    if warp.index == 0:
+    if warp.warpid == 0:
         with leader(warp):
             warp.st_shared(128, 1, order="release")
-        warp.st_shared(4 * warp.lanes, 5)  # <- reported
+        warp.st_shared(4 * warp.laneid, 5)  # <- reported
     else:
         while not warp.ld_shared(128, order="acquire")[0, 0]:
             pass
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("shared-race", words(128), block=64, shared=132)
 def lane_0_raises_the_flag_for_its_warp(warp, a):
     """No __syncwarp between the stores of 32 lanes and the release of one."""
     _flag(warp)
-    if warp.index == 0:
-        warp.st_shared(4 * warp.lanes, 5)
+    if warp.warpid == 0:
+        warp.st_shared(4 * warp.laneid, 5)
         with leader(warp):
             warp.st_shared(128, 1, order="release")
     else:
         while not warp.ld_shared(128, order="acquire")[0, 0]:
             pass
-        warp.ld_shared(4 * warp.lanes)  # <- reported
+        warp.ld_shared(4 * warp.laneid)  # <- reported
 
 
 @faulty("shared-race", words(128), shared=8)
@@ -119,7 +119,7 @@ def a_lock_given_back_without_a_fence(warp, a):
     with leader(warp):
         warp.st_shared(0, 0, "b64")
     warp.bar_sync()
-    with warp.only(warp.lanes == 0):
+    with warp.only(warp.laneid == 0):
         while warp.atom_shared("cas.b32", 0, 0, 1)[0, 0]:
             pass
         warp.st_shared(4, warp.ld_shared(4) + 1)  # <- reported
@@ -132,7 +132,7 @@ def a_lock_that_is_kept(warp, a):
     with leader(warp):
         warp.st_shared(0, 0)
     warp.bar_sync()
-    with warp.only(warp.lanes == 0):
+    with warp.only(warp.laneid == 0):
         while warp.atom_shared("cas.b32", 0, 0, 1)[0, 0]:  # <- reported
             pass
 
@@ -143,8 +143,8 @@ def the_last_warp_sums_what_it_cannot_know(warp, a):
     with leader(warp):
         warp.st_shared(16, 0)
     warp.bar_sync()
-    with warp.only(warp.lanes == 0):
-        warp.st_shared(4 * warp.index, 1)
+    with warp.only(warp.laneid == 0):
+        warp.st_shared(4 * warp.warpid, 1)
         if warp.atom_shared("add.u32", 16, 1)[0, 0] == 3:
             for part in range(4):
                 warp.ld_shared(4 * part)  # <- reported
@@ -164,7 +164,7 @@ def the_next_tile_with_one_barrier(warp, next_tile):
 @faulty("lane-race", words(64), block=32, shared=256)
 def volatile_lanes_that_count_on_running_in_step(warp, a):
     """The warp-synchronous reduction as it was really written, with volatile."""
-    t = warp.lanes
+    t = warp.laneid
     for half in (0, 32):
         warp.st_shared(4 * (t + half), warp.ld_global(a.at(t + half)))
     warp.bar_warp_sync()
@@ -176,7 +176,7 @@ def volatile_lanes_that_count_on_running_in_step(warp, a):
 @faulty(("exited-threads", "deadlock"), words(128), shared=64)
 def a_vote_of_the_block_that_one_warp_misses(warp, a):
     """__syncthreads_or is a barrier: a warp that has left the loop is missing there."""
-    rounds = 1 if warp.index == 2 else 2
+    rounds = 1 if warp.warpid == 2 else 2
     for _ in range(rounds):
         warp.bar_red("or", True)  # <- reported
 

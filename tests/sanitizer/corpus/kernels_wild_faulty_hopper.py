@@ -57,7 +57,7 @@ def end(warp):
 def wgmma_before_the_wait_for_a(warp, a, b, d):
     """CUTracer's first pattern: A and B have an mbarrier each, and the wait for A stands behind the wgmma."""
     init(warp, {FULL: 1, FULL + 8: 1})
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for part, matrix in enumerate((a, b)):
                 warp.mbarrier_arrive_expect_tx(FULL + 8 * part, TILE)
@@ -75,7 +75,7 @@ def wgmma_before_the_wait_for_a(warp, a, b, d):
 def b_is_waited_for_by_time_alone(warp, a, b, d):
     """CUTracer's second: instead of a wait something long is computed."""
     init(warp, {FULL: 1, FULL + 8: 1})
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for part, matrix in enumerate((a, b)):
                 warp.mbarrier_arrive_expect_tx(FULL + 8 * part, TILE)
@@ -83,7 +83,7 @@ def b_is_waited_for_by_time_alone(warp, a, b, d):
         return
     warp.mbarrier_wait(FULL, 0)
     for _ in range(50):
-        warp.ld_global(a + 4 * warp.lanes)
+        warp.ld_global(a + 4 * warp.laneid)
     c = warp.registers(32, fill=0)
     warp.wgmma_fence()
     warp.run(WGMMA, c, tile(0), tile(TILE), 1, 1, 1, 0, 0)  # <- reported
@@ -94,12 +94,12 @@ def b_is_waited_for_by_time_alone(warp, a, b, d):
 def the_mbarrier_of_the_first_stage_for_all(warp, a, b, d):
     """TinyGEMM: the address of full is computed once, the stage goes on."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         produce(warp, a, b, 2)
         return
     for step in range(2):
         warp.mbarrier_wait(FULL, 0)
-        rows = swizzled(16 * warp.index + warp.lanes % 16, warp.lanes // 16)
+        rows = swizzled(16 * warp.warpid + warp.laneid % 16, warp.laneid // 16)
         warp.run(LDMATRIX, 2 * TILE * step + rows)  # <- reported
         warp.bar_warp_sync()
         release(warp, step)
@@ -109,7 +109,7 @@ def the_mbarrier_of_the_first_stage_for_all(warp, a, b, d):
 def a_parity_by_stages_for_an_mbarrier_of_one(warp, a, b, d):
     """TileLang: step // 2 is the turn of a ring of two, and this mbarrier turns in every step."""
     init(warp, {2 * TILE: 1, 2 * TILE + 8: 4})
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 warp.mbarrier_wait(2 * TILE + 8, (step + 1) % 2)
@@ -128,7 +128,7 @@ def a_parity_by_stages_for_an_mbarrier_of_one(warp, a, b, d):
 def released_while_wgmma_reads(warp, a, b, d):
     """nvFuser: commit and wait were missing in front of the arrival that frees the stage."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 stage = step % 2
@@ -151,7 +151,7 @@ def released_while_wgmma_reads(warp, a, b, d):
 def the_stage_under_way_is_released(warp, a, b, d):
     """wait_group(1) leaves this step's group: the stage to release is that of the step before."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 stage = step % 2
@@ -176,12 +176,12 @@ def the_stage_under_way_is_released(warp, a, b, d):
 def one_consumer_releases_for_two(warp, a, b, d):
     """Two warpgroups read the stage, and empty counts the first one's arrivals only."""
     ring(warp, empty=1)
-    if warp.index == 0:
+    if warp.warpid == 0:
         warp.bar_warp_sync()
     c = warp.registers(32, fill=0)
     for step in range(3):
         stage = step % 2
-        if warp.index == 0:
+        if warp.warpid == 0:
             with one(warp):
                 warp.mbarrier_wait(EMPTY + 8 * stage, (step // 2 + 1) % 2)
                 warp.mbarrier_arrive_expect_tx(FULL + 8 * stage, 2 * TILE)
@@ -221,7 +221,7 @@ def the_other_warpgroup_still_reads_a(warp, a, b, d):
 @faulty(("expect-tx", "tma-unwaited"), GEMM, **RING)
 def elements_are_expected_instead_of_bytes(warp, a, b, d):
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(FULL, 64 * 64 * 2)  # <- reported
             for part, matrix in enumerate((a, b)):
@@ -235,7 +235,7 @@ def elements_are_expected_instead_of_bytes(warp, a, b, d):
 def the_bytes_inside_of_a_box_at_the_edge(warp, a, b, d):
     """The box hangs over the edge by half; all of it is counted, zeros included."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(FULL, TILE // 2)  # <- reported
             warp.cp_async_bulk_tensor_shared_global(0, box(a), (0, 32), FULL)  # <- reported
@@ -248,7 +248,7 @@ def the_bytes_inside_of_a_box_at_the_edge(warp, a, b, d):
 def a_bias_that_is_not_copied_this_time(warp, a, b, d):
     """The bytes of an optional operand are expected always, and it is copied sometimes."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(FULL, TILE + 256)  # <- reported
             warp.cp_async_bulk_tensor_shared_global(0, box(a), (0, 0), FULL)
@@ -260,7 +260,7 @@ def a_bias_that_is_not_copied_this_time(warp, a, b, d):
 def the_whole_producer_warp_arms(warp, a, b, d):
     """elect_one is around the copies and not around arrive.expect_tx."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         warp.mbarrier_arrive_expect_tx(FULL, 2 * TILE)  # <- reported
         with one(warp):
             for part, matrix in enumerate((a, b)):
@@ -273,7 +273,7 @@ def the_whole_producer_warp_arms(warp, a, b, d):
 def the_whole_producer_warp_copies(warp, a, b, d):
     """elect_one is around arrive.expect_tx and not around the copies: 32 copies of the same box."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(FULL, TILE)
         warp.cp_async_bulk_tensor_shared_global(0, box(a), (0, 0), FULL)  # <- reported
@@ -285,7 +285,7 @@ def the_whole_producer_warp_copies(warp, a, b, d):
 def an_empty_mbarrier_of_all_threads(warp, a, b, d):
     """empty counts 128 threads, one lane of each of four warps arrives."""
     ring(warp, empty=128)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 warp.mbarrier_wait(EMPTY + 8 * (step % 2), (step // 2 + 1) % 2)  # <- reported
@@ -304,7 +304,7 @@ def an_empty_mbarrier_of_all_threads(warp, a, b, d):
 def a_consumer_that_skips_a_masked_block(warp, a, b, d):
     """TileLang's block-sparse matmul: the consumer steps over a block that the producer has loaded."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 warp.mbarrier_wait(EMPTY + 8 * (step % 2), (step // 2 + 1) % 2)  # <- reported
@@ -325,7 +325,7 @@ def a_consumer_that_skips_a_masked_block(warp, a, b, d):
 def a_producer_whose_first_parity_is_right_for_ever(warp, a, b, d):
     """The producer waits with parity 1 in every turn: true at once, or never, as the consumer happens to be fast."""
     ring(warp)
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 stage = step % 2
@@ -344,7 +344,7 @@ def a_producer_whose_first_parity_is_right_for_ever(warp, a, b, d):
 @faulty("mbarrier-init", GEMM, **RING)
 def consumers_start_before_the_mbarriers_are_there(warp, a, b, d):
     """init by the producer, whose fence is no barrier for the others."""
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_init(FULL, 1)
             warp.fence_mbarrier_init()
@@ -360,7 +360,7 @@ def an_init_that_tma_cannot_see(warp, a, b, d):
     with leader(warp):
         warp.mbarrier_init(FULL, 1)
     warp.bar_sync()
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_arrive_expect_tx(FULL, TILE)
             warp.cp_async_bulk_tensor_shared_global(0, box(a), (0, 0), FULL)  # <- reported

@@ -17,7 +17,7 @@ def multistage_that_leaves_one_group_too_many(warp, a, b, d):
     for step in range(steps):
         warp.cp_async_wait_group(stages - 1)
         warp.bar_sync()
-        tile = 8192 * (step % stages) + 64 * (warp.lanes % 16) + 16 * (warp.lanes // 16)
+        tile = 8192 * (step % stages) + 64 * (warp.laneid % 16) + 16 * (warp.laneid // 16)
         held = [warp.run(LDMATRIX, tile + 4096 * part) for part in range(2)]  # <- reported
         _multiply(warp, *held, c)
         warp.cp_async_commit_group()
@@ -79,7 +79,7 @@ def the_refill_comes_before_the_barrier(warp, a, b, d):
         warp.cp_async_wait_group(1)
         warp.bar_sync()
         tile = 8192 * (step % 2)
-        _multiply(warp, _fragments(warp, tile, 0, 16 * warp.index), _fragments(warp, tile, 0, 0), c)
+        _multiply(warp, _fragments(warp, tile, 0, 16 * warp.warpid), _fragments(warp, tile, 0, 0), c)
 
 
 @faulty(("overwritten-early", "shared-race"), words(4096), shared=2048, target="sm_80")
@@ -99,12 +99,12 @@ def copies_that_arrive_in_addition(warp, a):
     with leader(warp):
         warp.mbarrier_init(1024, 32)
     warp.bar_sync()
-    if warp.index == 0:
-        warp.cp_async(16 * warp.lanes, a + 16 * warp.lanes, 16)
+    if warp.warpid == 0:
+        warp.cp_async(16 * warp.laneid, a + 16 * warp.laneid, 16)
         warp.cp_async_mbarrier_arrive(1024)
     else:
         warp.mbarrier_wait(1024, 0)  # <- reported
-        warp.ld_shared(16 * warp.lanes, "v4.b32")
+        warp.ld_shared(16 * warp.laneid, "v4.b32")
 
 
 @faulty("misaligned", words(4096), shared=4096, target="sm_80")
@@ -122,8 +122,8 @@ def ldmatrix_right_behind_the_stores(warp, a, b, d):
     for part in range(2):
         row, unit = t // 4 + 32 * part, t % 4
         warp.st_shared(64 * row + 16 * unit, warp.ld_global(a.at(row, 8 * unit), "v4.b32"), "v4.b32")
-    row = 16 * (3 - warp.index) + warp.lanes % 16
-    warp.run(LDMATRIX, 64 * row + 16 * (warp.lanes // 16))  # <- reported
+    row = 16 * (3 - warp.warpid) + warp.laneid % 16
+    warp.run(LDMATRIX, 64 * row + 16 * (warp.laneid // 16))  # <- reported
 
 
 @faulty(("lane-race", "ldmatrix-unsynced"), matrices(16, 16, 16), block=32, shared=1024, target="sm_80")
@@ -134,7 +134,7 @@ def a_wmma_tile_read_by_other_lanes(warp, a, b, d):
     c = warp.run("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", left, right, warp.registers(8, fill=0))
     warp.run("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32", 0, c, 16)
     for part in range(2):
-        at = 512 * part + 16 * warp.lanes
+        at = 512 * part + 16 * warp.laneid
         warp.st_global(d + at, warp.ld_shared(at, "v4.b32"), "v4.b32")  # <- reported
 
 
@@ -159,7 +159,7 @@ def an_accumulator_nobody_cleared(warp, a, b, d):
 def an_mma_for_the_rows_that_exist(warp, a, b, d):
     """The guard of the edge is around the mma and not around the store."""
     held = warp.registers(4, fill=0)
-    with warp.only(warp.lanes // 4 < 5):
+    with warp.only(warp.laneid // 4 < 5):
         warp.run(MMA, held, held[:, :2], warp.registers(4, fill=0))  # <- reported
 
 
@@ -167,18 +167,18 @@ def an_mma_for_the_rows_that_exist(warp, a, b, d):
 def rows_padded_by_four_bytes(warp, a):
     """Padding that is good for ld.shared and bad for ldmatrix, whose rows start at multiples of 16."""
     for part in range(4):
-        warp.st_shared(68 * (warp.lanes % 16) + 16 * (warp.lanes // 16) + 4 * part, part)
+        warp.st_shared(68 * (warp.laneid % 16) + 16 * (warp.laneid // 16) + 4 * part, part)
     warp.bar_warp_sync()
-    warp.run(LDMATRIX, 68 * (warp.lanes % 16) + 16 * (warp.lanes // 16))  # <- reported
+    warp.run(LDMATRIX, 68 * (warp.laneid % 16) + 16 * (warp.laneid // 16))  # <- reported
 
 
 @faulty("uninitialised-shared", words(4096), block=32, shared=4096, target="sm_80")
 def the_second_half_of_k_was_not_staged(warp, a):
     """16 rows of 16 bytes are there, ldmatrix.x4 takes 16 rows of 32."""
-    with warp.only(warp.lanes < 16):
-        warp.st_shared(32 * warp.lanes, 0, "v4.b32")
+    with warp.only(warp.laneid < 16):
+        warp.st_shared(32 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
-    held = warp.run(LDMATRIX, 32 * (warp.lanes % 16) + 16 * (warp.lanes // 16))  # <- reported
+    held = warp.run(LDMATRIX, 32 * (warp.laneid % 16) + 16 * (warp.laneid // 16))  # <- reported
     warp.run(IMMA, held, held[:, :2], warp.registers(4, fill=0))
 
 
@@ -190,9 +190,9 @@ def an_epilogue_over_tiles_that_are_still_read(warp, a, b, d):
     warp.bar_sync()
     c = [warp.registers(4, fill=0) for _ in range(2)]
     for n in range(4):
-        _multiply(warp, _fragments(warp, 0, 0, 16 * warp.index), _fragments(warp, 4096, 0, 16 * n), c)
-    row = 16 * warp.index + warp.lanes // 4
-    warp.st_shared(4 * (68 * row + 2 * (warp.lanes % 4)), c[0][:, :2], "v2.b32")  # <- reported
+        _multiply(warp, _fragments(warp, 0, 0, 16 * warp.warpid), _fragments(warp, 4096, 0, 16 * n), c)
+    row = 16 * warp.warpid + warp.laneid // 4
+    warp.st_shared(4 * (68 * row + 2 * (warp.laneid % 4)), c[0][:, :2], "v2.b32")  # <- reported
 
 
 @faulty("shared-race", words(4096, 4096), shared=2048)

@@ -16,9 +16,9 @@ def the_next_a_fragment_is_loaded_too_early(warp, a, b, d):
     """DeepGEMM's tf32 prenorm: A of the next step into the same registers, the wait only behind that."""
     loaded(warp, a, b)
     c, held = warp.registers(32, fill=0), warp.registers(4, fill=0)
-    row = 16 * warp.index + warp.lanes % 16
+    row = 16 * warp.warpid + warp.laneid % 16
     for k in range(4):
-        held[...] = np.asarray(warp.run(LDMATRIX, swizzled(row, 2 * k + warp.lanes // 16)))  # <- reported
+        held[...] = np.asarray(warp.run(LDMATRIX, swizzled(row, 2 * k + warp.laneid // 16)))  # <- reported
         if k:
             warp.wgmma_wait_group(0)
         warp.wgmma_fence()
@@ -97,7 +97,7 @@ def each_warp_starts_at_its_own_rows(warp, a, b, d):
     loaded(warp, a, b)
     c = warp.registers(32, fill=0)
     warp.wgmma_fence()
-    warp.run(WGMMA, c, tile(0).step(2048 * warp.index), tile(TILE), True, 1, 1, 0, 0)  # <- reported
+    warp.run(WGMMA, c, tile(0).step(2048 * warp.warpid), tile(TILE), True, 1, 1, 0, 0)  # <- reported
     end(warp)
 
 
@@ -105,7 +105,7 @@ def each_warp_starts_at_its_own_rows(warp, a, b, d):
 def the_producer_is_warp_0(warp, a, b, d):
     """Warps 1 to 4 multiply: four in a row, and no warpgroup."""
     loaded(warp, a, b)
-    if warp.index == 0:
+    if warp.warpid == 0:
         return
     warp.wgmma_fence()  # <- reported
     warp.run(WGMMA, warp.registers(32, fill=0), tile(0), tile(TILE), True, 1, 1, 0, 0)  # <- reported
@@ -116,7 +116,7 @@ def the_producer_is_warp_0(warp, a, b, d):
 def a_warp_without_rows_leaves_before_wgmma(warp, a, b, d):
     """The last 16 rows lie outside of the matrix, so their warp returns."""
     loaded(warp, a, b)
-    if warp.index == 3:
+    if warp.warpid == 3:
         return
     warp.wgmma_fence()  # <- reported
     warp.run(WGMMA, warp.registers(32, fill=0), tile(0), tile(TILE), True, 1, 1, 0, 0)
@@ -180,8 +180,8 @@ def probabilities_are_written_back_for_the_second_product(warp, a, b, d):
     end(warp)
     packed = floats(c).astype(np.float16).view(np.uint32)
     for part in range(4):
-        row = 16 * warp.index + warp.lanes % 16
-        warp.run(STMATRIX, 2 * TILE + swizzled(row, 2 * part + warp.lanes // 16), packed[:, 4 * part : 4 * part + 4])
+        row = 16 * warp.warpid + warp.laneid % 16
+        warp.run(STMATRIX, 2 * TILE + swizzled(row, 2 * part + warp.laneid // 16), packed[:, 4 * part : 4 * part + 4])
     warp.bar_sync()
     warp.wgmma_fence()
     warp.run(WGMMA, c, tile(2 * TILE), tile(TILE), True, 1, 1, 0, 0)  # <- reported
@@ -210,7 +210,7 @@ def nobody_gives_registers_back(warp, a, b, d):
 @faulty("aligned-divergent", GEMM, block=384)
 def one_lane_gives_registers_back(warp, a, b, d):
     """setmaxnreg inside the branch of the elected thread."""
-    if warp.index == 0:
+    if warp.warpid == 0:
         with one(warp):
             warp.setmaxnreg("dec", 40)  # <- reported
 
@@ -219,7 +219,7 @@ def one_lane_gives_registers_back(warp, a, b, d):
 def a_leader_arrives_before_its_warps_have_waited(warp, a):
     """Triton: one warp frees the buffer for all; the phase turns twice before a slow warp has looked."""
     init(warp, {4096: 1, 4104: 1})
-    if warp.index == 4:
+    if warp.warpid == 4:
         with one(warp):
             for step in range(4):
                 warp.mbarrier_wait(4104, (step + 1) % 2)
@@ -257,7 +257,7 @@ def one_warp_has_a_tile_more(warp, a, b, d):
     loaded(warp, a, b)
     c = warp.registers(32, fill=0)
     warp.wgmma_fence()
-    for k in range(3 + (warp.index == 2)):
+    for k in range(3 + (warp.warpid == 2)):
         warp.run(WGMMA, c, tile(0).step(32 * k), tile(TILE).step(32 * k), True, 1, 1, 0, 0)  # <- reported
     end(warp)  # <- reported
 

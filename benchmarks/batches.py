@@ -1,0 +1,134 @@
+"""How fast batches of instructions are beside tcemu.matmul in the same run: python benchmarks/batches.py [warps].
+
+Each case runs so many warps (20,000 if not said otherwise) in one call of tcemu.run, registers in and registers out,
+and one square product of the same instruction by tcemu.matmul; both take turns, the best of some rounds count. The goal
+is half of matmul's rate. Then come the classes of inputs beside normal numbers (goal: at most 3 times as long), and
+what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import tcemu
+from tcemu.layouts import Descriptor
+
+Array = npt.NDArray[Any]
+ROUNDS = 7
+MMA = "mma.sync.aligned."
+CASES = {
+    "f16": (MMA + "m16n8k16.row.col.f32.f16.f16.f32", "sm_90a"),
+    "f16 into f16": (MMA + "m16n8k16.row.col.f16.f16.f16.f16", "sm_90a"),
+    "bf16": (MMA + "m16n8k16.row.col.f32.bf16.bf16.f32", "sm_90a"),
+    "tf32": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_90a"),
+    "e4m3": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
+    "f16, sm_80": (MMA + "m16n8k16.row.col.f32.f16.f16.f32", "sm_80"),
+    "tf32, sm_80": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
+    "e4m3, sm_89": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_89"),
+    "s8": (MMA + "m16n8k32.row.col.s32.s8.s8.s32", "sm_90a"),
+    "f64": (MMA + "m8n8k4.row.col.f64.f64.f64.f64", "sm_90a"),
+}
+SIZE = 768
+WGMMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
+
+
+def best(works: list[Callable[[], object]], rounds: int = ROUNDS) -> list[float]:
+    """The shortest time of each in seconds; they take turns."""
+    times = []
+    for _ in range(rounds + 1):
+        row = []
+        for work in works:
+            start = time.perf_counter()
+            work()
+            row.append(time.perf_counter() - start)
+        times.append(row)
+    return [min(column) for column in zip(*times[1:], strict=True)]
+
+
+def operands(instruction: str, target: str, lead: tuple[int, ...], kind: str = "normal") -> list[Array]:
+    """Matrices A, B and C for so many warps (or none: square ones) in the types of an instruction."""
+    rng, found = np.random.default_rng(0), tcemu.parse(instruction, target)
+    matrices = []
+    for role in "abc":
+        form = found.types[role]
+        shape = (*lead, *found.fragments[role].shape) if lead else (SIZE, SIZE)
+        if form.kind != "float":
+            matrices.append(rng.integers(-100, 100, shape).astype(form.dtype))
+            continue
+        patterns = form.encode(rng.standard_normal(shape))
+        if kind == "bits":
+            patterns = rng.integers(0, 1 << form.bits, shape).astype(patterns.dtype) << form.padding
+        elif kind == "denormal":
+            patterns = rng.integers(0, 1 << form.mantissa, shape).astype(patterns.dtype) << form.padding
+        elif kind == "NaN-heavy":
+            patterns = np.where(rng.random(shape) < 0.1, form.encode(np.nan), patterns)
+        matrices.append(form.matrix(patterns.astype(form.storage)))
+    return matrices
+
+
+def batch(instruction: str, target: str, warps: int, kind: str = "normal") -> Callable[[], object]:
+    """One call of tcemu.run on so many warps."""
+    fragments = tcemu.parse(instruction, target).fragments
+    matrices = operands(instruction, target, (warps,), kind)
+    a, b, c = (fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True))
+    return lambda: tcemu.run(instruction, a, b, c, target=target)
+
+
+def rates(warps: int) -> None:
+    """Print the table of rates."""
+    print(f"{'':16}{'GMAC/s':>9}{'matmul':>9}{'ratio':>8}   {warps} warps, goal 0.5")
+    for name, (instruction, target) in CASES.items():
+        a, b, _ = operands(instruction, target, ())
+        whole = best([
+            batch(instruction, target, warps),
+            lambda a=a, b=b, i=instruction, t=target: tcemu.matmul(a, b, instruction=i, target=t),
+        ])  # fmt: skip
+        shape = tcemu.parse(instruction, target).shape
+        work = warps * shape.m * shape.n * shape.k / whole[0], SIZE**3 / whole[1]
+        print(f"{name:16}{work[0] / 1e9:9.2f}{work[1] / 1e9:9.2f}{work[0] / work[1]:8.2f}", flush=True)
+
+
+def growth() -> None:
+    """Print how the cost of a warp falls with their number."""
+    instruction, target = CASES["f16"]
+    counts = (1, 4, 16, 64, 256, 1024, 16384, 100_000)
+    times = best([batch(instruction, target, warps) for warps in counts], 4)
+    print("\nwarps       " + "".join(f"{count:>9}" for count in counts))
+    print("us a warp   " + "".join(f"{1e6 * t / n:9.2f}" for n, t in zip(counts, times, strict=True)))
+
+
+def classes(warps: int) -> None:
+    """Print the classes of inputs beside normal numbers."""
+    print("\nbeside normal numbers, goal 3")
+    for name in ("f16", "f16 into f16", "bf16", "tf32", "e4m3"):
+        kinds = ("normal", "denormal", "bits", "NaN-heavy")
+        first, *others = best([batch(*CASES[name], warps, kind) for kind in kinds])
+        told = "   ".join(f"{kind} {t / first:.2f}" for kind, t in zip(kinds[1:], others, strict=True))
+        print(f"{name:16}{told}", flush=True)
+
+
+def latency() -> None:
+    """Print what one warp and one wgmma take."""
+    rng = np.random.default_rng(0)
+    shared = rng.standard_normal(64 * 64 + 256 * 64).astype(np.float16).view(np.uint8)
+    a = Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    b = Descriptor.for_tile("f16", 256, 64, swizzle=128, start=8192)
+    d = np.zeros((128, 128), np.uint32)
+    warp, wgmma = best(
+        [batch(*CASES["f16"], 1), lambda: tcemu.run(WGMMA, d, a, b, True, 1, 1, 0, 0, shared=shared)], 300
+    )
+    print(f"\none warp {1e6 * warp:.0f} us (goal 20), one wgmma m64n256k16 {1e6 * wgmma:.0f} us (goal 100)")
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    rates(count)
+    growth()
+    classes(count // 5)
+    latency()

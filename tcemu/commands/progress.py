@@ -1,0 +1,43 @@
+"""A progress bar that appears when work begins: nothing is drawn before the first step, nor if nobody is looking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Bar:
+    """Draws on `console`, if that is a terminal."""
+
+    def __init__(self, text: str, console: Console) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn(), TextColumn(text)]
+        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.task: Any = None
+
+    def show(self, what: str, done: float, total: float, **fields: Any) -> None:
+        """What is going on, and how much of it is done; `fields` are what the bar's text refers to."""
+        if self.task is None:
+            self.task = self.progress.add_task(what, total=total, **fields)
+            self.progress.start()
+        self.progress.update(self.task, description=what, completed=done, total=total, **fields)
+
+
+@contextmanager
+def bar(text: str, console: Console | None = None) -> Iterator[Bar]:
+    """A bar on standard error, taken away at the end; `text` stands behind it, in rich's format."""
+    if console is None:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+    found = Bar(text, console)
+    try:
+        yield found
+    finally:
+        if found.task is not None:
+            found.progress.stop()

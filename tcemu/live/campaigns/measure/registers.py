@@ -1,0 +1,29 @@
+"""Registers of matrix instructions in probes: filled at the start, and stored at the end so that they are computed."""
+
+from __future__ import annotations
+
+from tcemu.layouts import Fragment
+from tcemu.live.ptx import register_type
+
+#: Metadata that every sparse form takes: the first two of four, or the first of two. The selector is 0.
+METADATA = 0x44444444
+SPARSE = {"e": "%meta", "f": "0"}
+
+
+def filled(name: str, fragment: Fragment, salt: int) -> str:
+    """Gives registers values that differ by lane, register and `salt`, of moderate size in every float format."""
+    lines = []
+    for r in range(fragment.registers):
+        value = (
+            f"mul.lo.u32 %h0, %thread, 65537; add.u32 %h0, %h0, {0x34003400 + 0x10001 * (8 * salt + r) % 0x4000000};"
+        )
+        wide = register_type(fragment) == "b64"
+        end = f"mov.b64 %{name}{r}, {{%thread, %h0}};" if wide else f"mov.b32 %{name}{r}, %h0;"
+        lines.append(f"{value} {end}")
+    return "\n".join(lines)
+
+
+def kept(name: str, fragment: Fragment) -> str:
+    """Stores registers, so that they have to be computed."""
+    type_ = register_type(fragment)
+    return "\n".join(f"st.volatile.global.{type_} [%sink], %{name}{r};" for r in range(fragment.registers))

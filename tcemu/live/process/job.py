@@ -1,0 +1,116 @@
+"""What the process that holds the GPU is asked, what it answers, and the frames in which both travel."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: Seconds that a kernel may take.
+TIME_LIMIT = 10.0
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a kernel: an array that goes there, comes back or both, or a scalar."""
+
+    name: str
+    direction: Literal["in", "out", "both", "scalar"]
+    #: The array or numpy scalar; for "out" None, and shape and dtype say what comes back.
+    value: Any = None
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One launch."""
+
+    language: Literal["ptx", "c++"]
+    code: str
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    arguments: tuple[Argument, ...]
+    #: Bytes of dynamic shared memory.
+    shared: int = 0
+    #: Options of the compiler besides the architecture.
+    options: tuple[str, ...] = ()
+    seconds: float = TIME_LIMIT
+
+
+@dataclass(frozen=True)
+class Result:
+    """Arrays that came back, by name, and what the kernel printed."""
+
+    arrays: dict[str, Array] = field(default_factory=dict)
+    printed: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no result, in words. After a fatal one the process that holds the GPU ends."""
+
+    kind: Literal["unavailable", "gpu", "compilation", "operand"]
+    message: str
+    fatal: bool = False
+
+
+class Failed(Exception):  # noqa: N818 - it carries a Failure
+    """A job, or the start of the process, failed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def given(name: str, array: Array) -> Argument:
+    """An array that the kernel reads."""
+    return Argument(name, "in", np.ascontiguousarray(array))
+
+
+def wanted(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Argument:
+    """An array that the kernel fills."""
+    return Argument(name, "out", None, shape, np.dtype(dtype).str)
+
+
+# ---------------------------------------------------------------------------------------------------- frames
+
+_HEAD = struct.Struct("<IQ")
+
+
+def send(stream: BinaryIO, message: object) -> None:
+    """Write a message; arrays travel as they lie in memory, without a copy."""
+    buffers: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    views = [buffer.raw() for buffer in buffers]
+    stream.write(_HEAD.pack(len(views), len(body)) + b"".join(struct.pack("<Q", view.nbytes) for view in views))
+    stream.write(body)
+    stream.writelines(views)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Any:
+    """Read a message. Raises EOFError when the other side is gone."""
+    count, size = _HEAD.unpack(_exactly(stream, _HEAD.size))
+    sizes = struct.unpack(f"<{count}Q", _exactly(stream, 8 * count))
+    body = _exactly(stream, size)
+    buffers = [_exactly(stream, each) for each in sizes]
+    return pickle.loads(body, buffers=buffers)  # noqa: S301 - the other side is a process of ours
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytearray:
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        count = stream.readinto(view[at:])  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError
+        at += count
+    return data

@@ -1,0 +1,1 @@
+"""Running one instruction on the GPU: the kernel that has it, the launch, the answer, and its comparison."""

@@ -1,0 +1,74 @@
+"""tcemu.live.run: one instruction on the GPU, with the contract of tcemu.run."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy.typing as npt
+
+from tcemu.errors import GpuUnavailable, IllegalInstruction, TargetError, listing
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.parse import parse
+from tcemu.instructions.targets import target_named
+from tcemu.live.process import client
+from tcemu.live.process.device import Device, device
+from tcemu.live.runner.call import perform
+from tcemu.live.runner.families import MANNERS
+from tcemu.live.runner.operands import Call
+
+
+def run(
+    instruction: str | Instruction,
+    *operands: npt.ArrayLike,
+    target: str | None = None,
+    shared: npt.ArrayLike | None = None,
+    memory: npt.ArrayLike | None = None,
+) -> Any:
+    """Execute one PTX instruction on the GPU and return its destination, exactly as tcemu.run would.
+
+    Operands, shapes, dtypes, broadcasting and errors are those of tcemu.run; wrong operands never reach the GPU. A
+    store changes `shared` or `memory` in place; warps that share one of these store one after another. `target` may be
+    left out: a GPU answers for itself, and refuses the name of another chip. The emulator does loads, stores and wgmma
+    first, because it checks every address.
+
+    Raises what tcemu.run raises, GpuUnavailable (no GPU, or one that lacks the instruction) and GpuError (the launch
+    failed; the next call works again).
+    """
+    chip = device()
+    found = on_gpu(instruction, _own(chip, target))
+    return perform(Call(found, chip, operands, given_memories(shared, memory)), client.ask)
+
+
+def given_memories(shared: npt.ArrayLike | None, memory: npt.ArrayLike | None) -> dict[str, Any]:
+    """Those of the two memories that are given, by name."""
+    return {name: given for name, given in (("shared", shared), ("memory", memory)) if given is not None}
+
+
+def _own(chip: Device, target: str | None) -> str:
+    """The target to generate code for. Raises TargetError for one that this GPU is not."""
+    if target is None:
+        return chip.target
+    if not isinstance(target, str) or target_named(target).number != chip.chip.number:
+        raise TargetError(f"a GPU answers for itself: this one is {chip.name}, {chip.target}, not {target}")
+    return target
+
+
+@lru_cache(maxsize=4096)
+def _on_gpu(instruction: str | Instruction, target: str) -> Instruction:
+    found = parse(instruction)
+    if not found.gate.admits(target_named(target)):
+        raise GpuUnavailable(f"{found} needs {found.gate.targets}; this GPU is {target}. tcemu.run emulates it.")
+    if found.family not in MANNERS:
+        raise GpuUnavailable(
+            f"{found}: tcemu.live runs {listing(sorted(MANNERS), 'and')}, one at a time, and not {found.family}"
+        )
+    return found.on(target_named(target))
+
+
+def on_gpu(instruction: str | Instruction, target: str) -> Instruction:
+    """The instruction as the target has it. Raises IllegalInstruction, or GpuUnavailable if it cannot run there."""
+    try:
+        return _on_gpu(instruction, target)
+    except TypeError:  # an unhashable argument is no text
+        raise IllegalInstruction(f"an instruction is given as text; got {type(instruction).__name__}") from None

@@ -1,0 +1,56 @@
+"""Generic addresses: which state space each lies in (PTX ISA 9.1, 5.1.4 and 9.7.9.20).
+
+A generic address is one number for all state spaces. Windows tell them apart, as on a chip, though elsewhere:
+
+    0 to 2^40              global
+    2^40 + rank 2^24       shared memory of the block with that rank in the cluster; rank 0 without one
+    2^41, 2^42             local and param, which kernels in Python do not have
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Window = Literal["global", "shared", "local", "param"]
+
+#: The first address of each window, and bytes of a block's part of the shared one.
+SHARED, LOCAL, PARAM, END = 1 << 40, 1 << 41, 1 << 42, 1 << 43
+BLOCK = 1 << 24
+_STARTS = np.array([SHARED, LOCAL, PARAM])
+_NAMES: tuple[Window, ...] = ("global", "shared", "local", "param")
+
+
+class Part(NamedTuple):
+    """Lanes whose addresses lie in one window, and the addresses inside it."""
+
+    window: Window
+    lanes: npt.NDArray[np.bool_]
+    #: (32,); of other lanes it means nothing
+    addresses: Array
+
+
+def generic(shared: Any, rank: int = 0) -> Any:
+    """cvta.shared: the generic addresses of addresses in a block's shared memory."""
+    return SHARED + rank * BLOCK + shared
+
+
+def window_of(address: int) -> Window:
+    """The window that one address lies in."""
+    return _NAMES[int(np.searchsorted(_STARTS, address, side="right"))]
+
+
+def parts(addresses: Array) -> list[Part]:
+    """The windows that generic addresses (32,) lie in."""
+    if addresses.min() >= 0 and addresses.max() < SHARED:
+        return [Part("global", np.ones(len(addresses), bool), addresses)]
+    which = np.searchsorted(_STARTS, addresses, side="right")
+    found = []
+    for number in np.unique(which).tolist():
+        lanes = which == number
+        inside = addresses if number == 0 else addresses - _STARTS[number - 1]
+        found.append(Part(_NAMES[number], lanes, inside))
+    return found

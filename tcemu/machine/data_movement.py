@@ -1,0 +1,239 @@
+"""Data movement: ld, st, shfl, prefetch (PTX ISA 9.1, 9.7.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError, OperandError, briefly
+from tcemu.instructions import Instruction
+from tcemu.instructions.elements import Elements, elements_of, order_of, space_of
+from tcemu.machine.addresses import parts
+from tcemu.machine.dispatch import Act, executes
+from tcemu.machine.events import Accessed, By, Order, Space, Waiting
+from tcemu.machine.masks import FULL, LANES, bits_of
+from tcemu.machine.registers import POISON, WARP, Registers
+from tcemu.machine.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from tcemu.machine.core import Core
+
+Array = npt.NDArray[Any]
+
+# ---------------------------------------------------------------------------------------------------- where
+
+
+def spaces(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[tuple[Space, Array, Array]]:
+    """(space, lanes bool (32,), addresses (n,)) of the active lanes, one for each state space they address."""
+    space = SPACES.get(space_of(instruction))
+    active = core.active
+    if space is not None:
+        return [(space, active, addresses if core.bits == FULL else addresses[active])]
+    found: list[tuple[Space, Array, Array]] = []
+    for part in parts(addresses):
+        lanes = part.lanes & active
+        if part.window in ("local", "param") and lanes.any():
+            at = int(addresses[lanes][0])
+            error = AddressError(
+                f"{instruction}: lane {int(lanes.argmax())}: address {at:#x} lies in the window of {part.window} "
+                f"memory, which this kernel does not have (PTX ISA {instruction.section})",
+                "bounds",
+            )
+            core.fault(by, instruction, "global", error)
+        if lanes.any():
+            found.append((part.window, lanes, part.addresses[lanes]))  # type: ignore[arg-type]
+    return found
+
+
+#: The memory behind a state space that an opcode names. Each block is a cluster of its own.
+SPACES: dict[str, Space] = {"shared": "shared", "shared::cluster": "shared", "global": "global"}
+
+
+def access(
+    core: Core,
+    by: By,
+    instruction: Instruction,
+    space: Space,
+    writes: bool,
+    where: Array,
+    size: int,
+    lanes: Array,
+    order: Order,
+) -> None:
+    """Check an access of `lanes` (bool) at `where` (n,), and report it."""
+    try:
+        core.memory(space).check(instruction, where, size, size, lanes)
+    except AddressError as error:
+        core.fault(by, instruction, space, error)
+    if core.watched:
+        core.tell(Accessed, by, instruction, space, writes, where, size, LANES[lanes], False, order)
+
+
+def strength(instruction: Instruction) -> Order:
+    """The memory order of an access; a weak one has none."""
+    order: Any = order_of(instruction).order
+    return "" if order == "weak" else order
+
+
+# ---------------------------------------------------------------------------------------------------- ld, st
+
+
+@executes("ld")
+def ld(instruction: Instruction) -> Act:
+    """ld (9.7.9.8): registers (32, n) from byte addresses (32,), or one for all."""
+    moved, order = elements_of(instruction), strength(instruction)
+    register, element, count = moved.register, moved.element, moved.registers
+    wide = np.dtype(f"i{register.itemsize}")
+
+    def act(core: Core, addresses: npt.ArrayLike) -> Registers:
+        by = core.begin(instruction)
+        if by is None:
+            return core.blank(count, register)
+        where = core.integers(instruction, "address", addresses)
+        whole = core.bits == FULL
+        bits = np.empty((WARP, count), register) if whole else np.full((WARP, count), POISON, register)
+        for space, lanes, at in spaces(core, by, instruction, where):
+            access(core, by, instruction, space, False, at, moved.bytes, lanes, order)
+            data = core.memory(space).read(at, moved.bytes)
+            loaded(core, by, space, at, data)
+            bits[lanes] = data.view(element).astype(wide).view(register)
+        return core.made(bits, core.bits)
+
+    return act
+
+
+def loaded(core: Core, by: By, space: Space, where: Array, data: Array) -> None:
+    """The scheduler hears of a load: a loop that finds the same again and again waits for others."""
+
+    def waiting() -> Waiting:
+        alone = ", and no other block runs before this one has ended" if space == "global" else ""
+        told = f"{space} memory at {int(where[0])} to change, which it loads again and again{alone}"
+        return Waiting(by, told, "memory", int(where[0]))
+
+    found = space, where.tobytes(), data.tobytes()
+    core.block.grid.scheduler.loaded(core.strand, found, waiting)
+
+
+@executes("st")
+def st(instruction: Instruction) -> Act:
+    """st (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width go as they are."""
+    moved, order = elements_of(instruction), strength(instruction)
+
+    def act(core: Core, addresses: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        by = core.begin(instruction)
+        if by is None:
+            return
+        where = core.integers(instruction, "address", addresses)
+        given = patterns(core, instruction, values, moved)
+        for space, lanes, at in spaces(core, by, instruction, where):
+            access(core, by, instruction, space, True, at, moved.bytes, lanes, order)
+            core.memory(space).write(at, given[lanes].view(np.uint8))
+
+    return act
+
+
+def patterns(core: Core, instruction: Instruction, values: Any, moved: Elements) -> Array:
+    """Elements (32, count) as they stand in memory."""
+    array, count = core.values(values), moved.registers
+    if array.dtype.kind == "f" and array.dtype.itemsize * 8 == moved.bits:
+        array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
+    if array.dtype.kind not in "iu":
+        raise OperandError(
+            f"{instruction} stores integers, or floats of {moved.bits} bits; got dtype {array.dtype}. Say which bits "
+            f"are meant: .view(np.uint32), or Fragment.pack (PTX ISA {instruction.section})"
+        )
+    if array.shape == (WARP,) and count == 1:
+        array = array[:, None]
+    if array.shape not in ((), (WARP, count)):
+        wanted = "(32, 1) or (32,)" if count == 1 else f"(32, {count})"
+        raise OperandError(
+            f"{instruction} takes values {wanted}, or one for all; got shape {array.shape} (PTX ISA "
+            f"{instruction.section})"
+        )
+    if array.shape != (WARP, count):
+        array = np.broadcast_to(array, (WARP, count))
+    return np.ascontiguousarray(array).astype(unsigned(moved), copy=False)
+
+
+def unsigned(moved: Elements) -> np.dtype[Any]:
+    """The dtype of an element as plain bits."""
+    return np.dtype(f"<u{moved.element.itemsize}")
+
+
+@executes("prefetch", "prefetchu", "cp.async.bulk.prefetch")
+def prefetch(instruction: Instruction) -> Act:
+    """prefetch (9.7.9.15): a hint to caches, which this machine does not have."""
+
+    def act(core: Core, *operands: npt.ArrayLike) -> None:
+        if core.begin(instruction) is not None:
+            for operand, given in zip(instruction.sources, operands, strict=False):
+                core.integers(instruction, operand.role, given)
+
+    return act
+
+
+@executes("prefetch.tensormap")
+def prefetch_tensormap(instruction: Instruction) -> Act:
+    """prefetch.tensormap: the same for a tensor map."""
+
+    def act(core: Core, tensor_map: TensorMap) -> None:
+        if not isinstance(tensor_map, TensorMap):
+            told = f"{instruction} takes a TensorMap; got {briefly(tensor_map)}"
+            raise OperandError(f"{told} (PTX ISA {instruction.section})")
+        core.begin(instruction)
+
+    return act
+
+
+# ---------------------------------------------------------------------------------------------------- shfl
+
+#: The lane that each lane asks, from (own lane, operand b, first lane of its segment, segment mask), and whether it
+#: lies inside, from (it, the segment's bound). A lane that would ask outside asks itself.
+_SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callable[[Array, Array], Array]]] = {
+    "idx": (lambda _, b, first, segment: first | b & ~segment, np.less_equal),
+    "up": (lambda lane, b, _, __: lane - b, np.greater_equal),
+    "down": (lambda lane, b, _, __: lane + b, np.less_equal),
+    "bfly": (lambda lane, b, _, __: lane ^ b, np.less_equal),
+}
+
+
+@executes("shfl.sync")
+def shfl(instruction: Instruction) -> Act:
+    """shfl.sync (9.7.9.6): each lane's value of another lane; segment mask from bit 8 of c on, clamp value below."""
+    source, inside = _SHUFFLES[instruction.words["mode"]]
+
+    def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> Array:
+        core.check_membermask(instruction, *membermask)
+        by = core.begin(instruction)
+        lane, clamp = core.integers(instruction, "b", b) & 31, core.integers(instruction, "c", c)
+        segment = clamp >> 8 & 31
+        first, bound = LANES & segment, LANES & segment | clamp & 31 & ~segment
+        asked = source(LANES, lane, first, segment)
+        asked = np.where(inside(asked, bound), asked, LANES)
+        held = _read(core, values, np.isin(LANES, asked[core.active]))
+        if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
+            raise OperandError(
+                f"{instruction}: values are numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
+                f"{instruction.section})"
+            )
+        given = held.astype(held.dtype.newbyteorder("="))
+        bits = given.view(f"u{given.dtype.itemsize}")
+        taking = core.active & core.active[asked] & (by is not None)
+        found = np.asarray(bits[asked])
+        found[~taking] = POISON & np.iinfo(bits.dtype).max
+        return found.view(given.dtype)
+
+    return act
+
+
+def _read(core: Core, values: Any, lanes: Array) -> Array:
+    """What `lanes` hold; what nobody asks for is not read."""
+    before = core.bits
+    core.bits = before & bits_of(lanes)
+    try:
+        return core.values(values)
+    finally:
+        core.bits = before

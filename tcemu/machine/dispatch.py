@@ -1,0 +1,79 @@
+"""From an instruction to what executes it: bound once, checked against its target, found again by its opcode.
+
+The module of a chapter registers a binder for each family that it executes. A binder is given an instruction and
+answers a function, which does the work for a warp on operands in PTX's order:
+
+    @executes("membar")
+    def membar(instruction: Instruction) -> Act:
+        scope = ...                                     once for each opcode
+        def act(core: Core) -> None: ...                each time it is executed
+        return act
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from tcemu.errors import IllegalInstruction, OperandError, listing
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.table import family_of
+
+#: Executes an instruction: called with the core of a warp and the operands in PTX's order.
+Act = Callable[..., Any]
+Binder = Callable[[Instruction], Act]
+
+_BINDERS: dict[str, Binder] = {}
+
+
+class Bound(NamedTuple):
+    """An instruction of one target, and what executes it."""
+
+    instruction: Instruction
+    act: Act
+    #: How many operands it takes.
+    least: int
+    most: int
+
+    def miscounted(self, count: int) -> OperandError:
+        """The error of another number of operands."""
+        names = [f"[{each.role}]" if each.optional else each.role for each in self.instruction.sources]
+        return OperandError(
+            f"{self.instruction} takes {listing(names, 'and') if names else 'no operands'}; got {count} "
+            f"operand{'s' * (count != 1)} (PTX ISA {self.instruction.section})"
+        )
+
+
+def executes(*families: str) -> Callable[[Binder], Binder]:
+    """Register a binder for families by name."""
+
+    def register(binder: Binder) -> Binder:
+        for name in families:
+            _BINDERS[name] = binder
+        return binder
+
+    return register
+
+
+@lru_cache(maxsize=4096)
+def bind(instruction: str | Instruction, target: str) -> Bound:
+    """The instruction on `target`, ready to be executed.
+
+    Raises what tcemu.parse raises, and IllegalInstruction for what the machine does not execute.
+    """
+    found = parse(instruction, target)
+    family = family_of(found)
+    binder = _BINDERS.get(family.name) or (_BINDERS["*"] if family.execute is not None else None)
+    if found.unsupported or binder is None:
+        reason = found.unsupported or "this version does not execute it"
+        raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
+    act, sources = binder(found), found.sources
+    if sources and sources[-1].role == "cache_policy":
+        act = _unhinted(act)
+    return Bound(found, act, sum(not each.optional for each in sources), len(sources))
+
+
+def _unhinted(act: Act) -> Act:
+    """The same without its last operand, a cache policy: this machine has no caches."""
+    return lambda core, *operands: act(core, *operands[:-1])

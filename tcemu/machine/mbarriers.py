@@ -1,0 +1,399 @@
+"""mbarriers in shared memory, and the instructions on them (PTX ISA 9.1, 9.7.13.15); mbarrier.py has one object.
+
+Every active lane executes an operation for itself: 32 lanes that arrive are 32 arrivals, at as many objects as they
+address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError, MbarrierMisused, OperandError, briefly
+from tcemu.instructions import Instruction
+from tcemu.instructions.elements import space_of
+from tcemu.machine.addresses import SHARED, window_of
+from tcemu.machine.dispatch import Act, executes
+from tcemu.machine.events import (
+    By,
+    Faulted,
+    MbarrierArrived,
+    MbarrierCompleted,
+    MbarrierInitialised,
+    MbarrierInvalidated,
+    MbarrierWaited,
+)
+from tcemu.machine.lanes import Lanes, lanes
+from tcemu.machine.masks import LANES, lanes_of
+from tcemu.machine.mbarrier import BYTES, Mbarrier, parity_of, pending_count
+from tcemu.machine.registers import WARP
+
+if TYPE_CHECKING:
+    from tcemu.machine.block import Block
+    from tcemu.machine.core import Core
+
+#: 64 bits: a state is unsigned.
+_LONG = (1 << 64) - 1
+
+
+class Mbarriers:
+    """The mbarriers of a block: their 64 bits lie in shared memory, which keep only the parity of the phase."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        #: the phase of each, by address
+        self._phases: dict[int, int] = {}
+
+    def find(self, core: Core, by: By, instruction: Instruction, place: int) -> Mbarrier:
+        """The object at `place`. Ends the launch where there is none."""
+        self._check_place(core, by, instruction, place)
+        try:
+            return Mbarrier.decode(self._bits(place), self._phases.get(place, 0))
+        except OperandError as error:
+            self._misused(core, by, instruction, place, "operands", error)
+
+    def put(self, place: int, held: Mbarrier) -> None:
+        """Write the object back."""
+        self._phases[place] = held.phase
+        self._block.shared.bytes[place : place + BYTES].view("<u8")[0] = held.encode()
+
+    def initialise(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> None:
+        """mbarrier.init at `place`."""
+        self._check_place(core, by, instruction, place)
+        self._phases[place] = 0
+        self.put(place, Mbarrier(count))
+        core.tell(MbarrierInitialised, by, place, count)
+
+    def invalidate(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
+        """mbarrier.inval at `place`."""
+        self.find(core, by, instruction, place)
+        self._block.shared.bytes[place : place + BYTES] = 0
+        core.tell(MbarrierInvalidated, by, place)
+
+    def arrive(
+        self,
+        core: Core,
+        by: By,
+        instruction: Instruction,
+        place: int,
+        count: int,
+        transaction: int = 0,
+        *,
+        drop: bool = False,
+        complete: bool = True,
+    ) -> int:
+        """`transaction` bytes are expected, then `count` arrivals happen; the state before that.
+
+        With `drop` later phases expect that many fewer; without `complete` the phase must not be complete afterwards.
+        """
+        held = self.find(core, by, instruction, place)
+        phase, state = held.phase, held.encode()
+        if transaction:
+            held.expect_tx(transaction)
+        if count:
+            try:
+                (held.drop if drop else held.arrive)(count, complete=complete)
+            except OperandError as error:
+                self._misused(core, by, instruction, place, "arrivals", error)
+        self.put(place, held)
+        core.tell(MbarrierArrived, by, place, phase, count, transaction)
+        self._tell_completed(core, place, phase, held)
+        return state
+
+    def complete_tx(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> None:
+        """A copy of `count` bytes has landed."""
+        held = self.find(core, by, instruction, place)
+        phase = held.phase
+        held.complete_tx(count)
+        self.put(place, held)
+        self._tell_completed(core, place, phase, held)
+
+    def expect_more(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> int:
+        """The phase waits for `count` more arrivals; which phase it is."""
+        held = self.find(core, by, instruction, place)
+        if count:
+            held.add_pending(count)
+            self.put(place, held)
+        return held.phase
+
+    def seen(self, core: Core, by: By, instruction: Instruction, place: int, parity: int) -> None:
+        """A wait has found the last complete phase with this parity: others may complete before the warp goes on."""
+        phase = self.find(core, by, instruction, place).phase - 1
+        phase -= phase & 1 != parity
+        if phase >= 0:
+            core.tell(MbarrierWaited, by, place, phase)
+
+    def told(self, place: int) -> str:
+        """What an mbarrier waits for, in words; also where something has overwritten it."""
+        try:
+            return f"the mbarrier at {place}, whose {Mbarrier.decode(self._bits(place), self._phases.get(place, 0))}"
+        except OperandError:
+            return f"the mbarrier at {place}, which something has overwritten"
+
+    def _tell_completed(self, core: Core, place: int, phase: int, held: Mbarrier) -> None:
+        if held.phase > phase:
+            core.tell(MbarrierCompleted, self._block.number, place, phase)
+
+    def _check_place(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
+        try:
+            self._block.shared.check(instruction, np.array([place]), BYTES, BYTES)
+        except AddressError as error:
+            core.fault(by, instruction, "shared", error)
+
+    def _misused(
+        self,
+        core: Core,
+        by: By,
+        instruction: Instruction,
+        place: int,
+        kind: Literal["operands", "arrivals"],
+        error: OperandError,
+    ) -> NoReturn:
+        core.tell(Faulted, by, instruction, kind, "shared", str(error), place)
+        self._block.grid.fail(MbarrierMisused(f"{error} ({by})"))
+
+    def _bits(self, place: int) -> int:
+        return int(self._block.shared.bytes[place : place + BYTES].view("<u8")[0])
+
+
+# ---------------------------------------------------------------------------------------------------- instructions
+
+
+@executes("mbarrier.init")
+def init(instruction: Instruction) -> Act:
+    """mbarrier.init (9.7.13.15.9): an object of 8 bytes that waits for `count` arrivals a phase."""
+
+    def act(core: Core, address: npt.ArrayLike, count: npt.ArrayLike) -> None:
+        by = core.begin(instruction)
+        if by is None:
+            return
+        counts = count if np.ndim(core.values(count)) == 0 else core.integers(instruction, "count", count).tolist()
+        for place, mask in places_of(core, by, instruction, address):
+            each: Any = counts[mask.bit_length() - 1] if isinstance(counts, list) else counts
+            core.block.mbarriers.initialise(core, by, instruction, place, each)
+
+    return act
+
+
+@executes("mbarrier.inval")
+def inval(instruction: Instruction) -> Act:
+    """mbarrier.inval (9.7.13.15.10): the 8 bytes are ordinary memory again."""
+
+    def act(core: Core, address: npt.ArrayLike) -> None:
+        by = core.begin(instruction)
+        if by is not None:
+            for place, _ in places_of(core, by, instruction, address):
+                core.block.mbarriers.invalidate(core, by, instruction, place)
+
+    return act
+
+
+@executes(
+    "mbarrier.arrive", "mbarrier.arrive.noComplete", "mbarrier.arrive_drop", "mbarrier.arrive_drop.noComplete"
+)
+def arrive(instruction: Instruction) -> Act:
+    """mbarrier.arrive and arrive_drop (9.7.13.15.13 and .14): each active lane arrives `count` times.
+
+    With .noComplete the phase must not be complete then: that it never is ends the launch.
+    """
+    drop, complete = ".arrive_drop" in instruction.family, not instruction.family.endswith(".noComplete")
+
+    def act(core: Core, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
+        return _arrivals(core, instruction, address, count, 0, drop=drop, complete=complete)
+
+    return act
+
+
+@executes("mbarrier.arrive.expect_tx", "mbarrier.arrive_drop.expect_tx")
+def arrive_expect_tx(instruction: Instruction) -> Act:
+    """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives."""
+    drop = instruction.family.startswith("mbarrier.arrive_drop")
+
+    def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> Any:
+        return _arrivals(core, instruction, address, 1, tx_count, drop=drop)
+
+    return act
+
+
+@executes("mbarrier.expect_tx")
+def expect_tx(instruction: Instruction) -> Act:
+    """mbarrier.expect_tx (9.7.13.15.11): for each active lane the phase waits for `tx_count` more bytes."""
+
+    def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
+        _arrivals(core, instruction, address, 0, tx_count)
+
+    return act
+
+
+@executes("mbarrier.complete_tx")
+def complete_tx(instruction: Instruction) -> Act:
+    """mbarrier.complete_tx (9.7.13.15.12): for each active lane `tx_count` bytes count as come, without a copy."""
+
+    def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
+        by = core.begin(instruction)
+        if by is None:
+            return
+        counts = core.integers(instruction, "tx_count", tx_count)
+        for place, mask in places_of(core, by, instruction, address):
+            total = _total(counts, mask)
+            core.block.mbarriers.complete_tx(core, by, instruction, place, total)
+
+    return act
+
+
+@executes("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity")
+def wait(instruction: Instruction) -> Act:
+    """mbarrier.test_wait and try_wait (9.7.13.15.16): a predicate, bool (32,): whether the phase is complete.
+
+    test_wait only looks. try_wait may suspend the thread, and does here until the phase is complete: its predicate is
+    true in every active lane.
+    """
+    by_state, tries = not instruction.family.endswith(".parity"), ".try_wait" in instruction.family
+
+    def act(core: Core, address: npt.ArrayLike, phase: npt.ArrayLike, *hint: npt.ArrayLike) -> Lanes:
+        by = core.begin(instruction)
+        if by is None:
+            return lanes(lanes_of(0).copy())
+        found = 0
+        for place, parity, mask in _phases(core, by, instruction, address, phase, by_state):
+            if _complete(core, by, instruction, place, parity, tries=tries):
+                core.block.mbarriers.seen(core, by, instruction, place, parity)
+                found |= mask
+        return lanes(lanes_of(found).copy())
+
+    return act
+
+
+@executes("mbarrier.pending_count")
+def count_pending(instruction: Instruction) -> Act:
+    """mbarrier.pending_count (9.7.13.15.17): the arrivals that were pending before the arrive that returned `state`.
+
+    An int, or of an array of states uint32 (32,), 0 for inactive lanes.
+    """
+
+    def act(core: Core, state: npt.ArrayLike) -> Any:
+        core.begin(instruction)
+        if np.ndim(core.values(state)) == 0:
+            return pending_count(state)
+        found = np.zeros(WARP, np.uint32)
+        states = core.integers(instruction, "state", state).tolist()
+        for lane in LANES[core.active].tolist():
+            found[lane] = pending_count(states[lane] & _LONG)
+        return lanes(found)
+
+    return act
+
+
+def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike) -> list[tuple[int, int]]:
+    """(address in shared memory, mask of the active lanes that give it); generic ones lie in the shared window."""
+    places = core.distinct(instruction, "mbarrier", given)
+    if space_of(instruction) != "generic":
+        return places
+    for place, _ in places:
+        if window_of(place) != "shared":
+            told = (
+                f"{instruction}: the generic address {place:#x} of an mbarrier lies in {window_of(place)} memory. "
+                f"warp.generic(address) is the generic address of a shared one; .shared::cta in the opcode takes the "
+                f"address itself (PTX ISA {instruction.section})"
+            )
+            core.fault(by, instruction, "shared", AddressError(told, "bounds"))
+    return [(place - SHARED, mask) for place, mask in places]
+
+
+def _arrivals(
+    core: Core,
+    instruction: Instruction,
+    address: npt.ArrayLike,
+    count: npt.ArrayLike,
+    transaction: npt.ArrayLike,
+    *,
+    drop: bool = False,
+    complete: bool = True,
+) -> Any:
+    """The state before: an int, or where lanes give different addresses uint64 (32,), 0 for inactive lanes."""
+    counts = [_counts(core, instruction, given) for given in (count, transaction)]
+    by = core.begin(instruction)
+    if by is None:
+        return 0
+    places = places_of(core, by, instruction, address)
+    states = [
+        (
+            core.block.mbarriers.arrive(
+                core,
+                by,
+                instruction,
+                place,
+                _total(counts[0], mask),
+                _total(counts[1], mask),
+                drop=drop,
+                complete=complete,
+            ),
+            mask,
+        )
+        for place, mask in places
+    ]
+    if len(states) == 1:
+        return states[0][0]
+    found = np.zeros(WARP, np.uint64)
+    for state, mask in states:
+        found[[lane for lane in range(WARP) if mask >> lane & 1]] = state
+    return found
+
+
+def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
+    """A count for all lanes, or one a lane (32,)."""
+    if isinstance(given, bool):
+        told = f"{instruction}: a count is an integer; got {briefly(given)}"
+        raise OperandError(f"{told} (PTX ISA {instruction.section})")
+    return int(given) if isinstance(given, int | np.integer) else core.integers(instruction, "count", given)
+
+
+def _total(counts: Any, mask: int) -> int:
+    """The sum over the lanes of a mask."""
+    if isinstance(counts, int):
+        return counts * mask.bit_count()
+    return int(sum(int(counts[lane]) for lane in range(WARP) if mask >> lane & 1))
+
+
+def _phases(
+    core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
+) -> list[tuple[int, int, int]]:
+    """(place, parity, mask of lanes) that the active lanes ask for."""
+    places = places_of(core, by, instruction, address)
+    if np.ndim(core.values(phase)) == 0:
+        parity = parity_of(phase) if by_state else _parity(instruction, phase)
+        return [(place, parity, mask) for place, mask in places]
+    given = core.integers(instruction, "state" if by_state else "parity", phase).tolist()
+    found: dict[tuple[int, int], int] = {}
+    for place, mask in places:
+        for lane in range(WARP):
+            if mask >> lane & 1:
+                parity = parity_of(given[lane] & _LONG) if by_state else _parity(instruction, given[lane])
+                found[place, parity] = found.get((place, parity), 0) | 1 << lane
+    return [(*key, mask) for key, mask in found.items()]
+
+
+def _parity(instruction: Instruction, given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given not in (0, 1):
+        raise OperandError(
+            f"{instruction}: phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(given)} (PTX "
+            f"ISA {instruction.section})"
+        )
+    return int(given)
+
+
+def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, *, tries: bool) -> bool:
+    """Whether the phase is complete; a try waits until it is."""
+    mbarriers = core.block.mbarriers
+
+    def ready() -> bool:
+        return mbarriers.find(core, by, instruction, place).test(parity)
+
+    if tries:
+        core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))
+        return True
+    found = ready()
+    core.look(by, "mbarrier", place, found, lambda: mbarriers.told(place))
+    return found

@@ -1,0 +1,82 @@
+"""setmaxnreg and nanosleep (PTX ISA 9.1, 9.7.20)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LaunchError, OperandError, briefly
+from tcemu.instructions import Instruction
+from tcemu.machine.dispatch import Act, executes
+from tcemu.machine.events import RegistersMoved
+
+if TYPE_CHECKING:
+    from tcemu.machine.core import Core
+
+
+class RegisterPool:
+    """Registers a thread that the warps of a block have, and those that warps have given back."""
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self.free = 0
+        self._held: dict[int, int] = {}
+
+    def wanted(self, warp: int, count: int, *, more: bool) -> int:
+        """How many registers a thread `warp` takes from the pool to have `count`; negative where it gives some back.
+
+        A kernel may be compiled for fewer registers than the launch has room for, so a warp's first .inc may be to
+        fewer.
+        """
+        first = warp not in self._held
+        have = self._held.setdefault(warp, self._each)
+        return 0 if first and more and count < have else count - have
+
+    def move(self, warp: int, count: int, taken: int) -> None:
+        """The warp has `count` from now on."""
+        self.free -= taken
+        self._held[warp] = count
+
+    def held(self, warp: int) -> int:
+        """Registers a thread of `warp`."""
+        return self._held.get(warp, self._each)
+
+
+@executes("setmaxnreg")
+def setmaxnreg(instruction: Instruction) -> Act:
+    """setmaxnreg (9.7.20.5): how many registers a thread of this warp may use from now on; .inc waits for them."""
+    action = instruction.words["action"]
+    section = f"PTX ISA {instruction.section}"
+
+    def act(core: Core, count: int) -> None:
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count not in range(24, 257, 8):
+            raise OperandError(f"setmaxnreg takes a multiple of 8 from 24 to 256; got {briefly(count)} ({section})")
+        by = core.begin(instruction)
+        if by is None:
+            return
+        pool, warp = core.block.pool, core.index
+        taken = pool.wanted(warp, int(count), more=action == "inc")
+        if taken and (taken > 0) != (action == "inc"):
+            told = f"setmaxnreg.{action} to {count}: warp {warp} has {pool.held(warp)} registers a thread ({section})"
+            core.block.grid.fail(LaunchError(told))
+        if action == "inc":
+            what = f"{taken} registers a thread, which setmaxnreg.dec of other warps must give back ({section})"
+            core.wait(by, "registers", 0, lambda: pool.free >= taken, lambda: what)
+        pool.move(warp, int(count), taken)
+        core.tell(RegistersMoved, by, action, count)
+
+    return act
+
+
+@executes("nanosleep")
+def nanosleep(instruction: Instruction) -> Act:
+    """nanosleep (9.7.20.2): about `duration` nanoseconds, in which others go first. A wait has no length here."""
+
+    def act(core: Core, duration: npt.ArrayLike) -> None:
+        if core.begin(instruction) is not None:
+            core.integers(instruction, "duration", duration)
+            core.block.grid.scheduler.rest(core.strand)
+
+    return act

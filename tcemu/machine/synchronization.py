@@ -1,0 +1,166 @@
+"""What lanes and threads agree on: votes, elect, fences, grid dependencies (PTX ISA 9.1, 9.7.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.instructions import Instruction
+from tcemu.instructions.elements import order_of
+from tcemu.machine.dispatch import Act, executes
+from tcemu.machine.events import Fenced, MbarriersFenced, ProxyFenced
+from tcemu.machine.lanes import lanes
+from tcemu.machine.masks import LANES, bits_of, lanes_of
+from tcemu.machine.registers import POISON, WARP, Registers
+
+if TYPE_CHECKING:
+    from tcemu.machine.core import Core
+
+Array = npt.NDArray[Any]
+
+# ---------------------------------------------------------------------------------------------------- lanes
+
+#: What a vote answers, from the active lanes' predicates.
+_VOTES: dict[str, Callable[[Array], Any]] = {
+    "all": lambda given: bool(given.all()),
+    "any": lambda given: bool(given.any()),
+    "uni": lambda given: bool(given.all() or not given.any()),
+}
+
+
+@executes("vote.sync")
+def vote(instruction: Instruction) -> Act:
+    """vote.sync (9.7.13.9): all, any, uni of the active lanes' predicates as a bool, ballot as an int of 32 bits."""
+    mode = instruction.words["mode"]
+
+    def act(core: Core, predicate: npt.ArrayLike, *membermask: Any) -> Any:
+        core.check_membermask(instruction, *membermask)
+        core.begin(instruction)
+        given = core.predicate(instruction, predicate)
+        return bits_of(given & core.active) if mode == "ballot" else _VOTES[mode](given[core.active])
+
+    return act
+
+
+@executes("match.sync")
+def match(instruction: Instruction) -> Act:
+    """match.sync (9.7.13.10): for each lane the mask of the lanes with its value; all: that mask only if it is all."""
+    whole, kept = instruction.words["mode"] == "all", -1 if instruction.words["type"] == "b64" else 0xFFFFFFFF
+
+    def act(core: Core, values: npt.ArrayLike, *membermask: Any) -> Any:
+        core.check_membermask(instruction, *membermask)
+        core.begin(instruction)
+        held = core.integers(instruction, "a", values) & kept
+        found = np.zeros(WARP, np.uint32)
+        for lane in LANES[core.active].tolist():
+            found[lane] = bits_of((held == held[lane]) & core.active)
+        if not whole:
+            return found
+        alike = bool(core.bits) and bool((found[core.active] == core.bits).all())
+        return np.where(core.active & alike, np.uint32(core.bits), np.uint32(0)), alike
+
+    return act
+
+
+_REDUCTIONS: dict[str, Callable[[Array], Any]] = {
+    "add": np.add.reduce,
+    "min": np.min,
+    "max": np.max,
+    "and": np.bitwise_and.reduce,
+    "or": np.bitwise_or.reduce,
+    "xor": np.bitwise_xor.reduce,
+}
+
+
+@executes("redux.sync")
+def redux(instruction: Instruction) -> Act:
+    """redux.sync (9.7.13.12): the reduction of the active lanes' 32-bit values, which all of them get, (32, 1)."""
+    combine, signed = _REDUCTIONS[instruction.words["op"]], instruction.words["type"].startswith("s")
+
+    def act(core: Core, values: npt.ArrayLike, *membermask: Any) -> Registers:
+        core.check_membermask(instruction, *membermask)
+        if core.begin(instruction) is None:
+            return core.blank(1)
+        held = core.integers(instruction, "a", values)[core.active].astype(np.int64)
+        held = held.astype(np.uint32).astype(np.int32 if signed else np.uint32).astype(np.int64)
+        found = int(combine(held)) & 0xFFFFFFFF
+        bits = np.where(core.active[:, None], np.uint32(found), np.uint32(POISON))
+        return core.made(bits.astype(np.uint32), core.bits)
+
+    return act
+
+
+@executes("activemask")
+def activemask(instruction: Instruction) -> Act:
+    """activemask (9.7.13.11): the mask of the active lanes, an int."""
+
+    def act(core: Core) -> int:
+        core.begin(instruction)
+        return core.bits
+
+    return act
+
+
+@executes("elect.sync")
+def elect(instruction: Instruction) -> Act:
+    """elect.sync (9.7.13.14): a predicate, bool (32,), that is true in one active lane, the first."""
+
+    def act(core: Core, *membermask: Any) -> Array:
+        core.check_membermask(instruction, *membermask)
+        core.begin(instruction)
+        return lanes(lanes_of(core.bits & -core.bits).copy())
+
+    return act
+
+
+# ---------------------------------------------------------------------------------------------------- fences
+
+
+@executes("fence", "membar")
+def fence(instruction: Instruction) -> Act:
+    """fence and membar (9.7.13.4): order this thread's strong accesses; membar is fence.sc under its old name."""
+    semantics, scope = order_of(instruction)
+
+    def act(core: Core) -> None:
+        by = core.begin(instruction)
+        if by is not None:
+            core.tell(Fenced, by, semantics, scope)
+
+    return act
+
+
+@executes("fence.proxy.async")
+def fence_proxy_async(instruction: Instruction) -> Act:
+    """fence.proxy.async (9.7.13.4): what these lanes wrote before becomes visible to the async proxy."""
+
+    def act(core: Core) -> None:
+        by = core.begin(instruction)
+        if by is not None:
+            core.tell(ProxyFenced, by, instruction.facts.spaces)
+
+    return act
+
+
+@executes("fence.mbarrier_init")
+def fence_mbarrier_init(instruction: Instruction) -> Act:
+    """fence.mbarrier_init (9.7.13.4): mbarriers that these lanes initialised are visible to bulk copies."""
+
+    def act(core: Core) -> None:
+        by = core.begin(instruction)
+        if by is not None:
+            core.tell(MbarriersFenced, by)
+
+    return act
+
+
+@executes("griddepcontrol")
+def griddepcontrol(instruction: Instruction) -> Act:
+    """griddepcontrol (9.7.13.13): grids come one by one here, so that there is nothing to wait for."""
+
+    def act(core: Core) -> None:
+        core.begin(instruction)
+
+    return act

@@ -1,0 +1,136 @@
+"""Matrix instructions of one warp: mma, wmma, ldmatrix and their kin (PTX ISA 9.1, 9.7.14), complete at once.
+
+What they compute is in tcemu.instructions; here they meet the memory of a block and the registers of a warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError, OperandError
+from tcemu.instructions import Instruction
+from tcemu.instructions.elements import space_of
+from tcemu.instructions.memory import Told, uniform
+from tcemu.instructions.operand import Operand
+from tcemu.instructions.run import prepared
+from tcemu.instructions.table import family_of
+from tcemu.machine.addresses import parts
+from tcemu.machine.data_movement import SPACES
+from tcemu.machine.dispatch import Act, executes
+from tcemu.machine.events import Accessed, By, Space
+from tcemu.machine.registers import WARP, Registers
+
+if TYPE_CHECKING:
+    from tcemu.machine.core import Core
+
+Array = npt.NDArray[Any]
+
+#: State spaces, and the arguments of tcemu.run that hold their bytes.
+_ARGUMENTS: dict[Space, str] = {"shared": "shared", "global": "memory"}
+
+
+@executes("*")
+def matrix(instruction: Instruction) -> Act:
+    """Any instruction that tcemu.run executes: as there for one warp, with the block's memory understood."""
+    family, sources = family_of(instruction), instruction.sources
+    out = next((each for each in instruction.operands if each.written), None)
+
+    def act(core: Core, *operands: Any) -> Registers | None:
+        held = tuple(
+            (role.role, each) for role, each in zip(sources, operands, strict=False) if isinstance(each, Registers)
+        )
+        by = core.begin(instruction, held)
+        if by is None:  # what no lane executes brings registers that nobody has written
+            return None if out is None or out.fragment is None else core.blank(
+                out.registers, out.fragment.container.register_dtype
+            )
+        given = [_content(role, each) for role, each in zip(sources, operands, strict=False)]
+        memories: dict[str, Any] = {}
+        if family.memories:
+            space = _locate(core, by, instruction, given, "memory" in family.memories)
+            memories[_ARGUMENTS[space]] = Told(_bytes(core, space), _teller(core, by, instruction, space))
+        else:
+            space = "shared"
+        _, _, operation = prepared(instruction, core.target)
+        try:
+            result = family.execute(instruction, operation, given, memories)  # type: ignore[misc]
+        except AddressError as error:
+            core.fault(by, instruction, space, error)
+        if result is None or out is None:
+            return None
+        if result.ndim != 2:
+            raise OperandError(_warps(instruction, f"{result.shape[:-2]} warps"))
+        return core.made(result, core.there, (instruction, out.role, core.target))
+
+    return act
+
+
+def _content(role: Operand, given: Any) -> Any:
+    """An operand as tcemu.run takes it: one register of each lane is (32,) where no matrix is meant."""
+    if not isinstance(given, Registers):
+        return given
+    array = given.used()
+    return array[:, 0] if role.kind != "registers" and array.shape[1] == 1 else array
+
+
+def _warps(instruction: Instruction, got: str) -> str:
+    return f"{instruction}: in a kernel each warp gives its own 32 lanes; got {got} (PTX ISA {instruction.section})"
+
+
+def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], pointed: bool) -> Space:
+    """The state space of the address in front, which becomes the address inside it. Checks that there is one warp."""
+    for number, (role, each) in enumerate(zip_longest(instruction.sources, list(given))):
+        if role is None or each is None:
+            continue
+        array = core.values(each)
+        if role.kind in ("pointer", "stride") and array.shape == (WARP,):
+            given[number] = array = uniform(instruction, f"the {role.role}", array)
+        most = 2 if role.fragment is not None else 1 if role.kind in ("address", "pointer") else 0
+        if array.ndim > most:
+            raise OperandError(_warps(instruction, f"{role.role} of shape {np.shape(each)}"))
+    addresses = core.values(given[0])
+    if addresses.dtype.kind not in "iu":
+        raise OperandError(
+            f"{instruction}: addresses are integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
+        )
+    space = SPACES.get(space_of(instruction))
+    if space is not None:
+        return space
+    found = parts(np.atleast_1d(addresses).astype(np.int64))
+    windows = {part.window for part in found}
+    accepted = {"shared", "global"} if pointed else {"shared"}
+    if len(windows) > 1 or not windows <= accepted:
+        other = sorted(windows - accepted) or sorted(windows)
+        told = (
+            f"{instruction}: a generic address in {other[0]} memory; it is in {' or '.join(sorted(accepted))} memory. "
+            f"warp.generic(address) is the generic address of a shared one; .shared in the opcode takes the address "
+            f"itself (PTX ISA {instruction.section})"
+        )
+        core.fault(by, instruction, "shared", AddressError(told, "bounds"))
+    inside = found[0].addresses
+    given[0] = inside if addresses.ndim else inside[0]
+    return "shared" if windows == {"shared"} else "global"
+
+
+def _bytes(core: Core, space: Space) -> Array:
+    if space == "shared":
+        return core.block.shared.bytes[: core.block.shape.shared]
+    return core.block.grid.memory.bytes
+
+
+def _teller(core: Core, by: By, instruction: Instruction, space: Space) -> Callable[[bool, Array, int], None]:
+    """What hears of the accesses of an instruction, and reports them."""
+
+    def tell(writes: bool, addresses: Array, size: int) -> None:
+        flat = addresses.reshape(-1).astype(np.int64)
+        if space == "global":
+            core.block.grid.memory.check(instruction, flat, size, 1)
+        if core.watched:
+            core.tell(Accessed, by, instruction, space, writes, flat, size, np.arange(flat.size) % WARP, True)
+
+    return tell

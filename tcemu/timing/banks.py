@@ -1,0 +1,189 @@
+"""How a warp's access to shared memory goes through the banks, and what it costs in wavefronts.
+
+Which accesses there are, and what each moves, the instruction table says; how they go is said here.
+
+Shared memory has 32 banks, each 4 bytes wide: byte address a lies in bank a / 4 mod 32. A wavefront is one pass over
+the banks, in which each bank gives or takes one 4-byte word, from or to any number of lanes. An access goes in phases,
+each of as many lanes as can move 128 bytes; a phase takes as many wavefronts as its busiest bank has distinct words.
+
+    4 bytes a lane      one phase of 32 lanes         ld.shared.b32
+    8                   two of 16                     ld.shared.v2.b32
+    16                  four of 8                     ld.shared.v4.b32
+    rows of 16          one for each 8 rows           ldmatrix, .trans alike
+
+Loads of 8 or 16 bytes do better where lanes agree in pairs: if every lane n has the address of lane n xor 1, or every
+lane that of lane n xor 2, each two neighbouring phases become one. So a broadcast costs 1 wavefront with 8 bytes and 2
+with 16. It is not enough that two phases read the same words, and ldmatrix has nothing of the kind.
+
+How this is known. Phases and busiest banks: clock cycles of an H200 (sm_90a), seven forms of ld and ldmatrix with 256
+sets of addresses each, 0 differences. Pairs: an NVIDIA engineer's statement about compute capability 7.x (developer
+forum, topic 77228, "Unexpected shared memory bank conflict"), and 22 sets of addresses that tell it from its rivals,
+put to the same H200: all cycles agree (tests/golden/sm_90a-wavefronts.json). Stores gain nothing from pairs there, but
+their cycles do not settle their count; it, elements below 4 bytes and 8-bit matrices are inferred from neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic.table import Known
+from tcemu.errors import IllegalInstruction, TableError, listing
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.elements import elements_of, space_of
+from tcemu.instructions.matrix_move import row_bytes
+from tcemu.instructions.table import family_of
+
+Addresses = npt.NDArray[np.int64]
+
+LANES = 32
+BANKS = 32
+#: Bytes of one word, which is what a bank moves in a wavefront.
+WORD = 4
+
+
+@dataclass(frozen=True)
+class Access:
+    """One kind of access: who goes together."""
+
+    #: The documented spelling.
+    spelling: str
+    #: Bytes from the address of one lane on; the address is a multiple of it.
+    bytes: int
+    #: Lanes whose addresses count: 0 up to this.
+    lanes: int
+    #: Lanes of one phase.
+    phase: int
+    #: Whether two phases become one where lanes agree in pairs.
+    pairs: bool
+    known: Known
+
+    def __post_init__(self) -> None:
+        if self.known not in get_args(Known):
+            raise TableError(f"how is {self.spelling} known? say one of {listing(get_args(Known))}")
+        fits = self.lanes % self.phase == 0 and self.phase * self.unit <= BANKS * WORD
+        if not fits or (self.pairs and self.phases % 2):
+            lanes = f"{self.lanes} lanes of {self.bytes} bytes"
+            raise TableError(f"{self.spelling}: {lanes} do not go {self.phase} at a time")
+
+    @property
+    def unit(self) -> int:
+        """Bytes of the banks that one lane keeps busy; addresses in the same unit read the same words."""
+        return max(self.bytes, WORD)
+
+    @property
+    def phases(self) -> int:
+        """Phases of a warp whose lanes do not agree in pairs."""
+        return self.lanes // self.phase
+
+    def __str__(self) -> str:
+        return self.spelling
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the accesses of one family go: who goes together, and how that is known.
+
+    Bytes of a lane and lanes that give addresses follow from the instruction; `known` is by its bytes, elements of
+    32 bits, or shape, and everything else of the family is inferred from its neighbours.
+    """
+
+    #: Whether two phases become one where lanes agree in pairs.
+    pairs: bool
+    #: Words of the opcode, and what is known of the forms that have them all.
+    known: Mapping[tuple[str, ...], Known]
+
+    def how_known(self, instruction: Instruction) -> Known:
+        """How the count of an instruction is known."""
+        words = set(instruction.opcode.split("."))
+        return next((known for needed, known in self.known.items() if words.issuperset(needed)), "inferred")
+
+
+_MEASURED = {(*vec, kind): "silicon" for vec in ((), ("v2",), ("v4",)) for kind in ("b32", "u32", "s32", "f32")}
+#: By family. Stores go as if they were loads: lanes that write the same word go together.
+WAYS: Mapping[str, Way] = {
+    "ld": Way(pairs=True, known={**_MEASURED}),  # type: ignore[dict-item]
+    "st": Way(pairs=False, known={}),
+    "ldmatrix": Way(pairs=False, known={("m8n8",): "silicon"}),
+    "stmatrix": Way(pairs=False, known={}),
+}
+#: Bytes that the banks move in a wavefront.
+_ALL_BANKS = BANKS * WORD
+
+
+def access_named(text: str | Instruction) -> Access:
+    """The access that `text` spells. Raises IllegalInstruction where there is none to shared memory."""
+    if not isinstance(text, str | Instruction):
+        raise IllegalInstruction(f"an access is given as text, e.g. 'ld.shared.v4.b32'; got {type(text).__name__}")
+    return _access(parse(text))
+
+
+@lru_cache(maxsize=4096)
+def _access(instruction: Instruction) -> Access:
+    way = WAYS.get(instruction.family)
+    if way is None:
+        raise IllegalInstruction(
+            f"{instruction} is not an access to shared memory by {listing(WAYS)}, whose wavefronts are known"
+        )
+    known = way.how_known(instruction)
+    if instruction.fragments:
+        (fragment,) = instruction.fragments.values()
+        return Access(instruction.opcode, row_bytes(instruction), prod(fragment.shape[:-1]), 8, way.pairs, known)
+    if space_of(instruction) != "shared":
+        near = family_of(instruction).nearest({**instruction.words, "ss": "shared"})
+        why = _WHY.get(space_of(instruction), "")
+        raise IllegalInstruction(f"{instruction} is not an access to shared memory.{why} Nearest access: {near}")
+    moved = elements_of(instruction)
+    phase = min(LANES, _ALL_BANKS // max(moved.bytes, WORD))
+    # narrow elements in vectors were not measured, and neither was what has no pairs of phases
+    return Access(instruction.opcode, moved.bytes, LANES, phase, way.pairs and phase < LANES, known)
+
+
+#: Why an access to another state space has no wavefronts.
+_WHY = {
+    "shared::cluster": " The banks of the cluster's other blocks are not modelled.",
+    "global": " Global memory has no banks.",
+    "generic": " Say which memory the address lies in: .shared.",
+}
+
+
+# ---------------------------------------------------------------------------------------------- counting
+
+
+def in_pairs(access: Access, addresses: Addresses) -> npt.NDArray[np.bool_]:
+    """For each warp of `addresses` (warps, lanes): whether two phases become one."""
+    lane = np.arange(access.lanes)
+    agree = [(addresses == addresses[:, lane ^ partner]).all(axis=1) for partner in (1, 2)] if access.pairs else []
+    return np.logical_or.reduce(agree) if agree else np.zeros(len(addresses), np.bool_)
+
+
+def per_phase(access: Access, addresses: Addresses) -> npt.NDArray[np.int64]:
+    """Wavefronts (warps, phases) of valid `addresses` (warps, lanes); a phase that another one took in has 0."""
+    joined = in_pairs(access, addresses)
+    table = np.zeros((len(addresses), access.phases), np.int64)
+    table[~joined] = _busiest(access, addresses[~joined], access.phase)
+    if joined.any():
+        table[joined, ::2] = _busiest(access, addresses[joined], 2 * access.phase)
+    return table
+
+
+def _busiest(access: Access, addresses: Addresses, lanes: int) -> npt.NDArray[np.int64]:
+    """(warps, phases): distinct words in the busiest bank, of phases of `lanes` lanes.
+
+    An aligned unit lies in banks of its own, all of them equally busy, so units are counted instead of words.
+    """
+    groups = BANKS * WORD // access.unit
+    units = addresses.reshape(-1, lanes) // access.unit
+    sorted_ = np.sort(units % groups << 32 | units // groups, axis=1)  # by bank, and in a bank by row
+    new = np.ones(sorted_.shape, np.bool_)
+    new[:, 1:] = sorted_[:, 1:] != sorted_[:, :-1]
+    place: Any = np.arange(len(sorted_))[:, None] * groups + (sorted_ >> 32)
+    counts = np.bincount(place[new], minlength=len(sorted_) * groups).reshape(-1, groups)
+    busiest: npt.NDArray[np.int64] = counts.max(axis=1).reshape(len(addresses), access.lanes // lanes)
+    return busiest

@@ -1,0 +1,47 @@
+"""The operands of an instruction, as test vectors and the GPU need them: with A in registers, or by a descriptor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.operand import Operand
+
+
+def operands(instruction: Instruction, described: bool = False) -> tuple[Operand, ...]:
+    """All operands in PTX's order; one that is read and written stands once, in front.
+
+    With `described`, a matrix descriptor stands in place of A's registers, as wgmma allows, and the immediates that
+    belong to it are there.
+    """
+    if not described:
+        return tuple(each for each in instruction.operands if not _of_a_descriptor(each))
+    return tuple(
+        Operand(each.role, "descriptor", bits=64) if each.described else replace(each, optional=False)
+        for each in instruction.operands
+    )
+
+
+def sources(instruction: Instruction, described: bool = False) -> tuple[Operand, ...]:
+    """What tcemu.run takes, in PTX's order."""
+    return tuple(operand for operand in operands(instruction, described) if operand.read)
+
+
+def as_given(instruction: Instruction, values: Sequence[Any]) -> tuple[Operand, ...]:
+    """What tcemu.run takes, where these values are given: with a descriptor of A, or with A in registers."""
+    given = zip(instruction.sources, values, strict=False)
+    return sources(instruction, any(each.described and np.asarray(value).dtype != np.uint32 for each, value in given))
+
+
+def written(instruction: Instruction) -> Operand | None:
+    """The operand that the instruction writes; None for a store."""
+    return next((operand for operand in instruction.operands if operand.written), None)
+
+
+def _of_a_descriptor(operand: Operand) -> bool:
+    """Whether it is there only where A has a descriptor."""
+    return operand.kind == "immediate" and operand.optional

@@ -1,0 +1,155 @@
+"""Every model of the table on the inputs that tell rules apart, against exact.py: groups that cancel, an addend of
+another type that is subnormal, sums at the floor, terms at the cut, ties, overflow.
+"""
+
+import numpy as np
+import pytest
+from dots import KINDS, compute_dots, dots
+from exact import exact, take_apart
+
+import tcemu
+from tcemu.arithmetic import ROWS, FmaGroups, FusedSums, ScaledSums, find, reference
+from tcemu.errors import ArithmeticUnknown
+from tcemu.formats import lookup
+from tcemu.instructions import TARGETS, target_named
+from tcemu.instructions.parse import FAMILIES
+
+
+def operations():
+    """Every operation on floats that any instruction needs on any target, with one instruction for it."""
+    found = {}
+    for family in FAMILIES:
+        for _, instruction in family.variants if family.computes else ():
+            for target in TARGETS.values():
+                if instruction.gate.admits(target):
+                    try:
+                        found.setdefault(instruction.operation(target), instruction)
+                    except ArithmeticUnknown:
+                        continue
+    return {one: two for one, two in found.items() if isinstance(one.model, (FusedSums, ScaledSums, FmaGroups))}
+
+
+OPERATIONS = operations()
+
+
+def check(operation, instruction, kind, key, count):
+    """The kernel, and for some the reference, are what Fractions say; how many dot products were compared."""
+    names = {role: getattr(operation, role) for role in ("a", "b", "c", "d", "scale")}
+    a, b, c, *scales = given = dots(instruction, kind, key, count)
+    computed, compared = compute_dots(operation, *given), 0
+    for i in range(count):
+        dot = a[i].tolist(), b[i].tolist(), int(c[i])
+        factors = tuple(x[i].tolist() for x in scales)
+        expected = exact(operation.model, names, *dot, factors)
+        if expected is None:
+            continue
+        if scales:
+            meant = reference.dot_scaled(operation.model, *dot, factors, operation.formats)
+        else:
+            meant = reference.dot(operation.model, *dot, operation.formats, {})
+        assert hex(meant) == hex(expected), (kind, dot, factors)
+        assert hex(computed[i]) == hex(expected), (kind, dot, factors)
+        compared += 1
+    return compared
+
+
+def test_every_row_of_floats_is_among_them():
+    models = {operation.model for operation in OPERATIONS}
+    assert {row.model for row in ROWS if isinstance(row.model, (FusedSums, ScaledSums, FmaGroups))} == models
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_is_what_fractions_say(row, kind):
+    """Of each model and type of C and D, one operation."""
+    chosen = {(operation.model, operation.c, operation.d): operation for operation in OPERATIONS}
+    for operation in chosen.values():
+        with row(f"{OPERATIONS[operation]} {operation.model}"):
+            check(operation, OPERATIONS[operation], kind, "rules", 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_operation_is_what_fractions_say(row, kind):
+    """Every model with every pair of types that it multiplies."""
+    compared = 0
+    for operation, instruction in OPERATIONS.items():
+        with row(f"{instruction} {operation.model}"):
+            compared += check(operation, instruction, kind, "many rules", 6)
+    assert compared > len(OPERATIONS)
+
+
+# By hand --------------------------------------------------------------------------------------------------------------
+
+
+def one(target, opcode, a, b, c, *scales):
+    """The pattern of one dot product, the rest of whose products is zero."""
+    instruction = tcemu.parse(opcode, target=target)
+    operation = instruction.operation(target_named(target))
+    forms, arrays = operation.formats, []
+    for role, values in (("a", a), ("b", b)):
+        line = np.zeros((1, operation.depth), forms[role].storage)
+        line[0, : len(values)] = forms[role].encode(np.array(values, float))
+        arrays.append(line)
+    addend = np.array([c], forms["c"].storage) if isinstance(c, int) else forms["c"].encode(np.array([c]))
+    return int(compute_dots(operation, *arrays, addend, *(np.array([s], np.uint8) for s in scales))[0])
+
+
+MXF4 = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0"
+#: In the first group of 16 the products cancel, in the second they are 4.
+CANCELLED = [1.0, 1.0] + [0.0] * 14 + [2.0], [1.0, -1.0] + [0.0] * 14 + [2.0]
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        (127 + 18, 0x40800000),  # the exponent 36 of a group that is 0 keeps what is 2^(36 - 35) or more
+        (127 + 19, 0x00000000),  # 38 cuts 4 off: 2^2 < 2^(38 - 35)
+    ],
+)
+def test_a_group_that_cancels_still_aligns(scale, expected):
+    """MMA-Sim 2.1.1: the largest exponent is that of the scales, whatever is left of the products."""
+    scales = [scale, 127, 127, 127]
+    assert one("sm_120a", MXF4, *CANCELLED, 0.0, scales, scales) == expected
+
+
+def test_a_group_of_zeros_does_not_align():
+    a, b = [0.0, 1.0] + [0.0] * 14 + [2.0], [1.0, 0.0] + [0.0] * 14 + [2.0]
+    assert one("sm_120a", MXF4, a, b, 0.0, [250, 127, 127, 127], [250, 127, 127, 127]) == 0x40800000
+    zero_scale = MXF4.replace("ue8m0", "ue4m3")
+    assert one("sm_120a", zero_scale, *CANCELLED, 0.0, [0, 56, 56, 56], [0, 56, 56, 56]) == 0x40800000
+
+
+@pytest.mark.parametrize(("tail", "expected"), [(0, 0), (-1, 1)])
+def test_the_floor_of_groups_is_139(tail, expected):
+    """2^-149 - 2^-174 rounds to zero; 2^-175 lies below the grid 2^(-139 - 35) and is cut off."""
+    a, b = [1.0] + [0.0] * 15 + [1.0], [1.0] + [0.0] * 15 + [-1.0]
+    scales_a, scales_b = [127 - 75, 127 - 87, 127, 127], [127 - 74, 127 - 174 + 87 + tail, 127, 127]
+    assert one("sm_120a", MXF4, a, b, 0.0, scales_a, scales_b) == expected
+
+
+@pytest.mark.parametrize("target", ["sm_70", "sm_75"])
+def test_an_f16_addend_is_not_widened_by_m8n8k4(target):
+    """c = 2^-24 has the exponent -14, so 2^-38 is cut off behind 23 bits; were c widened, 2^-47 would stay."""
+    opcode = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16"
+    a, b = [2.0**-24, 2.0**-24], [2.0**-13, 2.0**-14]  # 2^-37 is the last place of the sum
+    assert one(target, opcode, a, b, 1) == lookup("f32").encode(2.0**-24 + 2.0**-37)
+    assert one(target, opcode.replace("f16.f16.f16", "f16.f16.f32"), a, b, 2.0**-24) == lookup("f32").encode(
+        2.0**-24 + 2.0**-37 + 2.0**-38
+    )
+
+
+@pytest.mark.parametrize(("target", "kept"), [("sm_70", False), ("sm_75", True), ("sm_80", True), ("sm_90a", True)])
+def test_wmma_widens_but_on_sm_70(target, kept):
+    """SASS: sm_70 begins with HMMA.884.F32.F16; the others convert by HADD2.F32."""
+    opcode = "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16"
+    value = 2.0**-24 + 2.0**-37 + (2.0**-38 if kept else 0)
+    assert one(target, opcode, [2.0**-24, 2.0**-24], [2.0**-13, 2.0**-14], 1) == lookup("f32").encode(value)
+
+
+def test_turings_m8n8k4_is_voltas():
+    for c in ("f16", "f32"):
+        for d in ("f16", "f32"):
+            if (c, d) != ("f32", "f16"):
+                volta, turing = (find(sm, "mma", "m8n8k4", "f16", "f16", c, d).model for sm in (70, 75))
+                assert volta == turing
+    assert take_apart("f16", 1) == (2.0**-24, -14)
