@@ -7,6 +7,8 @@ What ptxas takes beyond the manual stands in the rows: .v8 of 8- and 16-bit elem
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.plain import CLUSTERS, THREAD, Part, combined, family, one
 from tcemu.instructions.rows import Hints, Rows
@@ -45,8 +47,9 @@ _SHARED = [
 _LOCAL = [Part({"ss": ["local"]})]
 _NOT_HERE = "the machine has no {} memory: a kernel's variables are Python's"
 _WEAKLY = Facts(lanes=1, order="weak")
-_UNSUPPORTED = {space: Facts(lanes=1, order="weak", unsupported=_NOT_HERE.format(f".{space}"))
-                for space in ("local", "const", "param")}  # fmt: skip
+_UNSUPPORTED = {
+    space: replace(_WEAKLY, unsupported=_NOT_HERE.format(f".{space}")) for space in ("local", "const", "param")
+}
 
 # ---------------------------------------------------------------------------------------------------- hints
 
@@ -114,10 +117,10 @@ def _read_only() -> list[Rows]:
     texture = [Part({"ss": ["global"], "nc": ["nc"]})]
     rows = combined(texture, [_VALUES, _B128], facts=_WEAKLY, hints=hints)
     rows += combined(texture, [_WIDE], facts=_WEAKLY, hints={**hints, "l2": _L2})
-    for space, spelt in (("const", [Part({"ss": ["const"]})]),
-                         ("param", [Part({"ss": ["param"]}), Part({"ss": ["param::entry"]}, "8.3")])):  # fmt: skip
-        any_cache = _WEAK | {"cache": _cop("ca cg cs lu cv")}
-        rows += combined(spelt, [_VALUES, _B128], facts=_UNSUPPORTED[space], hints=any_cache)
+    any_cache = _WEAK | {"cache": _cop("ca cg cs lu cv")}
+    for space, *since in (("const",), ("param",), ("param::entry", "8.3")):
+        facts = _UNSUPPORTED[space.partition("::")[0]]
+        rows += combined([Part({"ss": [space]}, *since)], [_VALUES, _B128], facts=facts, hints=any_cache)
     return rows
 
 

@@ -82,16 +82,18 @@ def _meant(parts: list[str], family: Family) -> Family:
         if other.mnemonic == family.mnemonic and not other.stems:
             if any(nearest(part, other.marks, cutoff=0.6) for part in parts[1:]):
                 return other
-        elif other.mnemonic == family.mnemonic and any(_begins(parts, stem.split(".")) for stem in other.stems):
+        elif other.mnemonic == family.mnemonic and any(_begins(parts, stem.split("."), family) for stem in other.stems):
             return other
     return family
 
 
-def _begins(parts: list[str], stem: list[str]) -> bool:
-    """Whether an opcode begins nearly with the words of a stem: only the last of them is spelt wrong."""
+def _begins(parts: list[str], stem: list[str], family: Family) -> bool:
+    """Whether an opcode of `family` begins nearly with a longer stem, of which only the last word is spelt wrong."""
     *first, last = stem
     asked = parts[: len(stem)]
-    return asked[:-1] == first and bool(nearest(asked[-1][:80], [last], cutoff=0.75))
+    if not first or asked[:-1] != first or not family.claims(first):
+        return False
+    return bool(nearest(asked[-1][:80], [last], cutoff=0.75))
 
 
 def _nearest(opcode: str, family: Family) -> Instruction:

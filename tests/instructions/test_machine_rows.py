@@ -191,6 +191,7 @@ REFUSED = {
     "bar.wait": ["bar is followed by .arrive, .cta.arrive, .cta.red, .cta.sync, .red, .sync or .warp.sync"],
     "mbarrier.arrive.cta.shared.b64": ["The .order qualifier is missing", "mbarrier.arrive.release.cta.shared.b64"],
     "mbarrier.init.shared::cluster.b64": ["'.shared::cluster' is not a qualifier", "form: mbarrier.init.shared"],
+    "mbarrier.test_wait.shared.b32": ["form: mbarrier.test_wait.shared.b64"],
     "cp.async.commit_groups": ["form: cp.async.commit_group (PTX ISA 9.7.9.25.3.2)"],
     "cp.async.bulk.tensor.6d.global.shared::cta.bulk_group": [".dim is .1d, .2d, .3d, .4d or .5d"],
     "cp.async.bulk.shared::cta.global": [".mbarrier::complete_tx::bytes is missing; it is mandatory"],

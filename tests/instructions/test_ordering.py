@@ -143,7 +143,7 @@ def test_one_is_explained(form, kind):
 
 
 def test_there_is_no_picture_and_no_fragment():
-    assert "this has no picture" in str(ask(FENCE.name + ".sync.aligned", "--format", "svg").exception)
+    assert "there is no picture of this" in str(ask(FENCE.name + ".sync.aligned", "--format", "svg").exception)
     assert "has no fragment 'a'; it has nothing" in str(ask("fence.proxy.async", "--operand", "a").exception)
 
 
