@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -59,7 +58,7 @@ def _parse(text: str) -> Instruction:
     parts = opcode.split(".")
     family = next((family for family in reversed(FAMILIES) if family.claims(parts)), None)
     if family is None:
-        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(parts[0])}")
+        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(opcode, parts[0])}")
     try:
         words = family.spelling.read(opcode)
     except IllegalInstruction as error:
@@ -77,14 +76,21 @@ def _parse(text: str) -> Instruction:
 
 
 def _meant(parts: list[str], family: Family) -> Family:
-    """The family that an opcode which cannot be read was meant for: one whose mark it nearly has, else its own."""
+    """The family that an opcode which cannot be read was meant for: one whose mark or start it nearly has, or its."""
     for other in reversed(FAMILIES):
         if other.mnemonic == family.mnemonic and not other.stems:
             if any(nearest(part, other.marks, cutoff=0.6) for part in parts[1:]):
                 return other
         elif other.mnemonic == family.mnemonic and any(_begins(parts, stem.split("."), family) for stem in other.stems):
             return other
-    return family
+    close = [(start, other) for start, other in _starts_of(family.mnemonic) if _alike(start, parts) > 0.9]
+    return max(close, key=lambda each: len(each[0]))[1] if close else family
+
+
+def _alike(start: str, parts: list[str]) -> float:
+    """How much the first words of an opcode are like a start, 0 to 1."""
+    words = ".".join(parts[: start.count(".") + 1])[:200]
+    return SequenceMatcher(None, words, start).ratio()
 
 
 def _begins(parts: list[str], stem: list[str], family: Family) -> bool:
@@ -124,10 +130,13 @@ def _shown(opcode: str) -> str:
     return opcode if len(opcode) <= 120 else f"{opcode[:117]}..."
 
 
-def _unknown(mnemonic: str) -> str:
-    marks = sorted({mark for family in FAMILIES if family.mnemonic == mnemonic for mark in _seconds(family)})
-    if marks:
-        return f"{mnemonic} is followed by {listing([f'.{mark}' for mark in marks])}; it has no other form here"
+def _unknown(opcode: str, mnemonic: str) -> str:
+    starts = _starts_of(mnemonic)
+    if starts:
+        seconds = listing(sorted({start.removeprefix(mnemonic) for start, _ in starts}))
+        _, meant = max(starts, key=lambda each: _alike(each[0], opcode.split(".")))
+        near = f"Nearest legal form: {_nearest(opcode, meant)} (PTX ISA {meant.section})"
+        return f"{mnemonic} is followed by {seconds}; no other form of it is run here. {near}"
     if mnemonic in _NOT_YET:
         runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
@@ -135,9 +144,14 @@ def _unknown(mnemonic: str) -> str:
     return f"no instruction is called {shown(mnemonic)}.{hint} This version has {known} (PTX ISA 9.7)"
 
 
-def _seconds(family: Family) -> Iterable[str]:
-    """What follows the mnemonic: the words behind it in the stems, or the marks where there are no stems."""
-    return [stem.partition(".")[2] for stem in family.stems] if family.stems else family.marks
+def _starts_of(mnemonic: str) -> list[tuple[str, Family]]:
+    """How opcodes with this mnemonic begin, by family: its stems, or the mnemonic and a mark."""
+    return [
+        (start, family)
+        for family in FAMILIES
+        if family.mnemonic == mnemonic
+        for start in family.stems or [f"{mnemonic}.{mark}" for mark in sorted(family.marks)]
+    ]
 
 
 def _check_target(instruction: Instruction, target: str) -> None:

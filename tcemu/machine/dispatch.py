@@ -56,12 +56,20 @@ def executes(*families: str) -> Callable[[Binder], Binder]:
     return register
 
 
-@lru_cache(maxsize=4096)
 def bind(instruction: str | Instruction, target: str) -> Bound:
     """The instruction on `target`, ready to be executed.
 
     Raises what tcemu.parse raises, and IllegalInstruction for what the machine does not execute.
     """
+    if not isinstance(instruction, str | Instruction):  # which may have no hash
+        raise IllegalInstruction(
+            f"an instruction is given as text, e.g. 'ld.shared.v4.b32'; got {type(instruction).__name__}"
+        )
+    return _bind(instruction, target)
+
+
+@lru_cache(maxsize=4096)
+def _bind(instruction: str | Instruction, target: str) -> Bound:
     found = parse(instruction, target)
     family = family_of(found)
     binder = _BINDERS.get(family.name) or (_BINDERS["*"] if family.execute is not None else None)

@@ -23,6 +23,7 @@ _UNITS: dict[int, np.dtype[Any]] = {
     4: np.dtype("u4"),
     8: np.dtype("u8"),
     16: np.dtype("V16"),
+    32: np.dtype("V32"),
 }
 
 
@@ -32,7 +33,7 @@ class Bytes:
     def __init__(self, space: Space, size: int, ranges: Sequence[tuple[int, int, str]]) -> None:
         """`ranges` are (first, end, what), in order, without overlap."""
         self.space = space
-        self.bytes = np.zeros(-(-size // 16) * 16, np.uint8)
+        self.bytes = np.zeros(-(-size // 32) * 32, np.uint8)
         self._starts = np.array([first for first, _, _ in ranges], np.int64)
         self._ends = np.array([end for _, end, _ in ranges], np.int64)
         self._names = [name for _, _, name in ranges]

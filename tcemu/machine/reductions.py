@@ -36,7 +36,6 @@ _COMBINE: dict[str, Combine] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
-    "exch": lambda _, new: new,
     "add": _add,
     "inc": lambda old, most: np.where(old >= most, 0, old + 1),
     "dec": lambda old, most: np.where((old == 0) | (old > most), most, old - 1),
@@ -96,6 +95,8 @@ def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
     operation, kind = instruction.words["op"], instruction.words["type"]
     if operation == "cas":
         return lambda old, b, c: c if np.array_equal(old, b) else old
+    if operation == "exch":  # of 128 bits, too, which no dtype has
+        return lambda _, b: b
     row = reduction_of(operation, kind)
     flushes = flush and row.element == "f32"
     return lambda old, b: row(old, b, flush=flushes)

@@ -338,7 +338,7 @@ class Warp:
 
     def match_sync(self, mode: str, values: npt.ArrayLike) -> Any:
         """match.sync: "any": for each lane the mask of lanes with its value; "all": (that mask or 0, a bool)."""
-        return self.core.execute(_form("match.sync", _text("match.sync", "mode", mode), "b32"), values)
+        return self.core.execute(_form("match", _text("match.sync", "mode", mode), "sync.b32"), values)
 
     def redux_sync(self, operation: str, values: npt.ArrayLike) -> Registers:
         """redux.sync: "add.u32", "min.s32", "and.b32" or such of the active lanes' values, which all of them get."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tcemu.errors import Deadlock, IllegalInstruction, LaunchError, MemoryFault, OperandError
+from tcemu.instructions import atomic
 from tcemu.machine import events
 from tcemu.machine.launch import launch
-from tcemu.machine.reductions import ATOM, RED
 from tcemu.machine.registers import POISON
 from tcemu.machine.tensor_map import TensorMap
 
@@ -25,6 +25,14 @@ def run(body, *args, block=32, **options):
     launch(kernel, 1, block, args, shared=4096, **options)
     return answers[0] if len(answers) == 1 else [answers[warp] for warp in sorted(answers)]
 
+
+def spellings(family):
+    """What stands behind the order, the scope and the state space: "add.u32", of one element that a lane holds."""
+    every = (words for words, _ in family.variants if "vec" not in words)
+    return dict.fromkeys(".".join(words[slot] for slot in ("op", "noftz", "type") if slot in words) for words in every)
+
+
+ATOM, RED = spellings(atomic.ATOM), spellings(atomic.RED)
 
 # ------------------------------------------------------------------------------------------------ what is computed
 
@@ -44,7 +52,7 @@ def test_integers_one_lane_after_the_other(row):
     random = np.random.default_rng(1)
     for spelling in ATOM:
         operation, _, kind = spelling.rpartition(".")
-        if kind[0] not in "bus" or kind.startswith("bf"):
+        if kind[0] not in "bus" or kind.startswith("bf") or operation == "cas" or kind == "b128":
             continue
         width, signed = int(kind[1:]), kind[0] == "s"
         start = int(random.integers(0, 1 << width, dtype=np.uint64)) if width < 64 else 3 << 62
@@ -173,7 +181,7 @@ def test_what_observers_hear(row):
     cases = {
         "ld_shared(0, order='acquire')": [("ld.acquire.cta.shared.b32", False, "acquire")],
         "ld_shared(0, order='acquire.gpu')": [("ld.acquire.gpu.shared.b32", False, "acquire")],
-        "ld_shared(0, order='weak')": [("ld.shared.b32", False, "")],
+        "ld_shared(0, order='weak')": [("ld.weak.shared.b32", False, "")],
         "run('ld.volatile.shared.v2.b32', 0)": [("ld.volatile.shared.v2.b32", False, "volatile")],
         "run('st.release.sys.shared.b32', 0, 1)": [("st.release.sys.shared.b32", True, "release")],
         "run('st.relaxed.cta.shared.b32', 0, 1)": [("st.relaxed.cta.shared.b32", True, "relaxed")],
@@ -186,7 +194,7 @@ def test_what_observers_hear(row):
         "atom_shared('cas.b32', 0, 1, 2, order='acquire')": [
             ("atom.acquire.cta.shared.cas.b32", False, "acquire"), ("atom.acquire.cta.shared.cas.b32", True, "relaxed"),
         ],
-        "run('atom.sys.shared::cta.exch.b32', 0, 1)": [("atom.sys.shared.exch.b32", True, "relaxed")],
+        "run('atom.sys.shared::cta.exch.b32', 0, 1)": [("atom.sys.shared::cta.exch.b32", True, "relaxed")],
         "run('red.release.gpu.shared.add.u32', 0, 1)": [
             ("red.release.gpu.shared.add.u32", False, "relaxed"), ("red.release.gpu.shared.add.u32", True, "release"),
         ],
@@ -275,35 +283,44 @@ def test_bar_red_is_a_barrier():
 
 
 def test_refusals(row):
-    cases = [
-        (lambda w: w.atom_shared("add.s16", 0, 1), "got 'add.s16'; nearest: add."),
-        (lambda w: w.atom_shared("sub.u32", 0, 1), "and, or, xor, add, inc, dec, min, max or exch"),
-        (lambda w: w.atom_shared(None, 0, 1), "got an object of type NoneType"),
-        (lambda w: w.atom_shared("cas.b32", 0, 1), "takes b, which is compared, and c"),
-        (lambda w: w.atom_shared("add.u32", 0, 1, 2), "takes one operand, b"),
-        (lambda w: w.atom_shared("cas.u32", 0, 1, 2), "atom.cas has the types b16, b32 and b64; got 'cas.u32'"),
-        (lambda w: w.atom_shared("add.u32", 0, 1, order="sc"), "an order is relaxed, acquire, release or acq_rel"),
-        (lambda w: w.red_shared("add.u32", 0, 1, order="acquire"), "an order is relaxed or release"),
-        (lambda w: w.red_shared("exch.b32", 0, 1), "got 'exch.b32'"),
-        (lambda w: w.ld_shared(0, order="release"), "an order is volatile, relaxed or acquire"),
-        (lambda w: w.ld_shared(0, order="cta"), "got 'cta'"),
-        (lambda w: w.ld_shared(0, order="volatile.cta"), "got 'volatile.cta'"),
-        (lambda w: w.st_shared(0, 0, order=5), "got an object of type int"),
-        (lambda w: w.st_shared(0, 0, order="acquire"), "volatile, relaxed or release"),
+    """What is no operand, and what is no instruction: the second names the words that would do."""
+    operands = [
+        (lambda w: w.atom_shared(None, 0, 1), "atom: what follows .shared is text, as the opcode spells it; got None"),
+        (lambda w: w.atom_shared("cas.b32", 0, 1), "atom.shared.cas.b32 takes address, b and c; got 2 operands"),
+        (lambda w: w.atom_shared("add.u32", 0, 1, 2), "atom.shared.add.u32 takes address and b; got 3 operands"),
+        (lambda w: w.st_shared(0, 0, order=5), "st: order is text, as the opcode spells it; got 5 (PTX ISA 9.7.9.11)"),
         (lambda w: w.atom_shared("add.f32", 0, 1.5), "stores integers, or floats of 32 bits"),
-        (lambda w: w.bar_red("xor", True), "bar.red has the modes popc, and or or; got 'xor'"),
-        (lambda w: w.bar_red("or", 1), "a predicate is bool (32,)"),
-        (lambda w: w.fence("strong"), "fence has acq_rel, sc, acquire or release; got 'strong'"),
-        (lambda w: w.fence("sc", "block"), "fence has cta, cluster, gpu or sys; got 'block'"),
-        (lambda w: w.membar("gpu"), "membar has cta, gl or sys"),
-        (lambda w: w.prefetch_global("L3", 0), "prefetch has L1 or L2"),
+        (lambda w: w.bar_red("or", 1), "bar.red.or.pred: a predicate is bool (32,); got dtype int64"),
+        (lambda w: w.bar_red(3, True), "bar.red: mode is text, as the opcode spells it; got 3 (PTX ISA 9.7.13.1)"),
         (lambda w: w.prefetch_tensormap(0), "takes a TensorMap; got 0"),
-        (lambda w: w.griddepcontrol("go"), "griddepcontrol has wait or launch_dependents"),
-        (lambda w: w.nanosleep("long"), "nanosleep: duration"),
-    ]  # fmt: skip
-    for does, says in cases:
-        with row(says), pytest.raises(OperandError, match=re.escape(says)):
-            run(does)
+        (lambda w: w.nanosleep("long"), "nanosleep.u32: duration is one integer for all lanes"),
+        (lambda w: w.fence(None), "fence: semantics is text, as the opcode spells it; got None (PTX ISA 9.7.13.4)"),
+        (lambda w: w.redux_sync(None, 1), "redux.sync: operation is text"),
+    ]
+    forms = [
+        (lambda w: w.atom_shared("add.s16", 0, 1), "'.s16' is no qualifier of atom"),
+        (lambda w: w.atom_shared("sub.u32", 0, 1), "'.sub' is no qualifier of atom"),
+        (lambda w: w.atom_shared("cas.u32", 0, 1, 2), ".u32 does not go with the other qualifiers: with them, .type"),
+        (lambda w: w.atom_shared("add.u32", 0, 1, order="sc"), "'.sc' is no qualifier of atom"),
+        (lambda w: w.red_shared("add.u32", 0, 1, order="acquire"), "'.acquire' is no qualifier of red"),
+        (lambda w: w.red_shared("exch.b32", 0, 1), "'.exch' is no qualifier of red"),
+        (lambda w: w.ld_shared(0, order="release"), "'.release' is no qualifier of ld"),
+        (lambda w: w.ld_shared(0, order="cta"), "The .order qualifier is missing: with them, .order is .relaxed"),
+        (lambda w: w.ld_shared(0, order="volatile.cta"), ".volatile does not go with the other qualifiers"),
+        (lambda w: w.st_shared(0, 0, order="acquire"), "'.acquire' is no qualifier of st"),
+        (lambda w: w.bar_red("xor", True), "'.xor' is no qualifier of bar"),
+        (lambda w: w.fence("strong"), "'.strong' is no qualifier of fence"),
+        (lambda w: w.fence("sc", "block"), "'.block' is no qualifier of fence"),
+        (lambda w: w.membar("gpu"), "'.gpu' is no qualifier of membar"),
+        (lambda w: w.prefetch_global("L3", 0), "'.L3' is no qualifier of prefetch"),
+        (lambda w: w.griddepcontrol("go"), "'.go' is no qualifier of griddepcontrol"),
+    ]
+    for kind, cases in ((OperandError, operands), (IllegalInstruction, forms)):
+        for does, says in cases:
+            with row(f"{kind.__name__} {says}"), pytest.raises(kind, match=re.escape(says)) as caught:
+                run(does)
+            assert "PTX ISA 9.7." in str(caught.value)
+            assert kind is OperandError or "Nearest legal form: " in str(caught.value)
     for does, kind in (
         (lambda w: w.atom_shared("add.u64", 4, 1), MemoryFault),
         (lambda w: w.red_shared("add.u32", 4096, 1), MemoryFault),
@@ -374,7 +391,9 @@ def test_a_choice_among_lanes_reads_none_that_was_never_written():
 
 
 def test_the_table_of_reductions():
-    assert set(ATOM) - set(RED) == {"exch.b32", "exch.b64"}
+    assert set(ATOM) - set(RED) == {
+        "exch.b32", "exch.b64", "exch.b128", "cas.b16", "cas.b32", "cas.b64", "cas.b128"
+    }  # fmt: skip
     assert {"add.u32", "inc.u32", "min.s64", "and.b32", "add.f64", "add.noftz.bf16x2"} <= set(RED)
     with pytest.raises(LaunchError):
         run(lambda warp: warp.setmaxnreg("dec", 248) or warp.setmaxnreg("inc", 24))
