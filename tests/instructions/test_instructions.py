@@ -509,7 +509,7 @@ BAD_OPERANDS = {
     "A and B exchanged": ((B, A, C), ["operand a (f16)", "2 registers a lane where 4 are needed"]),
     "16 lanes": (
         (zeros(16, 4), B, C),
-        ["operand a", "got shape (16, 4)", "16 lanes", "a warp has 32, and every lane takes part"],
+        ["operand a", "got shape (16, 4)", "16 lanes", "a warp has 32 lanes, and every lane takes part"],
     ),
     "64 lanes": ((A, B, zeros(64, 4)), ["operand c", "64 lanes", "a warp has 32"]),
     "transposed": (
