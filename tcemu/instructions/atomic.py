@@ -78,9 +78,9 @@ def _rows(orders: str, swaps: bool) -> list[Rows]:
 _TEMPLATE = "[.{order}][.{scope}][.{ss}].{op}[.{noftz}][.{cache_hint}][.{vec}].{type}"
 _RULES = (
     "An address is a multiple of the bytes of its type.",
-    "Lanes that name one place come one after the other, in no particular order.",
-    "Without .sem it is .relaxed, without .scope .gpu: threads outside the scope may see it in pieces.",
-    "Sums of floats round to nearest even; .add.f32 takes subnormals for zeros in global memory, not in shared memory.",
+    "Lanes that use the same address go one after the other, in no particular order.",
+    "Without .sem it is .relaxed, without .scope .gpu. It is not atomic for threads outside the scope.",
+    "Sums of floats round to nearest even; .add.f32 flushes subnormals to zero in global memory, not in shared memory.",
 )
 ATOM = family(
     "atom",
@@ -89,8 +89,8 @@ ATOM = family(
     _rows("relaxed acquire release acq_rel", swaps=True),
     signature="d_value = address b_value [swaps: c_value] [.cache_hint: cache_policy]",
     changes=False,  # the machine says so itself, where memory has become another
-    about="memory changed by an operation in one piece, and what stood there before",
-    rules=(*_RULES, ".cas compares with b and stores c where they are equal; .exch stores b."),
+    about="changes memory by an atomic operation and returns the old value",
+    rules=(*_RULES, ".cas compares with b and stores c if they are equal; .exch stores b."),
 )
 RED = family(
     "red",
@@ -98,7 +98,7 @@ RED = family(
     RED_SECTION,
     _rows("relaxed release", swaps=False),
     signature="= address b_value [.cache_hint: cache_policy]",
-    about="memory changed by an operation in one piece, without an answer",
+    about="changes memory by an atomic operation and returns nothing",
     rules=_RULES,
 )
 FAMILIES = (ATOM, RED)

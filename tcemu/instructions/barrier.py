@@ -16,9 +16,9 @@ from tcemu.instructions.plain import CLUSTERS, THREAD, WARP, family, one
 from tcemu.instructions.rows import Rows
 
 SECTION, CLUSTER_SECTION = "9.7.13.1", "9.7.13.3"
-_NUMBERS = "A block has barriers 0 to 15. The number of threads is a multiple of the warp's 32; without it all arrive."
-_WHOLE = "A warp counts as 32 threads, whatever lanes are active."
-_ALIGNED = "All lanes of a warp execute it together."
+_NUMBERS = "A block has barriers 0 to 15. A number of threads is a multiple of 32; without one, all threads wait."
+_WHOLE = "A warp counts as 32 threads, whichever lanes are active."
+_ALIGNED = "All lanes of a warp must execute it together."
 
 
 def _rows(aligned: tuple[str, ...], words: Mapping[str, list[str]], facts: Any) -> list[Rows]:
@@ -43,7 +43,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             _rows(aligned, {}, WARP),
             stems=stems("sync"),
             signature="= barrier threads?",
-            about="the threads of a block wait for each other, and see what each of them wrote",
+            about="waits until the threads of a block have arrived; each then sees what the others wrote",
             rules=rules,
             **how,
         ),
@@ -54,7 +54,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             _rows(aligned, {}, WARP),
             stems=stems("arrive"),
             signature="= barrier threads",
-            about="a warp counted at a barrier that it does not wait at",
+            about="counts a warp at a barrier without waiting",
             rules=rules,
             **how,
         ),
@@ -68,14 +68,14 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             ],
             stems=stems("red"),
             signature="d_answer = barrier threads? predicate",
-            about="a barrier whose answer is how many predicates are true, or whether all or any are",
+            about="waits at a barrier and returns how many predicates are true, or whether all or any are",
             rules=rules,
             **how,
         ),
     )
 
 
-_CLUSTER = "All threads of the cluster arrive once and wait once, in turns."
+_CLUSTER = "Each thread of the cluster arrives once, then waits once, alternately."
 ARRIVE_CLUSTER = family(
     "barrier.cluster.arrive",
     "barrier.cluster.arrive[.{order}][.{aligned}]",
@@ -86,7 +86,7 @@ ARRIVE_CLUSTER = family(
     ],
     signature="=",
     unsupported=CLUSTERS,
-    about="a thread's arrival at the barrier of its cluster",
+    about="arrives at the barrier of the thread's cluster",
     rules=(_CLUSTER,),
 )
 WAIT_CLUSTER = family(
@@ -99,7 +99,7 @@ WAIT_CLUSTER = family(
     ],
     signature="=",
     unsupported=CLUSTERS,
-    about="a thread's wait for the barrier of its cluster",
+    about="waits for the barrier of the thread's cluster",
     rules=(_CLUSTER,),
 )
 FAMILIES = (*_families("bar", ("",)), *_families("barrier", ("", "aligned")), ARRIVE_CLUSTER, WAIT_CLUSTER)

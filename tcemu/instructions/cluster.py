@@ -17,7 +17,7 @@ from tcemu.instructions.rows import Hints, Rows
 
 _BYTES = "mbarrier::complete_tx::bytes"
 _SEVERAL = "it needs multimem addresses, which stand for memory of several GPUs; this machine has one"
-_MAPS = "tensor maps are constants of a launch here: nothing in a kernel changes one"
+_MAPS = "tensor maps are constants of a launch here: a kernel cannot change one"
 
 
 def _each(operations: str, types: str) -> list[str]:
@@ -52,7 +52,7 @@ STORE = family(
     ],
     signature="= address b_value [completes: mbarrier]",
     unsupported=CLUSTERS,
-    about="registers stored into a cluster's shared memory, and counted at an mbarrier, while the lane goes on",
+    about="stores registers into a cluster's shared memory asynchronously; an mbarrier counts their bytes",
 )
 _REDUCTIONS = [
     *_each("add min max", "u32 s32"),
@@ -73,7 +73,7 @@ REDUCE = family(
     ],
     signature="= address b_value [completes: mbarrier]",
     unsupported=CLUSTERS,
-    about="a cluster's shared memory changed by an operation, and counted at an mbarrier, while the lane goes on",
+    about="changes a cluster's shared memory asynchronously by an operation; an mbarrier counts the bytes",
 )
 FILL = family(
     "st.bulk",
@@ -82,7 +82,7 @@ FILL = family(
     [Rows({"ss": ("", "shared::cta")}, "8.6", "sm_100", THREAD, {"order": {"weak": ""}})],
     signature="= address size",
     unsupported="only targets from sm_100 on have it",
-    about="a run of shared memory filled with zeros",
+    about="fills a run of shared memory with zeros",
 )
 
 # ---------------------------------------------------------------------------------------------------- multimem
@@ -147,7 +147,7 @@ LOAD_REDUCE = _multimem(
     weak=True,
     signature="d_value = address",
     changes=False,
-    about="the memory of several GPUs read and combined",
+    about="reads and combines the memory of several GPUs",
 )
 STORE_ALL = _multimem(
     "multimem.st",
@@ -159,7 +159,7 @@ STORE_ALL = _multimem(
     ],
     weak=True,
     signature="= address b_value",
-    about="registers stored into the memory of several GPUs",
+    about="stores registers into the memory of several GPUs",
 )
 REDUCE_ALL = _multimem(
     "multimem.red",
@@ -168,7 +168,7 @@ REDUCE_ALL = _multimem(
     [({"op vec type": [*_NUMBERS, *_ops("add", _SINGLE_HALVES)]}, "8.1", "sm_90")],
     weak=False,
     signature="= address b_value",
-    about="the memory of several GPUs changed by an operation",
+    about="changes the memory of several GPUs by an operation",
 )
 COPY_ALL = family(
     "multimem.cp.async.bulk",
@@ -177,7 +177,7 @@ COPY_ALL = family(
     [one("9.1", "sm_90", done="bulk_group"), one("9.1", "sm_100", done="bulk_group", cp_mask="cp_mask")],
     signature="= destination source size [.cp_mask: byte_mask]",
     unsupported=_SEVERAL,
-    about="a run of bytes copied out of shared memory into the memory of several GPUs",
+    about="copies a run of bytes out of shared memory into the memory of several GPUs",
 )
 COPY_REDUCE_ALL = family(
     "multimem.cp.reduce.async.bulk",
@@ -201,7 +201,7 @@ COPY_REDUCE_ALL = family(
     ],
     signature="= destination source size",
     unsupported=_SEVERAL,
-    about="a run of elements in shared memory combined with those in the memory of several GPUs",
+    about="combines a run of elements in shared memory with those in the memory of several GPUs",
 )
 
 # ---------------------------------------------------------------------------------------------------- tensor maps
@@ -222,7 +222,7 @@ REPLACE = family(
     ],
     signature="= tensor_map [numbered: ordinal] new_value",
     unsupported=_MAPS,
-    about="one field of a tensor map in memory changed",
+    about="changes one field of a tensor map in memory",
 )
 FENCE_PROXY = family(
     "tensormap.cp_fenceproxy",
@@ -231,7 +231,7 @@ FENCE_PROXY = family(
     [one("8.3", "sm_90", WARP, order="release", scope="cta cluster gpu sys")],
     signature="= destination source size",
     unsupported=_MAPS,
-    about="a tensor map copied from shared memory into global memory, and made visible to tensor copies",
+    about="copies a tensor map from shared into global memory and makes it visible to tensor copies",
 )
 FAMILIES = (
     STORE, REDUCE, FILL, LOAD_REDUCE, STORE_ALL, REDUCE_ALL, COPY_ALL, COPY_REDUCE_ALL, REPLACE, FENCE_PROXY,

@@ -10,11 +10,11 @@ REGISTERS = family(
     "9.7.20.5",
     [one("8.0", "sm_90a sm_100f sm_110f sm_120f", WARP, action="inc dec")],
     signature="= register_count",
-    about="how many registers a thread may use from now on",
+    about="sets how many registers each thread may use from now on",
     rules=(
         "The count is a multiple of 8 from 24 to 256.",
         ".inc waits until other warps have given back enough; .dec gives back at once.",
-        "All warps of a warpgroup execute the same one. What a register held that is given back is lost.",
+        "All warps of a warpgroup must execute the same one. The content of registers that are given back is lost.",
     ),
 )
 SLEEP = family(
@@ -24,8 +24,8 @@ SLEEP = family(
     [one("6.2")],
     signature="= duration",
     changes=False,
-    about="a pause of about so many nanoseconds, in which others go first",
-    rules=("Twice the duration at most, and no more than a millisecond. Here a wait has no length.",),
+    about="pauses for about the given number of nanoseconds",
+    rules=("It takes at most twice the duration, and at most a millisecond. In this machine a pause has no duration.",),
 )
 DEPENDENTS = family(
     "griddepcontrol",
@@ -34,7 +34,7 @@ DEPENDENTS = family(
     [one("7.8", "sm_90", THREAD, action="wait launch_dependents")],
     signature="=",
     changes=False,
-    about="waits for the grids that this one depends on, or lets those start that depend on it",
-    rules=("Without programmatic dependent launch it does nothing. Here grids run one by one.",),
+    about="waits for the grids that this one depends on, or lets its dependent grids start",
+    rules=("Without programmatic dependent launch it does nothing. In this machine grids run one at a time.",),
 )
 FAMILIES = (REGISTERS, SLEEP, DEPENDENTS)

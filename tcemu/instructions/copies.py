@@ -36,7 +36,7 @@ def _only(why: str) -> Facts:
 
 # ---------------------------------------------------------------------------------------------------- cp.async
 
-_PIECES = "Each lane copies 4, 8 or 16 bytes, .cg only 16. Both addresses are multiples of that."
+_PIECES = "Each lane copies 4, 8 or 16 bytes, with .cg only 16. Both addresses are multiples of that size."
 COPY = family(
     "cp.async",
     "cp.async.{cache}.{ss}.global[.{cache_hint}][.{prefetch}]",
@@ -54,10 +54,10 @@ COPY = family(
         )
     ],
     signature=f"= destination source size src_size? {_POLICIES}",
-    about="a piece of global memory copied into shared memory while the lane goes on",
+    about="copies bytes from global into shared memory asynchronously",
     rules=(
         _PIECES,
-        "Of the source only src-size bytes are read; the rest of the destination is filled with zeros.",
+        "It reads only src-size bytes of the source and fills the rest of the destination with zeros.",
         "It is under way until a cp.async.wait_group or wait_all of the same thread covers it.",
     ),
 )
@@ -67,7 +67,7 @@ COMMIT = family(
     f"{_ASYNC}.2",
     [one("7.0", "sm_80")],
     signature="=",
-    about="a thread's cp.async since its last group become a group",
+    about="makes a group of a thread's cp.async since its last group",
     rules=("A group may be empty.",),
 )
 WAIT = family(
@@ -77,7 +77,7 @@ WAIT = family(
     [one("7.0", "sm_80")],
     signature="= N",
     about="waits until at most N groups of a thread's cp.async are under way",
-    rules=("The latest N groups may go on. Other threads see what was copied only behind a barrier.",),
+    rules=("The latest N groups may still be under way. Other threads see the copied bytes only after a barrier.",),
 )
 WAIT_ALL = family(
     "cp.async.wait_all",
@@ -96,15 +96,15 @@ ARRIVE = family(
         one("7.8", "sm_80", noinc=" noinc", ss="shared::cta"),
     ],
     signature="= mbarrier",
-    about="an arrival at an mbarrier once a thread's cp.async so far have ended",
-    rules=("Without .noinc the phase expects one more arrival for it; with it the mbarrier's count includes it.",),
+    about="arrives at an mbarrier once all of a thread's earlier cp.async have ended",
+    rules=("Without .noinc the phase expects one more arrival for it; with it the mbarrier's count must include it.",),
 )
 
 # ---------------------------------------------------------------------------------------------------- bulk copies
 
 _UNITS = "Size and addresses are multiples of 16 bytes."
-_COUNTED = "Its bytes are counted at the mbarrier when they have landed, which an expect_tx has announced."
-_PROXY = "It sees what threads wrote with st only after their fence.proxy.async."
+_COUNTED = "The mbarrier counts its bytes when they have landed; an expect_tx must announce them."
+_PROXY = "It sees what a thread wrote with st only after that thread's fence.proxy.async."
 _MULTICAST = f"it copies to several blocks: {CLUSTERS}"
 _REMOTE = f"it copies to another block: {CLUSTERS}"
 _FROM_GLOBAL = {"dst": ("shared::cluster",), "src": ("global",)}, {"dst": ("shared::cta",), "src": ("global",)}
@@ -123,11 +123,11 @@ BULK_LOAD = family(
     ],
     stems=("cp.async.bulk",),
     signature=f"= destination source size mbarrier [.multicast: cta_mask] {_POLICIES}",
-    about="a run of bytes copied into shared memory and counted at an mbarrier",
+    about="copies a run of bytes into shared memory; an mbarrier counts them",
     rules=(_UNITS, _COUNTED, _PROXY),
 )
-_LATER = "It is under way until a cp.async.bulk.wait_group of its thread covers it; for its source .read is enough."
-_MASKED = "the machine has no copy of chosen bytes: only targets from sm_100 on have it"
+_LATER = "It is under way until a cp.async.bulk.wait_group of its thread covers it; .read covers the source only."
+_MASKED = "the machine does not copy selected bytes: only targets from sm_100 on do"
 BULK_STORE = family(
     "cp.async.bulk.store",
     "cp.async.bulk.{dst}.{src}.bulk_group[.{cache_hint}][.{cp_mask}]",
@@ -139,7 +139,7 @@ BULK_STORE = family(
     stems=("cp.async.bulk",),
     marks=frozenset({"bulk_group"}),
     signature=f"= destination source size {_POLICIES} [.cp_mask: byte_mask]",
-    about="a run of bytes copied out of shared memory, in a group",
+    about="copies a run of bytes out of shared memory, in a group",
     rules=(_UNITS, _PROXY, _LATER),
 )
 BULK_COMMIT = family(
@@ -148,8 +148,8 @@ BULK_COMMIT = family(
     f"{_GROUPS}.1",
     [one("8.0", "sm_90")],
     signature="=",
-    about="a thread's bulk copies out of shared memory since its last group become a group",
-    rules=("A group may be empty. Copies that an mbarrier counts belong to no group.",),
+    about="makes a group of a thread's bulk copies out of shared memory since its last group",
+    rules=("A group may be empty. Copies that an mbarrier counts do not belong to a group.",),
 )
 BULK_WAIT = family(
     "cp.async.bulk.wait_group",
@@ -167,7 +167,7 @@ BULK_PREFETCH = family(
     [Rows({"src": ("global",)}, "8.0", "sm_90", THREAD, _POLICY)],
     signature=f"= source size {_POLICIES}",
     changes=False,
-    about="a run of bytes brought into the L2 cache",
+    about="brings a run of bytes into the L2 cache",
     rules=(_UNITS, "It changes no result."),
 )
 
@@ -197,7 +197,7 @@ _INTO_SHARED = {
     ]
 }
 _ADDS = f"it adds to another block's memory: {CLUSTERS}"
-_ALONE = "Each element is combined in one piece, with .relaxed order and .gpu scope; the copy as a whole is not."
+_ALONE = "Each element is combined atomically, with .relaxed order and .gpu scope; the copy as a whole is not atomic."
 REDUCE = family(
     "cp.reduce.async.bulk",
     "cp.reduce.async.bulk.{dst}.{src}.{done}[.{cache_hint}].{op}[.{noftz}].{type}",
@@ -208,7 +208,7 @@ REDUCE = family(
         Rows({**_ACROSS, "done": (_BYTES,), **_INTO_SHARED}, "8.0", "sm_90", replace(_only(_ADDS), completes=True)),
     ],
     signature=f"= destination source size [completes: mbarrier] {_POLICIES}",
-    about="a run of elements in shared memory combined with those in global memory, in a group",
+    about="combines a run of elements in shared memory with those in global memory, in a group",
     rules=(_UNITS, _PROXY, _ALONE, _LATER),
 )
 
@@ -222,7 +222,7 @@ _IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
 _WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
 _NO_OFFSETS = _only(_IM2COL)
 _ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
-_BOXES = "the machine combines runs of bytes with cp.reduce.async.bulk, and no boxes of tensors"
+_BOXES = "the machine combines runs of bytes with cp.reduce.async.bulk, but not boxes of tensors"
 _PAIRED = f"it signals the other block of a pair: {CLUSTERS}"
 
 
@@ -258,8 +258,8 @@ def _tensor_loads() -> list[Rows]:
     ]
 
 
-_BOX = "The coordinates are those of the box's first element, innermost first; what lies outside the tensor is zero."
-_WHOLE_BOX = "The bytes of the whole box are counted at the mbarrier, those outside the tensor included."
+_BOX = "The coordinates are those of the box's first element, innermost first; any element outside the tensor is zero."
+_WHOLE_BOX = "The mbarrier counts the bytes of the whole box, including those outside the tensor."
 _MAP = "The tensor map says where the tensor lies, how large the box is, and how it is swizzled in shared memory."
 TENSOR_LOAD = family(
     "cp.async.bulk.tensor.load",
@@ -268,7 +268,7 @@ TENSOR_LOAD = family(
     _tensor_loads(),
     stems=("cp.async.bulk.tensor",),
     signature=f"= destination tensor_map coordinates mbarrier [windows: offsets] [.multicast: cta_mask] {_POLICIES}",
-    about="a box of a tensor copied into shared memory and counted at an mbarrier",
+    about="copies a box of a tensor into shared memory; an mbarrier counts its bytes",
     rules=(_MAP, _BOX, _WHOLE_BOX, "The destination is a multiple of 128 bytes."),
 )
 TENSOR_STORE = family(
@@ -283,7 +283,7 @@ TENSOR_STORE = family(
     stems=("cp.async.bulk.tensor",),
     marks=frozenset({"bulk_group"}),
     signature=f"= tensor_map coordinates source {_POLICIES}",
-    about="a box of a tensor copied out of shared memory, in a group",
+    about="copies a box of a tensor out of shared memory, in a group",
     rules=(_MAP, _BOX.replace("is zero", "is not written"), _PROXY, _LATER),
 )
 _OPERATIONS = "add", "min", "max", "inc", "dec", "and", "or", "xor"
@@ -296,7 +296,7 @@ TENSOR_REDUCE = family(
         Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
     ],
     signature=f"= tensor_map coordinates source {_POLICIES}",
-    about="a box in shared memory combined with that of a tensor, in a group",
+    about="combines a box in shared memory with a box of a tensor, in a group",
     rules=(_MAP, _BOX.replace("is zero", "is left alone"), _PROXY, _ALONE, _LATER),
 )
 TENSOR_PREFETCH = family(
@@ -314,7 +314,7 @@ TENSOR_PREFETCH = family(
     ],
     signature=f"= tensor_map coordinates [windows: offsets] {_POLICIES}",
     changes=False,
-    about="a box of a tensor brought into the L2 cache",
+    about="brings a box of a tensor into the L2 cache",
     rules=(_MAP, "It changes no result."),
 )
 FAMILIES = (

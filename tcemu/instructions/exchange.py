@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tcemu.instructions.plain import WARP, family, one
 
-_MASK = "The membermask names the lanes that take part; each of them executes the same instruction with the same mask."
+_MASK = "The membermask names the lanes that take part; each must execute the same instruction with the same mask."
 
 SHUFFLE = family(
     "shfl.sync",
@@ -20,11 +20,11 @@ SHUFFLE = family(
     [one(facts=WARP, mode="up down bfly idx", type="b32")],
     signature="d_value = a_value b_value c_value membermask?",
     changes=False,
-    about="each lane's value from another lane of the warp",
+    about="gives each lane the value of another lane of the warp",
     rules=(
-        "b says which lane: how far up or down, which bits of the own number to flip, or the number itself.",
-        "c holds the segment mask from bit 8 on and below it the bound that b is clamped to.",
-        "A lane that would ask beyond its segment gets its own value. What an inactive lane would give is undefined.",
+        "b selects the lane: how far up or down, which bits of the lane's own number to flip, or the number itself.",
+        "c holds the segment mask from bit 8 on, and below it the bound that b is clamped to.",
+        "A lane whose source is outside its segment gets its own value. The value of an inactive lane is undefined.",
         _MASK,
     ),
 )
@@ -38,7 +38,7 @@ VOTE = family(
     ],
     signature="d_answer = predicate membermask?",
     changes=False,
-    about="whether all, any, or equally many lanes have a true predicate, or which ones",
+    about="tells whether all or any predicates are true, whether all are the same, or which are true",
     rules=(".uni is true where all predicates are the same; .ballot has a bit for each lane.", _MASK),
 )
 MATCH = family(
@@ -49,13 +49,13 @@ MATCH = family(
     stems=("match.any.sync", "match.all.sync"),
     signature="d_answer = a_value membermask?",
     changes=False,
-    about="which lanes have the same value, one bit each",
+    about="finds the lanes that have the same value, one bit each",
     rules=(
-        ".any: the lanes whose value is this lane's. .all: the membermask where all values are the same, else 0.",
+        ".any: the lanes with the same value as this lane. .all: the membermask if all values are the same, else 0.",
         _MASK,
     ),
 )
-_FLOATS = "the machine has no redux.sync of floats: only targets from sm_100a on have it, and nobody has compared it"
+_FLOATS = "the machine has no redux.sync of floats: only targets from sm_100a on have it, and it is not verified"
 REDUCE = family(
     "redux.sync",
     "redux.sync.{op}[.{abs}][.{nan}].{type}",
@@ -67,7 +67,7 @@ REDUCE = family(
     ],
     signature="d_value = a_value membermask?",
     changes=False,
-    about="one sum, minimum, maximum or bitwise combination of all lanes' values",
+    about="computes the sum, minimum, maximum or bitwise combination of all lanes' values",
     rules=("Sums wrap around at 32 bits.", _MASK),
 )
 ACTIVE = family(
@@ -77,8 +77,8 @@ ACTIVE = family(
     [one("6.2", facts=replace(WARP, answers="value"))],
     signature="d_answer =",
     changes=False,
-    about="the lanes that are active, one bit each",
-    rules=("It does not synchronize: lanes that are away now may still execute what follows.",),
+    about="returns the active lanes, one bit each",
+    rules=("It does not synchronize: lanes that are inactive now may still execute the instructions that follow.",),
 )
 ELECT = family(
     "elect.sync",
@@ -87,8 +87,8 @@ ELECT = family(
     [one("8.0", "sm_90", WARP)],
     signature="predicate_out = membermask?",
     changes=False,
-    about="one lane of several chosen: a predicate that is true there alone",
-    rules=("Which lane it is is always the same for the same membermask; here it is the first.", _MASK),
+    about="chooses one of the lanes and returns a predicate that is true only there",
+    rules=("It always chooses the same lane for the same membermask; here that is the first.", _MASK),
 )
 WARP_BARRIER = family(
     "bar.warp.sync",
@@ -97,7 +97,7 @@ WARP_BARRIER = family(
     [one(facts=WARP)],
     signature="= membermask?",
     changes=False,
-    about="the lanes of a warp wait for each other, and see what each of them wrote",
+    about="waits until the lanes have arrived; each then sees what the others wrote",
     rules=(_MASK,),
 )
 FAMILIES = (SHUFFLE, VOTE, MATCH, REDUCE, ACTIVE, ELECT, WARP_BARRIER)

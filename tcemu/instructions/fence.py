@@ -14,9 +14,9 @@ from tcemu.instructions.plain import THREAD, family, one
 SECTION = "9.7.13.4"
 _ALL = "cta gpu sys"
 _ORDERED = replace(THREAD, order="acq_rel")
-_PROXIES = "the machine knows no proxy but the generic and the asynchronous one"
+_PROXIES = "the machine has only the generic and the asynchronous proxy"
 _RESTRICTED = "the machine has no fence that is restricted to a cluster's shared memory"
-_MAPS = "tensor maps are constants of a launch here: nothing in a kernel changes one"
+_MAPS = "tensor maps are constants of a launch here: a kernel cannot change one"
 
 _LIMITED = replace(THREAD, unsupported=_RESTRICTED)
 _LIMITS = ("acquire", "sync_restrict::shared::cluster"), ("release", "sync_restrict::shared::cta")
@@ -31,9 +31,9 @@ FENCE = family(
         *(one("8.6", "sm_90", _LIMITED, order=order, sync_restrict=space, scope="cluster") for order, space in _LIMITS),
     ],
     signature="=",
-    about="a thread's accesses to memory before it ordered with those after it",
+    about="orders a thread's earlier accesses to memory with its later ones",
     rules=(
-        "Alone it waits for nobody: a flag written behind one fence and read in front of another orders the rest.",
+        "It does not wait for other threads. A flag written after one fence and read before another orders the rest.",
         "Without an order it is .acq_rel. .sc also puts all such fences into one order.",
     ),
 )
@@ -52,8 +52,8 @@ INIT = family(
     SECTION,
     [one("8.0", "sm_90", THREAD, order="release", scope="cluster")],
     signature="=",
-    about="mbarriers that this thread has initialized made visible to the cluster and to bulk copies",
-    rules=("Other threads of the block use them behind a barrier.",),
+    about="makes the mbarriers that this thread initialized visible to the cluster and to bulk copies",
+    rules=("Other threads of the block may use them after a barrier.",),
 )
 _SCOPED = {"order": "acquire release acq_rel", "scope": "cta cluster gpu sys"}
 PROXY = family(
@@ -69,7 +69,7 @@ PROXY = family(
         ),
     ],
     signature="=",
-    about="a thread's accesses ordered between two ways to memory",
+    about="orders a thread's accesses through two proxies",
 )
 MEMBAR_PROXY = family(
     "membar.proxy",

@@ -123,8 +123,8 @@ _POLICIES = "[.cache_hint: cache_policy]"
 _ALIGNED = "An address is a multiple of the bytes that a lane moves."
 _WINDOWS = "Without a state space the address is generic: it lies in the window of the memory that it points to."
 _STRONG = (
-    "Without an order the access is weak: another thread sees it, or it another's, only behind a barrier or a fence.",
-    ".volatile is relaxed for the whole system. .relaxed, and .{}, name the threads that they hold among.",
+    "Without an order the access is weak: only a barrier or a fence orders it with accesses of other threads.",
+    ".volatile is relaxed for the whole system. .relaxed and .{} name the scope of threads that they apply to.",
 )
 LOAD = family(
     "ld",
@@ -133,14 +133,14 @@ LOAD = family(
     [*_accesses("acquire", "ca cg cs lu cv", _SIZES), *_read_only()],
     signature=f"d_value = address {_POLICIES}",
     changes=False,
-    about="registers from memory, by each lane from its own address",
+    about="loads registers from memory, each lane from its own address",
     rules=(
         _ALIGNED,
         _WINDOWS,
         "Narrow elements fill a register of 32 bits: .s8 and .s16 with their sign, others with zeros.",
         _STRONG[0],
         _STRONG[1].format("acquire"),
-        ".nc reads through the cache of textures, which does not see what the same launch writes.",
+        ".nc reads through the texture cache, which does not see what the same launch writes.",
     ),
 )
 STORE = family(
@@ -149,11 +149,11 @@ STORE = family(
     STORE_SECTION,
     _accesses("release", "cg cs wb wt", {}),
     signature=f"= address b_value {_POLICIES}",
-    about="registers into memory, by each lane at its own address",
+    about="stores registers into memory, each lane at its own address",
     rules=(
         _ALIGNED,
         _WINDOWS,
-        "Of a register the low bits are stored, as many as the type has.",
+        "It stores the low bits of a register, as many as the type has.",
         _STRONG[0],
         _STRONG[1].format("release"),
     ),
@@ -173,8 +173,8 @@ PREFETCH = family(
     ],
     signature="= address",
     changes=False,
-    about="a line of memory brought into a cache",
-    rules=("It changes no result, only when a later access is answered.",),
+    about="brings a line of memory into a cache",
+    rules=("It changes no result, only the speed of later accesses.",),
 )
 PREFETCH_MAP = family(
     "prefetch.tensormap",
@@ -184,8 +184,8 @@ PREFETCH_MAP = family(
     stems=("prefetch.tensormap", "prefetch.const.tensormap", "prefetch.param.tensormap"),
     signature="= tensor_map",
     changes=False,
-    about="a tensor map brought into the cache that tensor copies read it from",
-    rules=("It changes no result, only when the first copy with this map starts.",),
+    about="brings a tensor map into the cache that tensor copies read it from",
+    rules=("It changes no result, only the speed of the first copy with this map.",),
 )
 PREFETCH_UNIFORM = family(
     "prefetchu",
@@ -194,7 +194,7 @@ PREFETCH_UNIFORM = family(
     [one()],
     signature="= address",
     changes=False,
-    about="a line of memory brought into the uniform cache",
+    about="brings a line of memory into the uniform cache",
 )
 
 # ---------------------------------------------------------------------------------------------------- addresses
@@ -215,7 +215,7 @@ CONVERT = family(
     signature="d_value = a_value",
     changes=False,
     unsupported=_TO_GENERIC,
-    about="a generic address from one in a state space, or with .to the reverse",
+    about="converts an address in a state space into a generic one, or with .to the reverse",
 )
 IS_SPACE = family(
     "isspacep",
@@ -225,7 +225,7 @@ IS_SPACE = family(
     signature="predicate_out = address",
     changes=False,
     unsupported=_POINTERS.format("they know which space an address is in"),
-    about="whether a generic address lies in a state space",
+    about="tells whether a generic address lies in a state space",
 )
 MAP_ADDRESS = family(
     "mapa",
@@ -235,7 +235,7 @@ MAP_ADDRESS = family(
     signature="d_value = a_value cta",
     changes=False,
     unsupported=CLUSTERS,
-    about="the address in another block of the cluster that corresponds to one in shared memory",
+    about="maps a shared-memory address to the corresponding one in another block of the cluster",
 )
 GET_RANK = family(
     "getctarank",
@@ -245,7 +245,7 @@ GET_RANK = family(
     signature="d_answer = address",
     changes=False,
     unsupported=CLUSTERS,
-    about="the rank in its cluster of the block whose shared memory an address lies in",
+    about="returns the cluster rank of the block whose shared memory an address lies in",
 )
 
 FAMILIES = (LOAD, STORE, PREFETCH, PREFETCH_MAP, PREFETCH_UNIFORM, CONVERT, IS_SPACE, MAP_ADDRESS, GET_RANK)

@@ -48,11 +48,11 @@ INIT = _family(
     "9",
     combined(_spaces(*_AMPERE)),
     signature="= mbarrier count",
-    about="an mbarrier made, whose phases wait for a number of arrivals",
+    about="makes an mbarrier whose phases expect a number of arrivals",
     rules=(
         _PLACE,
         "The count is 1 to 1048575.",
-        "Other threads use it behind a barrier; bulk copies behind fence.mbarrier_init as well.",
+        "Other threads may use it after a barrier; bulk copies need fence.mbarrier_init as well.",
     ),
 )
 INVALIDATE = _family(
@@ -60,7 +60,7 @@ INVALIDATE = _family(
     "10",
     combined(_spaces(*_AMPERE)),
     signature="= mbarrier",
-    about="an mbarrier's bytes made ordinary memory again",
+    about="makes the bytes of an mbarrier ordinary memory again",
     rules=(_PLACE,),
 )
 
@@ -88,7 +88,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
     cluster = [Part({"ss": ["shared::cluster"]}, *_HOPPER)]
     here, hopper = _spaces(*_AMPERE), [Part({"ss": ["", "shared", "shared::cta"]}, *_HOPPER)]
     lanes = "Every active lane arrives for itself: 32 lanes that arrive once are 32 arrivals."
-    remote = "At an mbarrier in .shared::cluster it answers no state."
+    remote = "At an mbarrier in .shared::cluster it does not return a state."
     plain, expecting = (combined(_orders("release"), spaces, facts=answers) for spaces in (here, hopper))
     unfinished = combined(_orders("release", scopes="cta", relaxed=False), here, facts=answers)
     return [
@@ -97,7 +97,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
             section,
             [*plain, *combined(_orders("release"), cluster, facts=silent)],
             signature="[answers: state] = mbarrier count?",
-            about=f"{told}; its answer is the state before that",
+            about=f"{told}; returns the state before that",
             rules=(_PLACE, lanes, "A count other than 1 needs PTX 7.8 and sm_90.", remote),
         ),
         _family(
@@ -125,8 +125,8 @@ def _waits(what: str, target: tuple[str, str], parity: str, how: str, **told: An
     ptx, since = target
     rules = (
         _PLACE,
-        "A wait sees what those wrote that arrived before with .release, in the scope of both.",
-        "Parity is that of the phase: 0 for the first, 1 for the second. A phase that is not the current one is over.",
+        "A wait sees what threads wrote before they arrived with .release, within the scope of both.",
+        "Parity is that of the phase: 0 for the first, 1 for the second. All but the current phase count as complete.",
     )
     return [
         _family(
@@ -149,7 +149,7 @@ PENDING = family(
     [one(*_AMPERE, facts=replace(THREAD, answers="value"))],
     signature="d_answer = state",
     changes=False,
-    about="how many arrivals a state was waiting for",
+    about="returns how many arrivals were pending in a state",
 )
 FAMILIES = (
     INIT,
@@ -159,6 +159,6 @@ FAMILIES = (
     *_arrivals("arrive", "13", "an arrival"),
     *_arrivals("arrive_drop", "14", "an arrival, and one fewer expected in later phases"),
     *_waits("test_wait", _AMPERE, "7.1", "whether", changes=False),
-    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits a while, and answers whether"),
+    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits for a while and returns whether"),
     PENDING,
 )

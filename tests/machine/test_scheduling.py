@@ -182,7 +182,7 @@ def test_barriers_and_counts_that_are_none(row):
         ("33 threads", lambda w: w.bar_sync(0, 33), "a multiple of 32, at most 96 in this block; got 33"),
         ("no threads", lambda w: w.bar_sync(0, 0), "at most 96 in this block; got 0"),
         ("128 threads", lambda w: w.bar_sync(0, 128), "at most 96 in this block; got 128"),
-        ("64.0 threads", lambda w: w.bar_sync(0, 64.0), "64.0 threads"),
+        ("64.0 threads", lambda w: w.bar_sync(0, 64.0), "got 64.0"),
         ("many threads", lambda w: w.bar_arrive(0, w.laneid), "a multiple of 32"),
         ("arrive", lambda w: w.bar_arrive(3, True), "in this block; got True"),
     ]
