@@ -17,7 +17,7 @@ from tcemu.instructions.rows import Hints, Rows
 
 _BYTES = "mbarrier::complete_tx::bytes"
 _SEVERAL = "it needs multimem addresses, which stand for memory of several GPUs; this machine has one"
-_MAPS = "tensor maps are constants of a launch here: nothing in a kernel changes one"
+_MAPS = "tensor maps are constants of a launch here: a kernel cannot change one"
 
 
 def _each(operations: str, types: str) -> list[str]:

@@ -36,7 +36,7 @@ def _only(why: str) -> Facts:
 
 # ---------------------------------------------------------------------------------------------------- cp.async
 
-_PIECES = "Each lane copies 4, 8 or 16 bytes, .cg only 16. Both addresses are multiples of that."
+_PIECES = "Each lane copies 4, 8 or 16 bytes, with .cg only 16. Both addresses are multiples of that size."
 COPY = family(
     "cp.async",
     "cp.async.{cache}.{ss}.global[.{cache_hint}][.{prefetch}]",
@@ -77,7 +77,7 @@ WAIT = family(
     [one("7.0", "sm_80")],
     signature="= N",
     about="waits until at most N groups of a thread's cp.async are under way",
-    rules=("The latest N groups may go on. Other threads see what was copied only behind a barrier.",),
+    rules=("The latest N groups may still be under way. Other threads see the copied bytes only after a barrier.",),
 )
 WAIT_ALL = family(
     "cp.async.wait_all",
@@ -225,7 +225,7 @@ _IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
 _WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
 _NO_OFFSETS = _only(_IM2COL)
 _ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
-_BOXES = "the machine combines runs of bytes with cp.reduce.async.bulk, and no boxes of tensors"
+_BOXES = "the machine combines runs of bytes with cp.reduce.async.bulk, but not boxes of tensors"
 _PAIRED = f"it signals the other block of a pair: {CLUSTERS}"
 
 

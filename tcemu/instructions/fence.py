@@ -14,9 +14,9 @@ from tcemu.instructions.plain import THREAD, family, one
 SECTION = "9.7.13.4"
 _ALL = "cta gpu sys"
 _ORDERED = replace(THREAD, order="acq_rel")
-_PROXIES = "the machine knows no proxy but the generic and the asynchronous one"
+_PROXIES = "the machine has only the generic and the asynchronous proxy"
 _RESTRICTED = "the machine has no fence that is restricted to a cluster's shared memory"
-_MAPS = "tensor maps are constants of a launch here: nothing in a kernel changes one"
+_MAPS = "tensor maps are constants of a launch here: a kernel cannot change one"
 
 _LIMITED = replace(THREAD, unsupported=_RESTRICTED)
 _LIMITS = ("acquire", "sync_restrict::shared::cluster"), ("release", "sync_restrict::shared::cta")

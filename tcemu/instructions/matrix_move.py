@@ -213,7 +213,7 @@ LOAD = Family(
     _load,
     memories=_SHARED,
     signature="d = addresses",
-    about="matrices from rows of shared memory into registers, by one warp",
+    about="loads matrices from rows of shared memory into registers, by one warp",
 )
 STORE = Family(
     "stmatrix",
@@ -224,7 +224,7 @@ STORE = Family(
     _store,
     memories=_SHARED,
     signature="= addresses a",
-    about="matrices from registers into rows of 16 bytes of shared memory, by one warp",
+    about="stores matrices from registers into rows of 16 bytes of shared memory, by one warp",
 )
 MOVE = Family(
     "movmatrix",
@@ -234,5 +234,5 @@ MOVE = Family(
     _make_move,
     _move,
     signature="d = a",
-    about="an 8 x 8 matrix transposed across the lanes of a warp",
+    about="transposes an 8 x 8 matrix across the lanes of a warp",
 )

@@ -314,7 +314,7 @@ LOAD = Family(
     mnemonic="wmma",
     marks=frozenset({"load"}),
     signature="{matrix} = pointer stride?",
-    about="a matrix from memory into a fragment, by one warp",
+    about="loads a matrix from memory into a fragment, by one warp",
     memories=_BYTES,
 )
 STORE = Family(
@@ -327,7 +327,7 @@ STORE = Family(
     mnemonic="wmma",
     marks=frozenset({"store"}),
     signature="= pointer {matrix} stride?",
-    about="a matrix from a fragment into memory, by one warp",
+    about="stores a matrix from a fragment into memory, by one warp",
     memories=_BYTES,
 )
 MMA = Family(

@@ -1,5 +1,6 @@
-"""What surrounds the tensor cores: registers, memories, warps that take turns, barriers, asynchronous groups, launches.
+"""The machine around the tensor cores: registers, memories, warps, barriers, asynchronous groups and launches.
 
-A kernel is a Python function that is called once a warp. `launch.py` runs a grid of them; `warp.py` is what a kernel
-sees; a module for each chapter of the PTX manual executes its instructions; `events.py` is what observers hear.
+A kernel is a Python function that the machine calls once for each warp. `launch.py` runs a grid of warps, `warp.py` is
+the object that a kernel gets, one module for each chapter of the PTX manual executes that chapter's instructions, and
+`events.py` lists the events that observers receive.
 """

@@ -1,6 +1,7 @@
-"""Generic addresses: which state space each lies in (PTX ISA 9.1, 5.1.4 and 9.7.9.20).
+"""Generic addresses: the state space that each lies in (PTX ISA 9.1, 5.1.4 and 9.7.9.20).
 
-A generic address is one number for all state spaces. Windows tell them apart, as on a chip, though elsewhere:
+A generic address is one number for all state spaces. Each space has a window of addresses, as on a chip, but the
+windows lie elsewhere than there:
 
     0 to 2^40              global
     2^40 + rank 2^24       shared memory of the block with that rank in the cluster; rank 0 without one
@@ -17,7 +18,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Window = Literal["global", "shared", "local", "param"]
 
-#: The first address of each window, and bytes of a block's part of the shared one.
+#: The first address of each window, and the size in bytes of one block's part of the shared window.
 SHARED, LOCAL, PARAM, END = 1 << 40, 1 << 41, 1 << 42, 1 << 43
 BLOCK = 1 << 24
 _STARTS = np.array([SHARED, LOCAL, PARAM])
@@ -25,11 +26,11 @@ _NAMES: tuple[Window, ...] = ("global", "shared", "local", "param")
 
 
 class Part(NamedTuple):
-    """Lanes whose addresses lie in one window, and the addresses inside it."""
+    """The lanes whose addresses lie in one window, and their addresses within the window."""
 
     window: Window
     lanes: npt.NDArray[np.bool_]
-    #: (32,); of other lanes it means nothing
+    #: (32,); the entries of other lanes are meaningless
     addresses: Array
 
 

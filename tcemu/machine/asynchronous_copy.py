@@ -1,4 +1,4 @@
-"""Copies that run while the warps go on: cp.async, bulk copies, tensor copies (PTX ISA 9.1, 9.7.9.25 to 9.7.9.27)."""
+"""Asynchronous copies: cp.async, bulk copies and tensor copies (PTX ISA 9.1, 9.7.9.25 to 9.7.9.27)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
-#: Space, addresses (n,) and bytes at each, of what a copy reads or writes.
+#: What a copy reads or writes: the space, the addresses (n,) and the number of bytes at each.
 Side = tuple[Space, Array, int]
 
 #: The unit of bulk copies: sizes and addresses are multiples of it.
@@ -47,7 +47,7 @@ UNIT = 16
 def cp_async(instruction: Instruction) -> Act:
     """cp.async (9.7.9.25.3): each lane copies `size` bytes (4, 8, 16) from global to shared memory.
 
-    Of the source only `src_size` bytes are read (an integer, or one a lane); the rest is filled with zeros.
+    It reads only `src_size` bytes of the source (an integer, or one for each lane) and fills the rest with zeros.
     """
     cache = instruction.words["cache"]
     sizes = (4, 8, 16) if cache == "ca" else (16,)
@@ -61,7 +61,7 @@ def cp_async(instruction: Instruction) -> Act:
     ) -> None:
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size not in sizes:
             raise OperandError(
-                f"cp.async copies 4, 8 or 16 bytes, with .cg only 16; got .{cache}, {briefly(size)} (PTX ISA "
+                f"cp.async copies 4, 8 or 16 bytes, and with .cg only 16; got .{cache}, {briefly(size)} (PTX ISA "
                 f"{instruction.section})"
             )
         by = core.begin(instruction)
@@ -75,7 +75,7 @@ def cp_async(instruction: Instruction) -> Act:
             taken = core.integers(instruction, "src-size", src_size)[active]
             if (taken < 0).any() or (taken > size).any():
                 raise OperandError(
-                    f"{instruction}: src-size is 0 to {size}; got {taken.min()} to {taken.max()} (PTX ISA "
+                    f"{instruction}: src-size must be 0 to {size}; got {taken.min()} to {taken.max()} (PTX ISA "
                     f"{instruction.section})"
                 )
         _check(core, by, instruction, "shared", to, size, size)
@@ -91,7 +91,7 @@ def cp_async(instruction: Instruction) -> Act:
 
 
 def _check_source(core: Core, by: By, instruction: Instruction, start: Array, taken: Array, size: int) -> None:
-    """The source is aligned to `size`, and the bytes that are read are there."""
+    """Check that the source is aligned to `size` and that the bytes to be read exist."""
     if (taken == size).all():
         _check(core, by, instruction, "global", start, size, size)
         return
@@ -113,7 +113,7 @@ def _move_lanes(core: Core, to: Array, start: Array, taken: Array, size: int) ->
 
 
 def _pieces(starts: Array, counts: Array) -> tuple[Array, int]:
-    """Pieces of one size that make up `counts` (n,) bytes from `starts` (n,): their addresses, and the size."""
+    """Pieces of equal size that cover `counts` (n,) bytes from `starts` (n,): their addresses and their size."""
     size = int(counts[0])
     if size and (counts == size).all():
         return starts, size
@@ -124,7 +124,7 @@ def _pieces(starts: Array, counts: Array) -> tuple[Array, int]:
 
 @executes("cp.async.commit_group", "cp.async.bulk.commit_group")
 def commit_group(instruction: Instruction) -> Act:
-    """commit_group: this warp's copies so far that are in no group become one."""
+    """commit_group: this warp's copies so far that are in no group become a group."""
     kind = _kind(instruction)
 
     def act(core: Core) -> None:
@@ -137,7 +137,7 @@ def commit_group(instruction: Instruction) -> Act:
 
 @executes("cp.async.wait_group", "cp.async.bulk.wait_group")
 def wait_group(instruction: Instruction) -> Act:
-    """wait_group N: until at most the N youngest groups of this warp are under way; .read: until they were read."""
+    """wait_group N: wait until at most the N youngest groups of this warp are under way; .read: until they are read."""
     kind, read = _kind(instruction), "read" in instruction.words
 
     def act(core: Core, pending: int) -> None:
@@ -169,10 +169,10 @@ def _kind(instruction: Instruction) -> CopyKind:
 
 
 def immediate(instruction: Instruction, given: Any) -> int:
-    """N of a wait_group, an integer from 0 on. Raises OperandError."""
+    """N of a wait_group, an integer of at least 0. Raises OperandError."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
         raise OperandError(
-            f"{instruction}: N is an immediate, an integer from 0 on; got {briefly(given)} (PTX ISA "
+            f"{instruction}: N is an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
             f"{instruction.section})"
         )
     return int(given)
@@ -182,7 +182,7 @@ def immediate(instruction: Instruction, given: Any) -> int:
 def mbarrier_arrive(instruction: Instruction) -> Act:
     """cp.async.mbarrier.arrive: each active lane arrives at the mbarrier once its cp.async so far have ended.
 
-    Without .noinc the phase expects that many more arrivals, so that the count set by init need not include them.
+    Without .noinc the phase expects that many more arrivals, so the count of mbarrier.init need not include them.
     """
     noinc = "noinc" in instruction.words
 
@@ -210,7 +210,7 @@ def mbarrier_arrive(instruction: Instruction) -> Act:
 
 @executes("cp.async.bulk.load")
 def bulk_load(instruction: Instruction) -> Act:
-    """cp.async.bulk into shared memory (9.7.9.25.5): each active lane copies `size` bytes, counted at `mbarrier`."""
+    """cp.async.bulk into shared memory (9.7.9.25.5): each active lane copies `size` bytes, which `mbarrier` counts."""
 
     def act(
         core: Core, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
@@ -232,8 +232,8 @@ def bulk_load(instruction: Instruction) -> Act:
 def bulk_store(instruction: Instruction) -> Act:
     """cp.async.bulk out of shared memory: each active lane copies `size` bytes, in a group of bulk copies.
 
-    cp.reduce.async.bulk (9.7.9.25.4.2) combines them with what is there, as red.global does; .f32 sums take subnormals
-    for zeros, as the manual says.
+    cp.reduce.async.bulk (9.7.9.25.4.2) combines them with the bytes in memory, as red.global does; .f32 sums flush
+    subnormals to zero, as the manual says.
     """
     reduces = instruction.family == "cp.reduce.async.bulk"
     combine = step_of(instruction, flush=True) if reduces else None
@@ -256,7 +256,7 @@ def bulk_store(instruction: Instruction) -> Act:
 def tensor_load(instruction: Instruction) -> Act:
     """cp.async.bulk.tensor into shared memory, tile mode (9.7.9.27.1): each active lane copies a box.
 
-    The whole box, of `tensor_map.bytes`, is counted at `mbarrier`.
+    `mbarrier` counts the whole box, `tensor_map.bytes`.
     """
 
     def act(
@@ -300,7 +300,7 @@ def tensor_store(instruction: Instruction) -> Act:
 
 @executes("cp.async.bulk.prefetch.tensor")
 def prefetch_tensor(instruction: Instruction) -> Act:
-    """cp.async.bulk.prefetch.tensor (9.7.9.27.1.4): a hint to caches, which this machine does not have."""
+    """cp.async.bulk.prefetch.tensor (9.7.9.27.1.4): a hint to the caches; this machine has none."""
 
     def act(core: Core, tensor_map: TensorMap, coordinates: Sequence[int]) -> None:
         _check_map(instruction, tensor_map)
@@ -316,7 +316,7 @@ def prefetch_tensor(instruction: Instruction) -> Act:
 
 
 def _each_lane(core: Core, instruction: Instruction, given: dict[str, npt.ArrayLike]) -> list[Any]:
-    """The operands of each active lane, one tuple a lane; an elected lane is the usual case."""
+    """The operands of each active lane, as one tuple per lane; usually only one elected lane is active."""
     columns = [core.integers(instruction, role, each)[core.active].tolist() for role, each in given.items()]
     return list(zip(*columns, strict=True))
 
@@ -331,7 +331,7 @@ def _load(
     barrier: int,
     move: Callable[[], None],
 ) -> None:
-    """A copy that ends on an mbarrier is under way."""
+    """Start a copy that completes on an mbarrier."""
     mbarriers = core.block.mbarriers
     phase = mbarriers.expect_more(core, by, instruction, barrier, 0)
     copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase)
@@ -353,7 +353,7 @@ def _store(
 
 
 def _begin(core: Core, copy: Copy, move: Callable[[], None], groups: Groups) -> None:
-    """A copy that ends with its group is under way."""
+    """Start a copy that completes with its group."""
 
     def land() -> None:
         move()
@@ -380,7 +380,7 @@ def _check(
 def _check_bulk(core: Core, by: By, instruction: Instruction, shared: int, far: int, count: int) -> None:
     if count <= 0 or count % UNIT:
         raise OperandError(
-            f"{instruction}: the size is a multiple of {UNIT} bytes; got {count} (PTX ISA {instruction.section})"
+            f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count} (PTX ISA {instruction.section})"
         )
     _check(core, by, instruction, "shared", np.array([shared]), count, UNIT)
     _check(core, by, instruction, "global", np.array([far]), count, UNIT)
@@ -409,7 +409,7 @@ def _copying(
     count: int,
     combine: Callable[[Array, Array], Array] | None = None,
 ) -> Callable[[], None]:
-    """What moves a run of bytes, or combines it with those that are there."""
+    """A function that copies a run of bytes, or combines it with the bytes at the destination."""
 
     def move() -> None:
         there, given = destination.bytes[to : to + count], source.bytes[start : start + count]
@@ -428,14 +428,14 @@ def _box(
     *,
     storing: bool,
 ) -> tuple[Places, Side, Side]:
-    """Where a box lies, what it touches in global memory, and in shared; checked."""
+    """The places of a box, and what it accesses in global and in shared memory, both checked."""
     space: Space = "shared"
     try:
         places = tensor_map.places(coordinates, address, storing=storing)
         far = places.global_addresses[places.inside]
         near = places.shared_addresses[places.inside] if storing else places.shared_addresses
         core.block.shared.check(instruction, near, places.size, 1)
-        # a store's last unit may go beyond the array, into the gap behind it
+        # the last unit of a store may extend past the array into the gap after it
         own = tensor_map.places(coordinates, address) if storing else places
         space = "global"
         core.block.grid.memory.check(instruction, own.global_addresses[own.inside], own.size, 1)

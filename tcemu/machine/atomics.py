@@ -1,6 +1,6 @@
 """Atomic operations on memory: atom and red (PTX ISA 9.1, 9.7.13.5 and 9.7.13.6).
 
-Lanes that name the same place come one after the other, under seed 0 in their order, under others in any.
+Lanes that use the same address go one after the other: in the order of lanes under seed 0, in any order under others.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
-#: What an order says of the reading and of the writing.
+#: The order of the reading part, and of the writing part, of an atomic operation with a given order.
 _READS: dict[Order, Order] = {"acquire": "acquire", "acq_rel": "acquire"}
 _WRITES: dict[Order, Order] = {"release": "release", "acq_rel": "release"}
 
 
 @executes("atom", "red")
 def atomic(instruction: Instruction) -> Act:
-    """atom and red: every active lane, one after the other; atom answers what was there, registers (32, 1).
+    """atom and red: every active lane, one after the other; atom returns the old values, registers (32, 1).
 
-    Global additions of f32 take subnormals for zeros; those in shared memory do not.
+    f32 additions in global memory flush subnormals to zero; those in shared memory do not.
     """
     moved, order = elements_of(instruction), strength(instruction)
     reads, answers = instruction.words["op"] != "exch", instruction.family == "atom"
@@ -62,7 +62,7 @@ def atomic(instruction: Instruction) -> Act:
 def _exchange(
     core: Core, by: By, space: Space, where: Array, size: int, operands: list[Array], step: Callable[..., Array]
 ) -> Array:
-    """Bytes (n, size) that each lane found, after all of them have changed memory."""
+    """Let the lanes change memory one after the other; return the bytes (n, size) that each found."""
     memory, random = core.memory(space), core.block.grid.scheduler.random
     before = memory.read(where, size)
     lanes = list(range(len(where)))
@@ -81,7 +81,7 @@ def _exchange(
 
 
 def _operand(core: Core, instruction: Instruction, given: npt.ArrayLike, moved: Elements) -> Array:
-    """Bytes (32, size) of an operand; of halves in registers the low bits count."""
+    """Bytes (32, size) of an operand; a 16-bit element is the low half of its register."""
     values = core.values(given)
     if moved.bits < 32 and values.dtype.kind in "iu":
         values = values.astype(unsigned(moved))

@@ -24,21 +24,21 @@ COUNT = 16
 
 @dataclass
 class _Barrier:
-    """One barrier between two completions."""
+    """The state of one barrier between two completions."""
 
-    #: Threads that it waits for, and whether somebody meant all of the block, however many have exited.
+    #: Threads that it waits for, and whether a warp gave no number: then all of the block, less those that exited.
     threads: int = 0
     all: bool = False
     arrived: list[By] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
-    #: How often it was completed.
+    #: How often it has completed.
     generation: int = 0
-    #: bar.red: how many predicates were true, and how many were given, by generation.
+    #: bar.red: the number of true predicates and of all predicates, by generation.
     votes: dict[int, list[int]] = field(default_factory=dict)
 
 
 class Barriers:
-    """All barriers of one block. A warp counts as 32 threads, whatever lanes are active, as bar counts."""
+    """All barriers of one block. As in bar, a warp counts as 32 threads, whichever lanes are active."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
@@ -46,15 +46,15 @@ class Barriers:
         self._most = WARP * block.warps
 
     def arrive(self, by: By, number: int, threads: int | None, waits: bool) -> int:
-        """A warp arrives; the generation that it waits for the end of."""
+        """A warp arrives; return the generation whose completion it waits for."""
         barrier = self._named(number)
         wanted = self._most if threads is None else self._checked(number, threads)
         if barrier.arrived and wanted != barrier.threads:
             self._block.grid.tell(BarrierDisagreed, (barrier.arrived[0], by), number, (barrier.threads, wanted))
             self._block.grid.fail(
                 LaunchError(
-                    f"barrier {number}: {barrier.arrived[0]} made it wait for {barrier.threads} threads, and now it is "
-                    f"to wait for {wanted}; all that arrive must give the same number ({by}; PTX ISA {SECTION})"
+                    f"barrier {number}: {barrier.arrived[0]} gave {barrier.threads} threads, but now a warp gives "
+                    f"{wanted}; all warps that arrive must give the same number ({by}; PTX ISA {SECTION})"
                 )
             )
         generation = barrier.generation
@@ -68,16 +68,16 @@ class Barriers:
         return generation
 
     def vote(self, number: int, generation: int, true: int, asked: int) -> list[int]:
-        """Count predicates of a warp; what all of the generation's warps have counted, when it is complete."""
+        """Count a warp's predicates; return the generation's list [true, all], which is final once it completes."""
         votes = self._barriers[number].votes
-        votes.pop(generation - 2, None)  # nobody can still be there
+        votes.pop(generation - 2, None)  # no warp can still be waiting there
         here = votes.setdefault(generation, [0, 0])
         here[0] += true
         here[1] += asked
         return here
 
     def passed(self, number: int, generation: int) -> bool:
-        """Whether that generation of the barrier has been completed."""
+        """Whether that generation of the barrier has completed."""
         return self._barriers[number].generation > generation
 
     def warp_exited(self) -> None:
@@ -87,7 +87,7 @@ class Barriers:
                 self._complete(number, barrier)
 
     def missing(self, number: int) -> str:
-        """What an incomplete barrier waits for, in words."""
+        """A description of what an incomplete barrier waits for."""
         barrier = self._barriers[number]
         there = WARP * len(barrier.arrived)
         who = [str(by.warp) for by in barrier.arrived]
@@ -113,8 +113,8 @@ class Barriers:
         whole = isinstance(threads, int | np.integer) and not isinstance(threads, bool) and threads % WARP == 0
         if not whole or not WARP <= threads <= self._most:
             raise OperandError(
-                f"barrier {number} is to wait for {briefly(threads)} threads: a multiple of {WARP}, and this block has "
-                f"{self._most} (PTX ISA {SECTION})"
+                f"barrier {number}: the number of threads must be a multiple of {WARP}, at most {self._most} in this "
+                f"block; got {briefly(threads)} (PTX ISA {SECTION})"
             )
         return int(threads)
 
@@ -129,7 +129,7 @@ def _wait(core: Core, by: By, barrier: int, generation: int) -> None:
 
 @executes("bar.sync", "barrier.sync")
 def bar_sync(instruction: Instruction) -> Act:
-    """bar.sync (__syncthreads): wait until `threads` threads, by default the block's, have come to this barrier."""
+    """bar.sync (__syncthreads): wait until `threads` threads, by default all of the block, have arrived here."""
 
     def act(core: Core, barrier: int, threads: int | None = None) -> None:
         by = core.begin(instruction)
@@ -141,7 +141,7 @@ def bar_sync(instruction: Instruction) -> Act:
 
 @executes("bar.arrive", "barrier.arrive")
 def bar_arrive(instruction: Instruction) -> Act:
-    """bar.arrive: count this warp at the barrier, and go on."""
+    """bar.arrive: count this warp at the barrier without waiting."""
 
     def act(core: Core, barrier: int, threads: int) -> None:
         by = core.begin(instruction)
@@ -153,11 +153,11 @@ def bar_arrive(instruction: Instruction) -> Act:
 
 @executes("bar.red", "barrier.red")
 def bar_red(instruction: Instruction) -> Act:
-    """bar.red: as bar.sync; the answer counts the threads' true predicates, or says whether all, or any, are true."""
+    """bar.red: as bar.sync; returns the number of true predicates, or whether all or any of them are true."""
     mode = instruction.words["op"]
 
     def act(core: Core, barrier: int, threads: Any, predicate: npt.ArrayLike | None = None) -> Any:
-        if predicate is None:  # PTX lets the number of threads be left out
+        if predicate is None:  # PTX allows the number of threads to be left out
             threads, predicate = None, threads
         by = core.begin(instruction)
         if by is None:

@@ -1,4 +1,4 @@
-"""A block: its warps, its shared memory, its barriers, and what it has under way."""
+"""A thread block: its warps, its shared memory, its barriers and its asynchronous work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Index3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """What all blocks of a launch share."""
+    """The properties that all blocks of a launch share."""
 
     grid: Index3
     block: Index3
@@ -34,7 +34,7 @@ class Shape:
     target: str
     policy: Policy
     seed: int
-    #: registers a thread at the start, for setmaxnreg
+    #: registers per thread at the start, for setmaxnreg
     registers: int
 
     @cached_property
@@ -45,19 +45,19 @@ class Shape:
 
     @cached_property
     def warps(self) -> int:
-        """Warps of a block, the last one perhaps not full."""
+        """Warps of a block; the last one may be only partly full."""
         return -(-self.threads // WARP)
 
 
 @dataclass(eq=False)
 class Block:
-    """One block in flight. Without clusters each block is a cluster of its own, and its rank in it is 0."""
+    """One thread block in flight. Each block is a cluster of its own, in which its rank is 0."""
 
     grid: Grid
     number: int
     index: Index3
     rank: int = 0
-    #: warps that have exited, in the order in which they did
+    #: warps that have exited, in that order
     exited: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Block:
         self.warpgroups = [Warpgroup(self, number) for number in range(-(-self.warps // 4))]
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
-        """Come into flight: each warp will run its body."""
+        """Add the block to the scheduler: each warp will run its body."""
         self.grid.tell(BlockStarted, self.number, self.shape.threads, self.shape.shared, self.shape.target)
         strands = []
         for core, body in bodies:
@@ -80,7 +80,7 @@ class Block:
         self.grid.scheduler.add(self.number, self.pending, strands, self._end)
 
     def left(self, by: By, *, whole: bool) -> None:
-        """Lanes of a warp have exited, with them perhaps the `whole` warp."""
+        """Lanes of a warp have exited; `whole` says whether the warp has none left."""
         if whole:
             self.exited.append(by.warp)
         self.grid.tell(Exited, by, whole)

@@ -1,4 +1,4 @@
-"""A warp as the machine sees it: who and where, which lanes take part, its registers, and how an operation begins."""
+"""A warp inside the machine: its place in the grid, its active lanes, its registers, and how an operation begins."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Core:
 
     def __init__(self, block: Block, index: int) -> None:
         self.block, self.index = block, index
-        #: lanes that exist and have not exited, those that take part in what happens now, as bits
+        #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
         self.bits = self.there
-        #: where a front end says that its kernel is; None: at the innermost line of Python that is a kernel's
+        #: the site that a front end has set; None: the innermost line of Python that belongs to a kernel
         self.at: Site | None = None
         #: the site of the latest operation
         self.latest = UNKNOWN
         #: the next register's number
         self._next = 0
-        #: cp.async and bulk copies of this warp, in their groups
+        #: the groups of this warp's cp.async and bulk copies
         self.copies = {"cp.async": Groups(), "bulk": Groups()}
         #: set by the launch, once the warp can run
         self.strand: Strand
@@ -48,12 +48,12 @@ class Core:
 
     @property
     def active(self) -> Array:
-        """Which lanes take part in operations now, bool (32,), read-only."""
+        """The lanes that take part in operations now, bool (32,), read-only."""
         return lanes_of(self.bits)
 
     @property
     def watched(self) -> bool:
-        """Whether anybody listens."""
+        """Whether the launch has observers."""
         return bool(self.block.grid.observers)
 
     @property
@@ -62,7 +62,7 @@ class Core:
         return self.block.shape.target
 
     def by(self) -> By:
-        """Who executes what begins now, and where."""
+        """The block, warp, active lanes and site of an operation that begins now."""
         self.latest = where = self.at or site()
         return By(self.block.number, self.index, self.bits, where)
 
@@ -81,11 +81,11 @@ class Core:
             raise placed(error, bound.instruction) from None
 
     def bound(self, instruction: str | Instruction) -> Bound:
-        """The instruction as this warp's target has it."""
+        """The instruction on this warp's target, with the function that executes it."""
         return bind(instruction, self.block.shape.target)
 
     def begin(self, instruction: Instruction, operands: tuple[tuple[str, Registers], ...] = ()) -> By | None:
-        """An operation begins: others may go first, observers hear of it. None where no lane takes part."""
+        """Begin an operation: other warps may run first, and observers receive Issued. None if no lane is active."""
         grid = self.block.grid
         if not self.bits:
             grid.scheduler.check(self.strand)
@@ -101,15 +101,15 @@ class Core:
         return by
 
     def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Go on once `ready` answers True; `what` says what the warp waits for."""
+        """Wait until `ready` returns True; `what` describes what the warp waits for."""
         self.block.grid.scheduler.wait(self.strand, ready, lambda: Waiting(by, what(), kind, key))
 
     def look(self, by: By, kind: WaitKind, key: int, found: bool, what: Callable[[], str]) -> None:
-        """The warp asked whether something has happened; if not, others go first."""
+        """The warp tested for something; if that has not happened (`found`), other warps run first."""
         self.block.grid.scheduler.looked(self.strand, found, lambda: Waiting(by, what(), kind, key))
 
     def tell(self, kind: Callable[..., Any], *fields: Any) -> None:
-        """Report an event to the observers; it is made only where there are any."""
+        """Report an event to the observers; without observers it is not even created."""
         grid = self.block.grid
         if grid.observers:
             grid.tell(kind, *fields)
@@ -119,12 +119,12 @@ class Core:
         return self.block.shared if space == "shared" else self.block.grid.memory
 
     def fault(self, by: By, instruction: Instruction, space: Space, error: AddressError) -> NoReturn:
-        """An access that the hardware would not make: the launch ends."""
+        """Report an access that the hardware would not make, and end the launch."""
         self.tell(Faulted, by, instruction, error.kind, space, str(error))
         self.block.grid.fail(MemoryFault(f"{error} ({by})"))
 
     def exit(self) -> None:
-        """The active lanes end; with the last of them the warp does."""
+        """The active lanes exit; the warp exits with its last lane."""
         grid = self.block.grid
         grid.scheduler.check(self.strand)
         if not self.bits:
@@ -139,7 +139,7 @@ class Core:
     # ---------------------------------------------------------------------------------------- operands
 
     def values(self, given: Any) -> Array:
-        """The content of an operand, read now."""
+        """The content of an operand at this moment."""
         if isinstance(given, Registers):
             return given.used()
         if isinstance(given, np.ndarray):
@@ -152,13 +152,13 @@ class Core:
             raise OperandError(f"not an array: {error}") from None
 
     def integers(self, instruction: Instruction, role: str, given: Any) -> Array:
-        """An integer for each lane, int64 (32,), from one for all or one for each."""
+        """One integer for each lane, int64 (32,), from one for all lanes or one for each."""
         if type(given) is int and -(1 << 63) <= given < 1 << 63:
             return np.full(WARP, given)
         array = self.values(given)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(
-                f"{instruction}: {role} is one integer for all lanes or (32,), one for each; got {array.dtype} "
+                f"{instruction}: {role} is one integer for all lanes, or (32,), one for each; got {array.dtype} "
                 f"{array.shape} (PTX ISA {instruction.section})"
             )
         if array.shape != (WARP,):
@@ -176,7 +176,7 @@ class Core:
         return list(found.items())
 
     def predicate(self, instruction: Instruction, given: Any) -> Array:
-        """A predicate for each lane, bool (32,), from one for all or one for each."""
+        """One predicate for each lane, bool (32,), from one for all lanes or one for each."""
         array = self.values(given)
         if array.dtype != np.bool_ or array.shape not in ((), (WARP,)):
             raise OperandError(
@@ -186,18 +186,18 @@ class Core:
         return np.broadcast_to(array, (WARP,))
 
     def check_membermask(self, instruction: Instruction, *given: Any) -> None:
-        """Raise OperandError for a membermask that does not name the lanes that execute the instruction."""
+        """Raise OperandError unless a given membermask names exactly the lanes that execute the instruction."""
         for mask in given:
             if isinstance(mask, bool) or not isinstance(mask, int | np.integer) or int(mask) != self.bits:
                 raise OperandError(
-                    f"{instruction}: the membermask names the lanes that execute it, {self.bits:#010x}; got "
+                    f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "
                     f"{briefly(mask)} (PTX ISA {instruction.section})"
                 )
 
     # ---------------------------------------------------------------------------------------- registers
 
     def made(self, bits: Array, written: int, origin: tuple[Instruction, str, str] | None = None) -> Registers:
-        """New registers with content, of which only the lanes of the mask `written` were written."""
+        """New registers with this content; only the lanes of the mask `written` count as written."""
         bank = Bank(bits, self, self._next)
         self._next += bits.shape[1]
         made = Registers(bank)
@@ -210,9 +210,9 @@ class Core:
         return made
 
     def blank(self, count: int, dtype: npt.DTypeLike = np.uint32) -> Registers:
-        """Registers (32, count) that nobody has written."""
+        """Registers (32, count) that count as unwritten."""
         return self.made(np.full((WARP, count), POISON, dtype), 0)
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
-        """The kernel touches registers of this warp."""
+        """Report that the kernel reads or writes registers of this warp."""
         self.tell(Touched, self.by(), registers, writes, which, unwritten)

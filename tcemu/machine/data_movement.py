@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 def spaces(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[tuple[Space, Array, Array]]:
-    """(space, lanes bool (32,), addresses (n,)) of the active lanes, one for each state space they address."""
+    """(space, lanes bool (32,), addresses (n,)) of the active lanes, one entry for each state space they address."""
     space = SPACES.get(space_of(instruction))
     active = core.active
     if space is not None:
@@ -73,7 +73,7 @@ def access(
 
 
 def strength(instruction: Instruction) -> Order:
-    """The memory order of an access; a weak one has none."""
+    """The memory order of an access, empty for a weak one."""
     order: Any = order_of(instruction).order
     return "" if order == "weak" else order
 
@@ -106,7 +106,7 @@ def ld(instruction: Instruction) -> Act:
 
 
 def loaded(core: Core, by: By, space: Space, where: Array, data: Array) -> None:
-    """The scheduler hears of a load: a loop that finds the same again and again waits for others."""
+    """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
 
     def waiting() -> Waiting:
         alone = ", and no other block runs before this one has ended" if space == "global" else ""
@@ -119,7 +119,7 @@ def loaded(core: Core, by: By, space: Space, where: Array, data: Array) -> None:
 
 @executes("st")
 def st(instruction: Instruction) -> Act:
-    """st (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width go as they are."""
+    """st (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width keep their bits."""
     moved, order = elements_of(instruction), strength(instruction)
 
     def act(core: Core, addresses: npt.ArrayLike, values: npt.ArrayLike) -> None:
@@ -136,7 +136,7 @@ def st(instruction: Instruction) -> Act:
 
 
 def patterns(core: Core, instruction: Instruction, values: Any, moved: Elements) -> Array:
-    """Elements (32, count) as they stand in memory."""
+    """Elements (32, count) as their bits in memory."""
     array, count = core.values(values), moved.registers
     if array.dtype.kind == "f" and array.dtype.itemsize * 8 == moved.bits:
         array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
@@ -165,7 +165,7 @@ def unsigned(moved: Elements) -> np.dtype[Any]:
 
 @executes("prefetch", "prefetchu", "cp.async.bulk.prefetch")
 def prefetch(instruction: Instruction) -> Act:
-    """prefetch (9.7.9.15): a hint to caches, which this machine does not have."""
+    """prefetch (9.7.9.15): a hint to the caches; this machine has none."""
 
     def act(core: Core, *operands: npt.ArrayLike) -> None:
         if core.begin(instruction) is not None:
@@ -190,8 +190,8 @@ def prefetch_tensormap(instruction: Instruction) -> Act:
 
 # ---------------------------------------------------------------------------------------------------- shfl
 
-#: The lane that each lane asks, from (own lane, operand b, first lane of its segment, segment mask), and whether it
-#: lies inside, from (it, the segment's bound). A lane that would ask outside asks itself.
+#: The lane that each lane reads from, given (own lane, operand b, first lane of its segment, segment mask), and whether
+#: that lane is inside, given (that lane, the segment's bound). A lane whose source is outside reads its own value.
 _SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callable[[Array, Array], Array]]] = {
     "idx": (lambda _, b, first, segment: first | b & ~segment, np.less_equal),
     "up": (lambda lane, b, _, __: lane - b, np.greater_equal),
@@ -202,7 +202,7 @@ _SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callab
 
 @executes("shfl.sync")
 def shfl(instruction: Instruction) -> Act:
-    """shfl.sync (9.7.9.6): each lane's value of another lane; segment mask from bit 8 of c on, clamp value below."""
+    """shfl.sync (9.7.9.6): each lane gets another lane's value; c: segment mask from bit 8 on, clamp value below."""
     source, inside = _SHUFFLES[instruction.words["mode"]]
 
     def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> Array:
@@ -230,7 +230,7 @@ def shfl(instruction: Instruction) -> Act:
 
 
 def _read(core: Core, values: Any, lanes: Array) -> Array:
-    """What `lanes` hold; what nobody asks for is not read."""
+    """The values of `lanes`; those of other lanes do not count as read."""
     before = core.bits
     core.bits = before & bits_of(lanes)
     try:

@@ -1,7 +1,7 @@
-"""From an instruction to what executes it: bound once, checked against its target, found again by its opcode.
+"""Finds the function that executes an instruction: bound once for each opcode and target, then found in a cache.
 
-The module of a chapter registers a binder for each family that it executes. A binder is given an instruction and
-answers a function, which does the work for a warp on operands in PTX's order:
+The module of a chapter registers a binder for each family that it executes. A binder takes an instruction and returns
+a function, which does the work for a warp on operands in PTX's order:
 
     @executes("membar")
     def membar(instruction: Instruction) -> Act:
@@ -28,16 +28,16 @@ _BINDERS: dict[str, Binder] = {}
 
 
 class Bound(NamedTuple):
-    """An instruction of one target, and what executes it."""
+    """An instruction of one target, and the function that executes it."""
 
     instruction: Instruction
     act: Act
-    #: How many operands it takes.
+    #: The least and the greatest number of operands.
     least: int
     most: int
 
     def miscounted(self, count: int) -> OperandError:
-        """The error of another number of operands."""
+        """The error for a wrong number of operands."""
         names = [f"[{each.role}]" if each.optional else each.role for each in self.instruction.sources]
         return OperandError(
             f"{self.instruction} takes {listing(names, 'and') if names else 'no operands'}; got {count} "
@@ -59,7 +59,7 @@ def executes(*families: str) -> Callable[[Binder], Binder]:
 def bind(instruction: str | Instruction, target: str) -> Bound:
     """The instruction on `target`, ready to be executed.
 
-    Raises what tcemu.parse raises, and IllegalInstruction for what the machine does not execute.
+    Raises what tcemu.parse raises, and IllegalInstruction if the machine does not execute the instruction.
     """
     if not isinstance(instruction, str | Instruction):  # which may have no hash
         raise IllegalInstruction(
@@ -83,5 +83,5 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
 
 
 def _unhinted(act: Act) -> Act:
-    """The same without its last operand, a cache policy: this machine has no caches."""
+    """The same function, which ignores a cache policy as last operand: this machine has no caches."""
     return lambda core, *operands: act(core, *operands[:-1])

@@ -1,9 +1,9 @@
 """Events: what the machine reports to its observers, as it happens.
 
-An observer is a callable that takes one event. The machine says what was done, by whom and on which line of the kernel;
-whether it was right is for observers to judge (the sanitizer, a recorder, a timeline). Events of a warp carry a `by`:
-block, warp, active lanes and site. Addresses are bytes: shared ones count from the start of the block's shared memory,
-global ones are those of the launch's address space. Observers read events and do not change them.
+An observer is a callable that takes one event. The machine reports what happened, in which warp and on which line of
+the kernel; observers (the sanitizer, a recorder, a timeline) judge whether it was right. Events of a warp carry a `by`:
+block, warp, active lanes and site. Addresses are in bytes: in shared memory from the start of the block's shared
+memory, in global memory within the launch's address space. Observers must not change events.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Addresses = npt.NDArray[np.int64]
 Space = Literal["shared", "global"]
-#: The memory order of a strong access; the empty one is weak, and orders nothing.
+#: The memory order of a strong access; empty for a weak access, which orders nothing.
 Order = Literal["", "volatile", "relaxed", "acquire", "release", "acq_rel"]
 #: cp.async (groups of a thread), cp.async.bulk and cp.async.bulk.tensor (mbarrier or bulk groups).
 CopyKind = Literal["cp.async", "bulk"]
@@ -31,7 +31,7 @@ FULL = 0xFFFFFFFF
 
 
 class Site(NamedTuple):
-    """A line of the kernel, and the lines that call it where a front end inlined it, innermost first."""
+    """A line of the kernel and, if a front end inlined it, the lines that call it, innermost first."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class Site(NamedTuple):
 
 
 class By(NamedTuple):
-    """Who did it, and where: the block's and the warp's index, the active lanes as bits, the line."""
+    """The origin of an event: the numbers of block and warp, the active lanes as bits, and the line."""
 
     block: int
     warp: int
@@ -78,13 +78,13 @@ class BlockStarted(Event):
 
     @property
     def warps(self) -> int:
-        """Its warps, the last one perhaps not full."""
+        """Its warps; the last one may be only partly full."""
         return -(-self.threads // 32)
 
 
 @dataclass(eq=False)
 class BlockEnded(Event):
-    """All warps of a block have exited, and what they left under way has ended."""
+    """All warps of a block have exited, and all their asynchronous work has ended."""
 
     block: int
 
@@ -116,7 +116,7 @@ class Issued(Event):
 
 @dataclass(eq=False)
 class Disagreed(Event):
-    """Warps of a warpgroup came to different instructions where all four must execute the same."""
+    """Two warps of a warpgroup reached different instructions, but all four must execute the same."""
 
     bys: tuple[By, ...]
     instructions: tuple[Instruction, ...]
@@ -137,7 +137,7 @@ WaitKind = Literal["barrier", "mbarrier", "warpgroup", "registers", "memory"]
 
 @dataclass(eq=False)
 class Waiting:
-    """What a blocked warp waits for: in words, and as data where there is a number or an address."""
+    """What a blocked warp waits for: a description and, if there is one, a number or an address."""
 
     by: By
     what: str
@@ -148,22 +148,22 @@ class Waiting:
 
 @dataclass(eq=False)
 class Stuck(Event):
-    """No warp can go on, and nothing is under way that could wake one: the launch ends after this event."""
+    """No warp can go on, and no asynchronous work could wake one: the launch ends after this event."""
 
     waiting: tuple[Waiting, ...]
 
 
 @dataclass(eq=False)
 class Faulted(Event):
-    """An access that the hardware would answer with an exception: the launch ends after this event."""
+    """An access for which the hardware would raise an exception: the launch ends after this event."""
 
     by: By
     instruction: Instruction
-    #: operands: no mbarrier is there; arrivals: the phase of an mbarrier has none left
+    #: operands: the bytes hold no mbarrier; arrivals: the mbarrier's phase expects no more of them
     kind: Literal["bounds", "alignment", "operands", "arrivals"]
     space: Space
     message: str
-    #: of the mbarrier
+    #: the mbarrier's address
     address: int = -1
 
 
@@ -175,7 +175,7 @@ class Accessed(Event):
     """Bytes read or written through the generic proxy, at once: `size` bytes from each of `addresses` (n,).
 
     `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
-    among all lanes. A strong one has an `order`; atom and red make a reading access, then a writing one.
+    among all lanes. A strong access has an `order`; atom and red make a reading access, then a writing one.
     """
 
     by: By
@@ -218,8 +218,8 @@ class Fenced(Event):
 class Touched(Event):
     """Registers read or written by the kernel itself or by an instruction that is not a wgmma.
 
-    `which` are the numbers of the registers within `registers.bank`. `unwritten` are those of them that were read
-    before anything was written to them in a lane that takes part.
+    `which` are the numbers of the registers within `registers.bank`. `unwritten` are those of them that an active lane
+    read before anything had been written to them in that lane.
     """
 
     by: By
@@ -234,7 +234,7 @@ class Touched(Event):
 
 @dataclass(eq=False)
 class WarpSynced(Event):
-    """bar.warp.sync: the active lanes have met, and see what each of them wrote."""
+    """bar.warp.sync: the active lanes have met, and each sees what the others wrote."""
 
     by: By
 
@@ -251,7 +251,7 @@ class BarrierArrived(Event):
 
 @dataclass(eq=False)
 class BarrierCompleted(Event):
-    """As many threads arrived as were expected; `exited` counts those among them that had exited."""
+    """As many threads have arrived as the barrier expects; `exited` counts those that count because they exited."""
 
     block: int
     barrier: int
@@ -263,7 +263,7 @@ class BarrierCompleted(Event):
 
 @dataclass(eq=False)
 class BarrierDisagreed(Event):
-    """Who arrives at a barrier last gives another number of threads than the first did: the launch ends."""
+    """A warp arrives at a barrier with another number of threads than the first warp gave: the launch ends."""
 
     bys: tuple[By, By]
     barrier: int
@@ -272,7 +272,7 @@ class BarrierDisagreed(Event):
 
 @dataclass(eq=False)
 class MbarrierInitialised(Event):
-    """mbarrier.init: the object at `address` expects `count` arrivals a phase. Other threads see it after a barrier."""
+    """mbarrier.init: the object at `address` expects `count` arrivals per phase; visible after a barrier."""
 
     by: By
     address: int
@@ -296,7 +296,7 @@ class MbarrierInvalidated(Event):
 
 @dataclass(eq=False)
 class MbarrierArrived(Event):
-    """`count` arrivals in phase `phase` (0, 1, 2...), after the phase was told to expect `transaction` more bytes."""
+    """`count` arrivals in phase `phase` (0, 1, 2...), after an expect_tx of `transaction` more bytes."""
 
     by: By
     address: int
@@ -316,7 +316,7 @@ class MbarrierCompleted(Event):
 
 @dataclass(eq=False)
 class MbarrierWaited(Event):
-    """A wait or a test found phase `phase` complete: the warp sees what came before the arrivals, and the copies."""
+    """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals."""
 
     by: By
     address: int
@@ -361,14 +361,14 @@ class CopyIssued(Event):
 
 @dataclass(eq=False)
 class CopyLanded(Event):
-    """A copy has read its source and written its destination; nobody may count on it before waiting for it."""
+    """A copy has read its source and written its destination; kernels may rely on it only after a wait."""
 
     copy: Copy
 
 
 @dataclass(eq=False)
 class CopiesCommitted(Event):
-    """commit_group: the warp's copies so far that are in no group yet are group `group` (0, 1, 2...)."""
+    """commit_group: the warp's copies so far that are in no group yet become group `group` (0, 1, 2...)."""
 
     by: By
     kind: CopyKind
@@ -377,7 +377,7 @@ class CopiesCommitted(Event):
 
 @dataclass(eq=False)
 class CopiesWaited(Event):
-    """wait_group: groups below `below` have ended; only their reading of the source where `read`."""
+    """wait_group: groups before `below` have ended; with `read`, they have only read their sources."""
 
     by: By
     kind: CopyKind
@@ -399,10 +399,10 @@ class CopiesArrive(Event):
 
 @dataclass(eq=False)
 class Wgmma:
-    """One mma_async of a warpgroup: who issued it, the four warps' registers, the bytes that it reads.
+    """One mma_async of a warpgroup: the warps that issued it, their registers, and the bytes that it reads.
 
-    `reads` has for each operand in shared memory its role and the addresses (n,) of its elements, `size` bytes each.
-    `group` is the group it will be committed in. `adds` says whether D is read, which a false scale_d spares.
+    `reads` has, for each operand in shared memory, its role and the addresses (n,) of its elements, `size` bytes each.
+    `group` is the group that it will be committed in. `adds` says whether it reads D, which a false scale_d prevents.
     """
 
     instruction: Instruction
@@ -424,14 +424,14 @@ class WgmmaFenced(Event):
 
 @dataclass(eq=False)
 class WgmmaIssued(Event):
-    """All four warps have issued it."""
+    """All four warps have issued an mma_async."""
 
     wgmma: Wgmma
 
 
 @dataclass(eq=False)
 class WgmmaCommitted(Event):
-    """wgmma.commit_group: all mma_asyncs of the warpgroup that are in no group are group `group` (0, 1, 2...)."""
+    """wgmma.commit_group: all mma_asyncs of the warpgroup that are in no group become group `group` (0, 1, 2...)."""
 
     bys: tuple[By, ...]
     warpgroup: int
@@ -440,7 +440,7 @@ class WgmmaCommitted(Event):
 
 @dataclass(eq=False)
 class WgmmaWaited(Event):
-    """wgmma.wait_group: groups below `below` have ended, and the four warps know."""
+    """wgmma.wait_group: groups before `below` have ended, and the four warps know it."""
 
     bys: tuple[By, ...]
     warpgroup: int
@@ -449,7 +449,7 @@ class WgmmaWaited(Event):
 
 @dataclass(eq=False)
 class OperandChanged(Event):
-    """A plain array that `by` gave as operand `role` was changed while the mma_async was under way."""
+    """The kernel changed a plain array that `by` gave as operand `role` while the mma_async was under way."""
 
     by: By
     wgmma: Wgmma
@@ -458,14 +458,14 @@ class OperandChanged(Event):
 
 @dataclass(eq=False)
 class WgmmaEnded(Event):
-    """An mma_async has read its operands and written its accumulator; nobody may count on it before waiting for it."""
+    """An mma_async has read its operands and written its accumulator; kernels may rely on it only after a wait."""
 
     wgmma: Wgmma
 
 
 @dataclass(eq=False)
 class RegistersMoved(Event):
-    """setmaxnreg: the warp may use `count` registers a thread from now on, by .inc or .dec."""
+    """setmaxnreg: the warp may use `count` registers per thread from now on, after .inc or .dec."""
 
     by: By
     action: Literal["inc", "dec"]

@@ -1,4 +1,4 @@
-"""A grid while it runs: its blocks, those in flight, the memory that all of them see, and who listens."""
+"""A running grid: its blocks, the memory that all of them see, and the observers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcemu.machine.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections import Counter
 
-#: Makes what a warp runs, from its core.
+#: Makes the function that a warp runs, given the warp's core.
 Body = Callable[[Core], Callable[[], None]]
 
 
@@ -34,9 +34,9 @@ class Grid:
     ) -> None:
         self.shape, self.memory, self.observers, self.counts = shape, memory, tuple(observers), counts
         self.scheduler = Scheduler(shape.seed)
-        #: what ended the launch
+        #: the error that ended the launch
         self.failure: TcemuError | None = None
-        #: blocks that came to their end
+        #: number of blocks that have ended
         self.done = 0
         #: the blocks in flight, by number
         self.blocks: dict[int, Block] = {}
@@ -45,7 +45,7 @@ class Grid:
         self._body: Body
 
     def run(self, body: Body) -> None:
-        """Run `body` for each warp of each block. Raises Deadlock, and whatever ends the launch."""
+        """Run `body` for each warp of each block. Raises Deadlock, or the error that ended the launch."""
         self._body, self._waiting = body, iter(self._order())
         for _ in range(self._resident):
             self._admit()
@@ -55,7 +55,7 @@ class Grid:
                 self.tell(Stuck, stuck)
                 raise Deadlock(self._told(stuck))
         finally:
-            self.observers = ()  # after the end registers may still be read
+            self.observers = ()  # registers may still be read after the end
 
     def _order(self) -> list[tuple[int, Index3]]:
         x, y, z = self.shape.grid
@@ -65,7 +65,7 @@ class Grid:
         return order
 
     def _admit(self) -> None:
-        """The next block comes into flight, if there is one."""
+        """Start the next block, if there is one."""
         for number, index in self._waiting:
             block = self.blocks[number] = Block(self, number, index)
             cores = [Core(block, warp) for warp in range(self.shape.warps)]
@@ -73,7 +73,7 @@ class Grid:
             return
 
     def ended(self, block: Block) -> None:
-        """A block has come to its end: another may come into flight."""
+        """A block has ended: start the next one."""
         del self.blocks[block.number]
         self.done += 1
         self._admit()
@@ -81,7 +81,7 @@ class Grid:
     # ------------------------------------------------------------------------------------------ events, failures
 
     def tell(self, kind: Callable[..., Event], *fields: Any) -> None:
-        """Report an event to the observers; it is made only where there are any."""
+        """Report an event to the observers; without observers it is not even created."""
         if self.observers:
             event = kind(*fields)
             try:
@@ -91,7 +91,7 @@ class Grid:
                 self.fail(error)
 
     def fail(self, error: TcemuError) -> NoReturn:
-        """Raise what ends the launch. A kernel that catches it does not go on: its next operation raises it again."""
+        """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""
         self.failure = error
         raise error
 

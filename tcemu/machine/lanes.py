@@ -1,4 +1,4 @@
-"""Values of the lanes of a warp, an array whose truth nobody should ask for: each lane has its own."""
+"""Values of the lanes of a warp: an array that cannot be a condition, since each lane has its own value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcemu.errors import OperandError
 
 
 class Lanes(np.ndarray[Any, np.dtype[Any]]):
-    """A numpy array (32,) or (32, n). As a condition of if or while it raises OperandError that says what to write."""
+    """A numpy array (32,) or (32, n). As the condition of an if or while it raises OperandError, with a remedy."""
 
     def __bool__(self) -> bool:
         if self.size == 1:
@@ -20,19 +20,19 @@ class Lanes(np.ndarray[Any, np.dtype[Any]]):
 
 
 def differing() -> OperandError:
-    """The error of a condition that is an array: lanes may differ."""
+    """The error for a condition that is an array: its lanes may differ."""
     return OperandError(
-        "a kernel runs once for a whole warp, so a condition differs from lane to lane: write `with "
+        "a kernel runs once for a whole warp, so a condition may differ from lane to lane: write `with "
         "warp.only(condition):` for what some lanes do, or warp.vote_sync('any', condition) for what all of them do"
     )
 
 
 def fixed(array: npt.NDArray[Any]) -> Lanes:
-    """Lanes' values that nobody can change."""
+    """The same array as read-only values of lanes."""
     array.flags.writeable = False
     return array.view(Lanes)
 
 
 def lanes(array: npt.NDArray[Any]) -> Lanes:
-    """The same numbers as lanes' values."""
+    """The same array as values of lanes."""
     return array.view(Lanes)

@@ -1,4 +1,4 @@
-"""Launching a kernel: the grid, block after block."""
+"""Launches a kernel: checks the arguments, then runs the grid, block after block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Kernel = Callable[..., object]
 #: Limits of all targets (PTX ISA 9.1, 11; CUDA programming guide, compute capabilities).
 MAX_THREADS = 1024
 _MAX_GRID = (2**31 - 1, 65535, 65535)
-#: Registers of a multiprocessor, and the most that a thread has.
+#: Registers of a multiprocessor, and the most that one thread can have.
 _REGISTERS, _MOST = 65536, 255
 #: Bytes of shared memory that a block may have, by chip.
 _SHARED = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 120: 99, 121: 99}
@@ -36,7 +36,7 @@ _SHARED_NEWER = 227
 
 @dataclass
 class Launch:
-    """What became of a launch."""
+    """The result of a launch."""
 
     kernel: str
     grid: Index3
@@ -44,15 +44,15 @@ class Launch:
     target: str
     seed: int
     policy: str
-    #: Instructions that warps executed, by opcode; under the last policy, if several were tried.
+    #: Instructions that warps executed, by opcode; if several policies were tried, under the last one.
     counts: Counter[str] = field(default_factory=Counter)
-    #: Blocks that came to their end, likewise.
+    #: Blocks that ended, likewise.
     blocks: int = 0
-    #: What observers that report have found.
+    #: The reports of observers that report, such as the sanitizer.
     reports: list[Any] = field(default_factory=list)
-    #: What ended the launch early, where a report tells of it too.
+    #: The error that ended the launch early, if a report describes it too.
     error: LaunchError | None = None
-    #: Where results depended on the policy, if several were tried.
+    #: The arrays whose content depended on the policy, if several were tried.
     parted: list[Parting] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class Parting:
 def shape_of(
     grid: int | Sequence[int], block: int | Sequence[int], shared: int, target: str, seed: int, policy: Policy
 ) -> Shape:
-    """The shape of a launch, checked. Raises LaunchError for what no GPU would launch."""
+    """The checked shape of a launch. Raises LaunchError if no GPU would launch it."""
     if not isinstance(target, str):
         raise LaunchError(f"a target is given as text, e.g. 'sm_90a'; got {shown(target)}")
     chip = target_named(target).number
@@ -89,7 +89,7 @@ def shape_of(
     threads = _three("block", block, (1024, 1024, 64))
     count = int(np.prod(threads))
     if count > MAX_THREADS:
-        raise LaunchError(f"a block has at most {MAX_THREADS} threads; {threads} are {count}")
+        raise LaunchError(f"a block has at most {MAX_THREADS} threads; {threads} makes {count}")
     if isinstance(shared, bool) or not isinstance(shared, int | np.integer) or not 0 <= shared <= most:
         raise LaunchError(
             f"shared memory is a number of bytes, on {target} at most {most} for a block; got {briefly(shared)}"
@@ -114,14 +114,14 @@ def launch(
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
 
-    A LaunchError that ends it has what there is of the result as `launch`; arrays are then as they were.
+    A LaunchError that ends it has the result so far as `launch`; the arrays are then unchanged.
     """
     if not callable(kernel):
         raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
     policies = _policies(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0])
     if not isinstance(args, list | tuple):
-        raise LaunchError(f"args is a tuple of what the kernel is called with after the warp; got {briefly(args)}")
+        raise LaunchError(f"args is a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
     result = Launch(_name(kernel), shape.grid, shape.block, target, shape.seed, ", ".join(policies))
     listening, outcomes = _observers(observers), []
@@ -144,13 +144,13 @@ def launch(
 def _policies(given: object) -> list[Policy]:
     policies = [check_policy(each) for each in (given if isinstance(given, list | tuple) else [given])]
     if not policies:
-        raise LaunchError(f"which policy? one or several of {', '.join(POLICIES)}")
+        raise LaunchError(f"policy is one or several of {', '.join(POLICIES)}; got none")
     return policies
 
 
 def _observers(given: object) -> tuple[Observer, ...]:
     if not isinstance(given, list | tuple) or not all(callable(each) for each in given):
-        raise LaunchError(f"observers is a tuple of functions that are called with an event; got {briefly(given)}")
+        raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(given)}")
     return tuple(given)
 
 
@@ -166,7 +166,7 @@ def _run(
     observers: Sequence[Observer],
     result: Launch,
 ) -> None:
-    """All blocks under one policy."""
+    """Run all blocks under one policy."""
     result.counts, result.blocks = Counter(), 0
     grid = Grid(shape, memory, observers, result.counts)
     try:
@@ -180,7 +180,7 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
         came = kernel(Warp(core), *args)
         if isgenerator(came) or iscoroutine(came) or isasyncgen(came):
             if iscoroutine(came):
-                came.close()  # nobody will await it
+                came.close()  # prevents Python's warning that it was never awaited
             raise LaunchError(f"{_name(kernel)} has a yield or is async, and did not run: a kernel is a plain function")
         core.bits = core.there
         if core.there:
@@ -190,7 +190,7 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
 
 
 def _partings(places: Sequence[int], policies: Sequence[str], contents: Sequence[Sequence[Array]]) -> list[Parting]:
-    """For each array that differs between the first policy and another: the first place where it does."""
+    """For each array that differs between the first policy and another, the first place of a difference."""
     found = []
     for place, *versions in zip(places, *contents, strict=True):
         for policy, other in zip(policies[1:], versions[1:], strict=True):

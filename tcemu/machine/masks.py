@@ -1,4 +1,4 @@
-"""Masks of a warp's lanes: as 32 bits, and as bool (32,)."""
+"""Masks of a warp's lanes, as 32 bits and as bool (32,)."""
 
 from __future__ import annotations
 

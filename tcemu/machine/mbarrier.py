@@ -1,15 +1,15 @@
 """The mbarrier: an object of 64 bits that counts arrivals and bytes, phase after phase (PTX ISA 9.1, 9.7.13.15).
 
-    phase       0, 1, 2...: how many phases were completed
+    phase       0, 1, 2...: the number of completed phases
     pending     arrivals that the phase still waits for, 0 to 2^20 - 1
     expected    arrivals that the next phase will wait for, 1 to 2^20 - 1
     tx-count    bytes under way that the phase still waits for, -(2^20 - 1) to 2^20 - 1
 
 A phase is complete when pending arrivals and tx-count are both 0; the next one begins at once, with `expected` arrivals
-pending. Everything here happens to one object at once; who waits for it is the machine's business.
+pending. This module holds the state of one object; mbarriers.py makes warps wait for it.
 
-How this is known: the manual; an H200 answers the same after 2,000 random operations and at the limits of each count
-(tests/machine/test_tma_live.py), so also that expect_tx completes a phase whose bytes came before they were expected.
+How this is known: from the manual. An H200 gives the same answers after 2,000 random operations and at the limits of
+each count (tests/machine/test_tma_live.py); expect_tx completes a phase whose bytes came before it, there too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MOST = (1 << 20) - 1
 #: Bytes of the object, and the alignment of its address.
 BYTES = 8
 
-# How the 64 bits are used is nobody's business but ours: the manual calls them opaque, and hardware has them otherwise.
+# The layout of the 64 bits is private to this module: the manual calls them opaque, and hardware has another layout.
 #
-#   bits 63:62   10, so that memory that was never initialised is no mbarrier
+#   bits 63:62   10, so that memory that was never initialised is not an mbarrier
 #   bit  61      parity of the phase
 #   bits 60:41   pending
 #   bits 40:21   expected
@@ -36,10 +36,10 @@ _SECTION = "PTX ISA 9.7.13.15"
 
 
 class Mbarrier:
-    """One mbarrier object after mbarrier.init with `count`. Raises OperandError for a count that no mbarrier has.
+    """One mbarrier object after mbarrier.init with `count`. Raises OperandError for a count out of range.
 
-    Operations that may complete the phase return whether they did. They raise OperandError where the manual leaves
-    open what happens: the object is then as it was before.
+    Operations that may complete the phase return whether they did. If the manual leaves the behaviour undefined, they
+    raise OperandError and leave the object unchanged.
     """
 
     __slots__ = ("expected", "pending", "phase", "tx")
@@ -52,15 +52,16 @@ class Mbarrier:
     # ------------------------------------------------------------------------------------------ operations
 
     def arrive(self, count: int = 1, *, complete: bool = True) -> bool:
-        """arrive-on with `count` (9.7.13.15.13); whether it completed the phase.
+        """arrive-on with `count` (9.7.13.15.13); return whether it completed the phase.
 
-        With .noComplete, `complete` False, it must not: that is an error, as more arrivals than are pending are.
+        It is an error if more arrivals come than are pending, or if .noComplete (`complete` False) completes the phase.
         """
         count = _counted("count", count, f"{_SECTION}.13")
         self._check_arrivals(count)
         if not complete and count == self.pending and not self.tx:
             raise OperandError(
-                f"mbarrier.arrive.noComplete with count {count} completes phase {self.phase}: {self} ({_SECTION}.13)"
+                f"mbarrier.arrive.noComplete with count {count} would complete phase {self.phase}: {self} "
+                f"({_SECTION}.13)"
             )
         self.pending -= count
         return self._completed()
@@ -71,7 +72,7 @@ class Mbarrier:
         self._check_arrivals(count)
         if count > self.expected:
             raise OperandError(
-                f"mbarrier.arrive_drop of {count} where later phases expect {self.expected} arrivals ({_SECTION}.14)"
+                f"mbarrier.arrive_drop of {count}, but later phases expect {self.expected} arrivals ({_SECTION}.14)"
             )
         self.expected -= count
         try:
@@ -87,12 +88,12 @@ class Mbarrier:
         self.pending += count
 
     def expect_tx(self, count: int) -> bool:
-        """expect-tx with `count` bytes (9.7.13.15.11); whether the phase was complete but for bytes that came early."""
+        """expect-tx with `count` bytes (9.7.13.15.11); return whether it completed a phase whose bytes came early."""
         self._move_tx(_transacted(count, "expect_tx"))
         return self._completed()
 
     def complete_tx(self, count: int) -> bool:
-        """complete-tx with `count` bytes (9.7.13.15.12), what a bulk copy does when it has landed."""
+        """complete-tx with `count` bytes (9.7.13.15.12), as a bulk copy does when it has landed."""
         self._move_tx(-_transacted(count, "complete_tx"))
         return self._completed()
 
@@ -101,8 +102,8 @@ class Mbarrier:
     def test(self, parity: int) -> bool:
         """test_wait.parity (9.7.13.15.16): whether the phase with that parity is complete.
 
-        `parity` is that of the current phase, which is not complete, or of the one before, which is. So on a new
-        mbarrier parity 1 is complete: the phase before the first.
+        `parity` is that of the current phase, which is not complete, or of the previous one, which is. On a new object
+        parity 1 is therefore complete: it stands for the phase before the first.
         """
         if _index(parity) not in (0, 1):
             raise OperandError(
@@ -124,21 +125,21 @@ class Mbarrier:
     # ------------------------------------------------------------------------------------------ 64 bits
 
     def encode(self) -> int:
-        """The 64 bits that stand in shared memory; their meaning is not the hardware's."""
+        """The 64 bits in shared memory, in a layout that differs from the hardware's."""
         tx = self.tx & (1 << _TX_BITS) - 1
         return 2 << _TAG | (self.phase & 1) << _PARITY | self.pending << _PENDING | self.expected << _EXPECTED | tx
 
     @classmethod
     def decode(cls, bits: int, phase: int = 0) -> Mbarrier:
-        """The object of 64 bits, in `phase` or the next one, whichever has its parity.
+        """The object that 64 bits encode, in `phase` or the next one, whichever has its parity.
 
-        Raises OperandError where mbarrier.init did not write them, or something else overwrote them.
+        Raises OperandError if mbarrier.init did not write them, or something else overwrote them.
         """
         bits = int(bits)
         if bits >> _TAG != 2:
             raise OperandError(
-                f"no mbarrier is there: its 8 bytes are {bits:#018x}, which mbarrier.init did not write. It comes "
-                f"first, and no ordinary store may touch them before mbarrier.inval ({_SECTION})"
+                f"the address holds no mbarrier: its 8 bytes are {bits:#018x}, which mbarrier.init did not write. "
+                f"Execute mbarrier.init first, and no ordinary store to the bytes before mbarrier.inval ({_SECTION})"
             )
         made = cls.__new__(cls)
         made.phase = phase + ((phase ^ bits >> _PARITY) & 1)
@@ -159,22 +160,22 @@ class Mbarrier:
     def _check_arrivals(self, count: int) -> None:
         if count > self.pending:
             raise OperandError(
-                f"{count} arrival{'s' * (count > 1)} at an mbarrier that has {self.pending} pending: {self}, and was "
-                f"made for {self.expected} a phase. Do more threads arrive than the count of mbarrier.init says, or "
-                f"does one arrive for the next phase before this one is complete? ({_SECTION}.7)"
+                f"{count} arrival{'s' * (count > 1)} at an mbarrier that has {self.pending} pending: {self}, and each "
+                f"phase expects {self.expected}. Do more threads arrive than the count of mbarrier.init says, or does "
+                f"one arrive for the next phase before this one is complete? ({_SECTION}.7)"
             )
 
     def _move_tx(self, by: int) -> None:
         if not -MOST <= self.tx + by <= MOST:
             raise OperandError(
-                f"the tx-count would be {self.tx + by}: it is at most {MOST} bytes in either direction. Split the copy "
-                f"among several mbarriers or phases ({_SECTION}.2)"
+                f"the tx-count would be {self.tx + by}, but its limit is {MOST} bytes in either direction. Split the "
+                f"copy among several mbarriers or phases ({_SECTION}.2)"
             )
         self.tx += by
 
 
 def parity_of(state: object) -> int:
-    """The parity of the phase in which an arrive returned `state`. Raises OperandError for what no arrive returned."""
+    """The parity of the phase in which an arrive returned `state`. Raises OperandError if no arrive returned it."""
     return _returned(state) >> _PARITY & 1
 
 
@@ -187,7 +188,7 @@ def _returned(state: object) -> int:
     found = _index(state)
     if found is None or found >> _TAG != 2:
         raise OperandError(
-            f"the state is what mbarrier.arrive returned; got {briefly(state)}. A parity is another operand: "
+            f"the state must come from mbarrier.arrive; got {briefly(state)}. For a parity, use "
             f"mbarrier.test_wait.parity ({_SECTION}.16)"
         )
     return found

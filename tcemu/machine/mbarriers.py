@@ -1,7 +1,7 @@
-"""mbarriers in shared memory, and the instructions on them (PTX ISA 9.1, 9.7.13.15); mbarrier.py has one object.
+"""The mbarriers in shared memory and their instructions (PTX ISA 9.1, 9.7.13.15); mbarrier.py is one object's state.
 
-Every active lane executes an operation for itself: 32 lanes that arrive are 32 arrivals, at as many objects as they
-address.
+Every active lane executes an operation for itself: if 32 lanes arrive, that makes 32 arrivals, at as many objects as
+the lanes address.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONG = (1 << 64) - 1
 
 
 class Mbarriers:
-    """The mbarriers of a block: their 64 bits lie in shared memory, which keep only the parity of the phase."""
+    """The mbarriers of a block. Their 64 bits in shared memory hold only the phase's parity; `_phases` its number."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
@@ -47,7 +47,7 @@ class Mbarriers:
         self._phases: dict[int, int] = {}
 
     def find(self, core: Core, by: By, instruction: Instruction, place: int) -> Mbarrier:
-        """The object at `place`. Ends the launch where there is none."""
+        """The object at `place`. Ends the launch if there is no mbarrier there."""
         self._check_place(core, by, instruction, place)
         try:
             return Mbarrier.decode(self._bits(place), self._phases.get(place, 0))
@@ -84,9 +84,9 @@ class Mbarriers:
         drop: bool = False,
         complete: bool = True,
     ) -> int:
-        """`transaction` bytes are expected, then `count` arrivals happen; the state before that.
+        """Expect `transaction` more bytes, then arrive `count` times; return the state before the arrivals.
 
-        With `drop` later phases expect that many fewer; without `complete` the phase must not be complete afterwards.
+        With `drop`, later phases expect that many fewer; without `complete`, the arrivals must not complete the phase.
         """
         held = self.find(core, by, instruction, place)
         phase, state = held.phase, held.encode()
@@ -111,7 +111,7 @@ class Mbarriers:
         self._tell_completed(core, place, phase, held)
 
     def expect_more(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> int:
-        """The phase waits for `count` more arrivals; which phase it is."""
+        """Let the phase wait for `count` more arrivals; return its number."""
         held = self.find(core, by, instruction, place)
         if count:
             held.add_pending(count)
@@ -119,14 +119,14 @@ class Mbarriers:
         return held.phase
 
     def seen(self, core: Core, by: By, instruction: Instruction, place: int, parity: int) -> None:
-        """A wait has found the last complete phase with this parity: others may complete before the warp goes on."""
+        """Report that a wait found the last complete phase with this parity; more may complete before the warp runs."""
         phase = self.find(core, by, instruction, place).phase - 1
         phase -= phase & 1 != parity
         if phase >= 0:
             core.tell(MbarrierWaited, by, place, phase)
 
     def told(self, place: int) -> str:
-        """What an mbarrier waits for, in words; also where something has overwritten it."""
+        """A description of what an mbarrier waits for, even if something has overwritten it."""
         try:
             return f"the mbarrier at {place}, whose {Mbarrier.decode(self._bits(place), self._phases.get(place, 0))}"
         except OperandError:
@@ -163,7 +163,7 @@ class Mbarriers:
 
 @executes("mbarrier.init")
 def init(instruction: Instruction) -> Act:
-    """mbarrier.init (9.7.13.15.9): an object of 8 bytes that waits for `count` arrivals a phase."""
+    """mbarrier.init (9.7.13.15.9): make an object of 8 bytes that expects `count` arrivals per phase."""
 
     def act(core: Core, address: npt.ArrayLike, count: npt.ArrayLike) -> None:
         by = core.begin(instruction)
@@ -196,7 +196,7 @@ def inval(instruction: Instruction) -> Act:
 def arrive(instruction: Instruction) -> Act:
     """mbarrier.arrive and arrive_drop (9.7.13.15.13 and .14): each active lane arrives `count` times.
 
-    With .noComplete the phase must not be complete then: that it never is ends the launch.
+    With .noComplete the arrivals must not complete the phase; if they would, the launch ends.
     """
     drop, complete = ".arrive_drop" in instruction.family, not instruction.family.endswith(".noComplete")
 
@@ -229,7 +229,7 @@ def expect_tx(instruction: Instruction) -> Act:
 
 @executes("mbarrier.complete_tx")
 def complete_tx(instruction: Instruction) -> Act:
-    """mbarrier.complete_tx (9.7.13.15.12): for each active lane `tx_count` bytes count as come, without a copy."""
+    """mbarrier.complete_tx (9.7.13.15.12): for each active lane, `tx_count` bytes count as copied, without a copy."""
 
     def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
         by = core.begin(instruction)
@@ -247,8 +247,8 @@ def complete_tx(instruction: Instruction) -> Act:
 def wait(instruction: Instruction) -> Act:
     """mbarrier.test_wait and try_wait (9.7.13.15.16): a predicate, bool (32,): whether the phase is complete.
 
-    test_wait only looks. try_wait may suspend the thread, and does here until the phase is complete: its predicate is
-    true in every active lane.
+    test_wait does not wait. try_wait may suspend the thread; here it does until the phase is complete, so its predicate
+    is true in every active lane.
     """
     by_state, tries = not instruction.family.endswith(".parity"), ".try_wait" in instruction.family
 
@@ -270,7 +270,7 @@ def wait(instruction: Instruction) -> Act:
 def count_pending(instruction: Instruction) -> Act:
     """mbarrier.pending_count (9.7.13.15.17): the arrivals that were pending before the arrive that returned `state`.
 
-    An int, or of an array of states uint32 (32,), 0 for inactive lanes.
+    Returns an int or, for an array of states, uint32 (32,) with 0 for inactive lanes.
     """
 
     def act(core: Core, state: npt.ArrayLike) -> Any:
@@ -287,7 +287,7 @@ def count_pending(instruction: Instruction) -> Act:
 
 
 def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike) -> list[tuple[int, int]]:
-    """(address in shared memory, mask of the active lanes that give it); generic ones lie in the shared window."""
+    """(address in shared memory, mask of the active lanes that give it); generic addresses are converted."""
     places = core.distinct(instruction, "mbarrier", given)
     if space_of(instruction) != "generic":
         return places
@@ -295,8 +295,8 @@ def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike
         if window_of(place) != "shared":
             told = (
                 f"{instruction}: the generic address {place:#x} of an mbarrier lies in {window_of(place)} memory. "
-                f"warp.generic(address) is the generic address of a shared one; .shared::cta in the opcode takes the "
-                f"address itself (PTX ISA {instruction.section})"
+                f"Convert a shared address with warp.generic(address), or write .shared::cta in the opcode and pass "
+                f"the shared address itself (PTX ISA {instruction.section})"
             )
             core.fault(by, instruction, "shared", AddressError(told, "bounds"))
     return [(place - SHARED, mask) for place, mask in places]
@@ -312,7 +312,7 @@ def _arrivals(
     drop: bool = False,
     complete: bool = True,
 ) -> Any:
-    """The state before: an int, or where lanes give different addresses uint64 (32,), 0 for inactive lanes."""
+    """The states before: an int or, if lanes give different addresses, uint64 (32,) with 0 for inactive lanes."""
     counts = [_counts(core, instruction, given) for given in (count, transaction)]
     by = core.begin(instruction)
     if by is None:
@@ -343,7 +343,7 @@ def _arrivals(
 
 
 def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
-    """A count for all lanes, or one a lane (32,)."""
+    """One count for all lanes, or one for each lane (32,)."""
     if isinstance(given, bool):
         told = f"{instruction}: a count is an integer; got {briefly(given)}"
         raise OperandError(f"{told} (PTX ISA {instruction.section})")
@@ -360,7 +360,7 @@ def _total(counts: Any, mask: int) -> int:
 def _phases(
     core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
 ) -> list[tuple[int, int, int]]:
-    """(place, parity, mask of lanes) that the active lanes ask for."""
+    """(place, parity, mask of lanes) for each phase that active lanes ask about."""
     places = places_of(core, by, instruction, address)
     if np.ndim(core.values(phase)) == 0:
         parity = parity_of(phase) if by_state else _parity(instruction, phase)

@@ -1,4 +1,4 @@
-"""Where the four warps of a warpgroup come together, to execute one instruction."""
+"""Meetings of the four warps of a warpgroup, which execute one instruction together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcemu.machine.events import By, Disagreed
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
 
-#: What is done once all four are there: with who they are, and what each has given.
+#: Called when all four warps have arrived, with their origins and what each of them gave.
 Act = Callable[[tuple[By, ...], list[Any]], None]
 #: Warps of a warpgroup.
 GROUP = 4
@@ -22,7 +22,7 @@ SECTION = "9.7.15"
 
 @dataclass
 class _Round:
-    """One instruction on its way: who has come, with what."""
+    """One meeting: the instruction, and what the warps that have arrived gave."""
 
     instruction: Instruction
     given: dict[int, tuple[By, Any]] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class _Round:
 
 
 class Meetings:
-    """The meetings of one warpgroup, one after the other. Nothing but the instruction passes between the warps."""
+    """The meetings of one warpgroup, one after the other. The warps exchange nothing else there."""
 
     def __init__(self, block: Block, group: int) -> None:
         self._block, self._group = block, group
@@ -38,12 +38,12 @@ class Meetings:
         self._round: _Round | None = None
 
     def meet(self, by: By, instruction: Instruction, given: Any, act: Act) -> _Round:
-        """A warp comes to an instruction with its operands; once all four are there, `act` is given all of theirs."""
+        """A warp arrives at an instruction with its operands; the last of the four calls `act` with all operands."""
         if self._members.stop > self._block.warps:
             self._block.grid.fail(
                 LaunchError(
-                    f"{instruction}: {by} belongs to no whole warpgroup, which is four warps from a multiple of four "
-                    f"on; the block has {self._block.warps} warps (PTX ISA {SECTION})"
+                    f"{instruction}: {by} does not belong to a whole warpgroup, which is four warps from a multiple of "
+                    f"four on; the block has {self._block.warps} warps (PTX ISA {SECTION})"
                 )
             )
         if self._round is None:
@@ -55,7 +55,7 @@ class Meetings:
             self._block.grid.fail(
                 LaunchError(
                     f"the warps of warpgroup {self._group} must execute the same instruction: {first} came to "
-                    f"{here.instruction}, {by} to {instruction} (PTX ISA {SECTION})"
+                    f"{here.instruction}, but {by} came to {instruction} (PTX ISA {SECTION})"
                 )
             )
         here.given[by.warp] = by, given
@@ -64,13 +64,13 @@ class Meetings:
             who, what = zip(*(here.given[warp] for warp in self._members), strict=True)
             try:
                 act(who, list(what))
-            except TcemuError as error:  # the other three have gone through with it
+            except TcemuError as error:  # the other three warps already wait for it
                 self._block.grid.fail(error)
             here.done = True
         return here
 
     def missing(self, instruction: Instruction) -> str:
-        """Who has not come, in words."""
+        """A description of the warps that have not arrived."""
         here = self._round
         absent = [warp for warp in self._members if here is None or warp not in here.given]
         return f"warp {', '.join(map(str, absent))} of warpgroup {self._group} to come to {instruction}"

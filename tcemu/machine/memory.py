@@ -1,4 +1,7 @@
-"""Memories of a launch: the shared memory of a block, and the global memory that all blocks see."""
+"""The memories of a launch: the shared memory of a block, and the global memory that all blocks see.
+
+They check addresses and hold bytes. (tcemu/instructions/memory.py reads operands out of such bytes.)
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from tcemu.machine.events import Space
 
 Array = npt.NDArray[Any]
 
-#: Where buffers in global memory start: at multiples of this, as cudaMalloc does, with a gap of at least as much.
+#: Arrays in global memory start at multiples of this, as with cudaMalloc, with a gap of at least as many bytes.
 ALIGN = 256
-#: Units that numpy can copy as one element; their alignment is the address's.
+#: Units that numpy can copy as one element, by their size.
 _UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
     2: np.dtype("u2"),
@@ -28,10 +31,10 @@ _UNITS: dict[int, np.dtype[Any]] = {
 
 
 class Bytes:
-    """Memory of one state space: bytes, of which some ranges may be addressed."""
+    """The memory of one state space: bytes, and the ranges of them that kernels may access."""
 
     def __init__(self, space: Space, size: int, ranges: Sequence[tuple[int, int, str]]) -> None:
-        """`ranges` are (first, end, what), in order, without overlap."""
+        """`ranges` are (first, end, name), in ascending order, without overlap."""
         self.space = space
         self.bytes = np.zeros(-(-size // 32) * 32, np.uint8)
         self._starts = np.array([first for first, _, _ in ranges], np.int64)
@@ -50,7 +53,7 @@ class Bytes:
     ) -> None:
         """Raise AddressError unless every one of `addresses` (n,) is a multiple of `align` with `size` bytes there.
 
-        `align` is a power of two; `lanes`, bool (32,), are those that gave the addresses, and `what` lies there.
+        `align` is a power of two; `lanes`, bool (32,), gave the addresses; `what` names the data for the message.
         """
         if not len(addresses):
             return
@@ -58,7 +61,7 @@ class Bytes:
             first = int((addresses % align != 0).argmax())
             raise AddressError(
                 f"{_told(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory is "
-                f"not a multiple of {align}, as an access of {align} bytes needs (PTX ISA {instruction.section})",
+                f"not a multiple of {align}, as an access of {align} bytes requires (PTX ISA {instruction.section})",
                 "alignment",
             )
         low, high = int(addresses.min()), int(addresses.max())
@@ -84,7 +87,7 @@ class Bytes:
         if self.space == "shared":
             return f"{told}, which has {int(self._ends[0]) if len(self._ends) else 0} bytes in this launch"
         if not len(self._starts):
-            return f"{told}: no array was given to the kernel"
+            return f"{told}: the kernel has no array among its arguments"
         before = max(int(np.searchsorted(self._starts, at, side="right")) - 1, 0)
         name, start, end = self._names[before], int(self._starts[before]), int(self._ends[before])
         where = f"{start - at} bytes before" if at < start else f"{at - end} bytes after the end of"
@@ -97,7 +100,7 @@ class Bytes:
         return np.asarray(self.bytes.view(unit)[addresses // size].view(np.uint8).reshape(-1, size))
 
     def write(self, addresses: Array, data: Array) -> None:
-        """Put bytes (n, size) at checked addresses (n,), multiples of size; the last of equal addresses stays."""
+        """Write bytes (n, size) to checked addresses (n,), multiples of size; of equal addresses the last one wins."""
         size = data.shape[1]
         self.bytes.view(_UNITS[size])[addresses // size] = np.ascontiguousarray(data).view(_UNITS[size]).reshape(-1)
 
@@ -108,7 +111,7 @@ def _told(instruction: Instruction, lanes: Array | None, number: int, what: str)
 
 
 def _integers(given: Any) -> Any:
-    """An int, or an array of int64. Raises OperandError for anything but integers."""
+    """An index as an int or an array of int64. Raises OperandError for anything but integers."""
     try:
         array = np.asarray(given)
     except LaunchError:  # the sanitizer's, about registers that are read here
@@ -121,7 +124,7 @@ def _integers(given: Any) -> Any:
 
 
 class Pointer(int):
-    """A byte address in global memory, of an array with this dtype and shape. Arithmetic is in bytes."""
+    """The byte address in global memory of an array with this dtype and shape. Arithmetic is in bytes."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -140,7 +143,7 @@ class Pointer(int):
     def at(self, *index: Any) -> Any:
         """The byte address of the element at `index`, one number or integer array for each axis (they broadcast).
 
-        Nothing is checked: a wrong index is a wrong address, which the machine reports when it is used.
+        It checks no bounds: a wrong index gives a wrong address, which the machine reports when a kernel uses it.
         """
         if len(index) != len(self.shape):
             raise OperandError(f"the array has {len(self.shape)} axes; got {len(index)} indices")
@@ -152,19 +155,19 @@ class Pointer(int):
             found = found * self.dtype.itemsize + int(self)
         except (ValueError, OverflowError):
             shapes = listing([np.shape(number) for number in numbers], "and")
-            raise OperandError(f"indices of one element each, or arrays that broadcast; got shapes {shapes}") from None
+            raise OperandError(f"indices are numbers, or arrays that broadcast together; got shapes {shapes}") from None
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise OperandError(
             "a kernel writes global memory with instructions: warp.st_global(pointer.at(index), value, 'b32'), one "
-            "address a lane (PTX ISA 9.7.9.11)"
+            "address for each lane (PTX ISA 9.7.9.11)"
         )
 
     def __getitem__(self, index: Any) -> Any:
         raise OperandError(
-            "a kernel reads global memory with instructions: warp.ld_global(pointer.at(index), 'b32'), one address a "
-            "lane (PTX ISA 9.7.9.8)"
+            "a kernel reads global memory with instructions: warp.ld_global(pointer.at(index), 'b32'), one address for "
+            "each lane (PTX ISA 9.7.9.8)"
         )
 
     def __repr__(self) -> str:
@@ -172,10 +175,10 @@ class Pointer(int):
 
 
 class GlobalMemory(Bytes):
-    """The arrays of a launch, one after the other in one address space with gaps; 0 is no array's address."""
+    """The arrays of a launch, one after the other in one address space with gaps; no array is at address 0."""
 
     def __init__(self, arrays: Sequence[tuple[str, Array]]) -> None:
-        """`arrays` are (name, array); they are copied in, and out again by `copy_back`. One array has one place."""
+        """`arrays` are (name, array), copied in here and out by `copy_back`. An array given twice has one address."""
         ranges: list[tuple[int, int, str]] = []
         at = ALIGN
         self.pointers: list[Pointer] = []
@@ -202,7 +205,7 @@ class GlobalMemory(Bytes):
         return [self._content(pointer).copy() for pointer in self.pointers]
 
     def copy_back(self) -> None:
-        """Bring what the kernel wrote into the arrays. Raises LaunchError, and changes none, where that cannot be."""
+        """Copy what the kernel wrote into the arrays. Raises LaunchError, and changes none, if one cannot take it."""
         written = [each for each in self._buffers.values() if self._changed(each[1], each[2])]
         for name, array, _ in written:
             if not array.flags.writeable:
@@ -210,8 +213,8 @@ class GlobalMemory(Bytes):
             for other, view, _ in self._buffers.values():
                 if view is not array and np.may_share_memory(view, array) and np.shares_memory(view, array):
                     raise LaunchError(
-                        f"the kernel wrote to {name}, and {other} is another view of the same numbers: in the machine "
-                        f"each has a place of its own. Give the kernel one array, or copies"
+                        f"the kernel wrote to {name}, but {other} is another view of the same memory, and the machine "
+                        f"keeps the two apart. Pass one array to the kernel, or copies"
                     )
         for _, array, pointer in written:
             array[...] = self._content(pointer)
@@ -222,12 +225,12 @@ class GlobalMemory(Bytes):
 
 
 def is_buffer(argument: object) -> bool:
-    """Whether an argument of a kernel lives in global memory: a numpy array. Raises OperandError for what cannot."""
+    """Whether an argument is a numpy array, which lives in global memory. Raises OperandError if it cannot."""
     if not isinstance(argument, np.ndarray):
         return False
     if argument.dtype.hasobject or argument.nbytes == 0 or not argument.dtype.isnative:
         raise OperandError(
-            f"an array in global memory has at least one element, of a plain dtype with the low byte first; got "
+            f"an array in global memory has at least one element and a plain little-endian dtype; got "
             f"{shown(str(argument.dtype))}, shape {argument.shape}"
         )
     return True

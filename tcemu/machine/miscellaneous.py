@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RegisterPool:
-    """Registers a thread that the warps of a block have, and those that warps have given back."""
+    """The registers per thread that each warp of a block has, and those that warps have given back."""
 
     def __init__(self, each: int) -> None:
         self._each = each
@@ -25,10 +25,10 @@ class RegisterPool:
         self._held: dict[int, int] = {}
 
     def wanted(self, warp: int, count: int, *, more: bool) -> int:
-        """How many registers a thread `warp` takes from the pool to have `count`; negative where it gives some back.
+        """How many registers per thread `warp` takes from the pool to have `count`; negative if it gives some back.
 
-        A kernel may be compiled for fewer registers than the launch has room for, so a warp's first .inc may be to
-        fewer.
+        A kernel may be compiled for fewer registers than the launch has room for, so a warp's first .inc may name
+        fewer than it has.
         """
         first = warp not in self._held
         have = self._held.setdefault(warp, self._each)
@@ -40,13 +40,13 @@ class RegisterPool:
         self._held[warp] = count
 
     def held(self, warp: int) -> int:
-        """Registers a thread of `warp`."""
+        """Registers per thread of `warp`."""
         return self._held.get(warp, self._each)
 
 
 @executes("setmaxnreg")
 def setmaxnreg(instruction: Instruction) -> Act:
-    """setmaxnreg (9.7.20.5): how many registers a thread of this warp may use from now on; .inc waits for them."""
+    """setmaxnreg (9.7.20.5): set how many registers each thread of this warp may use; .inc waits for them."""
     action = instruction.words["action"]
     section = f"PTX ISA {instruction.section}"
 
@@ -59,10 +59,10 @@ def setmaxnreg(instruction: Instruction) -> Act:
         pool, warp = core.block.pool, core.index
         taken = pool.wanted(warp, int(count), more=action == "inc")
         if taken and (taken > 0) != (action == "inc"):
-            told = f"setmaxnreg.{action} to {count}: warp {warp} has {pool.held(warp)} registers a thread ({section})"
+            told = f"setmaxnreg.{action} to {count}: warp {warp} has {pool.held(warp)} registers per thread ({section})"
             core.block.grid.fail(LaunchError(told))
         if action == "inc":
-            what = f"{taken} registers a thread, which setmaxnreg.dec of other warps must give back ({section})"
+            what = f"{taken} registers per thread, which setmaxnreg.dec of other warps must give back ({section})"
             core.wait(by, "registers", 0, lambda: pool.free >= taken, lambda: what)
         pool.move(warp, int(count), taken)
         core.tell(RegistersMoved, by, action, count)
@@ -72,7 +72,7 @@ def setmaxnreg(instruction: Instruction) -> Act:
 
 @executes("nanosleep")
 def nanosleep(instruction: Instruction) -> Act:
-    """nanosleep (9.7.20.2): about `duration` nanoseconds, in which others go first. A wait has no length here."""
+    """nanosleep (9.7.20.2): let other warps run first. In this machine a wait has no duration."""
 
     def act(core: Core, duration: npt.ArrayLike) -> None:
         if core.begin(instruction) is not None:

@@ -1,4 +1,4 @@
-"""What a block has under way: asynchronous work, and the policy that says when its effects appear."""
+"""The asynchronous work that a block has under way, and the policy that decides when its effects appear."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Literal, get_args
 
 from tcemu.errors import LaunchError, listing, shown
 
-#: early: at once. late: when somebody waits for it, or nothing else can go on. random: at any moment in between.
+#: early: at once. late: when a warp waits for it, or nothing else can go on. random: at any moment in between.
 Policy = Literal["early", "late", "random"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 
-#: How often something under way ends, at each turn of a warp, where the policy is random.
+#: Under the policy random, the probability that a task ends at a turn of a warp.
 _OFTEN = 0.25
 
 
 class Task:
-    """Something under way. What has the same `queue` ends in the order in which it began."""
+    """One piece of asynchronous work. Tasks with the same `queue` end in the order in which they began."""
 
     def __init__(self, queue: object, effect: Callable[[], None]) -> None:
         self.queue, self._effect, self.done = queue, effect, False
@@ -34,12 +34,12 @@ class Pending:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = check_policy(policy)
-        #: in order; a dictionary, so that each can be taken out wherever it stands
+        #: in order; a dictionary, so that a task can be removed from any position
         self._tasks: dict[Task, None] = {}
         self._queues: dict[object, deque[Task]] = {}
 
     def add(self, task: Task) -> None:
-        """Something begins."""
+        """Begin a task."""
         if self.policy == "early":
             task.run()
         else:
@@ -47,7 +47,7 @@ class Pending:
             self._queues.setdefault(task.queue, deque()).append(task)
 
     def finish(self, tasks: Iterable[Task]) -> None:
-        """Somebody waited for `tasks`: they end now, after what stands before them in their queues."""
+        """End `tasks` now, because a warp waited for them, after those before them in their queues."""
         for task in list(tasks):
             self._end(task)
 
@@ -57,7 +57,7 @@ class Pending:
             pass
 
     def step(self) -> bool:
-        """End the oldest; whether there was one."""
+        """End the oldest task; return whether there was one."""
         oldest = next(iter(self._tasks), None)
         if oldest is None:
             return False
@@ -65,7 +65,7 @@ class Pending:
         return True
 
     def perhaps(self, random: Random) -> None:
-        """Let a turn go by, in which something may end."""
+        """Under the policy random, perhaps end a task."""
         if self.policy == "random" and self._tasks and random.random() < _OFTEN:
             self._end(random.choice(list(self._tasks)))
 
@@ -83,7 +83,7 @@ class Groups:
     """Tasks by the group they are committed in: 0, 1, 2..."""
 
     def __init__(self) -> None:
-        #: those of no group yet
+        #: tasks that are not in a group yet
         self.open: list[Task] = []
         self._committed: deque[list[Task]] = deque()
         self._ended = 0
@@ -95,17 +95,17 @@ class Groups:
 
     @property
     def under_way(self) -> list[Task]:
-        """The tasks that nobody has waited for."""
+        """The tasks that no wait has covered."""
         return [task for group in (*self._committed, self.open) for task in group]
 
     def commit(self) -> int:
-        """The open group is complete; its number."""
+        """Commit the open group; return its number."""
         self._committed.append(self.open)
         self.open = []
         return self.next - 1
 
     def wait(self, pending: Pending, youngest: int) -> int:
-        """End all groups but the `youngest`; groups below the number that comes back have ended."""
+        """End all groups but the `youngest`; return the number of the first group that has not ended."""
         while len(self._committed) > youngest:
             pending.finish(self._committed.popleft())
             self._ended += 1
@@ -113,7 +113,7 @@ class Groups:
 
 
 def check_policy(policy: object) -> Policy:
-    """The policy. Raises LaunchError for what is none."""
+    """The policy. Raises LaunchError if there is no such policy."""
     if not isinstance(policy, str) or policy not in POLICIES:
         raise LaunchError(f"policy is {listing(map(repr, POLICIES))}; got {shown(policy)}")
     return policy

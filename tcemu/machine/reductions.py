@@ -1,6 +1,6 @@
-"""What atom, red and bulk reductions compute: an operation on the numbers of one type. The rows say which are legal.
+"""What atom, red and bulk reductions compute: an operation on the numbers of one type. The table says which are legal.
 
-Additions of floats round to nearest even. That a sum which is no number has the canonical NaN is inferred.
+Additions of floats round to nearest even. That a sum which is NaN is the canonical NaN is inferred.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ELEMENTS: Mapping[str, str] = MappingProxyType(
     {f"{kind}{bits}": f"<{'i' if kind == 's' else 'u'}{bits // 8}" for kind in "bus" for bits in (16, 32, 64)}
     | {"f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "bfloat16"}
 )
-#: The NaN that an addition answers.
+#: The NaN that an addition returns.
 _NAN = {"<f4": 0x7FFFFFFF, "<f2": 0x7FFF, "bfloat16": 0x7FFF}
 
 
@@ -62,7 +62,7 @@ class Reduction:
         return np.dtype(_ELEMENTS[self.element])
 
     def __call__(self, old: Array, given: Array, *, flush: bool = False) -> Array:
-        """New bytes of memory (n,), from what is there and what is given (n,); `flush` makes subnormals zeros."""
+        """The new bytes of memory (n,), from the old bytes and the operand's (n,); `flush` makes subnormals zeros."""
         kind = self.dtype
         numbers = [np.ascontiguousarray(each).view(kind) for each in (old, given)]
         if flush:
@@ -91,7 +91,7 @@ def reduction_of(operation: str, kind: str) -> Reduction:
 
 
 def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
-    """New bytes of one place, from what is there and what a lane gives; `flush` makes subnormal f32 zeros."""
+    """A function from the old bytes at one address and a lane's to the new ones; `flush` makes subnormal f32 zeros."""
     operation, kind = instruction.words["op"], instruction.words["type"]
     if operation == "cas":
         return lambda old, b, c: c if np.array_equal(old, b) else old

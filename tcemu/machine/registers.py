@@ -1,6 +1,6 @@
-"""Registers of a warp: numbered from 0, and seen through arrays (32, n) that notice who touches them.
+"""Registers of a warp: numbered from 0, and accessed through arrays (32, n) that report every read and write.
 
-A bank is a run of registers that were allocated together; its registers have numbers in the warp, `bank.first` on. A
+A bank is a run of registers that were allocated together; their numbers in the warp start at `bank.first`. A
 `Registers` is a view of some registers of one bank. A kernel treats it as the numpy array that it stands for: index it,
 assign to it, compute with it. The machine reports reads and writes to the observers; results that are still under way
 read as poison. A front end for PTX text allocates one bank for its %r and takes views of it: `bank.view([17, 3])`.
@@ -23,12 +23,12 @@ Array = npt.NDArray[Any]
 
 #: Lanes of a warp.
 WARP = 32
-#: What a register holds that nobody has written, or whose result is still under way: a NaN in f32, f16 and bf16.
+#: The content of a register that is unwritten, or whose result is still under way: a NaN in f32, f16 and bf16.
 POISON = 0x7FFFDEAD
 
 
 class Watcher(Protocol):
-    """Whom registers tell that they are touched: the warp they belong to."""
+    """The warp that registers belong to, to which they report reads and writes."""
 
     @property
     def active(self) -> Array:
@@ -36,10 +36,10 @@ class Watcher(Protocol):
 
     @property
     def watched(self) -> bool:
-        """Whether anybody listens."""
+        """Whether the launch has observers."""
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
-        """Registers `which` are read or written; of `unwritten`, read, some lane was never written."""
+        """Registers `which` are read or written; those in `unwritten` are read in a lane that was never written."""
 
 
 class Bank:
@@ -57,7 +57,7 @@ class Bank:
         self.pending: Array | None = None
         #: whether pending results hide the content
         self.veiled = False
-        #: (32, n): lanes that nobody has written; None where all were
+        #: bool (32, n): lanes that were never written; None if all were
         self.unwritten: Array | None = None
 
     def view(self, numbers: Sequence[int]) -> Registers:
@@ -192,7 +192,7 @@ class Registers(NDArrayOperatorsMixin):
         bank.veiled = veiled
 
     def end(self, result: Array) -> None:
-        """It ends, and writes `result` (32, n)."""
+        """The mma_async ends and writes `result` (32, n)."""
         bank, columns = self.bank, slice(None) if self._columns is None else self._columns
         bank.bits[:, columns] = result
         if bank.pending is not None:
@@ -205,7 +205,7 @@ class Registers(NDArrayOperatorsMixin):
                 bank.unwritten = None
 
     def unwritten(self) -> tuple[int, ...]:
-        """Numbers, within the bank, of those that some lane never wrote."""
+        """Numbers, within the bank, of the registers that are unwritten in some lane."""
         missing = self.bank.unwritten
         if missing is None:
             return ()
@@ -234,7 +234,7 @@ class Registers(NDArrayOperatorsMixin):
         watcher.touched(self, writes, self.which(key), () if writes else self._blind(key, watcher.active, moves))
 
     def _blind(self, key: Any, active: Array, moves: bool) -> tuple[int, ...]:
-        """Registers of `registers[key]` that are read in a lane that nobody has written."""
+        """Registers of `registers[key]` that are read in a lane that was never written."""
         bank = self.bank
         if bank.unwritten is None:
             return ()
@@ -248,7 +248,7 @@ class Registers(NDArrayOperatorsMixin):
         return tuple(numbers[wanted].tolist())
 
     def _patterns(self, value: Any) -> Array:
-        """What is to be written, as integers."""
+        """The value to be written, as integers."""
         try:
             array = np.asarray(value)
         except LaunchError:  # the sanitizer's, about registers that are read here
@@ -264,7 +264,7 @@ class Registers(NDArrayOperatorsMixin):
 
     @property
     def _there(self) -> Array | None:
-        """Lanes that take part; None where all do."""
+        """Lanes that take part; None if all do."""
         watcher = self.bank.watcher
         return None if watcher is None else watcher.active
 

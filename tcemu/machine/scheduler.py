@@ -1,7 +1,8 @@
-"""Which warp runs next. Warps are greenlets: each runs until it waits, and under some seeds until something else does.
+"""The scheduler, which decides which warp runs next. Warps are greenlets.
 
-Seed 0 switches where warps must wait, in a fixed order. Any other seed switches before any operation, as a chip could,
-in an order that the seed alone decides. A scheduler belongs to a launch: it holds the warps of all blocks in flight.
+Under seed 0 a warp runs until it must wait, and the order is fixed. Under any other seed the scheduler may switch
+before any operation, as a chip could, in an order that the seed alone decides. A scheduler belongs to a launch: it
+holds the warps of all blocks in flight.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from tcemu.errors import LaunchError
 from tcemu.machine.events import Waiting
 from tcemu.machine.pending import Pending
 
-#: How often a warp is interrupted before an operation, where the seed asks for it.
+#: The probability that a warp is interrupted before an operation, under seeds other than 0.
 _SWITCH = 0.3
 #: Operations after which a warp makes room for others in any case: it may be looking at memory in a loop.
 _TURN = 256
-#: Looks that all warps may take in vain, with nothing under way, before the launch counts as stuck.
+#: How often all warps may test in vain, with nothing under way, before the launch counts as stuck.
 _LOOKS = 1024
 #: Different loads of a loop that looks at memory, at most, and how many in a row find what they found before.
 _WINDOW, _REPEATS = 16, 256
@@ -34,10 +35,10 @@ class Strand:
 
     def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
-        #: None where it can go on.
+        #: None if it can go on.
         self.ready: Callable[[], bool] | None = None
         self.waiting: Callable[[], Waiting] | None = None
-        #: What it last looked for in vain, and has not found since.
+        #: What it last tested for in vain and has not found since.
         self.looks: Callable[[], Waiting] | None = None
         self.operations = 0
         #: its latest loads, and how many of them in a row brought nothing new
@@ -56,7 +57,7 @@ class Scheduler:
         self._strands: list[Strand] = []
         self._current: Strand | None = None
         self._hub = getcurrent()
-        #: turns that brought nothing, one after the other
+        #: consecutive turns without progress
         self._in_vain = 0
         #: what to do when the last warp of a block has exited
         self._ended: dict[int, Callable[[], None]] = {}
@@ -82,7 +83,7 @@ class Scheduler:
             self._hub.switch()
 
     def wait(self, strand: Strand, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
-        """Go on once `ready` answers True; `waiting` says what for, should that never be."""
+        """Wait until `ready` returns True; `waiting` describes the wait in case that never happens."""
         if not ready():
             strand.ready, strand.waiting = ready, waiting
             self._hub.switch()
@@ -90,13 +91,13 @@ class Scheduler:
         strand.looks = None
 
     def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting]) -> None:
-        """The warp looked for something; where it found nothing, others go first."""
+        """The warp tested for something; if it found nothing, other warps run first."""
         strand.looks = None if found else waiting
         if not found:
             self._hub.switch()
 
     def loaded(self, strand: Strand, what: Hashable, waiting: Callable[[], Waiting]) -> None:
-        """The warp loaded `what` (places and content). The same again and again: it looks at memory in a loop."""
+        """The warp loaded `what` (addresses and content); many repetitions mean that it polls memory in a loop."""
         if what not in strand.loads:
             strand.loads.append(what)
             strand.looks, strand.repeats = None, 0
@@ -122,14 +123,14 @@ class Scheduler:
             return
         what = "is not the one that runs here" if strand in self._strands else "is no longer running"
         raise LaunchError(
-            f"warp {strand.warp} of block {strand.block} {what}: only a warp's own kernel may use it, between its "
-            f"first line and its last"
+            f"warp {strand.warp} of block {strand.block} {what}: only a warp's own kernel may use it, and only while "
+            f"that kernel runs"
         )
 
     # ------------------------------------------------------------------------------------------ the loop
 
     def run(self) -> tuple[Waiting, ...]:
-        """Run all warps to their end; what the others wait for, where some cannot come to theirs."""
+        """Run all warps until they exit; if some cannot, return what they wait for."""
         try:
             while self._strands:
                 able = [strand for strand in self._strands if strand.ready is None or strand.ready()]
@@ -150,7 +151,7 @@ class Scheduler:
         return ()
 
     def _step(self) -> bool:
-        """End the oldest of what some block has under way; whether there was anything."""
+        """End the oldest task that some block has under way; return whether there was one."""
         return any(pending.step() for pending in list(self._pending.values()))
 
     def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:

@@ -1,4 +1,4 @@
-"""On which line of the kernel something happens."""
+"""Finds the line of the kernel that is being executed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from tcemu.machine.events import Site
 
 _PACKAGE = Path(__file__).parents[1]
-#: Folders whose code is nobody's kernel.
+#: Folders whose code does not belong to kernels.
 _NOT_KERNELS = tuple(
     f"{folder}{os.sep}" for folder in (_PACKAGE, Path(np.__file__).parent, Path(greenlet.__file__).parent)
 )
-#: Folders in them whose code is: a room of kernels adds its own.
+#: Folders within them whose code does: a room of kernels adds its own.
 KERNELS: list[str] = []
-#: Where nothing is known.
+#: The site if none is known.
 UNKNOWN = Site("?", 0, "?")
 
-#: Whether code of a file is nobody's kernel.
+#: By file: whether its code does not belong to kernels.
 _ours: dict[str, bool] = {}
 #: Sites by code and place in it; the code is kept, so that its id stays its own.
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}

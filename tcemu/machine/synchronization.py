@@ -1,4 +1,4 @@
-"""What lanes and threads agree on: votes, elect, fences, grid dependencies (PTX ISA 9.1, 9.7.13)."""
+"""Synchronisation of lanes and threads: votes, elect, fences, grid dependencies (PTX ISA 9.1, 9.7.13)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 # ---------------------------------------------------------------------------------------------------- lanes
 
-#: What a vote answers, from the active lanes' predicates.
+#: The result of a vote, from the active lanes' predicates.
 _VOTES: dict[str, Callable[[Array], Any]] = {
     "all": lambda given: bool(given.all()),
     "any": lambda given: bool(given.any()),
@@ -158,7 +158,7 @@ def fence_mbarrier_init(instruction: Instruction) -> Act:
 
 @executes("griddepcontrol")
 def griddepcontrol(instruction: Instruction) -> Act:
-    """griddepcontrol (9.7.13.13): grids come one by one here, so that there is nothing to wait for."""
+    """griddepcontrol (9.7.13.13): grids run one at a time here, so there is nothing to wait for."""
 
     def act(core: Core) -> None:
         core.begin(instruction)

@@ -1,4 +1,4 @@
-"""Tensor maps: what CUtensorMap says of a tensor in global memory, and which bytes a box of it is in shared memory.
+"""Tensor maps: the tensor in global memory that a CUtensorMap describes, and the bytes of a box in shared memory.
 
 A tensor copy (cp.async.bulk.tensor, tiled mode; PTX ISA 9.1, 5.5 and 9.7.9.27.1) moves one box. The map says where the
 tensor lies and how large a box is; the copy gives the coordinates of the box's first element. As in the driver's
@@ -115,7 +115,7 @@ class TensorMap:
     def __post_init__(self) -> None:
         for name in ("sizes", "strides", "box", "element_strides"):
             object.__setattr__(self, name, _whole_numbers(name, getattr(self, name)))
-        object.__setattr__(self, "address", _whole("an address", self.address))
+        object.__setattr__(self, "address", _whole("address", self.address))
         if not self.element_strides:
             object.__setattr__(self, "element_strides", (1,) * len(self.sizes))
         if self.element not in ELEMENTS:
@@ -135,8 +135,8 @@ class TensorMap:
         for name, count in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
             given = getattr(self, name)
             if len(given) != count:
-                why = ": none for the innermost dimension, whose elements are neighbours" if name == "strides" else ""
-                yield f"{rank} sizes want {count} {name}{why}; got {given}"
+                why = ", none for the innermost dimension, whose elements are adjacent" if name == "strides" else ""
+                yield f"{rank} sizes need {count} {name}{why}; got {given}"
 
     def _unsized(self) -> Iterator[str]:
         """What each number may be."""
@@ -147,11 +147,11 @@ class TensorMap:
                 yield f"{name} are {low} to {high}; got {getattr(self, name)}"
         if not _all_within(self.strides, 0, (1 << 40) - 1) or any(stride % 16 for stride in self.strides):
             yield (
-                f"strides are multiples of 16 bytes, below 2^40; got {self.strides}. Rows of other lengths are padded "
-                "in memory"
+                f"strides are multiples of 16 bytes, below 2^40; got {self.strides}. Pad rows of other lengths in "
+                "memory"
             )
         if self.line % 16:
-            yield f"the innermost dimension of the box has a multiple of 16 bytes; box {self.box} has {self.line}"
+            yield f"the innermost dimension of the box is a multiple of 16 bytes; that of box {self.box} is {self.line}"
 
     def _unaccepted(self) -> Iterator[str]:
         """Swizzle and fill."""
@@ -160,12 +160,12 @@ class TensorMap:
         if self.swizzle and self.line > self.swizzle:
             yield (
                 f"the innermost dimension of the box has {self.line} bytes; with a swizzle of {self.swizzle} bytes it "
-                f"has at most as many. Copy {-(-self.line // self.swizzle)} boxes side by side"
+                f"has at most {self.swizzle}. Copy {-(-self.line // self.swizzle)} boxes side by side"
             )
         if self.fill not in get_args(Fill):
             yield f"fill is {listing(get_args(Fill))}; got {briefly(self.fill)}"
         if self.fill == "nan" and not ELEMENTS[self.element].float:
-            yield f"fill is 'nan' for floats only; {self.element} is none"
+            yield f"fill is 'nan' for floats only; {self.element} is not a float"
 
     @classmethod
     def of(
@@ -184,11 +184,11 @@ class TensorMap:
         dtype that tensor maps do not know, or of another size than `element`'s, and as the constructor does.
         """
         if isinstance(tensor, np.ndarray):
-            raise OperandError("a tensor map wants an address in global memory: the pointer that a kernel gets")
+            raise OperandError("a tensor map needs an address in global memory: pass the pointer that the kernel gets")
         dtype, shape = np.dtype(tensor.dtype), tuple(tensor.shape)
         named = _BY_DTYPE.get(dtype.name)
         if element is None and named is None:
-            raise OperandError(f"a tensor map does not know dtype {dtype}: {listing(_BY_DTYPE)} ({_SECTION}.1)")
+            raise OperandError(f"a tensor map has dtype {listing(_BY_DTYPE)}; got {dtype} ({_SECTION}.1)")
         chosen = element if element is not None else str(named)
         if chosen in ELEMENTS and ELEMENTS[chosen].bytes != dtype.itemsize:
             raise OperandError(
@@ -315,19 +315,19 @@ class TensorMap:
         start = _whole_numbers("coordinates", coordinates)
         if len(start) != self.rank or not _all_within(start, -(1 << 31), (1 << 31) - 1):
             raise OperandError(
-                f"a tensor of {self.rank} dimensions has as many coordinates, innermost first, of 32 bits each; got "
-                f"{briefly(start)} (PTX ISA 9.7.9.27.1.2)"
+                f"a tensor of {self.rank} dimensions needs {self.rank} coordinates of 32 bits each, innermost first; "
+                f"got {briefly(start)} (PTX ISA 9.7.9.27.1.2)"
             )
         if storing and min(start) < 0:
             raise OperandError(
-                f"a box is not stored at negative coordinates; got {start}. Boxes that leave the tensor at its end may "
-                "be stored, and any may be loaded (PTX ISA 9.7.9.27.1.1)"
+                f"a store does not take negative coordinates; got {start}. A store may extend past the end of the "
+                "tensor only, a load past either end (PTX ISA 9.7.9.27.1.1)"
             )
         past, whole = start[0] * self.element_bytes % UNIT, UNIT // self.element_bytes
         if past:
             near = start[0] // whole * whole
             raise AddressError(
-                f"a box starts at a multiple of {UNIT} bytes in global memory, its innermost coordinate at a multiple "
+                f"a box starts at a multiple of {UNIT} bytes in global memory, its innermost coordinate is a multiple "
                 f"of {whole} elements of {self.element}: {near} or {near + whole}; got {start}. A GPU stops with an "
                 "illegal instruction (PTX ISA 5.5.3.1)",
                 "alignment",
@@ -376,7 +376,7 @@ def _check(addresses: Array, size: int, memory: Array, space: str) -> None:
     if outside.any():
         at = int(addresses[int(outside.argmax())])
         raise AddressError(
-            f"a tensor copy touches address {at}, {size} bytes, but {space} memory has {len(memory)} bytes", "bounds"
+            f"a tensor copy accesses address {at}, {size} bytes, but {space} memory has {len(memory)} bytes", "bounds"
         )
 
 
@@ -390,7 +390,7 @@ def _whole(name: str, value: object) -> int:
             raise TypeError
         return index(value)  # type: ignore[arg-type]
     except TypeError:  # arrays of several numbers have an __index__ too, which raises it
-        raise OperandError(f"tensor map: {name} of whole numbers; got {briefly(value)}") from None
+        raise OperandError(f"tensor map: {name}: not a whole number: {briefly(value)}") from None
 
 
 def _whole_numbers(name: str, values: object) -> tuple[int, ...]:

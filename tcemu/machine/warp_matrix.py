@@ -1,6 +1,6 @@
-"""Matrix instructions of one warp: mma, wmma, ldmatrix and their kin (PTX ISA 9.1, 9.7.14), complete at once.
+"""Synchronous matrix instructions of one warp: mma, wmma, ldmatrix and the like (PTX ISA 9.1, 9.7.14).
 
-What they compute is in tcemu.instructions; here they meet the memory of a block and the registers of a warp.
+tcemu.instructions computes them; this module connects them to a block's memory and a warp's registers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def matrix(instruction: Instruction) -> Act:
             (role.role, each) for role, each in zip(sources, operands, strict=False) if isinstance(each, Registers)
         )
         by = core.begin(instruction, held)
-        if by is None:  # what no lane executes brings registers that nobody has written
+        if by is None:  # if no lane executes it, its result is unwritten
             return None if out is None or out.fragment is None else core.blank(
                 out.registers, out.fragment.container.register_dtype
             )
@@ -107,9 +107,9 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
     if len(windows) > 1 or not windows <= accepted:
         other = sorted(windows - accepted) or sorted(windows)
         told = (
-            f"{instruction}: a generic address in {other[0]} memory; it is in {' or '.join(sorted(accepted))} memory. "
-            f"warp.generic(address) is the generic address of a shared one; .shared in the opcode takes the address "
-            f"itself (PTX ISA {instruction.section})"
+            f"{instruction}: a generic address in {other[0]} memory; it must lie in {' or '.join(sorted(accepted))} "
+            f"memory. Convert a shared address with warp.generic(address), or write .shared in the opcode and pass the "
+            f"shared address itself (PTX ISA {instruction.section})"
         )
         core.fault(by, instruction, "shared", AddressError(told, "bounds"))
     inside = found[0].addresses
@@ -124,7 +124,7 @@ def _bytes(core: Core, space: Space) -> Array:
 
 
 def _teller(core: Core, by: By, instruction: Instruction, space: Space) -> Callable[[bool, Array, int], None]:
-    """What hears of the accesses of an instruction, and reports them."""
+    """A function that receives the accesses of an instruction and reports them as events."""
 
     def tell(writes: bool, addresses: Array, size: int) -> None:
         flat = addresses.reshape(-1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Matrix instructions of a warpgroup: wgmma and its groups, which run while the warps go on (PTX ISA 9.1, 9.7.15)."""
+"""Asynchronous matrix instructions of a warpgroup: wgmma and its groups (PTX ISA 9.1, 9.7.15)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
-#: What the four warps do together: called with who they are and what each gives.
+#: What the four warps do together: called with their origins and what each of them gives.
 Together = Callable[[tuple[By, ...], list[Any]], None]
 
 
 class Warpgroup:
-    """Four warps from a multiple of four on: where they meet, and what they have under way."""
+    """Four consecutive warps from a multiple of four on, with their meetings and their groups under way."""
 
     def __init__(self, block: Block, number: int) -> None:
         self.number = number
@@ -49,7 +49,7 @@ class Warpgroup:
 
 
 def _together(core: Core, by: By, instruction: Instruction, given: Any, act: Together) -> None:
-    """Wait until the four warps have come to the instruction; the last to come acts for all."""
+    """Wait until the four warps have reached the instruction; the last to arrive acts for all."""
     group = core.block.warpgroups[core.index // 4]
     here = group.meetings.meet(by, instruction, given, act)
     if not here.done:
@@ -108,7 +108,7 @@ def wait_group(instruction: Instruction) -> Act:
             if len(set(given)) > 1:
                 told = listing(given, "and")
                 raise LaunchError(
-                    f"{instruction}: N is {told} in the four warps; it is the same in all of them ({bys[0]}; PTX ISA "
+                    f"{instruction}: N is {told} in the four warps, but it must be the same in all ({bys[0]}; PTX ISA "
                     f"{instruction.section})"
                 )
             below = group.groups.wait(core.block.pending, given[0])
@@ -126,8 +126,8 @@ def wait_group(instruction: Instruction) -> Act:
 def mma_async(instruction: Instruction) -> Act:
     """wgmma.mma_async (9.7.15.5.2): each warp gives its own (32, n) of the registers.
 
-    The answer is the accumulator, whose result is under way until a wgmma.wait_group covers it. A plain array may stand
-    for registers; the machine watches that nobody changes it while the instruction is under way.
+    Returns the accumulator, whose result is under way until a wgmma.wait_group covers it. A plain array may stand for
+    registers; the machine reports it if the kernel changes the array while the instruction is under way.
     """
     names = [operand.role for operand in instruction.sources]
 
@@ -174,7 +174,7 @@ def _given(core: Core, instruction: Instruction, names: Sequence[str], operands:
 
 
 def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
-    """A numpy array as registers; what was done to it before is not known."""
+    """A numpy array as registers, with no known earlier accesses."""
     array = core.values(given)
     if array.ndim != 2 or len(array) != WARP or array.dtype != np.uint32:
         raise OperandError(
@@ -185,7 +185,7 @@ def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
 
 
 def _number(core: Core, instruction: Instruction, role: str, given: Any) -> Any:
-    """What is one for the whole warpgroup."""
+    """An operand that is one value for the whole warpgroup."""
     if isinstance(given, int):
         return given
     array = core.values(given)
@@ -197,7 +197,7 @@ def _number(core: Core, instruction: Instruction, role: str, given: Any) -> Any:
 
 
 def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: list[Any]) -> None:
-    """All four warps have come to an mma_async: it begins."""
+    """Begin an mma_async, which all four warps have reached."""
     block, group = core.block, core.block.warpgroups[core.index // 4]
     mine, kept = zip(*given, strict=True)
     a_described = isinstance(mine[0][1], int)
@@ -241,7 +241,7 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
                 block.shared.bytes,
                 _metadata(mine) if "e" in instruction.fragments else None,
             )
-        except OperandError as error:  # metadata that was legal, and was overwritten
+        except OperandError as error:  # the metadata was legal, and was then overwritten
             block.grid.fail(OperandError(f"{error} ({bys[0]})"))
         for number, registers in enumerate(d):
             registers.end(out[WARP * number : WARP * (number + 1)])
@@ -262,10 +262,10 @@ def _shared(
     """
     if len({len(each) for each in mine}) > 1:
         counts = listing([len(each) for each in mine], "and")
-        raise OperandError(f"{instruction}: the four warps give {counts} operands; they execute the same ({bys[-1]})")
+        raise OperandError(f"{instruction}: the four warps give {counts} operands, not the same number ({bys[-1]})")
     if any(isinstance(each[1], int) != a_described for each in mine):
         ways = listing(["a descriptor" if isinstance(each[1], int) else "registers" for each in mine], "and")
-        raise OperandError(f"{instruction}: the four warps give a as {ways}; they execute the same ({bys[-1]})")
+        raise OperandError(f"{instruction}: the four warps give a as {ways}, not in the same way ({bys[-1]})")
     first = 1 if a_described else 2
     rest = 5 if "e" in instruction.fragments else 3
     start = rest - ("e" in instruction.fragments)  # at the selector
@@ -278,14 +278,14 @@ def _shared(
             core.tell(DescriptorsDisagreed, (bys[0], by), instruction, numbers)
             told = [" and ".join(f"{number:#018x}" for number in each) for each in numbers]
             raise LaunchError(
-                f"{instruction}: the warps of a warpgroup give the same descriptors; {bys[0]} gives {told[0]}, {by} "
-                f"gives {told[1]} (PTX ISA {instruction.section})"
+                f"{instruction}: the warps of a warpgroup must give the same descriptors; {bys[0]} gives {told[0]}, "
+                f"but {by} gives {told[1]} (PTX ISA {instruction.section})"
             )
         for role, one, other in zip(names[start:], end, ends[0], strict=False):
             if _differ(one, other):
                 raise OperandError(
                     f"{instruction}: {role} is {briefly(other)} in warp {bys[0].warp} and {briefly(one)} in warp "
-                    f"{by.warp}; it is the same in the four warps ({by})"
+                    f"{by.warp}, but it must be the same in all four ({by})"
                 )
     return (*tops[0], *mine[0][rest:])
 
@@ -311,7 +311,7 @@ def _joined(parts: Sequence[Any], role: str) -> Array:
         raise OperandError(f"not an array: {error}") from None
     if any(each.shape[:1] != (WARP,) or each.shape != arrays[0].shape for each in arrays):
         raise OperandError(
-            f"in a kernel each warp gives its own 32 lanes of registers, all warps alike; {role} has shapes "
+            f"in a kernel each warp gives its own 32 lanes of registers, in the same shape; {role} has shapes "
             f"{listing([each.shape for each in arrays], 'and')}"
         )
     if any(each.dtype != arrays[0].dtype for each in arrays):

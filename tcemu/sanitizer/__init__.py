@@ -1,10 +1,10 @@
-"""An observer of the machine that reports undefined behaviour and races: one file of rules a section.
+"""An observer of the machine that reports undefined behaviour and races. Each module checks one group of rules.
 
     result = tcemu.launch(kernel, ..., sanitizer="collect")
     for report in result.reports:
         print(report)
 
-`RULES` is the table of what it knows: each rule's id, the rule, the manual's section, and the fix.
+`RULES` is the table of its rules: each rule's id, the rule, the manual's section, and the fix.
 """
 
 from tcemu.sanitizer.report import Earlier, Report, SanitizerWarning

@@ -1,4 +1,4 @@
-"""What orders accesses: barriers, bar.warp.sync, fence.proxy.async. One rule: nobody waits for threads that exited."""
+"""Barriers, bar.warp.sync and fence.proxy.async, which order accesses; and the rule about threads that have exited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcemu.sanitizer.report import Earlier, many
 
 
 class Barriers:
-    """The clocks that come together in the barriers of a block."""
+    """Joins the clocks of the warps that meet at the barriers of a block."""
 
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
@@ -43,7 +43,7 @@ class Barriers:
         by = event.arrived[0]
         gone = tuple(sorted(self._block.exited))
         message = (
-            f"barrier {event.barrier} waits for all threads of the block, of which {event.exited} have exited: "
+            f"barrier {event.barrier} waits for all threads of the block, but {event.exited} of them have exited: "
             f"{many('warp', gone)}"
         )
         earlier = Earlier(self._block.exited[gone[0]], "end") if gone else None

@@ -1,4 +1,4 @@
-"""What the sections of the sanitizer share about one block."""
+"""The state of one thread block that the sections of the sanitizer share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Handlers = dict[type[Event], Callable[..., None]]
 
 
 class Section(Protocol):
-    """One file of rules: what it does when it hears of an event."""
+    """One group of rules: a handler for each kind of event that concerns it."""
 
     handlers: Handlers
 
 
 class Block:
-    """A block under watch: clocks, records, shadow memory, and where to report."""
+    """A thread block that the sanitizer observes: its clocks, records and shadow memory, and where to report."""
 
     def __init__(self, started: BlockStarted, tell: Callable[[Report], None]) -> None:
         self.threads, self.warps, self.target = started.threads, started.warps, started.target
@@ -29,7 +29,7 @@ class Block:
         self.records = Records(self.clocks)
         self.shadow = Shadow(started.shared)
         self.exited: dict[int, By] = {}
-        #: reports what is broken, once it is certain
+        #: passes a finished report to the sanitizer
         self.tell = tell
 
     def report(
@@ -42,5 +42,5 @@ class Block:
         earlier: Earlier | None = None,
         lanes: tuple[int, ...] = (),
     ) -> None:
-        """A rule is broken."""
+        """Report that the access or instruction of `by` broke a rule."""
         self.tell(Report(rule, message, by, what, earlier, lanes))

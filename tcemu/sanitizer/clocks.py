@@ -1,19 +1,20 @@
-"""Who knows what: vector clocks of threads and asynchronous agents.
+"""Vector clocks of threads and asynchronous agents, which show whether one access is ordered after another.
 
-Each warp keeps a row of clocks, one column for each thread of the block and for each asynchronous agent. A record of an
-access has a column and a clock; a warp knows that the access has ended where its row has a larger number there. So
-what is reported depends on the kernel's synchronisation, not on the order in which warps happened to run.
+Each warp keeps a row of clocks, with one column for each thread of the block and one for each asynchronous agent. The
+record of an access has a column and a clock. A warp knows that the access has ended if the number in that column of
+the warp's row is larger than the clock. The reports therefore depend on the kernel's synchronisation, not on the order
+in which the warps happened to run.
 
 Columns, for a block of L lanes in W warps:
 
-    ALWAYS            known to everybody: what is no access at all
-    NEVER             known to nobody: what nobody has waited for
+    ALWAYS            every warp knows: for the record that stands for no access
+    NEVER             no warp knows: for accesses that no warp has waited for
     thread + lane     the lane's ordinary accesses, in its warp's time
-    fenced + lane     up to which time fence.proxy.async of that very lane has covered its accesses
-    met + warp        up to which time all lanes of the warp have issued their loads, as an .aligned instruction shows
-    agents            groups of wgmma of a warpgroup, of bulk copies of a warp, phases of an mbarrier
+    fenced + lane     the time up to which the lane's own fence.proxy.async covers its accesses
+    met + warp        the time up to which all lanes of the warp have issued their loads; .aligned instructions show it
+    agents            wgmma groups of a warpgroup, bulk-copy groups of a warp, phases of an mbarrier
 
-Rows are never changed in place: a record may keep the row that its warp had.
+Rows are never changed in place, because a record may keep the row that its warp had.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ Array = npt.NDArray[Any]
 
 ALWAYS, NEVER, THREAD = 0, 1, 2
 _FOREVER = np.iinfo(np.int64).max
-#: Agents that there is room for at first.
+#: Number of agents that the first rows have room for.
 _ROOM = 64
 
 
 @lru_cache(maxsize=4096)
 def lanes_in(mask: int) -> Array:
-    """The lanes of a mask, as an array that is not to be changed."""
+    """The lanes of a mask, as an array that callers must not change."""
     return np.flatnonzero(np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little"))
 
 
 def joined(one: Array, other: Array) -> Array:
-    """What both know together."""
+    """The union of what two rows know: their elementwise maximum."""
     if len(one) < len(other):
         one, other = other, one
     if len(other) < len(one):
@@ -60,15 +61,15 @@ class Clocks:
         row[ALWAYS] = _FOREVER
         #: what all lanes of a warp know
         self.rows = [row] * self.warps
-        #: what only some lanes of a warp know besides, by mask
+        #: what only some lanes of a warp know in addition, by mask
         self.partial: list[dict[int, Array]] = [{} for _ in range(self.warps)]
         #: each warp's own time
         self.time = [1] * self.warps
-        #: up to which time each lane's accesses are covered by its own fence.proxy.async
+        #: the time up to which each lane's own fence.proxy.async covers its accesses
         self.fenced = np.zeros(self.lanes, np.int64)
-        #: up to which time all lanes of a warp have issued their accesses
+        #: the time up to which all lanes of a warp have issued their accesses
         self.met = [0] * self.warps
-        #: whether a warp has loaded anything since
+        #: whether a warp has loaded anything since that time
         self.loads = [False] * self.warps
         #: what each warp knew when it last executed fence.proxy.async
         self.fence_views: list[Array | None] = [None] * self.warps
@@ -88,7 +89,7 @@ class Clocks:
     # ---------------------------------------------------------------------------------------- what is known
 
     def common(self, warp: int, mask: int) -> list[tuple[int, Array]]:
-        """What lanes of `mask` know, as (lanes, row) for each part of them that knows the same."""
+        """What lanes of `mask` know, as (lanes, row) for each subset of them that knows the same."""
         known = self.partial[warp]
         if not known:
             return [(mask, self.rows[warp])]
@@ -106,7 +107,7 @@ class Clocks:
         return found
 
     def view(self, warp: int, mask: int) -> Array:
-        """What any lane of `mask` knows and has done so far, as the start of something that they issue or release."""
+        """What any lane of `mask` knows and has done so far: the row of what they issue or release now."""
         row = self.rows[warp].copy()
         for lanes, known in self.partial[warp].items():
             if lanes & mask:
@@ -127,7 +128,7 @@ class Clocks:
     # ---------------------------------------------------------------------------------------- what changes it
 
     def release(self, warp: int, mask: int) -> Array:
-        """What those learn who synchronise with lanes of `mask`; what they do from now on is later."""
+        """The row for warps that synchronise with lanes of `mask`; it does not cover what these lanes do later."""
         row = self.view(warp, mask)
         self.time[warp] += 1
         return row
@@ -142,31 +143,31 @@ class Clocks:
         self.time[warp] += 1
 
     def learn(self, warp: int, mask: int, column: int, clock: int) -> None:
-        """Lanes of `mask` learn that an agent has come to `clock`."""
+        """Lanes of `mask` learn that an agent has reached `clock`."""
         row = np.zeros_like(self.rows[warp])
         row[column] = clock
         self.acquire(warp, mask, row)
 
     def sync(self, warp: int, mask: int) -> None:
-        """Lanes of `mask` meet: each knows what any of them knew and did."""
+        """Lanes of `mask` meet: afterwards each knows what any of them knew and did."""
         row = self.release(warp, mask)
         if mask == self.there[warp]:
             self.partial[warp].clear()
         self.acquire(warp, mask, row)
 
     def pass_barrier(self, warp: int, row: Array) -> None:
-        """The whole warp goes on after a barrier of the block, where `row` came together."""
+        """The whole warp continues after a barrier of the block and learns `row`, the join of all who arrived."""
         self.partial[warp].clear()
         self.acquire(warp, self.there[warp], row)
 
     def fence(self, warp: int, mask: int) -> None:
-        """fence.proxy.async by lanes of `mask`: it covers what they did so far."""
+        """Lanes of `mask` execute fence.proxy.async, which covers what they did so far."""
         self.time[warp] += 1
         self.fenced[lanes_in(mask) + 32 * warp] = self.time[warp]
         self.fence_views[warp] = self.view(warp, mask)
 
     def meet(self, warp: int) -> None:
-        """All lanes execute one instruction together: their loads before it have been issued."""
+        """All lanes execute one instruction together, so they have issued all their earlier loads."""
         if self.loads[warp]:
             self.time[warp] += 1
             self.met[warp] = self.time[warp]

@@ -1,4 +1,4 @@
-"""cp.async and bulk copies: what they read and write, from their issue until somebody has waited for them."""
+"""cp.async and bulk copies: their reads and writes of shared memory, from the issue until a thread waits for them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Copies:
         self._block, self._clocks, self._records = block, block.clocks, block.records
         self._shared, self._mbarriers = shared, mbarriers
         warps = range(block.warps)
-        #: cp.async of a warp that nobody has waited for, (record, lanes, group), the oldest first
+        #: each warp's cp.async instructions that no wait has covered, (record, lanes, group), the oldest first
         self._open: list[list[tuple[int, int, int]]] = [[] for _ in warps]
-        #: how many groups of cp.async, of bulk copies a warp has committed
+        #: how many groups of cp.async and of bulk copies each warp has committed
         self._groups = {"cp.async": [0 for _ in warps], "bulk": [0 for _ in warps]}
         #: a warp's bulk copies out of shared memory: their column, and the lanes that issued them
         self._out: dict[int, tuple[int, int]] = {}
@@ -112,7 +112,7 @@ class Copies:
         self._shared.read_async(record, cells, [self._clocks.view(warp, by.active)], ("bulk", warp))
 
     def _wait_out(self, by: By, below: int) -> None:
-        """The lanes that issued bulk copies, among those that wait, know that the groups below have been read."""
+        """The waiting lanes that issued bulk copies learn that the groups before `below` have been read."""
         column, lanes = self._out.get(by.warp, (0, 0))
         if lanes & by.active:
             self._clocks.learn(by.warp, lanes & by.active, column, below)

@@ -1,7 +1,11 @@
-"""Rules about who executes an instruction: all lanes, all four warps of a warpgroup, threads that are still there."""
+"""Rules about which threads execute an instruction: all lanes, all four warps of a warpgroup, threads that still run.
+
+Also faults, and the reason for a deadlock.
+"""
 
 from __future__ import annotations
 
+from tcemu.errors import counted
 from tcemu.machine.events import BarrierDisagreed, By, Disagreed, Faulted, Issued, Stuck, Waiting
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.mbarriers import Mbarriers
@@ -9,12 +13,12 @@ from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 #: Warps of a warpgroup.
 GROUP = 4
-#: What hardware answers with an exception, or where it finds no mbarrier in the bytes that are to be one.
+#: The rule for each kind of fault: hardware raises an exception, or the bytes hold no mbarrier.
 _FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "operands": "mbarrier-init"}
 
 
 class Divergence:
-    """Who executes what in a block, and why nobody can go on."""
+    """Checks which threads of a block execute an instruction, and explains deadlocks."""
 
     def __init__(self, block: Block, mbarriers: Mbarriers) -> None:
         self._block, self._clocks, self._mbarriers = block, block.clocks, mbarriers
@@ -35,7 +39,7 @@ class Divergence:
                 self._clocks.meet(by.warp)
         elif instruction.aligned:
             missing = lanes_of(there & ~by.active)
-            message = f"{instruction} is executed without {many('lane', missing)}"
+            message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
         if instruction.lanes > 32 and by.warp // GROUP * GROUP + GROUP > self._block.warps:
             self._start(by, instruction.opcode)
@@ -43,34 +47,36 @@ class Divergence:
     def _start(self, by: By, opcode: str) -> None:
         first, warps = by.warp // GROUP * GROUP, self._block.warps
         message = (
-            f"{opcode}: warp {by.warp} belongs to the warpgroup that starts at warp {first}, and the block has {warps} "
-            f"warps"
+            f"{opcode}: warp {by.warp} belongs to the warpgroup of warps {first} to {first + GROUP - 1}, but the block "
+            f"has only {counted(warps, 'warp')}"
         )
         self._block.report("warpgroup-start", by, message, what=many("warp", tuple(range(first, warps))))
 
     def _disagreed(self, event: Disagreed) -> None:
         (one, other), (first, second) = event.bys[-2:], [str(each) for each in event.instructions[-2:]]
-        if one.site.line > other.site.line:  # the same report whoever came first
+        if one.site.line > other.site.line:  # the report is the same whichever warp came first
             one, other, first, second = other, one, second, first
-        message = f"warp {other.warp} executes {second}, warp {one.warp} of the same warpgroup {first}"
+        message = f"warp {other.warp} executes {second}, but warp {one.warp} of the same warpgroup executes {first}"
         self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
 
     def _counts(self, event: BarrierDisagreed) -> None:
         first, second = sorted(zip(event.bys, event.threads, strict=True), key=lambda each: each[0].site.line)
         (one, wanted), (other, given) = first, second
-        message = f"warp {other.warp} waits there for {given} threads, warp {one.warp} for {wanted}"
+        message = (
+            f"at barrier {event.barrier}, warp {other.warp} gives {given} threads, but warp {one.warp} gives {wanted}"
+        )
         earlier = Earlier(one, f"bar for {wanted} threads")
         self._block.report("barrier-threads", other, message, what=f"barrier {event.barrier}", earlier=earlier)
 
     def _faulted(self, event: Faulted) -> None:
         if event.kind == "arrivals":
-            return  # mbarriers.py knows why
+            return  # mbarriers.py reports it with its cause
         self._block.report(_FAULTS[event.kind], event.by, event.message, what=f"{event.space} memory")
 
-    # ---------------------------------------------------------------------------------------- nobody can go on
+    # ---------------------------------------------------------------------------------------- deadlocks
 
     def _stuck(self, event: Stuck) -> None:
-        """The most telling of the reasons, and only that: the others follow from it."""
+        """Report only the first reason that applies: the others follow from it."""
         for explains in (self._bytes, self._missed, self._start_apart, self._exited, self._apart):
             if explains(event.waiting):
                 return
@@ -82,7 +88,7 @@ class Divergence:
         self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
 
     def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
-        """Whether somebody waits for bytes that never come."""
+        """Report a wait for bytes that never come; return whether there was one."""
         for each in waiting:
             here = self._mbarriers.found.get(each.key) if each.kind == "mbarrier" else None
             if here is not None and self._mbarriers.check_all(here, each.key):
@@ -90,28 +96,29 @@ class Divergence:
         return False
 
     def _missed(self, waiting: tuple[Waiting, ...]) -> bool:
-        """Whether somebody waits for a phase, and missed one that is over."""
+        """Report a wait for a phase by a warp that missed an earlier phase; return whether there was one."""
         there = [each for each in waiting if each.kind == "mbarrier"]
         missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
         return missed or (bool(there) and (self._mbarriers.check_blind() or self._mbarriers.check_again()))
 
     def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
-        """Whether four warps in a row act as a warpgroup that is none."""
+        """Report four consecutive warps that act as a warpgroup but start elsewhere; return whether there were any."""
         here = [each for each in waiting if each.kind == "warpgroup"]
         numbers = [each.by.warp for each in here]
         row = len(numbers) == GROUP and numbers[-1] - numbers[0] == GROUP - 1
         if not row or numbers[0] % GROUP == 0:
             return False
-        message = f"{many('warp', tuple(numbers))} execute wgmma together; warpgroups start at warps 0, 4, 8 and so on"
+        message = f"{many('warp', tuple(numbers))} execute wgmma together, but warpgroups start at warps 0, 4, 8, ..."
         self._block.report("warpgroup-start", here[0].by, message, what=many("warp", tuple(numbers)))
         return True
 
     def _exited(self, waiting: tuple[Waiting, ...]) -> bool:
-        """Whether somebody waits for warps that have exited."""
+        """Report a wait for warps that have exited; return whether there was one."""
         for each in waiting:
             gone = self._gone(each)
             if gone:
-                message = f"waits for {each.what}; {many('warp', gone)} came to the end of the kernel"
+                has = "has" if len(gone) == 1 else "have"
+                message = f"warp {each.by.warp} waits for {each.what}, but {many('warp', gone)} {has} exited"
                 earlier = Earlier(self._block.exited[gone[0]], "end")
                 self._block.report("exited-threads", each.by, message, what=many("warp", gone), earlier=earlier)
                 return True
@@ -125,13 +132,15 @@ class Divergence:
         return tuple(exited) if waiting.kind == "barrier" else ()
 
     def _apart(self, waiting: tuple[Waiting, ...]) -> bool:
-        """Whether part of a warpgroup waits for warps that are somewhere else."""
+        """Report part of a warpgroup that waits for warps which wait elsewhere; return whether there was one."""
         for each in waiting:
             others = [other for other in waiting if other.by.warp // GROUP == each.by.warp // GROUP]
             elsewhere = [other for other in others if other.kind != "warpgroup"]
             if each.kind == "warpgroup" and elsewhere:
                 other = elsewhere[0]
-                message = f"waits for {each.what}; warp {other.by.warp} waits for {other.what}"
+                message = (
+                    f"warp {each.by.warp} waits for {each.what}, but warp {other.by.warp} waits for {other.what}"
+                )
                 self._block.report("warpgroup-divergent", each.by, message, earlier=Earlier(other.by, "wait"))
                 return True
         return False

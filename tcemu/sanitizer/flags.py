@@ -1,8 +1,8 @@
-"""What flags order: strong accesses that release and acquire, and fences around them (PTX ISA 8.8 and 8.9).
+"""Flags in memory: strong accesses that release and acquire, and the fences around them (PTX ISA 8.8 and 8.9).
 
-A strong write behind a release, its own or a fence's, hands on what its lanes know; who reads the place, and acquires
-then or with a later fence, learns it. What was handed on to a place is joined: a place is not asked which of its values
-was read.
+A strong write that releases, or that follows a releasing fence, hands on what its lanes know. A thread that reads the
+location, and acquires with that read or with a later fence, learns it. What several writes hand on at one location is
+joined, whichever of the values the read returned.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Flags:
 
     def __init__(self, block: Block) -> None:
         self._clocks = block.clocks
-        #: what a place hands on, by state space and address
+        #: what a location hands on, by state space and address
         self._released: dict[tuple[str, int], Array] = {}
-        #: lanes of each warp that fenced, and what they knew then
+        #: the lanes of each warp that executed a fence, and what they knew then
         self._fenced: list[tuple[int, Array] | None] = [None] * block.warps
-        #: what lanes of each warp have read, and learn with their next fence
+        #: what lanes of each warp have read and will learn at their next fence
         self._read: list[list[tuple[int, Array]]] = [[] for _ in range(block.warps)]
         self.handlers: Handlers = {Accessed: self._accessed, Fenced: self._fence}
 

@@ -1,4 +1,4 @@
-"""The rule about wmma fragments: loaded for one shape, type, role and architecture, used there only."""
+"""The rule about wmma fragments: one is used only with the shape, type, role and architecture it was loaded for."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Fragments:
         if wanted is None or given is None or wanted == given:
             return
         message = (
-            f"{role} of {instruction} on {self._block.target} is {_told(instruction, role)}; these registers come from "
-            f"{made} on {target}, {_told(made, made_role)}"
+            f"{instruction} on {self._block.target} expects the fragment {_told(instruction, role)}; these registers "
+            f"come from {made} on {target} and hold the fragment {_told(made, made_role)}"
         )
         self._block.report("wmma-mixed", event.by, message, what=f"registers of {role}")
 
 
 def _fragment(instruction: Instruction, role: str, target: str) -> tuple[Any, ...] | None:
-    """What a fragment is: its side of the product, its format, its layout; None where nobody knows."""
+    """What identifies a fragment: its side of the product, its format and its layout; None if they are unknown."""
     try:
         found = instruction.on(target_named(target)).fragments[role]
     except (KeyError, TcemuError):
@@ -55,12 +55,12 @@ def _fragment(instruction: Instruction, role: str, target: str) -> tuple[Any, ..
 
 
 def _lines(instruction: Instruction, role: str) -> str:
-    """row or col, which a fragment of A or B was loaded by, or is multiplied by."""
+    """The row or col qualifier with which a fragment of A or B is loaded or multiplied; empty for C and D."""
     return instruction.words.get(f"{role}layout", instruction.words.get("layout", "")) if role in "ab" else ""
 
 
 def _told(instruction: Instruction, role: str) -> str:
-    """A fragment in words."""
+    """A description of a fragment for the report."""
     form = instruction.types.get(role)
     parts = [f"{role} of {instruction.shape}", *([form.name] if form else []), _lines(instruction, role)]
     return ", ".join(part for part in parts if part)

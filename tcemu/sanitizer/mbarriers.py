@@ -1,4 +1,4 @@
-"""Rules about mbarriers: initialised before they are used, and told to expect the bytes that come."""
+"""Rules about mbarriers: initialised before use, the right number of arrivals, and the right number of bytes."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ from tcemu.sanitizer.shared import SharedMemory
 
 #: Bytes of an mbarrier object.
 BYTES = 8
-#: Completed phases whose clocks are kept: a wait never asks for an older one.
+#: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
 
 
 @dataclass
 class Phase:
-    """What one phase was told to expect, and what came."""
+    """The bytes that one phase expects and the bytes that its copies bring."""
 
     expected: int = 0
     issued: int = 0
     #: the first copy
     copy: Earlier | None = None
-    #: whether it was reported that the two differ
+    #: whether a report already says that the two differ
     told: bool = False
 
 
 @dataclass
 class Mbarrier:
-    """An mbarrier object, from its init on."""
+    """An mbarrier object, from mbarrier.init on."""
 
     column: int
     init: By
-    #: the column of the thread that initialised it, and its warp's time
+    #: the column of the thread that initialised it, and the time of that thread's warp then
     thread: int
     clock: int
-    #: what those who arrived in the present phase and before it know
+    #: the joined knowledge of the threads that arrived in the present phase and before it
     arrived: Array
     completed: dict[int, Array] = field(default_factory=dict)
-    #: phases that are complete
+    #: number of completed phases
     count: int = 0
-    #: whether its thread has executed a fence since
+    #: whether the thread that initialised it has executed a fence since
     fenced: bool = False
     #: the last expect_tx
     expecting: By | None = None
     phases: dict[int, Phase] = field(default_factory=dict)
 
     def phase(self, number: int) -> Phase:
-        """The account of a phase."""
+        """The bytes of one phase, kept from the first call on."""
         return self.phases.setdefault(number, Phase())
 
 
@@ -73,10 +73,10 @@ class Mbarriers:
     def __init__(self, block: Block, shared: SharedMemory) -> None:
         self._block, self._clocks, self._shared = block, block.clocks, shared
         self.found: dict[int, Mbarrier] = {}
-        #: the first wait for a phase that the warp had waited for before, of which (address, number), and its copy
+        #: the first repeated wait for a phase: who waited, the mbarrier's address, the phase's number, its copy
         self._again: tuple[By, int, int, Earlier] | None = None
         shared.unexpected = self._unexpected
-        #: who let cp.async arrive, by the identity of the instruction: the arrival itself comes later
+        #: cp.async.mbarrier.arrive instructions, by identity, whose arrival is still to come
         self.attached: list[By] = []
         #: warps that issue bulk copies into shared memory
         self._producers: set[int] = set()
@@ -111,25 +111,25 @@ class Mbarriers:
         self.found.pop(event.address, None)
 
     def used(self, by: By, address: int, opcode: str) -> Mbarrier | None:
-        """The mbarrier that lanes use; reported where they cannot know yet that it was initialised."""
+        """The mbarrier that lanes use, if any; report the use if they may not see its mbarrier.init yet."""
         here = self.found.get(address)
         if here is not None and not self._seen(by, here):
             message = (
-                f"{opcode} uses the mbarrier at {address}, which warp {here.init.warp} initialised; no barrier stands "
-                f"between mbarrier.init and this"
+                f"{opcode} uses the mbarrier at {address}, which warp {here.init.warp} initialised, with no barrier "
+                f"after mbarrier.init"
             )
             what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
             self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
         return here
 
     def _seen(self, by: By, here: Mbarrier) -> bool:
-        """Whether each of the lanes knows of the init, or executed it."""
+        """Whether each lane executed mbarrier.init or knows of it."""
         own = 1 << (here.thread - THREAD) % 32 if by.warp == here.init.warp else 0
         parts = self._clocks.common(by.warp, by.active & ~own)
         return all(row[here.thread] > here.clock for lanes, row in parts if lanes)
 
     def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:
-        """What these lanes initialised, bulk copies will see."""
+        """Bulk copies will see the mbarriers that these lanes initialised."""
         by = event.by
         for here in self.found.values():
             if by.warp == here.init.warp and by.active >> (here.thread - THREAD) % 32 & 1:
@@ -138,18 +138,18 @@ class Mbarriers:
     def _check_fenced(self, here: Mbarrier, by: By, address: int, opcode: str) -> None:
         if not here.fenced:
             what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
-            message = f"{opcode} ends on {what}; the thread that initialised it has executed no fence since"
+            message = f"{opcode} completes on {what}, but the thread that initialised it has executed no fence since"
             self._block.report("mbarrier-init-fence", by, message, what=what, earlier=earlier)
 
     def _fault(self, event: Faulted) -> None:
-        """More arrivals than the phase waits for: what the warp should have waited for tells why."""
+        """A phase got more arrivals than it expects: report the wait that the warp missed, if that explains it."""
         here = self.found.get(event.address)
         if event.kind != "arrivals" or here is None:
             return
         by, what = event.by, f"the mbarrier at {event.address}"
         copy = here.phase(here.count).copy
         if copy and copy.by.warp == by.warp:
-            message = f"{what} is made ready for the next copy, and the copy of phase {here.count} has not even ended"
+            message = f"the warp prepares {what} for the next copy before the copy of phase {here.count} has ended"
             self._block.report("overwritten-early", by, message, what=what, earlier=copy)
         elif not self.check_again():
             self._block.report("mbarrier-arrivals", by, event.message, what=what)
@@ -207,11 +207,11 @@ class Mbarriers:
             account = here.phase(copy.phase)
             account.issued += copy.bytes
             account.copy = account.copy or Earlier(copy.by, copy.instruction.opcode)
-            # who waits for the copy knows that it was issued, and what its issuer knew
+            # a thread that waits for the copy learns that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
 
     def check_bytes(self, here: Mbarrier, address: int, number: int) -> bool:
-        """Report a phase that was told to expect other bytes than come; whether it was."""
+        """Report a phase whose copies bring another number of bytes than it expects; return whether it was reported."""
         account = here.phases.get(number)
         if account is None or account.expected == account.issued or account.told:
             return account is not None and account.told
@@ -219,7 +219,7 @@ class Mbarriers:
         copy = account.copy
         by = here.expecting or (copy.by if copy else here.init)
         message = (
-            f"phase {number} of the mbarrier at {address} is told to expect {account.expected} bytes; its copies bring "
+            f"phase {number} of the mbarrier at {address} expects {account.expected} bytes, but its copies bring "
             f"{account.issued}"
         )
         earlier = copy if here.expecting else None
@@ -227,7 +227,7 @@ class Mbarriers:
         return True
 
     def check_missed(self, by: By, address: int) -> bool:
-        """Report that a warp waits in vain where it missed a phase that copies filled; whether it was."""
+        """Report that a warp waits in vain because it missed a phase that copies filled; return whether it did."""
         here = self.found.get(address)
         if here is None:
             return False
@@ -235,21 +235,21 @@ class Mbarriers:
         missed, what = here.count - seen, f"the mbarrier at {address}"
         accounts = [here.phases.get(number, Phase()) for number in (seen, seen + 1)]
         if missed >= 2 and accounts[1].copy:
-            message = f"the copy fills its stage again before warp {by.warp} has seen phase {seen} of {what} complete"
+            message = f"the copy refills its stage before warp {by.warp} has seen phase {seen} of {what} complete"
             self._block.report(
                 "overwritten-early", accounts[1].copy.by, message, what=what, earlier=Earlier(by, "mbarrier.try_wait")
             )
         elif missed == 1 and accounts[0].copy:
-            message = f"phase {seen} of {what}, which a copy filled, is complete; the wait has the other parity"
+            message = f"phase {seen} of {what}, which a copy filled, is complete, but the wait has the other parity"
             self._block.report("tma-unwaited", by, message, what=what, earlier=accounts[0].copy)
         elif missed == 1 and by.warp in self._producers:
-            message = f"phase {seen} of {what} is complete, and the producer waits with the other parity"
+            message = f"phase {seen} of {what} is complete, but the producer waits with the other parity"
             self._block.report("overwritten-early", by, message, what=what)
             return True
         return any(account.copy for account in accounts[:missed])
 
     def check_blind(self) -> bool:
-        """Report reads of bytes that nobody had written, by a warp that has not waited on all mbarriers."""
+        """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return if there were any."""
         told = False
         for warp in range(self._block.warps):
             row = self._clocks.view(warp, self._clocks.there[warp])
@@ -258,17 +258,17 @@ class Mbarriers:
         return told
 
     def check_again(self) -> bool:
-        """Report the wait that found an old phase, where nobody can go on; whether there was one."""
+        """Report the repeated wait for an old phase, which explains a deadlock; return whether there was one."""
         if self._again is None:
             return False
         by, address, number, copy = self._again
         what = f"the mbarrier at {address}"
-        message = f"the wait finds phase {number} of {what}, which the warp has seen complete before: wrong parity"
+        message = f"the wait finds phase {number} of {what}, which the warp has already seen complete: wrong parity"
         self._block.report("tma-unwaited", by, message, what=what, earlier=copy)
         return True
 
     def _unexpected(self, column: int, number: int) -> bool:
-        """Whether nobody has told the phase of a copy to expect anything: then that is what is wrong, reported now."""
+        """Report the phase of a copy if no expect_tx announced any bytes for it; return whether it was reported."""
         for address, here in self.found.items():
             account = here.phases.get(number)
             if here.column == column and account is not None and not account.expected:
@@ -276,7 +276,7 @@ class Mbarriers:
         return False
 
     def check_all(self, here: Mbarrier, address: int) -> bool:
-        """check_bytes for all phases; whether any was reported."""
+        """Do check_bytes for all phases; return whether any was reported."""
         told = [self.check_bytes(here, address, number) for number in here.phases]
         return any(told)
 

@@ -1,7 +1,7 @@
-"""Which rule two accesses break that nothing orders, and what to say about it.
+"""Names the rule that two unordered accesses break, and the cause.
 
-The answer is the same whichever of the two happened to come first: it depends on what the warps know of each other, on
-what the same warp did before, and on how the bytes were accessed.
+The answer does not depend on which of the two happened to come first. It depends on what the warps know of each other,
+on what the same warp did before, and on how the bytes were accessed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Known:
-    """What the warps that make an access know: each of them, and any of them."""
+    """The knowledge of the warps that make an access: what all of them know, and what any of them knows."""
 
     all: Array
     any: Array
@@ -36,11 +36,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The rule that is broken, and why, in words that follow "...: "."""
+    """The broken rule and the cause, in words that can follow a colon."""
 
     rule: str
     cause: str
-    #: the cp.async whose wait, not yet executed, decides: the rule holds if its warp waits, otherwise it should have
+    #: a cp.async that was not waited for yet: if its warp still waits, this rule is right, otherwise cp-async-unwaited
     until: int = 0
 
 
@@ -53,9 +53,9 @@ class Naming:
     # ---------------------------------------------------------------------------------------- reads
 
     def came_early(self, write: Side, read: Side, seen: int, known: Known) -> bool:
-        """Whether an unordered write that a read found is one that should have waited for that read.
+        """Whether a write that a read found, unordered, should have waited for that read.
 
-        It is, where the reader knows an older write to the bytes, and has not read (`seen` is its last read) since.
+        It should if the reader knows an older write to the bytes and has not read them since (`seen` is its last read).
         """
         records = self._records
         older = records.previous[write.record]
@@ -64,16 +64,16 @@ class Naming:
         return bool(older) and seen < older and not self._records.same_warps(write.record, read.record)
 
     def came_late(self, read: Side, write_known: Known, written: int) -> bool:
-        """Whether an unordered read that a write found is one that should have waited for that write.
+        """Whether a read that a write found, unordered, should have waited for that write.
 
-        It is, where it found nothing written, or had read what stood there before (`written`) in an access that the
-        writer knows to have ended, and then read once more.
+        It should if it found nothing written, or if the reader had already read the bytes' earlier contents (`written`)
+        in an access that the writer knows to have ended, and then read once more.
         """
         records = self._records
         if read.record in records.blind:
             return True
         if records.knows_began(write_known.any, read.record, read.lane):
-            return False  # released before it ended: the writer is early
+            return False  # the reader released the bytes before its read ended, so the writer is early
         older = records.previous[read.record]
         while older > written:
             if records.knows(write_known.all, older, read.lane):
@@ -82,9 +82,9 @@ class Naming:
         return False
 
     def read(self, read: Side, write: Side, known: Known | None) -> Verdict:
-        """A read of bytes that are written with nothing that puts the write first.
+        """The rule for a read that nothing orders after the write to the same bytes.
 
-        `known` is what the reader knows; None where the read came first, and so knows nothing of the write.
+        `known` is what the reader knows; None if the read came first and so knows nothing of the write.
         """
         kind = Kind(self._records.kind[write.record])
         if kind == Kind.BULK:
@@ -92,7 +92,7 @@ class Naming:
         return self._cp_async(read, write, known) if kind == Kind.CP_ASYNC else self._stored(read, write, known)
 
     def _stored(self, read: Side, write: Side, known: Known | None) -> Verdict:
-        """For bytes that a lane stored, or copied and waited for."""
+        """The rule for bytes that a lane stored, or copied and waited for."""
         how, own = Kind(self._records.kind[read.record]), self._records.same_warps(write.record, read.record)
         if how in ASYNC:
             return self._proxies(write, known, own)
@@ -102,7 +102,7 @@ class Naming:
         return self._race(own)
 
     def _cp_async(self, read: Side, write: Side, known: Known | None) -> Verdict:
-        """For bytes of a cp.async. Once waited for, they are as if its lanes had stored them."""
+        """The rule for bytes of a cp.async. After a wait for them, they count as stored by its lanes."""
         records, own = self._records, self._records.same_warps(write.record, read.record)
         waited = bool(records.lanewise[write.record])
         began = known is not None and records.knows_began(known.any, write.record, write.lane)
@@ -110,11 +110,11 @@ class Naming:
         if ended or (waited and (own or not began)):
             return self._stored(read, write, known)
         if own or began or records.attached(write.record):
-            return Verdict("cp-async-unwaited", "nothing shows the reader that the copy was waited for")
+            return Verdict("cp-async-unwaited", "nothing shows the reader that the copy has ended")
         return replace(self._stored(read, write, known), until=write.record)
 
     def _proxies(self, write: Side, known: Known | None, own: bool) -> Verdict:
-        """For bytes that were written through the generic proxy, and are used through the async proxy."""
+        """The rule for bytes written through the generic proxy and used through the async proxy."""
         records, clocks = self._records, self._clocks
         began = known is not None and records.knows(known.all, write.record, write.lane)
         if known is None or not (own or began):
@@ -122,18 +122,18 @@ class Naming:
         (warp,) = records.warps[write.record]
         lane = 32 * warp + write.lane
         if own and records.lanewise[write.record] and clocks.fenced[lane] > records.clock[write.record]:
-            where = "the barrier stands before the fence" if began else "there is no barrier"
-            return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but after it {where}")
+            where = "the barrier stands before it" if began else "no barrier follows it"
+            return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but {where}")
         too_early = 0 < clocks.fenced[lane] <= records.began[write.record][warp]
         if self._fenced_elsewhere(write, known, warp) and not (too_early and not self._fenced_behind(write)):
-            return Verdict("proxy-fence-thread", "another thread executed fence.proxy.async, not the one that wrote")
+            return Verdict("proxy-fence-thread", "a thread other than the writer executed fence.proxy.async")
         return Verdict(
             "proxy-fence-missing",
-            "the thread that wrote executed no fence.proxy.async between the write and what made it known here",
+            "the writer executed no fence.proxy.async between the write and the synchronisation with this use",
         )
 
     def _fenced_elsewhere(self, write: Side, known: Known, warp: int) -> bool:
-        """Whether another thread than the writer executed a fence.proxy.async after the write, as far as is known."""
+        """Whether `known` shows that a thread other than the writer executed fence.proxy.async after the write."""
         records, clocks = self._records, self._clocks
         first, last = clocks.fenced_base, clocks.fenced_base + clocks.lanes
         before = records.row[write.record][first:last].copy()
@@ -150,20 +150,20 @@ class Naming:
 
     def _race(self, own: bool) -> Verdict:
         if own:
-            return Verdict("lane-race", "another lane of the warp made the other access, with no bar.warp.sync between")
+            return Verdict("lane-race", "two lanes of the warp made the accesses, with no bar.warp.sync between them")
         return Verdict("shared-race", "nothing orders the accesses of the two warps")
 
     # ---------------------------------------------------------------------------------------- writes
 
     def overwrite(self, write: Side, read: Side) -> Verdict:
-        """A write to bytes that are read with nothing that puts the read first."""
+        """The rule for a write that nothing orders after the read of the same bytes."""
         how = Kind(self._records.kind[read.record])
         if how in ASYNC or self._records.kind[write.record] == Kind.BULK:
             return Verdict("overwritten-early", f"nothing shows the writer that {self._what(read)} has ended")
         return self._race(self._records.same_warps(write.record, read.record))
 
     def rewrite(self, write: Side, other: Side, known: Known) -> Verdict:
-        """Two writes to the same bytes that nothing orders, or that go through different proxies."""
+        """The rule for two writes to the same bytes that are unordered or go through different proxies."""
         records = self._records
         kind, before = Kind(records.kind[write.record]), Kind(records.kind[other.record])
         own = records.same_warps(write.record, other.record)
@@ -179,11 +179,11 @@ class Naming:
     # ---------------------------------------------------------------------------------------- words
 
     def _what(self, side: Side) -> str:
-        """The access, in words."""
+        """A description of the access."""
         return f"{self._records.opcode[side.record]} of {self.who(side)}"
 
     def who(self, side: Side) -> str:
-        """Who made an access: the warp, and the lane where it is known."""
+        """The warp that made an access, and the lane if it is known."""
         warps = self._records.warps[side.record]
         if len(warps) > 1:
             return f"warps {warps[0]} to {warps[-1]}"
@@ -192,7 +192,7 @@ class Naming:
 
 
 def whole(rows: list[Array]) -> Known:
-    """What several warps know that make an access together."""
+    """The knowledge of several warps that make an access together."""
     if len(rows) == 1:
         return Known(rows[0], rows[0])
     stacked = np.stack(rows)

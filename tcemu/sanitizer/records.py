@@ -1,6 +1,6 @@
-"""Records of accesses: who, where in the kernel, and the column and clock that tell when the access has ended.
+"""Records of accesses: the warp, the kernel's line, and the column and clock that show whether the access has ended.
 
-Shadow memory holds marks, 32 * record + lane, so that one number says which access touched a byte last, in which lane.
+Shadow memory holds marks, 32 * record + lane, so that one number identifies the last access to a byte and its lane.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 class Kind(IntEnum):
-    """How an access is made."""
+    """The kind of instruction that made an access."""
 
     NOTHING = 0
     #: ld and st
@@ -33,14 +33,14 @@ class Kind(IntEnum):
     OBJECT = 6
 
 
-#: Whoever made no access.
+#: The author of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
 #: Accesses through the async proxy.
 ASYNC = (Kind.BULK, Kind.WGMMA)
 
 
 class Records:
-    """All records of a block. Record 0 stands for no access, and everybody knows that it ended."""
+    """All records of a block. Record 0 stands for no access, and every warp knows that it has ended."""
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
@@ -53,13 +53,13 @@ class Records:
         self.row: list[Array] = []
         #: its warps' times when it began
         self.began: list[dict[int, int]] = []
-        #: the record of what stood there before, of the same sort (write or read)
+        #: the record of the previous access of the same sort (write or read) to these bytes
         self.previous: list[int] = []
-        #: whether any cp.async ends with a phase of an mbarrier
+        #: whether any cp.async completes with a phase of an mbarrier
         self.attachments = False
         #: the memory order of strong accesses
         self.strong: dict[int, str] = {}
-        #: reads of bytes that nobody had written
+        #: reads of bytes that had not been written
         self.blind: set[int] = set()
         self.kind = np.zeros(self._room, np.int64)
         #: the (first) warp that made the access
@@ -67,12 +67,12 @@ class Records:
         self.column = np.zeros(self._room, np.int64)
         self.lanewise = np.zeros(self._room, np.int64)
         self.clock = np.zeros(self._room, np.int64)
-        #: records of ordinary accesses at a warp's present time, to be used again
+        #: records of ordinary accesses at a warp's present time, which further accesses of the same line share
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 
     def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool, order: str = "") -> int:
-        """The record of a load or store. What a line does at one time of its warp has one record."""
+        """The record of a load or store. All accesses of one line at one time of its warp share a record."""
         time = self._clocks.time[by.warp]
         present = self._present.get(by.warp)
         if present is None or present[0] != time:
@@ -88,30 +88,30 @@ class Records:
         return found
 
     def object(self, by: By, opcode: str) -> int:
-        """The record of an mbarrier in the bytes that it takes: no ordinary access to them is ever in order."""
+        """The record of an mbarrier in the bytes that it occupies. Nothing orders an ordinary access after it."""
         return self._add(by, opcode, Kind.OBJECT, (by.warp,), NEVER, 0, 0)
 
     def agent(self, by: By, opcode: str, kind: Kind, column: int, clock: int, warps: tuple[int, ...] = ()) -> int:
-        """The record of something asynchronous, which has ended where `column` has come past `clock`."""
+        """The record of an asynchronous access, which has ended for a row whose `column` is past `clock`."""
         return self._add(by, opcode, kind, warps or (by.warp,), column, 0, clock)
 
     def under_way(self, by: By, opcode: str) -> int:
-        """The record of a cp.async that nobody has waited for."""
+        """The record of a cp.async that no wait has covered yet."""
         return self._add(by, opcode, Kind.CP_ASYNC, (by.warp,), NEVER, 0, 0)
 
     def waited(self, record: int) -> None:
-        """The warp of a cp.async has waited: from now on, each lane's part is as if the lane had stored it now."""
+        """The warp of a cp.async has waited: from now on, each lane's part counts as a store by that lane now."""
         (warp,) = self.warps[record]
         self.column[record], self.lanewise[record] = THREAD + 32 * warp, 1
         self.clock[record] = self._clocks.time[warp]
 
     def attach(self, record: int, column: int, clock: int) -> None:
-        """A cp.async ends with a phase of an mbarrier."""
+        """Let a cp.async end with a phase of an mbarrier."""
         self.column[record], self.clock[record] = column, clock
         self.attachments = True
 
     def attached(self, record: Any) -> Any:
-        """Whether records are of cp.async that end with a phase of an mbarrier, bool (as record)."""
+        """Whether each record is of a cp.async that ends with a phase of an mbarrier, bool (shape of `record`)."""
         return (self.kind[record] == Kind.CP_ASYNC) & (self.lanewise[record] == 0) & (self.column[record] != NEVER)
 
     def _add(
@@ -134,16 +134,19 @@ class Records:
         return number
 
     def together(self, one: int, other: int) -> bool:
-        """Whether both are strong, which is no race; but lanes that count on volatile count on running in step."""
+        """Whether both accesses are strong and so do not race.
+
+        Two volatile accesses of one warp do race: code that uses volatile there assumes that the lanes run in step.
+        """
         orders = self.strong.get(one), self.strong.get(other)
         return None not in orders and not (orders == ("volatile", "volatile") and self.same_warps(one, other))
 
     def same_warps(self, one: int, other: int) -> bool:
-        """Whether two accesses were made by warps in common."""
+        """Whether some warp took part in both accesses."""
         return not set(self.warps[one]).isdisjoint(self.warps[other])
 
     def unknown(self, marks: Array, row: Array, fenced: bool = False) -> Array:
-        """Which of `marks` are accesses that `row` does not know to have ended, bool (as marks).
+        """Which of `marks` are accesses that `row` does not know to have ended, bool (shape of `marks`).
 
         With `fenced`, an ordinary access must also be covered by its own thread's fence.proxy.async.
         """
@@ -155,9 +158,9 @@ class Records:
         return np.asarray(row[column] <= self.clock[record])
 
     def knows(self, row: Array, record: int, lane: int, fenced: bool = False) -> bool:
-        """Whether `row` knows that one access has ended."""
+        """Whether `row` knows that the access has ended."""
         return not self.unknown(np.array([32 * record + lane]), row, fenced)[0]
 
     def knows_began(self, row: Array, record: int, lane: int) -> bool:
-        """Whether `row` knows that an access was issued (it may still be under way)."""
+        """Whether `row` knows that the access was issued; it may still be under way."""
         return any(row[THREAD + 32 * warp + lane] > began for warp, began in self.began[record].items())

@@ -1,4 +1,4 @@
-"""What the sanitizer says: one broken rule, who broke it where, and what it collides with."""
+"""The sanitizer's reports: the broken rule, the warp and line that broke it, and the access that it collides with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def many(one: str, numbers: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The other access: who made it where, and what it was."""
+    """The other access of a collision: its warp and line, and what it was."""
 
     by: By
     what: str
@@ -42,17 +42,17 @@ class Earlier:
 
 @dataclass
 class Report:
-    """One broken rule. The same rule on the same two lines is counted, not repeated."""
+    """One broken rule. If the same two lines break the same rule again, `count` grows instead of a new report."""
 
     #: id of the rule, a key of RULES
     rule: str
     message: str
     by: By
-    #: which register numbers or bytes, in words
+    #: which registers or bytes, in words
     what: str = ""
-    #: what it collides with
+    #: the access that it collides with
     earlier: Earlier | None = None
-    #: the lanes concerned; those that were active where it does not matter
+    #: the lanes concerned; if no particular ones, the active lanes
     lanes: tuple[int, ...] = ()
     count: int = 1
 
@@ -66,12 +66,12 @@ class Report:
 
     @property
     def severity(self) -> Severity:
-        """error, or hint for what is not needed but harmless."""
+        """Either "error", or "hint" for what is not needed but harmless."""
         return self.about.severity
 
     @property
     def fix(self) -> str:
-        """What mends it."""
+        """How to fix it."""
         return self.about.fix
 
     @property
@@ -91,7 +91,7 @@ class Report:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Reports with the same key are one report."""
+        """The key that identifies a report: those with the same key are counted as one."""
         return self.rule, self.site, self.earlier and self.earlier.site
 
     def __str__(self) -> str:

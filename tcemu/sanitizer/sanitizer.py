@@ -1,4 +1,4 @@
-"""The sanitizer: an observer that knows the rules, block by block, and what becomes of what it finds."""
+"""The sanitizer: an observer that checks the rules in each block, and raises, warns or collects its reports."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.wgmma import Wgmmas
 
-#: raise: the first broken rule ends the launch. warn: each is a warning at the kernel's line. collect: they wait in
-#: `reports`. off: nothing is looked at. Hints are collected only, in every mode but off.
+#: raise: the first broken rule ends the launch. warn: each broken rule is a warning at the kernel's line. collect: the
+#: reports only go into `reports`, as hints do in every mode but off. off: the sanitizer checks nothing.
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -29,8 +29,8 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 class Sanitizer:
     """An observer of a launch that reports undefined behaviour and races.
 
-    `reports` has what it found, each pair of lines once. Raises OperandError for a mode that does not exist, and while
-    a launch runs, in mode "raise", UndefinedBehaviour.
+    `reports` lists what it found, once for each rule and pair of lines. Raises OperandError for an unknown mode and, in
+    mode "raise", UndefinedBehaviour during the launch.
     """
 
     def __init__(self, mode: Mode = "raise") -> None:
@@ -43,11 +43,11 @@ class Sanitizer:
 
     @property
     def errors(self) -> list[Report]:
-        """The reports that are no hints."""
+        """The reports that are errors, not hints."""
         return [report for report in self.reports if report.severity == "error"]
 
     def __call__(self, event: Event) -> None:
-        """Hear of an event."""
+        """Receive an event of the machine."""
         if self.mode == "off":
             return
         kind = type(event)
@@ -84,7 +84,7 @@ class Sanitizer:
 
 
 def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
-    """What to call for each kind of event of a block: sections in this order."""
+    """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
     sections: list[Section] = [
@@ -104,7 +104,7 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
     return handlers
 
 
-#: The block of events that are not of one warp.
+#: How to find the block's number in events that do not belong to one warp.
 _BLOCK_OF: dict[type[Event], Callable[[Any], int]] = {
     **{kind: lambda event: event.block for kind in (BlockStarted, BlockEnded)},
     **{kind: lambda event: event.block for kind in (events.BarrierCompleted, events.MbarrierCompleted)},

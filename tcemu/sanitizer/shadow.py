@@ -1,6 +1,7 @@
-"""Shadow memory: for every byte of a block's shared memory, the mark of who wrote it last and of who reads it.
+"""Shadow memory: for every byte of a block's shared memory, the marks of its last write and of each reader's last read.
 
-It is kept in cells, which become as small as the smallest access so far: most kernels never touch less than 4 bytes.
+The marks are kept for cells, which become as small as the smallest access so far: most kernels never access fewer than
+4 bytes at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: Bytes of a cell at first: what the widest load moves for a lane.
+#: Initial size of a cell in bytes: what the widest load moves for one lane.
 _WIDEST = 16
 
 
@@ -24,14 +25,14 @@ class Shadow:
         self._cells = -(-size // _WIDEST)
         #: the last write of each cell
         self.written = np.zeros(self._cells, np.int64)
-        #: the last weak write of each cell, from the first strong one on: strong ones race with it, not with each other
+        #: the last weak write of each cell, kept from the first strong write on: strong writes race only with weak ones
         self.weak: Array | None = None
-        #: the last read of each cell, a row for each reader that there was
+        #: the last read of each cell, a row for each reader so far
         self.reads = np.zeros((0, self._cells), np.int64)
         self._rows: dict[object, int] = {}
 
     def write(self, cells: Array, marks: Array, strong: bool) -> None:
-        """The last writes of cells."""
+        """Set the last write of `cells`."""
         if strong and self.weak is None:
             self.weak = self.written.copy()
         if not strong and self.weak is not None:
@@ -39,14 +40,14 @@ class Shadow:
         self.written[cells] = marks
 
     def writes(self, cells: Array, strong: bool) -> list[Array]:
-        """The last writes of cells; where those that come are strong, the last weak ones too."""
+        """The last writes of cells and, if the access that comes is strong, the last weak writes too."""
         found = [self.written[cells]]
         if strong and self.weak is not None:
             found.append(self.weak[cells])
         return found
 
     def reads_of(self, reader: object) -> Array:
-        """The last reads of one reader, for each cell: a warp's, a warpgroup's wgmma's, a warp's bulk copies'."""
+        """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""
         row = self._row(reader)
         return np.asarray(self.reads[row])
 
@@ -58,7 +59,7 @@ class Shadow:
         return found
 
     def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
-        """The cells (n * per,) of `size` bytes from each of `addresses` (n,), and how many each address has."""
+        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`, the cells per address."""
         low = int(np.bitwise_or.reduce(addresses)) | size
         fits = low & -low
         if fits < self.cell:
@@ -69,7 +70,7 @@ class Shadow:
         return (addresses[:, None] // self.cell + np.arange(per)).reshape(-1), per
 
     def tile(self, addresses: Array, size: int) -> Array:
-        """The cells, each once, of elements that together fill whole cells where they can: a matrix operand's."""
+        """The cells of a matrix operand's elements, each once. Elements that fill whole cells do not split them."""
         if size < self.cell:
             wide = np.flatnonzero(np.bincount(addresses // self.cell))
             if len(wide) * self.cell == len(addresses) * size:
@@ -77,7 +78,7 @@ class Shadow:
         return np.unique(self.cells(addresses, size)[0])
 
     def extent(self, cells: Array) -> str:
-        """``bytes 0 to 63``: what cells span, in words."""
+        """``bytes 0 to 63 of shared memory``: the bytes that cells span."""
         first, last = int(cells.min()) * self.cell, (int(cells.max()) + 1) * self.cell - 1
         return f"bytes {first} to {last} of shared memory"
 

@@ -1,7 +1,8 @@
-"""Rules about the bytes of shared memory: races, proxies, copies used or overwritten too early, nothing written.
+"""Rules about the bytes of shared memory: races, proxies, copies used or overwritten too early, unwritten bytes.
 
-Every access is compared with the last write of each byte and, where it writes, with the last read of each reader. What
-the accessing warps do not know to have ended is a collision; tcemu/sanitizer/naming.py says which rule it breaks.
+Every access is compared with the last write of each byte and, if it writes, with the last read of each reader. An
+earlier access that the accessing warps do not know to have ended is a collision; tcemu/sanitizer/naming.py names the
+rule that it breaks.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ class SharedMemory:
         self._block = block
         self._records, self._shadow, self._clocks = block.records, block.shadow, block.clocks
         self._naming = Naming(block.clocks, block.records)
-        #: cells read before anything was written there, by record; reported at the end, unless a write explains them
+        #: cells read before any write, by record; reported at the end unless a later write explains them
         self._blind: dict[int, str] = {}
-        #: reports that wait for how a cp.async is waited for, by its record
+        #: reports held back until it is clear how the kernel waits for a cp.async, by its record
         self._held: dict[int, list[Report]] = {}
-        #: asks the mbarriers whether a phase (column, number) was told to expect nothing, which they then report
+        #: reports a phase (column, number) of an mbarrier if no expect_tx announced its bytes; returns whether it did
         self.unexpected: Callable[[int, int], bool] = lambda *_: False
-        #: asks whether a wgmma's read was waited for in vain, as it is in no group, which is then reported
+        #: reports the mma_async of a read if a wait missed it because it is in no group; returns whether it did
         self.uncommitted: Callable[[int, Earlier], bool] = lambda *_: False
         self.handlers: Handlers = {Accessed: self._accessed, BlockEnded: self._ended, Stuck: self._ended}
 
@@ -67,7 +68,7 @@ class SharedMemory:
         self._note_read(record, by.warp, cells, writes[0], lanes)
 
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
-        """A store, or cp.async, of which each lane writes its own cells."""
+        """A store or cp.async in which each lane writes its own cells."""
         writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads[:, cells]
         prior = writes[0]
         for row, part in self._parts(by, lanes):
@@ -87,7 +88,7 @@ class SharedMemory:
     # ---------------------------------------------------------------------------------------- the async proxy
 
     def read_async(self, record: int, cells: Array, rows: list[Array], reader: object) -> None:
-        """wgmma and bulk copies read `cells`, begun by warps that know `rows`."""
+        """A wgmma or bulk copy, issued by warps that know `rows`, will read `cells`."""
         prior, known = self._shadow.written[cells], whole(rows)
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:
@@ -99,7 +100,7 @@ class SharedMemory:
         self._note_read(record, reader, cells, prior, lanes)
 
     def write_async(self, record: int, cells: Array, row: Array) -> None:
-        """A bulk copy will write `cells`, issued by lanes that know `row`."""
+        """A bulk copy, issued by lanes that know `row`, will write `cells`."""
         prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=True))
@@ -119,12 +120,12 @@ class SharedMemory:
         self._shadow.write(cells, 32 * self._records.object(by, opcode) + lanes, False)
 
     def bytes_again(self, by: By, opcode: str, cells: Array) -> None:
-        """mbarrier.inval: the cells are ordinary memory again, in which this thread has written something."""
+        """mbarrier.inval: the cells are ordinary memory again, which counts as written by this thread."""
         marks = 32 * self._records.ordinary(by, opcode, Kind.ORDINARY, True) + lanes_in(by.active)[0]
         self._shadow.write(cells, np.full(len(cells), marks), False)
 
     def decided(self, record: int, waited: bool) -> None:
-        """It is known how a cp.async is waited for: by its warp's own wait, or not by it."""
+        """Report what was held back for a cp.async, now that it is clear whether its own warp has waited for it."""
         for report in self._held.pop(record, ()):
             if not waited:
                 report.rule = "cp-async-unwaited"
@@ -137,44 +138,44 @@ class SharedMemory:
             self.tell_blind(warp, "uninitialised-shared")
 
     def tell_blind(self, warp: int, rule: str, why: str = "") -> bool:
-        """Report what a warp read and nobody had written; whether there was anything."""
+        """Report the bytes that a warp read before any write; return whether there were any."""
         found = [record for record in self._blind if self._records.warp[record] == warp]
         for record in found:
             what, here = self._blind.pop(record), self._earlier(record)
-            message = f"{here.what} reads {what}, where nothing was written before"
+            message = f"{here.what} reads {what}, which nothing had written"
             self._block.report(rule, here.by, f"{message}, {why}" if why else message, what=what)
         return bool(found)
 
     # ---------------------------------------------------------------------------------------- what is in order
 
     def _parts(self, by: By, lanes: Array) -> list[tuple[Array, Array | None]]:
-        """What the lanes know, and which of the accesses (None: all) are those of lanes that know it."""
+        """What the lanes know, as (row, which accesses are those of lanes that know it, or None for all)."""
         if not self._clocks.partial[by.warp]:
             return [(self._clocks.rows[by.warp], None)]
         found = self._clocks.common(by.warp, by.active)
         return [(row, np.isin(lanes, lanes_in(mask))) for mask, row in found]
 
     def _own(self, marks: Array, warp: int, lanes: Array) -> Array:
-        """Which marks are the lane's own ordinary accesses, which it sees in order."""
+        """Which marks are ordinary accesses by the lane itself, which sees them in order."""
         records, record = self._records, marks >> 5
         own = (records.column[record] == THREAD + 32 * warp) & (records.lanewise[record] == 1)
         return np.asarray(own & (marks & 31 == lanes) & (records.kind[record] != Kind.COLLECTIVE))
 
     def _own_read(self, marks: Array, warp: int, lanes: Array, row: Array) -> Array:
-        """Which reads are in front of a write of these lanes though nobody synchronised."""
+        """Which reads precede a write by these lanes even without synchronisation."""
         records, record = self._records, marks >> 5
         mine = (records.warp[record] == warp) & (records.lanewise[record] == 1)
         done = (marks & 31 == lanes) | (records.clock[record] < self._clocks.met[warp])
         return np.asarray((mine & done) | self._met(marks, row))
 
     def _met(self, marks: Array, row: Array) -> Array:
-        """Which are reads by a warp whose lanes are known to have all come past them."""
+        """Which marks are reads that all lanes of their warp are known to have passed."""
         records, record = self._records, marks >> 5
         known = row[self._clocks.met_base + records.warp[record]] > records.clock[record]
         return np.asarray(known & (records.lanewise[record] == 1))
 
     def _unfenced(self, record: int, prior: Array) -> Array:
-        """Which cells hold data of cp.async that an mbarrier announced, with no fence.proxy.async of the user since."""
+        """Which cells hold cp.async data that the user learned of from an mbarrier, with no fence.proxy.async since."""
         records, which = self._records, prior >> 5
         views = [self._clocks.fence_views[warp] for warp in records.warps[record]]
         attached = records.attached(which)
@@ -185,7 +186,7 @@ class SharedMemory:
             attached = attached & (view[column] <= records.clock[which])
         return np.asarray(attached)
 
-    # ---------------------------------------------------------------------------------------- what is not
+    # ---------------------------------------------------------------------------------------- collisions
 
     def _collide_read(
         self, record: int, reader: object, cells: Array, prior: Array, lanes: Array, places: Array, known: Known
@@ -223,29 +224,29 @@ class SharedMemory:
                 continue
             verdict = self._naming.rewrite(write, other, known)
             if verdict.rule.endswith("-race") and self._line(other) > self._line(write):
-                write, other = other, write  # nothing says which is first: the same report in any order
+                write, other = other, write  # neither is first, so report them in the order of their lines
             self._tell(verdict, write, other, cells[where], "writes", "wrote")
 
     def _tell_read(self, read: Side, write: Side, known: Known | None, cells: Array, did: str) -> None:
-        """A read that nothing puts after the write."""
+        """Report a read that nothing orders after the write."""
         verdict = self._naming.read(read, write, known)
         if verdict.rule == "tma-unwaited":
             column, phase = int(self._records.column[write.record]), int(self._records.clock[write.record])
             row = known.all if known else self._clocks.rows[self._records.warps[read.record][0]]
             if row[column] >= phase > 0 and self.unexpected(column, phase):
-                return  # the reader has waited, for a phase that was complete without the copy
+                return  # the reader has waited, but for a phase that completed without the copy
         self._tell(verdict, read, write, cells, "reads", did)
 
     def _is_object(self, here: Side, there: Side, cells: Array) -> bool:
-        """Whether an access touches an mbarrier, which is reported."""
+        """Report an ordinary access to an mbarrier; return whether it is one."""
         if self._records.kind[there.record] != Kind.OBJECT:
             return False
-        verdict = Verdict("mbarrier-object", "only mbarrier operations may, until mbarrier.inval")
+        verdict = Verdict("mbarrier-object", "until mbarrier.inval, only mbarrier operations may access them")
         self._tell(verdict, here, there, cells, "accesses", "made an mbarrier of")
         return True
 
     def _by_record(self, marks: Array, places: Array, record: int) -> list[Array]:
-        """Places, those of one record together, those of other warps than `record`'s in front; no strong pairs."""
+        """Places grouped by record, other warps than `record`'s first, without pairs of strong accesses."""
         if not len(places):
             return []
         found = marks[places] >> 5
@@ -283,14 +284,14 @@ class SharedMemory:
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
     def _link(self, record: int, before: Array) -> None:
-        """Remember what stood there before, if it is older: a record that is used again may come after a newer one."""
+        """Remember the previous access to the bytes if its record is older; a shared record may be the older one."""
         if not self._records.previous[record] and len(before):
             previous = int(before.max()) >> 5
             self._records.previous[record] = previous if previous < record else 0
 
 
 def _places(unknown: Array, part: Array | None) -> Array:
-    """Where accesses are unknown, among those of `part`."""
+    """The places of unknown accesses, among those of `part`."""
     return np.flatnonzero(unknown if part is None else unknown & part)
 
 

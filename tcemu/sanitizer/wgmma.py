@@ -1,4 +1,4 @@
-"""Rules about wgmma: its fences, its groups, its registers, its descriptors, and the shared memory that it reads."""
+"""Rules about wgmma: its fences, groups, registers and descriptors, and the shared memory that it reads."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from tcemu.sanitizer.shared import SharedMemory
 
 @dataclass(slots=True)
 class History:
-    """What was done with one bank of registers of a warp."""
+    """The accesses to one bank of registers of a warp."""
 
-    #: keeps the identity: a number of Python that dies may be given to another
+    #: drops the entry when the bank dies, since Python may then give its id to another object
     alive: weakref.ref[Bank]
-    #: the last access by anything but wgmma, how often its warp had fenced before, and what it was
+    #: the last access by anything but wgmma, the warp's number of fences before it, and "read" or "write"
     touched: By | None = None
     fences: int = -1
     what: str = ""
-    #: the last mma_async that has them as accumulator, and how often the warp had fenced before
+    #: the last mma_async with this bank as accumulator, and the warp's number of fences before it
     used: Wgmma | None = None
     used_fences: int = -1
 
@@ -52,9 +52,9 @@ class UnderWay:
     wgmma: Wgmma
     by: By
     committed: bool = False
-    #: a wait_group after it that did not cover it
+    #: a later wait_group that did not cover it
     waited: By | None = None
-    #: groups that this wait left under way, and how many were committed after the mma_async's
+    #: the number of groups that this wait left under way, and of groups committed after the mma_async's
     left: int = 0
     younger: int = 0
     #: the registers that it reads and writes, by their numbers in the bank
@@ -67,28 +67,28 @@ class UnderWay:
 
 @dataclass(slots=True)
 class Warp:
-    """What the rules remember of one warp."""
+    """The state of one warp: its fences and its mma_asyncs."""
 
     fences: int = 0
     fence: By | None = None
-    #: whether an mma_async came after the last fence, and one stood before it in the same group
+    #: whether an mma_async followed the last fence, and whether one preceded the fence in the same group
     followed: bool = False
     inside: bool = False
     #: whether the last fence ordered anything
     needed: bool = False
     history: dict[int, History] = field(default_factory=dict)
-    #: mma_asyncs that write or read registers of a bank, by its identity
+    #: mma_asyncs under way that write or read registers of a bank, by the bank's id
     pending: dict[int, list[UnderWay]] = field(default_factory=dict)
     open: list[UnderWay] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Group:
-    """A warpgroup: the column of its groups, and how many it committed."""
+    """A warpgroup: the column of its wgmma groups, and how many it has committed."""
 
     column: int
     committed: int = 0
-    #: what its four warps had loaded when the mma_asyncs of a group were issued, by group
+    #: the times of its four warps when they issued the last mma_async of a group, by group
     met: dict[int, list[int]] = field(default_factory=dict)
 
 
@@ -99,10 +99,10 @@ class Wgmmas:
         self._block, self._clocks, self._shared = block, block.clocks, shared
         self._warps = [Warp() for _ in range(block.warps)]
         self._groups: dict[int, Group] = {}
-        #: the mma_async behind a record of a read, until it was waited for
+        #: the mma_async of each record of a read, until a wait covers it
         self._reads: dict[int, UnderWay] = {}
         shared.uncommitted = self._uncommitted
-        #: lines with a fence that ordered nothing, and lines with one that did
+        #: lines with a fence that ordered nothing, and lines with a fence that ordered something
         self._idle: dict[Site, By] = {}
         self._needed: set[Site] = set()
         self.handlers: Handlers = {
@@ -130,9 +130,9 @@ class Wgmmas:
         history.touched, history.fences = by, warp.fences
         history.what = "write" if event.writes else "read"
         under_way = [each for each in warp.pending.get(id(event.registers.bank), ()) if each.meets(event.which)]
-        if event.unwritten and not under_way:  # what is under way may be about to write them
+        if event.unwritten and not under_way:  # an mma_async under way may be about to write them
             numbers = ranges(event.unwritten)
-            message = f"nothing was ever written to registers {numbers}"
+            message = f"the kernel reads registers {numbers}, which nothing has written"
             self._block.report("uninitialised-registers", by, message, what=f"registers {numbers}")
         for each in under_way:
             self._touch_pending(event, each)
@@ -153,10 +153,10 @@ class Wgmmas:
         does = "writes" if event.writes else "reads"
         message = f"the kernel {does} {what} of {wgmma.instruction}, "
         if under_way.waited is None:
-            rule, message = "wgmma-unwaited", message + "which no wgmma.wait_group has covered"
+            rule, message = "wgmma-unwaited", message + "which no wgmma.wait_group has covered yet"
         elif not under_way.committed:
             rule = "wgmma-uncommitted"
-            message += f"which is in no group, so that the wait at {under_way.waited.site} did not cover it"
+            message += f"which is in no group, so the wait at {under_way.waited.site} did not cover it"
         else:
             rule = "wgmma-wait-weak"
             message += (
@@ -175,7 +175,7 @@ class Wgmmas:
         warp.inside = bool(warp.open)
 
     def _judge_fence(self, warp: Warp) -> None:
-        """Whether the last fence was of use is known when the next one comes."""
+        """Decide whether the last fence ordered anything, at the next fence or at the end of the block."""
         if warp.fence is None:
             return
         idle = not warp.followed or (warp.inside and not warp.needed)
@@ -189,7 +189,7 @@ class Wgmmas:
             self._judge_fence(warp)
         for site, by in self._idle.items():
             if site not in self._needed:
-                message = "no mma_async follows, or the fence stands in a group with no access to registers before it"
+                message = "no mma_async follows this fence, or it stands within a group and orders no register access"
                 self._block.report("wgmma-fence-unneeded", by, message)
 
     # ---------------------------------------------------------------------------------------- mma_async
@@ -217,18 +217,18 @@ class Wgmmas:
     def _descriptors(self, event: DescriptorsDisagreed) -> None:
         told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in event.descriptors]
         (first, by), opcode = event.bys, event.instruction.opcode
-        message = f"{opcode}: warp {first.warp} gives {told[0]}, warp {by.warp} gives {told[1]}"
+        message = f"{opcode}: warp {first.warp} passes {told[0]}, but warp {by.warp} passes {told[1]}"
         self._block.report("wgmma-descriptors", by, message, what="matrix descriptors", earlier=Earlier(first, opcode))
 
     def _changed(self, event: OperandChanged) -> None:
         opcode = event.wgmma.instruction.opcode
-        message = f"the array given as {event.role.upper()} of {opcode} was changed while it was under way"
+        message = f"the kernel changed the array that is {event.role.upper()} of {opcode} while {opcode} was under way"
         self._block.report("wgmma-unwaited", event.by, message, what=f"the array of {event.role.upper()}")
 
     def _check_fence(self, warp: Warp, wgmma: Wgmma, place: int) -> None:
         by = wgmma.bys[place]
         if not warp.fences:
-            message = f"{wgmma.instruction} is the first mma_async of the warp, which has executed no wgmma.fence"
+            message = f"warp {by.warp} executes {wgmma.instruction}, its first mma_async, with no wgmma.fence before"
             self._block.report("wgmma-fence-first", by, message)
         for role, registers in zip(("accumulator", "A"), self._registers(wgmma, place), strict=False):
             history = self._history(warp, registers)
@@ -245,8 +245,8 @@ class Wgmmas:
 
     def _report_touched(self, warp: Warp, wgmma: Wgmma, by: By, role: str, history: History) -> None:
         if not warp.fences or history.touched is None:
-            return  # no fence at all is reported
-        message = f"the {role} registers of {wgmma.instruction} were touched after the warp's last wgmma.fence"
+            return  # wgmma-fence-first already reports that there is no fence at all
+        message = f"the kernel accessed the {role} registers of {wgmma.instruction} after the warp's last wgmma.fence"
         earlier = Earlier(history.touched, f"{history.what} of registers")
         self._block.report("wgmma-fence-touched", by, message, what=f"{role} registers", earlier=earlier)
 
@@ -263,7 +263,7 @@ class Wgmmas:
         history.used, history.used_fences = wgmma, warp.fences
 
     def _check_chained(self, warp: Warp, wgmma: Wgmma, by: By, a: Registers) -> None:
-        """A registers that are the accumulator of an mma_async under way."""
+        """Report A registers that are also the accumulator of an mma_async under way."""
         for under_way in warp.pending.get(id(a.bank), ()):
             if any(a.bank is each.bank for each in under_way.wgmma.d):
                 message = f"A of {wgmma.instruction} is the accumulator of an mma_async that is still under way"
@@ -274,11 +274,11 @@ class Wgmmas:
         numbers = registers.unwritten()
         if numbers:
             what = f"registers {ranges(numbers)} of {role}"
-            message = f"{wgmma.instruction} reads {what}, to which nothing was ever written"
+            message = f"{wgmma.instruction} reads {what}, which nothing has written"
             self._block.report("uninitialised-registers", by, message, what=what)
 
     def _read(self, wgmma: Wgmma, group: Group) -> None:
-        """The bytes that it reads until its group is waited for."""
+        """Record the shared memory that an mma_async reads until a wait covers its group."""
         warps = tuple(by.warp for by in wgmma.bys)
         rows = [self._clocks.view(warp, self._clocks.there[warp]) for warp in warps]
         opcode, reader = str(wgmma.instruction), ("wgmma", wgmma.warpgroup)
@@ -290,13 +290,13 @@ class Wgmmas:
             self._shared.read_async(record, self._block.shadow.tile(addresses, size), rows, reader)
 
     def _uncommitted(self, record: int, write: Earlier) -> bool:
-        """Report that a read was waited for in vain, as its mma_async is in no group; whether that is so."""
+        """Report the mma_async of a read if a wait missed it because it is in no group; return whether it was."""
         under_way = self._reads.get(record)
         if under_way is None or under_way.committed or under_way.waited is None:
             return False
         message = (
-            f"{under_way.wgmma.instruction} is in no group, so that the wait at {under_way.waited.site} did not cover "
-            f"it, and what it reads is overwritten"
+            f"{under_way.wgmma.instruction} is in no group, so the wait at {under_way.waited.site} did not cover it, "
+            f"and the kernel overwrites bytes that it reads"
         )
         self._block.report("wgmma-uncommitted", under_way.by, message, earlier=write)
         return True
@@ -325,7 +325,7 @@ class Wgmmas:
             mask = self._clocks.there[by.warp]
             row = np.zeros_like(self._clocks.rows[by.warp])
             row[group.column] = event.below
-            if met is not None:  # each of the four warps has come at least to the mma_asyncs that have ended
+            if met is not None:  # each of the four warps has at least issued the mma_asyncs that have ended
                 row[[self._clocks.met_base + each.warp for each in event.bys]] = met
             self._clocks.acquire(by.warp, mask, row)
 

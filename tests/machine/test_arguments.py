@@ -49,7 +49,7 @@ def test_a_pointer_does_not_guess(row):
         ("text", ("0", 1), "got '0'"),
         ("nothing", (None, 1), "got None"),
         ("a slice", (slice(None), 1), "got slice"),
-        ("no broadcast", (np.arange(3), np.arange(5)), r"arrays that broadcast; got shapes (3,) and (5,)"),
+        ("no broadcast", (np.arange(3), np.arange(5)), r"arrays that broadcast together; got shapes (3,) and (5,)"),
         ("huge", (1 << 62, np.arange(5)), "got shapes () and (5,)"),
         ("beyond 64 bits", (1 << 80, 0), "an index is an integer"),
     ]
@@ -131,10 +131,10 @@ def test_arrays_that_cannot_live_in_global_memory(row):
     cases = [
         ("none", np.zeros((3, 0)), "at least one element"),
         ("objects", np.array([1, "x"], object), "'object'"),
-        ("objects inside", np.zeros(3, [("a", object)]), "plain dtype"),
+        ("objects inside", np.zeros(3, [("a", object)]), "plain little-endian dtype"),
         ("nothing each", np.zeros(3, "V0"), "at least one element"),
-        ("the high byte first", np.zeros(3, ">f4"), "the low byte first; got '>f4', shape (3,)"),
-        ("inside", np.zeros(3, [("a", ">i8")]), "the low byte first"),
+        ("the high byte first", np.zeros(3, ">f4"), "little-endian dtype; got '>f4', shape (3,)"),
+        ("inside", np.zeros(3, [("a", ">i8")]), "little-endian dtype"),
     ]
     for name, array, says in cases:
         with row(name), pytest.raises(OperandError, match=re.escape(says)):
@@ -171,7 +171,7 @@ def test_two_views_of_one_array_may_be_read_and_not_written():
     assert out.tolist() == array[::-1].tolist()
     before = array.copy()
     with pytest.raises(
-        LaunchError, match=r"wrote to argument 0, and argument 1 is another view of the same numbers"
+        LaunchError, match=r"wrote to argument 0, but argument 1 is another view of the same memory"
     ) as no:
         run(increment_first, array, array[4:])
     assert np.array_equal(array, before)

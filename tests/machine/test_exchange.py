@@ -309,7 +309,7 @@ def test_wrong_operands(row):
         ("an int", lambda w: w.vote_sync("all", 1), "a predicate is bool (32,); got dtype int64, shape ()"),
         ("half", lambda w: w.vote_sync("all", np.ones(16, bool)), "shape (16,) (PTX ISA 9.7.13.9)"),
         ("mask", lambda w: w.run("vote.sync.all.pred", True, 0xFF), "lanes that execute it, 0xffffffff; got 255"),
-        ("no mask", lambda w: w.run("elect.sync", None), "membermask names the lanes"),
+        ("no mask", lambda w: w.run("elect.sync", None), "membermask must name the lanes"),
     ]  # fmt: skip
     for name, body, says in cases:
         with row(name), pytest.raises(OperandError, match=re.escape(says)) as caught:

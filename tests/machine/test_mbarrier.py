@@ -148,8 +148,8 @@ def test_what_the_manual_leaves_open():
     errors = {
         "2 arrivals at an mbarrier that has 1 pending": lambda: made.arrive(2),
         "2 arrivals at an mbarrier": lambda: made.drop(2),
-        "noComplete with count 1 completes phase 0": lambda: made.arrive(complete=False),
-        r"noComplete with count 1 completes": lambda: made.drop(complete=False),
+        "noComplete with count 1 would complete phase 0": lambda: made.arrive(complete=False),
+        r"noComplete with count 1 would complete": lambda: made.drop(complete=False),
         "expect_tx of an mbarrier counts 0 to 1048575 bytes; got -16": lambda: made.expect_tx(-16),
         "complete_tx of an mbarrier counts 0 to 1048575 bytes; got 1.5": lambda: made.complete_tx(1.5),
         "phaseParity is 0 for even phases": lambda: made.test(2),
@@ -169,7 +169,7 @@ def test_what_the_manual_leaves_open():
         early.complete_tx(1)
     few = Mbarrier(1)
     few.add_pending(3)
-    with pytest.raises(OperandError, match="arrive_drop of 2 where later phases expect 1 arrivals"):
+    with pytest.raises(OperandError, match="arrive_drop of 2, but later phases expect 1 arrivals"):
         few.drop(2)
 
 

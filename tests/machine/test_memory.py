@@ -200,7 +200,7 @@ def test_a_misaligned_access_names_lane_address_and_rule(row, space, store):
             opcode, section = ("st", "9.7.9.11") if store else ("ld", "9.7.9.8")
             told = (
                 f"{opcode}.{space}.{spelling}: lane 9: address {addresses[9]} in {space} memory is not a multiple of "
-                f"{size}, as an access of {size} bytes needs (PTX ISA {section}) (warp 0 of block 0 at {__file__}:"
+                f"{size}, as an access of {size} bytes requires (PTX ISA {section}) (warp 0 of block 0 at {__file__}:"
             )
             assert str(caught.value).startswith(told)
             (fault,) = (event for event in heard if isinstance(event, events.Faulted))
@@ -262,7 +262,7 @@ def test_lanes_that_take_no_part_may_have_any_address():
 
 
 def test_memory_that_is_not_there():
-    with pytest.raises(MemoryFault, match="no array was given to the kernel"):
+    with pytest.raises(MemoryFault, match="the kernel has no array among its arguments"):
         run(lambda warp: warp.ld_global(256))
     with pytest.raises(MemoryFault, match="which has 0 bytes in this launch"):
         run(lambda warp: warp.ld_shared(0), shared=0)

@@ -166,8 +166,8 @@ def test_all_that_arrive_give_the_same_number():
     with pytest.raises(LaunchError) as caught:
         launch(kernel, 1, 96)
     told = str(caught.value)
-    assert f"barrier 2: warp 0 of block 0 at {line('the first count')} made it wait for 64 threads" in told
-    assert "now it is to wait for 96" in told
+    assert f"barrier 2: warp 0 of block 0 at {line('the first count')} gave 64 threads" in told
+    assert "now a warp gives 96" in told
     assert f"warp 1 of block 0 at {line('another count')}; PTX ISA 9.7.13.1" in told
 
 
@@ -179,12 +179,12 @@ def test_barriers_and_counts_that_are_none(row):
         ("True", lambda w: w.bar_sync(True), "got True"),
         ("None", lambda w: w.bar_sync(None), "got None"),
         ("an array", lambda w: w.bar_sync(w.laneid), "got Lanes([ 0,  1"),
-        ("33 threads", lambda w: w.bar_sync(0, 33), "33 threads: a multiple of 32, and this block has 96"),
-        ("no threads", lambda w: w.bar_sync(0, 0), "to wait for 0 threads"),
-        ("128 threads", lambda w: w.bar_sync(0, 128), "this block has 96"),
-        ("64.0 threads", lambda w: w.bar_sync(0, 64.0), "64.0 threads"),
+        ("33 threads", lambda w: w.bar_sync(0, 33), "a multiple of 32, at most 96 in this block; got 33"),
+        ("no threads", lambda w: w.bar_sync(0, 0), "at most 96 in this block; got 0"),
+        ("128 threads", lambda w: w.bar_sync(0, 128), "at most 96 in this block; got 128"),
+        ("64.0 threads", lambda w: w.bar_sync(0, 64.0), "got 64.0"),
         ("many threads", lambda w: w.bar_arrive(0, w.laneid), "a multiple of 32"),
-        ("arrive", lambda w: w.bar_arrive(3, True), "wait for True threads"),
+        ("arrive", lambda w: w.bar_arrive(3, True), "in this block; got True"),
     ]
     for name, body, says in cases:
         with row(name), pytest.raises(OperandError, match=re.escape(says)):

@@ -169,7 +169,7 @@ def test_the_same_pair_of_lines_is_counted():
 def test_a_report_of_an_mbarrier_names_it():
     (report, *_) = row("too_many_bytes_expected").launch().reports
     assert report.what == "the mbarrier at 1024"
-    assert "is told to expect 1024 bytes; its copies bring 512" in report.message
+    assert "expects 1024 bytes, but its copies bring 512" in report.message
     assert report.earlier.what.startswith("cp.async.bulk")
 
 

@@ -122,7 +122,7 @@ def test_the_tensor_and_the_box_stay_on_their_side(at):
     ("how", "error", "says"),
     [
         ({"lines": 0}, OperandError, "1 to 32 lines"),
-        ({"coordinates": (0,)}, OperandError, "as many coordinates"),
+        ({"coordinates": (0,)}, OperandError, "2 coordinates"),
         ({"address": 64}, AddressError, "at a multiple of 128"),
     ],
 )
