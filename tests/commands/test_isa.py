@@ -139,7 +139,7 @@ def test_the_default_target_is_the_one_that_run_takes_by_default():
 GOLDEN_MOVE = """\
 movmatrix.sync.aligned.m8n8.trans.b16
 
-  An 8 x 8 matrix transposed across the lanes of a warp. Shape: 8 x 8.
+  Transposes an 8 x 8 matrix across the lanes of a warp. Shape: 8 x 8.
   Needs PTX 7.8 and sm_75 or later. Manual: PTX ISA 9.7.14.5.17.
   What follows is for sm_80.
 
