@@ -56,7 +56,7 @@ def test_qualifiers_in_any_order():
         ("wgmma.wait_group.sync.aligned 0", ["give the opcode alone", "operands are separate arguments"]),
         ("wgmma.commit.sync.aligned", ["wgmma is followed by .commit_group, .fence, .mma_async or .wait_group"]),
         ("fence.proxy", ["the .proxy qualifier is missing", "form: fence.proxy.alias", "9.7.13.4"]),
-        ("fence.proxy.async.shared", ["Did you mean 'shared::cta' or 'shared::cluster'?", ".space is .shared::cta"]),
+        ("fence.proxy.async.shared", ["Did you mean 'shared::cta'?", ".space is .shared::cta"]),
         ("fence.proxy.async.global.global", [".global stands there once too often"]),
         ("fence.acq_rel", ["the .scope qualifier is missing: .cta, .gpu, .sys or .cluster", "fence.acq_rel.cta"]),
     ],

@@ -107,7 +107,7 @@ SHARED_BYTES = np.zeros(4096, np.uint8)
         ((D, A, B, 2, 1, 1, 0), "scale_d is a predicate"),
         ((D, A, B, True, 0, 1, 0), "imm_scale_a is an immediate, -1 or 1"),
         ((D, A, B, True, 1, 1, 2), "imm_trans_b is an immediate, 0 or 1"),
-        ((D[:32], A, B, True, 1, 1, 0), "a warpgroup has 128, and every lane takes part"),
+        ((D[:32], A, B, True, 1, 1, 0), "a warpgroup has 128 lanes, and every lane takes part"),
         ((D, A, np.uint32(0), True, 1, 1, 0), "matrix descriptor"),
         ((D, A, np.uint64(4095), True, 1, 1, 0), "lies outside shared="),
     ],

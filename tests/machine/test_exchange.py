@@ -316,8 +316,8 @@ def test_wrong_operands(row):
             run(body)
         assert "PTX ISA 9.7." in str(caught.value)
     for name, body, says in (
-        ("mode", lambda w: w.shfl_sync("xor", w.laneid, 1), "shfl.sync.xor.b32: '.xor' is no qualifier of shfl"),
-        ("vote", lambda w: w.vote_sync("most", True), "vote.sync.most.pred: '.most' is no qualifier of vote"),
+        ("mode", lambda w: w.shfl_sync("xor", w.laneid, 1), "shfl.sync.xor.b32: '.xor' is not a qualifier of shfl"),
+        ("vote", lambda w: w.vote_sync("most", True), "vote.sync.most.pred: '.most' is not a qualifier of vote"),
     ):
         with row(name), pytest.raises(IllegalInstruction, match=re.escape(says)):
             run(body)
