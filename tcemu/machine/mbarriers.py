@@ -362,8 +362,10 @@ def _phases(
 ) -> list[tuple[int, int, int]]:
     """(place, parity, mask of lanes) for each phase that active lanes ask about."""
     places = places_of(core, by, instruction, address)
-    if np.ndim(core.values(phase)) == 0:
-        parity = parity_of(phase) if by_state else _parity(instruction, phase)
+    held = core.values(phase)
+    if not held.ndim:
+        one = held.item() if held.dtype.kind in "iu" else phase
+        parity = parity_of(one) if by_state else _parity(instruction, one)
         return [(place, parity, mask) for place, mask in places]
     given = core.integers(instruction, "state" if by_state else "parity", phase).tolist()
     found: dict[tuple[int, int], int] = {}

@@ -1,5 +1,6 @@
 """What lanes tell each other: shuffles, votes, elect; and which lanes take part."""
 
+import functools
 import re
 from itertools import product
 
@@ -323,3 +324,113 @@ def test_wrong_operands(row):
             run(body)
     with pytest.raises(IllegalInstruction, match=r"elect\.sync does not exist on sm_80: it needs"):
         run(lambda warp: warp.elect_sync(), target="sm_80")
+
+
+# ------------------------------------------------------------------------------------------------ reductions, matches
+
+
+def test_every_reduction_of_lanes(row):
+    """PTX ISA 9.1, 9.7.13.12, on integers without a bound; sums wrap around at 32 bits."""
+    random = np.random.default_rng(5)
+    by_hand = {
+        "add": sum, "min": min, "max": max,
+        "and": lambda held: functools.reduce(int.__and__, held), "or": lambda held: functools.reduce(int.__or__, held),
+        "xor": lambda held: functools.reduce(int.__xor__, held),
+    }  # fmt: skip
+
+    def body(warp):
+        for name, mask in (("all", LANES >= 0), ("some", LANES % 5 == 2), ("one", LANES == 9)):
+            bits = random.integers(0, 1 << 32, 32, np.uint32)
+            for operation, kind in product(by_hand, ("u32", "s32", "b32")):
+                if (kind == "b32") != (operation in ("and", "or", "xor")):
+                    continue
+                spelling = f"{operation}.{kind}"
+                values = bits.view(np.int32) if kind == "s32" else bits
+                with row(f"{spelling} {name}"), warp.only(mask):
+                    expected = by_hand[operation]([int(value) for value in values[mask]]) % (1 << 32)
+                    held = warp.registers(1)
+                    held[...] = bits[:, None]
+                    for given in (values, held, bits.astype(np.int64)):
+                        found = warp.redux_sync(spelling, given)
+                        assert (found.shape, found.dtype) == (((32, 1)), np.uint32)
+                        assert found.bits[:, 0].tolist() == [expected if here else POISON for here in mask]
+        with row("one for all"):
+            assert warp.redux_sync("add.u32", 3).bits[0, 0] == 96
+        with row("opcode"):
+            assert warp.run("redux.sync.max.s32", -LANES, 0xFFFFFFFF).bits[5, 0] == 0
+        with row("nobody"), warp.only(False):
+            assert warp.redux_sync("add.u32", 1).unwritten() == (0,)
+
+    run(body)
+
+
+def test_every_match_of_lanes(row):
+    """PTX ISA 9.1, 9.7.13.10: the mask of the lanes with my value; .all: all of them, and a predicate."""
+    values = np.array([3, 1, 4, 1, 5, 9, 2, 6] * 4)
+
+    def body(warp):
+        for name, mask in (("all", LANES >= 0), ("some", LANES % 3 > 0), ("none", LANES > 99)):
+            with row(name), warp.only(mask):
+                active = [lane for lane in range(32) if mask[lane]]
+                found = warp.match_sync("any", values)
+                expected = [sum(1 << other for other in active if values[other] == values[lane]) for lane in range(32)]
+                assert found.tolist() == [each if mask[lane] else 0 for lane, each in enumerate(expected)]
+                same, alike = warp.match_sync("all", np.full(32, 7))
+                whole = sum(1 << lane for lane in active)
+                assert (same.tolist(), alike) == ([whole if mask[lane] else 0 for lane in range(32)], bool(active))
+                differing, alike = warp.match_sync("all", values)
+                assert (any(differing), alike) == (False, False)
+        with row("64 bits"):
+            wide = np.where(LANES == 3, 1 << 40, 0)
+            assert warp.run("match.any.sync.b64", wide, 0xFFFFFFFF)[3] == 8
+            assert warp.run("match.any.sync.b64", np.full(32, (1 << 64) - 1, np.uint64))[0] == 0xFFFFFFFF
+            assert warp.match_sync("any", wide)[3] == 0xFFFFFFFF  # of 32 bits they are all 0
+        with row("signs"):
+            assert warp.match_sync("any", np.where(LANES < 16, -1, 0xFFFFFFFF))[0] == 0xFFFFFFFF
+        with row("registers"):
+            assert warp.match_sync("any", warp.registers(1, fill=4))[31] == 0xFFFFFFFF
+
+    run(body)
+
+
+def test_the_mask_of_active_lanes():
+    def body(warp):
+        found = [warp.activemask()]
+        for mask in (LANES < 5, LANES == 31, LANES > 99):
+            with warp.only(mask):
+                found.append(warp.activemask())
+        return found
+
+    assert run(body) == [0xFFFFFFFF, 0x1F, 1 << 31, 0]
+    assert run(body, block=40)[1] == [0xFF, 0x1F, 0, 0]
+
+
+def test_lanes_that_answer_are_the_kernel_s_to_change():
+    def body(warp):
+        for mine in (warp.elect_sync(), warp.active, warp.run("elect.sync")):
+            mine[5] = True
+        assert np.flatnonzero(warp.elect_sync()).tolist() == [0]
+
+    run(body)
+
+
+def test_membermasks(row):
+    """The last operand of PTX; kernels may leave it out."""
+
+    def body(warp):
+        for name, mask, opcode, operands in (
+            ("shfl", 0xFFFF, "shfl.sync.bfly.b32", (LANES, 1, 31)), ("vote", 0xFFFF, "vote.sync.all.pred", (True,)),
+            ("match", 0xFFFF, "match.any.sync.b32", (LANES,)), ("redux", 0xFFFF, "redux.sync.add.u32", (LANES,)),
+            ("elect", 0xFFFF, "elect.sync", ()), ("bar", 0xFFFF, "bar.warp.sync", ()),
+        ):  # fmt: skip
+            with warp.only(LANES < 16):
+                with row(name):
+                    warp.run(opcode, *operands, mask)
+                    warp.run(opcode, *operands, np.uint32(mask))
+                    warp.run(opcode, *operands)
+                for wrong in (0xFFFFFFFF, 0, -1, None, True, "x", LANES):
+                    says = rf"{re.escape(opcode)}: the membermask names the lanes that execute it, 0x0000ffff; got"
+                    with row(f"{name} {wrong!r}"), pytest.raises(OperandError, match=says):
+                        warp.run(opcode, *operands, wrong)
+
+    run(body)

@@ -6,7 +6,7 @@ import pytest
 from tcemu.errors import Deadlock, IllegalInstruction, MbarrierMisused, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
-from tcemu.machine.mbarrier import pending_count
+from tcemu.machine.mbarrier import Mbarrier, pending_count
 
 SEEDS = range(4)
 
@@ -243,3 +243,217 @@ def test_ampere_has_them_and_turing_has_not():
     for opcode in (drop, test, wait):
         with pytest.raises(IllegalInstruction, match="does not exist on sm_75"):
             launch(lambda warp, opcode=opcode: warp.run(opcode, 0, 1), shared=8, target="sm_75")
+
+
+# ------------------------------------------------------------------------------------------------ lane by lane
+
+LANES = np.arange(32)
+
+
+def four(warp, counts):
+    """Four mbarriers at 128, 136, 144 and 152, with a count each, that lanes 0 to 3 make."""
+    with warp.only(LANES < 4):
+        warp.mbarrier_init(128 + 8 * LANES, np.resize(counts, 32))
+    warp.bar_warp_sync()
+
+
+def kept(warp):
+    """The four as they are."""
+    bits = warp.core.block.shared.bytes[128:160].view("<u8").tolist()
+    return [str(Mbarrier.decode(each)) for each in bits]
+
+
+def test_each_lane_makes_its_own_with_its_own_count():
+    def body(warp):
+        four(warp, [1, 2, 3, 400])
+        return kept(warp)
+
+    assert alone(body) == [f"phase 0 waits for {n} arrival{'s' * (n > 1)} and 0 bytes" for n in (1, 2, 3, 400)]
+
+
+def test_each_lane_arrives_at_its_own_as_often_as_it_says():
+    """Lane l arrives l + 1 times at mbarrier l % 4: sums by the manual, 9.7.13.15.13."""
+    totals = [sum(lane + 1 for lane in range(32) if lane % 4 == number) for number in range(4)]
+    heard = []
+
+    def body(warp):
+        four(warp, [total + 1 for total in totals])
+        heard.clear()
+        states = warp.mbarrier_arrive(128 + 8 * (LANES % 4), LANES + 1)
+        one = warp.run("mbarrier.pending_count.b64", states)
+        return one.tolist(), kept(warp), warp.run("mbarrier.pending_count.b64", int(states[2]))
+
+    pending, left, one = alone(body, observers=[heard.append])
+    assert pending == [totals[lane % 4] + 1 for lane in range(32)]
+    assert one == totals[2] + 1
+    assert left == ["phase 0 waits for 1 arrival and 0 bytes"] * 4
+    arrived = [(event.address, event.count) for event in heard if isinstance(event, events.MbarrierArrived)]
+    assert arrived == [(128 + 8 * number, totals[number]) for number in range(4)]
+
+
+def test_each_lane_expects_and_completes_its_own_bytes():
+    def body(warp):
+        four(warp, [40] * 4)
+        warp.mbarrier_expect_tx(128 + 8 * (LANES % 4), 16 * LANES)
+        before = kept(warp)
+        complete = "mbarrier.complete_tx.relaxed.cta.shared::cta.b64"
+        warp.run(complete, 128 + 8 * (LANES % 4), 16 * LANES - 16 * (LANES > 27))
+        with warp.only(LANES < 4):
+            warp.run("mbarrier.arrive.expect_tx.shared::cta.b64", 128 + 8 * LANES, 32 * LANES)
+        return before, kept(warp)
+
+    before, after = alone(body)
+    bytes_ = [sum(16 * lane for lane in range(32) if lane % 4 == number) for number in range(4)]
+    assert before == [f"phase 0 waits for 40 arrivals and {count} bytes" for count in bytes_]
+    assert after == [f"phase 0 waits for 39 arrivals and {16 + 32 * number} bytes" for number in range(4)]
+
+
+@pytest.mark.parametrize("tell", [False, True])
+def test_complete_tx_ends_a_phase(tell):
+    """What a copy does: bytes count as come, and waits go on. Before they are expected, the count is negative."""
+
+    def body(warp):
+        with one_lane(warp):
+            if tell:
+                warp.run("mbarrier.complete_tx.b64", warp.generic(64), 48)
+            warp.mbarrier_arrive_expect_tx(64, 48)
+            found = [warp.mbarrier_test_wait(64, 0)]
+            if not tell:
+                warp.run("mbarrier.complete_tx.shared::cta.b64", 64, 16)
+                found.append(warp.mbarrier_test_wait(64, 0))
+                warp.run("mbarrier.complete_tx.shared::cluster.b64", 64, 32)
+            return [*found, warp.mbarrier_test_wait(64, 0)]
+
+    assert alone(body) == ([True, True] if tell else [False, False, True])
+
+
+def test_each_lane_asks_for_its_own_phase():
+    """Two mbarriers, one of them a phase ahead; lanes ask for either parity of either."""
+
+    def body(warp):
+        four(warp, [1, 1, 1, 1])
+        with warp.only(LANES == 1):
+            warp.mbarrier_arrive(136)
+        place, parity = 128 + 8 * (LANES % 2), LANES // 2 % 2
+        tested = warp.run("mbarrier.test_wait.parity.shared::cta.b64", place, parity)
+        asked = warp.run("mbarrier.test_wait.parity.shared::cta.b64", place, warp.registers(1, fill=1))
+        with warp.only(tested):
+            tried = warp.mbarrier_try_wait(place, parity)
+            hinted = warp.run("mbarrier.try_wait.parity.shared::cta.b64", place, parity, 1000)
+        return tested.tolist(), asked.tolist(), tried.tolist(), hinted.tolist()
+
+    tested, asked, tried, hinted = alone(body)
+    # at 128 phase 0 goes on, so that parity 1 is complete; at 136 phase 1 does, so that parity 0 is
+    expected = [(lane % 2 == 0) == (lane // 2 % 2 == 1) for lane in range(32)]
+    assert tested == tried == hinted == expected
+    assert asked == [lane % 2 == 0 for lane in range(32)]
+
+
+def test_each_lane_asks_by_its_own_state():
+    def body(warp):
+        four(warp, [1, 2, 1, 2])
+        place = 128 + 8 * LANES
+        with warp.only(LANES < 4):
+            states = warp.mbarrier_arrive(place)
+            found = warp.run("mbarrier.test_wait.shared::cta.b64", place, states)
+            assert not warp.mbarrier_test_wait(place, state=states)
+            with warp.only(LANES % 2 == 1):
+                warp.mbarrier_arrive(place)
+            assert warp.mbarrier_test_wait(place, state=states)
+            again = warp.mbarrier_try_wait(place, state=states)
+        return found.tolist(), again.tolist()
+
+    found, again = alone(body)
+    assert found == [lane in (0, 2) for lane in range(32)]
+    assert again == [lane < 4 for lane in range(32)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_try_wait_waits_for_all_that_its_lanes_ask_for(seed):
+    order = []
+
+    def kernel(warp):
+        if warp.warpid == 0:
+            with warp.only(LANES < 2):
+                warp.mbarrier_init(8 * LANES, 1)
+        warp.bar_sync()
+        if warp.warpid == 0:
+            with warp.only(LANES < 2):
+                predicate = warp.run("mbarrier.try_wait.parity.shared::cta.b64", 8 * LANES, 0)
+            order.append("waited")
+            assert predicate.tolist() == [lane < 2 for lane in range(32)]
+        else:
+            with one_lane(warp):
+                order.append(warp.warpid)
+                warp.mbarrier_arrive(8 * (warp.warpid - 1))
+
+    launch(kernel, block=96, shared=16, seed=seed)
+    assert order[-1] == "waited" or set(order[: order.index("waited")]) == {1, 2}
+
+
+def test_arrivals_that_must_not_complete_the_phase():
+    """.noComplete: the count as usual; where the phase would be complete, the manual leaves open what happens."""
+
+    def body(warp, last="mbarrier.arrive"):
+        with one_lane(warp):
+            state = warp.run("mbarrier.arrive.noComplete.shared::cta.b64", 64, 2)
+            warp.run("mbarrier.arrive_drop.noComplete.release.cta.shared::cta.b64", 64, 1)
+            count = pending_count(state)
+            warp.run(f"{last}.shared::cta.b64", 64, 1)
+            return count, str(Mbarrier.decode(warp.core.block.shared.bytes[64:72].view("<u8")[0]))
+
+    assert alone(body, count=4) == (4, "phase 1 waits for 3 arrivals and 0 bytes")
+    for last in ("mbarrier.arrive.noComplete", "mbarrier.arrive_drop.noComplete"):
+        heard = []
+        with pytest.raises(MbarrierMisused, match="noComplete with count 1 completes phase 0: phase 0 waits for 1 arr"):
+            alone(lambda warp, last=last: body(warp, last), count=4, observers=[heard.append])
+        (fault,) = [event for event in heard if isinstance(event, events.Faulted)]
+        assert (fault.kind, fault.address) == ("arrivals", 64)
+
+
+@pytest.mark.parametrize(
+    ("deed", "told"),
+    [
+        (lambda w: w.mbarrier_arrive(64, np.ones(31, int)), "mbarrier.arrive.shared::cta.b64: count is one integer"),
+        (lambda w: w.mbarrier_init(64, np.ones(5, int)), "mbarrier.init.shared::cta.b64: count is one integer for all"),
+        (lambda w: w.mbarrier_init(64, np.zeros(32, int)), "count of an mbarrier is 1 to 1048575; got 0"),
+        (lambda w: w.mbarrier_expect_tx(64, 1.5), "count is one integer for all lanes or (32,)"),
+        (lambda w: w.mbarrier_expect_tx(64, True), "a count is an integer; got True"),
+        (lambda w: w.mbarrier_arrive(1 << 70), "mbarrier is one integer for all lanes"),
+        (lambda w: w.mbarrier_test_wait(64, np.zeros(3, int)), "parity is one integer for all lanes or (32,)"),
+        (lambda w: w.mbarrier_test_wait(64, LANES), "phaseParity is 0 for even phases and 1 for odd ones"),
+        (lambda w: w.mbarrier_wait(64, [[1], [2, 3]]), "not an array"),
+        (lambda w: w.mbarrier_wait(64, np.ones(32, bool)), "parity is one integer for all lanes"),
+        (lambda w: w.mbarrier_wait(64, state=np.zeros(32, np.uint64)), "what mbarrier.arrive returned; got 0"),
+        (lambda w: w.mbarrier_wait(64, state=np.zeros((2, 2))), "state is one integer for all lanes or (32,)"),
+        (lambda w: w.run("mbarrier.pending_count.b64", "x"), "the state is what mbarrier.arrive returned; got 'x'"),
+        (lambda w: w.run("mbarrier.pending_count.b64", LANES), "the state is what mbarrier.arrive returned"),
+        (lambda w: w.run("mbarrier.complete_tx.shared::cta.b64", 64, "x"), "tx_count is one integer for all lanes"),
+    ],
+)
+def test_lanes_that_give_no_operands(deed, told):
+    def body(warp):
+        with pytest.raises(OperandError) as error:
+            deed(warp)
+        assert told in str(error.value)
+        assert "PTX ISA 9.7.13.15" in str(error.value)
+
+    alone(body, count=64)
+
+
+def test_states_and_parities_of_numpy():
+    """A number of numpy is a number."""
+
+    def body(warp):
+        with one_lane(warp):
+            state = np.uint64(warp.mbarrier_arrive(64))
+            return [
+                warp.mbarrier_test_wait(64, state=state),
+                warp.mbarrier_test_wait(64, np.int8(0)),
+                warp.mbarrier_test_wait(64, np.array(0)),
+                warp.mbarrier_test_wait(64, state=np.array(state)),
+                warp.mbarrier_test_wait(np.int32(64), np.uint8(1)),
+                int(warp.run("mbarrier.pending_count.b64", state)),
+            ]
+
+    assert alone(body) == [True, True, True, True, False, 1]
