@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dots import KINDS, compute_dots, dots
 from exact import exact, take_apart
+from quick import some
 
 import tcemu
 from tcemu.arithmetic import ROWS, FmaGroups, FusedSums, ScaledSums, find, reference
@@ -62,7 +63,7 @@ def test_every_row_of_floats_is_among_them():
 def test_every_model_is_what_fractions_say(row, kind):
     """Of each model and type of C and D, one operation."""
     chosen = {(operation.model, operation.c, operation.d): operation for operation in OPERATIONS}
-    for operation in chosen.values():
+    for operation in some(chosen.values(), 12):
         with row(f"{OPERATIONS[operation]} {operation.model}"):
             check(operation, OPERATIONS[operation], kind, "rules", 3)
 

@@ -28,7 +28,7 @@ def opcodes(name):
 #: About so many instructions are replayed by one test: few tests, and still enough of them for all cores.
 TOGETHER = 25
 #: Parts of a file that the quick tests replay.
-QUICK = 2
+QUICK = 1
 
 
 def parts():
