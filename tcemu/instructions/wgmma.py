@@ -315,6 +315,8 @@ class Read:
     size: int
     #: where each element stands in an array of elements: (m, k) of A, (k, n) of B
     index: Array
+    #: behind the last byte that it reads; none lies before 0, and elements are always aligned
+    end: int
 
 
 @dataclass(frozen=True)
@@ -414,7 +416,8 @@ def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: b
     where = addresses(np.array([descriptor], np.uint64), np.arange(rows), np.arange(depth), size, mn_major)
     flat = where.reshape(-1)
     index = (flat // size).reshape(rows, depth)
-    return Read(role, flat, size, np.ascontiguousarray(index.T if role == "b" else index))
+    order = np.ascontiguousarray(index.T if role == "b" else index)
+    return Read(role, flat, size, order, int(flat.max()) + size)
 
 
 FAMILY = Family(

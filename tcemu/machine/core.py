@@ -70,7 +70,11 @@ class Core:
 
     def execute(self, instruction: str | Instruction, *operands: Any) -> Any:
         """Execute an instruction on operands in PTX's order."""
-        bound = bind(instruction, self.block.shape.target)
+        try:
+            bound = self.block.grid.bound[instruction]
+        except (KeyError, TypeError):  # the first time in this launch, or what has no hash
+            bound = self.bound(instruction)
+            self.block.grid.bound[instruction] = bound
         if not bound.least <= len(operands) <= bound.most:
             raise bound.miscounted(len(operands))
         try:

@@ -8,8 +8,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcemu.errors import Deadlock, LaunchError, TcemuError, ranges
+from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.core import Core
+from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Event, Observer, Stuck, Waiting
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.scheduler import Scheduler
@@ -34,6 +36,8 @@ class Grid:
     ) -> None:
         self.shape, self.memory, self.observers, self.counts = shape, memory, tuple(observers), counts
         self.scheduler = Scheduler(shape.seed)
+        #: the instructions that this launch has executed, as the kernel gave them
+        self.bound: dict[str | Instruction, Bound] = {}
         #: the error that ended the launch
         self.failure: TcemuError | None = None
         #: number of blocks that have ended

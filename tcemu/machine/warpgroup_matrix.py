@@ -13,6 +13,7 @@ from tcemu.instructions import Instruction
 from tcemu.instructions.instruction import placed
 from tcemu.instructions.run import operation_on
 from tcemu.instructions.wgmma import Issue, one_descriptor
+from tcemu.layouts.descriptor import Descriptor
 from tcemu.machine.asynchronous_copy import immediate
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import (
@@ -157,15 +158,18 @@ def _given(core: Core, instruction: Instruction, names: Sequence[str], operands:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
     d, a = operands[:2]
     mine: list[Any] = [d if isinstance(d, Registers) else _adopted(core, instruction, d)]
-    mine.append(a if isinstance(a, Registers) else core.values(a))
-    if not mine[1].ndim:
-        mine[1] = one_descriptor(instruction, "a", _number(core, instruction, "a", a))
-    else:
+    held = a.encode() if isinstance(a, Descriptor) else a if isinstance(a, Registers) else core.values(a)
+    if isinstance(held, np.ndarray) and not held.ndim:
+        held = one_descriptor(instruction, "a", _number(core, instruction, "a", a))
+    mine.append(held)
+    if not isinstance(held, int):
         names = [name for name in names if name != "imm_trans_a"]
     for number, each in enumerate(operands[2:], 2):
         role = names[number] if number < len(names) else "what follows"
         if role == "e":
             mine.append(each if isinstance(each, Registers) else core.values(each))
+        elif role == "b" and isinstance(each, Descriptor):
+            mine.append(each.encode())
         elif role == "b":
             mine.append(one_descriptor(instruction, role, _number(core, instruction, role, each)))
         else:
@@ -211,7 +215,8 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
     except OperandError as error:
         raise OperandError(f"{placed(error, instruction)} ({bys[-1]})") from None
     for read in issue.reads:
-        block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
+        if read.end > block.shape.shared:
+            block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
     operation = operation_on(instruction, core.target)
     watched = tuple(each for each in a if isinstance(each, Registers))
     wgmma = Wgmma(
