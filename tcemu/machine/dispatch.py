@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tcemu.errors import IllegalInstruction, OperandError, listing
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.table import family_of
+
+if TYPE_CHECKING:
+    from tcemu.machine.core import Core
 
 #: Executes an instruction: called with the core of a warp and the operands in PTX's order.
 Act = Callable[..., Any]
@@ -78,10 +81,15 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
         raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
     act, sources = binder(found), found.sources
     if sources and sources[-1].role == "cache_policy":
-        act = _unhinted(act)
+        act = _unhinted(found, act)
     return Bound(found, act, sum(not each.optional for each in sources), len(sources))
 
 
-def _unhinted(act: Act) -> Act:
-    """The same function, which ignores a cache policy as last operand: this machine has no caches."""
-    return lambda core, *operands: act(core, *operands[:-1])
+def _unhinted(instruction: Instruction, act: Act) -> Act:
+    """The same without its last operand, a cache policy: this machine has no caches."""
+
+    def unhinted(core: Core, *operands: Any) -> Any:
+        core.integers(instruction, "cache_policy", operands[-1])
+        return act(core, *operands[:-1])
+
+    return unhinted

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tcemu.errors import Deadlock, MemoryFault
+from tcemu.errors import Deadlock, MemoryFault, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.mbarrier import Mbarrier
@@ -568,3 +568,108 @@ def test_opcodes_do_what_methods_do():
     result = launch(kernel, args=(source, out), shared=4104)
     assert np.array_equal(out.reshape(32, 64), source)
     assert isinstance(result.counts, Counter)
+
+
+# ------------------------------------------------------------------------------------------------ hints, prefetches
+
+
+@every_policy
+def test_cache_hints_with_and_without_a_policy(policy, row):
+    """With .L2::cache_hint the policy is the last operand, and needed; other hints take none."""
+    source, out = numbers(8, 512), np.zeros((8, 512), np.uint8)
+    hint, value = "L2::cache_hint", 0x14F0000000000000
+
+    def kernel(warp, source, out):
+        lanes, made = 16 * warp.laneid, TensorMap.of(source, (16, 1))
+        with one_lane(warp):
+            warp.mbarrier_init(4096, 1)
+        warp.bar_warp_sync()
+        warp.run(f"cp.async.cg.shared.global.{hint}.L2::128B", lanes, source.at(0, lanes), 16, value)
+        warp.run("cp.async.cg.shared.global.L2::256B", 512 + lanes, source.at(1, lanes), 16)
+        warp.run(f"cp.async.ca.shared.global.{hint}", 1024 + lanes, source.at(2, lanes), 16, 16, value)
+        warp.cp_async_wait_all()
+        with one_lane(warp):
+            load = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
+            warp.mbarrier_arrive_expect_tx(4096, 1024 + 16)
+            warp.run(f"{load}.{hint}", 1536, source.at(3, 0), 512, 4096, value)
+            warp.run(load, 2048, source.at(4, 0), 512, 4096)
+            tensor = "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes"
+            warp.run(f"{tensor}.{hint}", 2560, made, (0, 5), 4096, value)
+            warp.mbarrier_wait(4096, 0)
+            back = "cp.async.bulk.global.shared::cta.bulk_group"
+            warp.run(f"{back}.{hint}", int(out), 0, 1536, np.uint64(value))
+            warp.run(back, out.at(3, 0), 1536, 1040)
+            warp.run("cp.async.bulk.prefetch.L2.global", int(source), 64)
+            warp.run(f"cp.async.bulk.prefetch.L2.global.{hint}", int(source), 64, value)
+            warp.run("cp.async.bulk.prefetch.tensor.2d.L2.global.tile", made, (0, 0))
+            warp.cp_async_bulk_commit_group()
+            warp.cp_async_bulk_wait_group(0)
+            for opcode, given in (
+                (f"cp.async.cg.shared.global.{hint}", (0, int(source), 16)),
+                (f"{load}.{hint}", (0, int(source), 16, 4096)), (back, (int(out), 0, 16, value)),
+                (f"ld.global.{hint}.b32", (int(source),)), ("ld.global.L2::128B.b32", (int(source), value)),
+            ):  # fmt: skip
+                with row(f"{opcode} {len(given)}"), pytest.raises(OperandError, match=rf"takes .*got {len(given)} "):
+                    warp.run(opcode, *given)
+            for junk in ("x", None, 1.5, np.zeros(3, int)):
+                with row(f"policy {junk!r}"), pytest.raises(OperandError, match="cache_policy is one integer for all"):
+                    warp.run(f"ld.global.{hint}.b32", int(source), junk)
+
+    launch(kernel, args=(source, out), shared=4104, policy=policy)
+    assert np.array_equal(out[:5], source[:5])
+    assert np.array_equal(out[5, :16], source[5, :16])
+    assert not out[5, 16:].any()
+
+
+def test_prefetches_change_nothing_and_check_their_operands(row):
+    def kernel(warp, source):
+        made = TensorMap.of(source, (64, 16))
+        warp.run("prefetch.global.L2", source + 4 * warp.laneid)
+        warp.run("prefetch.global.L2::evict_last", int(source))
+        warp.run("prefetchu.L1", int(source))
+        warp.run("cp.async.bulk.prefetch.tensor.2d.L2.global", made, (8, 3))
+        for opcode, given, says in (
+            ("prefetch.global.L1", ("x",), "address is one integer"),
+            ("cp.async.bulk.prefetch.L2.global", (int(source), "x"), "size is one integer"),
+            ("cp.async.bulk.prefetch.tensor.2d.L2.global", (5, (0, 0)), "takes a TensorMap; got 5"),
+            ("cp.async.bulk.prefetch.tensor.3d.L2.global", (made, (0, 0, 0)), "copies a box of 3 dimensions"),
+            ("cp.async.bulk.prefetch.tensor.2d.L2.global", (made, (0,)), "as many coordinates"),
+        ):
+            with row(f"{opcode} {given}"), pytest.raises(OperandError, match=says):
+                warp.run(opcode, *given)
+        assert not warp.core.block.shared.bytes.any()
+
+    heard = []
+    launch(kernel, args=(numbers(32, 64, dtype=np.uint16),), shared=64, observers=[heard.append])
+    assert not any(isinstance(event, events.Accessed | events.CopyIssued) for event in heard)
+    with pytest.raises(MemoryFault, match="multiple of 8 elements"):
+        launch(
+            lambda w, p: w.run("cp.async.bulk.prefetch.tensor.2d.L2.global", TensorMap.of(p, (64, 16)), (4, 0)),
+            args=(numbers(32, 64, dtype=np.uint16),),
+        )
+
+
+@every_policy
+def test_arrivals_for_copies_with_and_without_noinc(policy):
+    """Without .noinc the phase expects as many more; with it, the count of init has them (PTX ISA 9.7.13.15.15)."""
+    source = numbers(512)
+    heard = []
+
+    def kernel(warp, source):
+        with warp.only(warp.laneid < 2):
+            warp.mbarrier_init(512 + 8 * warp.laneid, np.where(warp.laneid == 0, 1, 17))
+        warp.bar_warp_sync()
+        warp.cp_async(16 * warp.laneid, source + 16 * warp.laneid, 16)
+        with warp.only(warp.laneid < 16):
+            warp.run("cp.async.mbarrier.arrive.shared.b64", 512)
+        with warp.only(warp.laneid >= 16):
+            warp.run("cp.async.mbarrier.arrive.noinc.b64", warp.generic(520))
+        with warp.only(warp.laneid < 2):
+            warp.mbarrier_arrive(512 + 8 * warp.laneid)
+            warp.mbarrier_wait(512 + 8 * warp.laneid, 0)
+        assert np.array_equal(warp.ld_shared(16 * warp.laneid, "v4.b32").view(np.uint8).reshape(-1), numbers(512))
+
+    launch(kernel, args=(source,), shared=528, policy=policy, observers=[heard.append])
+    arrived = [(event.address, event.count) for event in heard if isinstance(event, events.MbarrierArrived)]
+    assert sorted(arrived) == [(512, 1), (512, 16), (520, 1), (520, 16)]
+    assert len([event for event in heard if isinstance(event, events.MbarrierCompleted)]) == 2

@@ -156,6 +156,45 @@ def test_a_barrier_counts_arrivals_and_not_who_arrives():
         launch(kernel, 1, 96)
 
 
+@every_seed
+def test_every_form_of_a_barrier_is_the_same_barrier(seed):
+    """bar and barrier, with .cta and .aligned or without, meet at one object, as bar.red does."""
+    answers = {}
+    forms = ["bar.sync", "barrier.cta.sync", "barrier.sync.aligned", "bar.cta.sync"]
+
+    def kernel(warp):
+        warp.st_shared(4 * warp.warpid, warp.warpid + 1)
+        warp.run(forms[warp.warpid], 7, 128)
+        found = warp.ld_shared(4 * (warp.laneid % 4))[:4, 0].tolist()
+        votes = [
+            warp.run("barrier.red.popc.aligned.u32", 7, warp.laneid < 3),
+            warp.run("bar.cta.red.and.pred", 7, 128, warp.laneid < 32),
+            warp.run("barrier.cta.red.or.pred", 8, 128, (warp.laneid == 4) & (warp.warpid == 2)),
+            warp.bar_red("and", warp.warpid != 3, 9),
+            warp.bar_red("popc", True),
+        ]
+        if warp.warpid < 2:
+            warp.run("barrier.arrive.aligned" if warp.warpid else "bar.cta.arrive", 3, 128)
+        else:
+            warp.run("barrier.cta.sync.aligned", 3, 128)
+        answers[warp.warpid] = found, votes
+
+    launch(kernel, 1, 128, shared=16, seed=seed)
+    assert answers == dict.fromkeys(range(4), ([1, 2, 3, 4], [12, True, True, False, 128]))
+
+
+def test_a_vote_of_lanes_counts_those_that_are_active():
+    """The barrier counts the warp as a whole, the answer the predicates of the lanes that gave one."""
+    answers = {}
+
+    def kernel(warp):
+        with warp.only(warp.laneid < 8 + 8 * warp.warpid):
+            answers[warp.warpid] = warp.bar_red("popc", True), warp.bar_red("and", warp.laneid < 16)
+
+    launch(kernel, 1, 45)
+    assert answers == {0: (8 + 13, True), 1: (8 + 13, True)}
+
+
 def test_all_that_arrive_give_the_same_number():
     def kernel(warp):
         if warp.warpid == 0:

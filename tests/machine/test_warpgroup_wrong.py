@@ -17,7 +17,8 @@ from wgmma_tiles import (
     run_group,
 )
 
-from tcemu.errors import Deadlock, LaunchError, MemoryFault, OperandError
+import tcemu
+from tcemu.errors import Deadlock, LaunchError, MemoryFault, OperandError, UndefinedBehaviour
 from tcemu.layouts import Descriptor
 from tcemu.machine import events
 
@@ -119,6 +120,49 @@ def test_operands_on_which_the_warps_disagree(row):
         with row(name), pytest.raises(kind, match=re.escape(says)) as caught:
             run_group(body)
         assert __file__ in str(caught.value)
+
+
+def test_descriptors_that_differ_end_the_launch(row):
+    """The manual leaves open which of them counts; with the sanitizer a report says so, without it the machine does."""
+    other = Descriptor.for_tile("f16", 8, 16, start=2176)
+    d, a = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    cases = [
+        ("b", lambda w: w.run(F16, d, A, other if w.warpid == 2 else B, *ONES), 2, (A, B), (A, other)),
+        ("a", lambda w: w.run(F16, d, B if w.warpid else A, B, *ONES), 1, (A, B), (B, B)),
+        ("registers", lambda w: w.run(F16, d, a, other if w.warpid > 2 else B, *ONES[:-1]), 3, (B,), (other,)),
+    ]
+    for name, body, warp, first, second in cases:
+        heard = []
+        says = f"{F16}: the warps of a warpgroup give the same descriptors; warp 0 of block 0"
+        with row(name):
+            with pytest.raises(LaunchError, match=re.escape(says)) as caught:
+                run_group(body, observers=(heard.append,))
+            assert f"warp {warp} of block 0" in str(caught.value)
+            assert f"{int(second[-1]):#018x}" in str(caught.value)
+            (event,) = (event for event in heard if isinstance(event, events.DescriptorsDisagreed))
+            assert [by.warp for by in event.bys] == [0, warp]
+            assert event.descriptors == (tuple(map(int, first)), tuple(map(int, second)))
+        with row(f"{name} sanitized"), pytest.raises(UndefinedBehaviour) as found:
+            tcemu.launch(body, 1, 128, shared=4096)
+        assert found.value.report.rule == "wgmma-descriptors"
+        collected = tcemu.launch(body, 1, 128, shared=4096, sanitizer="collect")
+        assert isinstance(collected.error, LaunchError)
+        assert "wgmma-descriptors" in [report.rule for report in collected.reports]
+
+
+def test_a_descriptor_may_be_any_number_with_its_bits():
+    """An int, numpy's, an array of one number, or a Descriptor: to the four warps it is the same."""
+
+    def kernel(warp):
+        prepared(warp)
+        d = warp.registers(4, fill=0)
+        way = [int, lambda given: given, np.asarray, lambda given: np.uint64(int(given))][warp.warpid]
+        warp.run(F16, d, way(A), way(B), [True, 1, np.bool_(True), np.array(1)][warp.warpid], np.int8(1), 1, 0, 0)
+        warp.wgmma_commit_group()
+        warp.wgmma_wait_group(0)
+        assert ended(warp, d)
+
+    run_group(kernel)
 
 
 # ------------------------------------------------------------------------------------------------ wrong operands
