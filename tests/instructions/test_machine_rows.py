@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from quick import some
 
 import tcemu
 from tcemu import IllegalInstruction, OperandError, parse
@@ -78,9 +77,11 @@ def test_legal_is_what_the_assembler_takes(family):
         assert asked >= set(words), f"ptxas was not asked for all words of .{slot}"
 
 
-@pytest.mark.parametrize(
-    "family", some([each for each in KERNEL if any(row.hints for row in each.rows)], 5), ids=lambda family: family.name
-)
+HINTED = [family for family in KERNEL if any(row.hints for row in family.rows)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", HINTED, ids=lambda family: family.name)
 def test_hints_are_what_the_assembler_takes(family):
     """The first form of each row with every combination of hints."""
     told = VERDICTS[family.name]
