@@ -132,7 +132,7 @@ def test_what_is_heard_and_when_it_lands():
 def test_what_it_does_not_take(row):
     opcode = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32"
     cases = [
-        (lambda w, p: w.run(opcode, int(p), 0, 8), OperandError, "the size is a multiple of 16 bytes; got 8"),
+        (lambda w, p: w.run(opcode, int(p), 0, 8), OperandError, "the size must be a multiple of 16 bytes; got 8"),
         (lambda w, p: w.run(opcode, p + 8, 0, 16), MemoryFault, "not a multiple of 16"),
         (lambda w, p: w.run(opcode, p + 64, 0, 16), MemoryFault, "0 bytes after the end of argument 0"),
         (lambda w, p: w.run(opcode, int(p), 0, "x"), OperandError, "size is one integer for all lanes"),
@@ -147,7 +147,7 @@ def test_what_it_does_not_take(row):
         (
             lambda w, _: w.run("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group", 0, 0, 0),
             IllegalInstruction,
-            "the machine combines runs of bytes with cp.reduce.async.bulk, and no boxes of tensors (PTX ISA 9.7.9.27",
+            "the machine combines runs of bytes with cp.reduce.async.bulk, but not boxes of tensors (PTX ISA 9.7.9.27",
         ),
     ]
     for deed, kind, says in cases:

@@ -633,7 +633,7 @@ def test_prefetches_change_nothing_and_check_their_operands(row):
             ("cp.async.bulk.prefetch.L2.global", (int(source), "x"), "size is one integer"),
             ("cp.async.bulk.prefetch.tensor.2d.L2.global", (5, (0, 0)), "takes a TensorMap; got 5"),
             ("cp.async.bulk.prefetch.tensor.3d.L2.global", (made, (0, 0, 0)), "copies a box of 3 dimensions"),
-            ("cp.async.bulk.prefetch.tensor.2d.L2.global", (made, (0,)), "as many coordinates"),
+            ("cp.async.bulk.prefetch.tensor.2d.L2.global", (made, (0,)), "needs 2 coordinates"),
         ):
             with row(f"{opcode} {given}"), pytest.raises(OperandError, match=says):
                 warp.run(opcode, *given)

@@ -429,7 +429,7 @@ def test_membermasks(row):
                     warp.run(opcode, *operands, np.uint32(mask))
                     warp.run(opcode, *operands)
                 for wrong in (0xFFFFFFFF, 0, -1, None, True, "x", LANES):
-                    says = rf"{re.escape(opcode)}: the membermask names the lanes that execute it, 0x0000ffff; got"
+                    says = rf"{re.escape(opcode)}: the membermask must name the lanes that execute it, 0x0000ffff; got"
                     with row(f"{name} {wrong!r}"), pytest.raises(OperandError, match=says):
                         warp.run(opcode, *operands, wrong)
 

@@ -228,7 +228,7 @@ def test_a_plain_array_that_changes_while_it_is_read_is_found_out(role, policy):
         found = tcemu.launch(kernel, 1, 128, (changed,), shared=4096, policy=policy, sanitizer="collect",
                              observers=(heard.append,))  # fmt: skip
         changes = [event for event in heard if isinstance(event, events.OperandChanged)]
-        told = [report for report in found.reports if "was changed" in report.message]
+        told = [report for report in found.reports if "changed the array" in report.message]
         assert [(event.role, event.by.warp) for event in changes] == [(role, 2)] * len(changes)
         assert [report.by.warp for report in told] == [2] * len(told)
         assert len(changes) == len(told)

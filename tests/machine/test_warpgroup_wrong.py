@@ -133,7 +133,7 @@ def test_descriptors_that_differ_end_the_launch(row):
     ]
     for name, body, warp, first, second in cases:
         heard = []
-        says = f"{F16}: the warps of a warpgroup give the same descriptors; warp 0 of block 0"
+        says = f"{F16}: the warps of a warpgroup must give the same descriptors; warp 0 of block 0"
         with row(name):
             with pytest.raises(LaunchError, match=re.escape(says)) as caught:
                 run_group(body, observers=(heard.append,))
