@@ -405,7 +405,7 @@ def test_arrivals_that_must_not_complete_the_phase():
     assert alone(body, count=4) == (4, "phase 1 waits for 3 arrivals and 0 bytes")
     for last in ("mbarrier.arrive.noComplete", "mbarrier.arrive_drop.noComplete"):
         heard = []
-        with pytest.raises(MbarrierMisused, match="noComplete with count 1 would complete phase 0: phase 0 waits for 1 arr"):
+        with pytest.raises(MbarrierMisused, match="noComplete with count 1 would complete phase 0"):
             alone(lambda warp, last=last: body(warp, last), count=4, observers=[heard.append])
         (fault,) = [event for event in heard if isinstance(event, events.Faulted)]
         assert (fault.kind, fault.address) == ("arrivals", 64)
@@ -424,7 +424,7 @@ def test_arrivals_that_must_not_complete_the_phase():
         (lambda w: w.mbarrier_test_wait(64, LANES), "phaseParity is 0 for even phases and 1 for odd ones"),
         (lambda w: w.mbarrier_wait(64, [[1], [2, 3]]), "not an array"),
         (lambda w: w.mbarrier_wait(64, np.ones(32, bool)), "parity is one integer for all lanes"),
-        (lambda w: w.mbarrier_wait(64, state=np.zeros(32, np.uint64)), "the state must come from mbarrier.arrive; got 0"),
+        (lambda w: w.mbarrier_test_wait(64, np.zeros(3, int)), "parity is one integer for all lanes, or"),
         (lambda w: w.mbarrier_wait(64, state=np.zeros((2, 2))), "state is one integer for all lanes, or (32,)"),
         (lambda w: w.run("mbarrier.pending_count.b64", "x"), "the state must come from mbarrier.arrive; got 'x'"),
         (lambda w: w.run("mbarrier.pending_count.b64", LANES), "the state must come from mbarrier.arrive"),
