@@ -424,7 +424,7 @@ def test_arrivals_that_must_not_complete_the_phase():
         (lambda w: w.mbarrier_test_wait(64, LANES), "phaseParity is 0 for even phases and 1 for odd ones"),
         (lambda w: w.mbarrier_wait(64, [[1], [2, 3]]), "not an array"),
         (lambda w: w.mbarrier_wait(64, np.ones(32, bool)), "parity is one integer for all lanes"),
-        (lambda w: w.mbarrier_test_wait(64, np.zeros(3, int)), "parity is one integer for all lanes, or"),
+        (lambda w: w.mbarrier_wait(64, state=np.zeros(32, np.uint64)), "must come from mbarrier.arrive; got 0"),
         (lambda w: w.mbarrier_wait(64, state=np.zeros((2, 2))), "state is one integer for all lanes, or (32,)"),
         (lambda w: w.run("mbarrier.pending_count.b64", "x"), "the state must come from mbarrier.arrive; got 'x'"),
         (lambda w: w.run("mbarrier.pending_count.b64", LANES), "the state must come from mbarrier.arrive"),
