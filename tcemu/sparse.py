@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 
 __all__ = ["compress", "decompress", "prune", "tiles"]
 
-_MATRIX = "not an array"
+_MATRIX = "the matrix to prune or tile: not an array"
 #: The patterns of sparsity by the names that `prune` takes.
 _NAMED = {kind: sparsity for (kind, order), sparsity in SPARSITY.items() if order == "sp::ordered_metadata"}
 

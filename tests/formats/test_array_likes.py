@@ -51,7 +51,7 @@ CALLS = {
     "patterns to decode": (lambda x: formats.lookup("e4m3").decode(x), "patterns of e4m3"),
     "addresses of an access": (lambda x: tcemu.wavefronts(x, "ld.shared.b32"), "addresses"),
     "a tile": (lambda x: copy_tile(x, BYTES, Descriptor(0, 128, 256)), "tile"),
-    "a matrix to prune": (lambda x: sparse.prune(x, "2:4"), "not an array"),
+    "a matrix to prune": (lambda x: sparse.prune(x, "2:4"), "the matrix to prune"),
     "a matrix to scale": (lambda x: microscaling.quantise(x, "mxfp4"), "values for f64"),
     "numbers of C++": (wmma.float_to_tf32, "float_to_tf32"),
     "a number of C++": (lambda x: wmma.half.number(x, "fill_fragment"), "fill_fragment"),
