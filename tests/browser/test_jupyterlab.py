@@ -175,7 +175,7 @@ def test_all_cells_run_and_the_live_drawing_takes_over(first_light: Lab) -> None
 
 def test_the_slider_is_dragged_and_the_picture_follows(first_light: Lab) -> None:
     explorer = first_light.explorer("lane and register of each element")
-    assert "lane 0 holds the marked blocks" in explorer.inner_html()  # the next cell has set it
+    assert "lane 0 holds the marked cells" in explorer.inner_html()  # the next cell has set it
     handle, track = explorer.locator(".noUi-handle").first, explorer.locator(".noUi-target").first
     track.evaluate("element => element.scrollIntoView({block: 'center'})")
     first_light.page.wait_for_timeout(500)
@@ -188,7 +188,7 @@ def test_the_slider_is_dragged_and_the_picture_follows(first_light: Lab) -> None
     first_light.page.wait_for_timeout(1500)
     lane = int(handle.get_attribute("aria-valuenow").split(".")[0])
     assert 10 <= lane <= 20
-    assert f"lane {lane} holds the marked blocks" in explorer.inner_html()
+    assert f"lane {lane} holds the marked cells" in explorer.inner_html()
 
 
 def test_arrow_keys_move_the_slider(first_light: Lab) -> None:
@@ -200,7 +200,7 @@ def test_arrow_keys_move_the_slider(first_light: Lab) -> None:
         first_light.page.keyboard.press("ArrowRight")
         first_light.page.wait_for_timeout(300)
     first_light.page.wait_for_timeout(1000)
-    assert f"lane {before + 3} holds the marked blocks" in explorer.inner_html()
+    assert f"lane {before + 3} holds the marked cells" in explorer.inner_html()
 
 
 def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
@@ -210,10 +210,10 @@ def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
     box.fill("21")
     box.press("Enter")
     first_light.page.wait_for_timeout(1500)
-    assert "lane 21 holds the marked blocks" in explorer.inner_html()
+    assert "lane 21 holds the marked cells" in explorer.inner_html()
     box.press("ArrowUp")
     first_light.page.wait_for_timeout(1500)
-    assert "lane 22 holds the marked blocks" in explorer.inner_html()
+    assert "lane 22 holds the marked cells" in explorer.inner_html()
     first_light.shot("who-holds-what", explorer)
 
 

@@ -230,7 +230,7 @@ def tokens_of_a_cuda_barrier(warp, a, d):
     for step in range(4):
         if step < 3:
             begin(step + 1)
-        while not warp.run("mbarrier.test_wait.shared::cta.b64", 1024 + 8 * (step % 2), tokens[step % 2]):
+        while not warp.run("mbarrier.test_wait.shared::cta.b64", 1024 + 8 * (step % 2), tokens[step % 2]).all():
             pass
         held = warp.ld_shared(512 * (step % 2) + 4 * warp.threads)
         warp.bar_sync()
