@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
 

@@ -165,8 +165,9 @@ def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer) -> None:
             warp.fence_mbarrier_init()
     warp.bar_sync()
     if warp.warpid == producer:
-        boxes = [TensorMap.of(m, (plan.depth, rows), swizzle=128) for m, rows in ((a, plan.rows), (b, plan.columns))]
-        produce(warp, plan, *boxes, steps)
+        box_a = TensorMap.of(a, (plan.depth, plan.rows), swizzle=128)
+        box_b = TensorMap.of(b, (plan.depth, plan.columns), swizzle=128)
+        produce(warp, plan, box_a, box_b, steps)
         return
     c = consume_promoted(warp, plan, steps) if plan.promote else consume(warp, plan, steps)
     row = plan.rows * y + 16 * warp.warpid + warp.laneid // 4
@@ -186,6 +187,4 @@ def multiply(
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     threads = WARPGROUP * plan.consumers + 32
     given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
-    if plan.depth == LINE:  # tensor maps know no fp8
-        given = [matrix.view(np.uint8) for matrix in given]
     return d, launch(kernel, grid, threads, (plan, *given, d), shared=plan.shared, **options)

@@ -5,6 +5,7 @@
     tcemu.live.compare(instruction, *operands)          both, and the first bit that differs
     tcemu.live.answer(instruction, *operands)           the GPU's answer; without a GPU, the recorded or emulated one
     tcemu.live.cuda(source, kernel, grid, block, ...)   compile CUDA C++ and run it
+    tcemu.live.tensor_map(array, box, ...)              an argument of such a kernel, for cp.async.bulk.tensor
 
 Needs NVIDIA's driver and the extra `gpu`; why_not() says how to install it. Nothing of CUDA is loaded into this
 process: another one holds the GPU, so that a kernel that crashes or hangs takes that one down and not yours.
@@ -18,7 +19,7 @@ process: another one holds the GPU, so that a kernel that crashes or hangs takes
 from tcemu.live.process.device import Device, available, device, why_not
 from tcemu.live.runner.answers import Answer, answer
 from tcemu.live.runner.compare import Comparison, Difference, compare
-from tcemu.live.runner.cuda import cuda
+from tcemu.live.runner.cuda import cuda, tensor_map
 from tcemu.live.runner.run import run
 
 __all__ = [
@@ -32,5 +33,6 @@ __all__ = [
     "cuda",
     "device",
     "run",
+    "tensor_map",
     "why_not",
 ]

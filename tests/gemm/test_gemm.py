@@ -7,13 +7,16 @@ import pytest
 from quick import some
 
 import tcemu
+from tcemu import sparse
 from tcemu.errors import LaunchError, OperandError
-from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
+from tcemu.formats import lookup
+from tcemu.gemm import mma_pipeline, mma_sparse, store, wgmma_tma, wmma_global
 from tcemu.machine import events
 
 POLICIES = ("late", "early", "random")
 #: Kernels with the sizes (m, n, k) of a block and a step, and what a launch needs.
-KERNELS = {wmma_global: (32, 32, 16)} | {kernel: (kernel.M, kernel.N, kernel.K) for kernel in (mma_pipeline, wgmma_tma)}
+KERNELS = {wmma_global: (32, 32, 16), mma_pipeline: (64, 64, 32), wgmma_tma: (64, 128, 64)}
+HOPPER = wgmma_tma.DEFAULT.mma
 #: Blocks down and across, steps along k.
 SIZES = [(1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 5), (1, 1, 8)]
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda module: module.__name__.rpartition(".")[2])
@@ -44,7 +47,7 @@ INPUTS = {
 
 def check(kernel, size, kind, **options):
     a, b = matrices(kernel, size, kind)
-    expected = tcemu.matmul(a, b, instruction=kernel.MMA)
+    expected = tcemu.matmul(a, b, instruction=HOPPER if kernel is wgmma_tma else kernel.MMA)
     found, result = kernel.multiply(a, b, **options)
     assert found.dtype == np.float32
     assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
@@ -101,12 +104,11 @@ def test_what_each_kernel_executes():
     result = check(mma_pipeline, (1, 2, 3), "normal")
     assert result.counts[mma_pipeline.MMA] == 2 * (64 * 64 * 96) // (16 * 8 * 16)
     assert result.counts["cp.async.cg.shared.global"] == 2 * 3 * (64 * 32 + 32 * 64) * 2 // (16 * 32)
-    assert result.counts["bar.sync"] == 2 * 3 * 2 * 4
+    assert result.counts["bar.sync"] == 2 * 3 * 4
     result = check(wgmma_tma, (1, 1, 4), "normal")
-    assert result.counts[wgmma_tma.MMA] == 4 * (4 * 64 // 16)
-    assert (
-        result.counts["cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"] == 4 * 3
-    )  # A, half of B, half of B
+    assert result.counts[str(HOPPER)] == 4 * (4 * 64 // 16)
+    boxes = result.counts["cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"]
+    assert boxes == 4 * 2  # A and B
 
 
 def test_targets():
@@ -122,18 +124,122 @@ def test_lines_of_the_kernels_are_told():
     heard = []
     check(mma_pipeline, (1, 1, 1), "normal", observers=(heard.append,))
     sites = {event.by.site for event in heard if isinstance(event, events.Issued)}
-    assert {site.file for site in sites} == {mma_pipeline.__file__}
+    assert {site.file for site in sites} == {mma_pipeline.__file__, store.__file__}
     functions = {site.function.partition(".")[0] for site in sites}
-    assert functions == {"kernel", "copy_stage", "multiply_stage"}
+    assert functions == {"kernel", "copy", "multiply_stage", "store"}
+
+
+# ---------------------------------------------------------------------------------------------------- plans and edges
+
+#: Rows and columns that are no multiple of a tile, and units of 16 bytes along K.
+EDGES = [(1, 8, 1), (63, 64, 5), (65, 72, 9), (100, 136, 17)]
+PLANS = [wgmma_tma.Plan(element, columns=64) for element in wgmma_tma.IMMEDIATES] + [
+    wgmma_tma.Plan("e4m3", columns=64, consumers=2, stages=2),
+    wgmma_tma.Plan("bf16", columns=32, stages=6),
+    wgmma_tma.Plan("s8", columns=96, consumers=3, stages=4),
+]
+
+
+def padded(matrix, rows, columns):
+    """The matrix with zeros up to the next multiples of a tile's rows and columns."""
+    m, n = matrix.shape
+    return np.pad(matrix, [(0, -m % rows), (0, -n % columns)])
+
+
+def in_tiles(a, b, instruction, m, n, k):
+    """What tcemu.matmul answers for matrices that are no whole tiles."""
+    whole = tcemu.matmul(padded(a, m, k), padded(b, k, n), instruction=instruction)
+    return whole[: len(a), : b.shape[1]]
+
+
+def of_type(element, shape, seed):
+    rng, form = np.random.default_rng(seed), lookup(element)
+    drawn = rng.integers(-128, 128, shape) if form.kind == "integer" else rng.standard_normal(shape)
+    return drawn.astype(form.dtype)
+
+
+def equal(found, expected):
+    return found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("plan", some(PLANS, 4), ids=str)
+def test_hopper_plans_and_edges(row, plan):
+    unit = 16 * plan.depth // wgmma_tma.LINE
+    for m, n, units in some(EDGES, 2):
+        with row(f"{m} x {n} x {units * unit}"):
+            a, b = of_type(plan.element, (m, units * unit), 1), of_type(plan.element, (units * unit, n - 1), 2)
+            found, result = wgmma_tma.multiply(a, b, plan, policy=POLICIES, seed=m)
+            assert equal(found, in_tiles(a, b, plan.mma, plan.rows, plan.columns, plan.depth))
+            assert (result.parted, result.reports) == ([], [])
+
+
+@pytest.mark.parametrize("element", ["e4m3", "e5m2"])
+def test_promoted_sums_are_added_in_f32(element):
+    plan = wgmma_tma.Plan(element, columns=64, promote=True)
+    a, b = of_type(element, (64, 512), 1), of_type(element, (512, 64), 2)
+    expected = np.zeros((64, 64), np.float32)
+    for k in range(0, 512, 128):
+        expected += tcemu.matmul(a[:, k : k + 128], b[k : k + 128], instruction=plan.mma)
+    found, result = wgmma_tma.multiply(a, b, plan, policy=POLICIES)
+    assert equal(found, expected)
+    assert not equal(found, tcemu.matmul(a, b, instruction=plan.mma))
+    assert (result.parted, result.reports) == ([], [])
+
+
+@pytest.mark.parametrize("stages", mma_pipeline.STAGES)
+def test_stages_and_edges_of_the_pipeline(row, stages):
+    for m, n, units in some(EDGES, 2):
+        with row(f"{m} x {n} x {8 * units}"):
+            a, b = of_type("f16", (m, 8 * units), 1), of_type("f16", (8 * units, n), 2)
+            found, result = mma_pipeline.multiply(a, b, stages, policy=POLICIES, seed=m)
+            assert equal(found, in_tiles(a, b, mma_pipeline.MMA, 64, 64, 32))
+            assert (result.parted, result.reports) == ([], [])
+
+
+def test_stages_that_a_pipeline_cannot_have():
+    good = np.zeros((64, 64), np.float16)
+    for stages in (1, 6, 2.5, None, "3"):
+        with pytest.raises(OperandError, match="stages= must be 2 to 5"):
+            mma_pipeline.multiply(good, good, stages)
+
+
+def one_at_a_time(a, b):
+    """A B by tcemu.run, one mma.sp after the other."""
+    mma, rows = mma_sparse.MMA, len(a)
+    a, b = padded(a, 64, 32), padded(b, 32, 8)
+    values, metadata = mma_sparse.packed(a)
+    d = np.zeros((len(a), b.shape[1]), np.float32)
+    for tile in range(len(values)):
+        for n in range(0, b.shape[1], 8):
+            c = np.zeros((32, 4), np.uint32)
+            for step, (held, codes) in enumerate(zip(values[tile], metadata[tile], strict=True)):
+                right = mma.fragments["b"].pack(b[32 * step : 32 * step + 32, n : n + 8])
+                c = tcemu.run(mma, held, right, c, codes, mma_sparse.SELECTOR)
+            d[16 * tile : 16 * tile + 16, n : n + 8] = mma.fragments["d"].unpack(c)
+    return d[:rows]
+
+
+def test_sparse_kernel(row):
+    for m, n, units in some(EDGES, 2):
+        with row(f"{m} x {n} x {8 * units}"):
+            a, b = of_type("f16", (m, 8 * units), 1), of_type("f16", (8 * units, n), 2)
+            a = sparse.prune(a, mma_sparse.MMA)
+            found, result = mma_sparse.multiply(a, b, policy=POLICIES, seed=m)
+            assert equal(found, np.ascontiguousarray(one_at_a_time(a, b)[:, :n]))
+            assert (result.parted, result.reports) == ([], [])
+
+
+def test_the_sparse_kernel_refuses_a_dense_matrix():
+    with pytest.raises(OperandError, match="prune"):
+        mma_sparse.multiply(np.ones((64, 64), np.float16), np.ones((64, 64), np.float16))
 
 
 def test_matrices_that_do_not_fit(row):
     good = np.zeros((64, 64), np.float16)
-    told = "A must be (m, k) and B (k, n), both float16, with m a multiple of 64, n of 64 and k of 32"
+    told = "A must be (m, k) and B (k, n), both float16, with n a multiple of 8 and k of 8"
     cases = [
-        ("m", (good[:63], good)),
-        ("n", (good, good[:, :32])),
-        ("k", (good[:, :16], good[:16])),
+        ("n", (good, good[:, :31])),
+        ("k", (good[:, :12], good[:12])),
         ("depths", (good, good[:32])),
         ("empty", (good[:, :0], good[:0])),
         ("f32", (good.astype(np.float32), good)),
@@ -146,9 +252,11 @@ def test_matrices_that_do_not_fit(row):
     for name, given in cases:
         with row(name), pytest.raises(OperandError, match=re.escape(told)):
             mma_pipeline.multiply(*given)
-    with pytest.raises(OperandError, match=r"n of 128 and k of 64; got float16 \(64, 64\) and float16 \(64, 64\)"):
-        wgmma_tma.multiply(good, good)
-    with pytest.raises(OperandError, match="multiple of 32, n of 32 and k of 16"):
+    with pytest.raises(OperandError, match=r"with k a multiple of 8; got float16 \(64, 12\) and float16 \(12, 64\)"):
+        wgmma_tma.multiply(good[:, :12], good[:12])
+    with pytest.raises(OperandError, match="both int8, with k a multiple of 16; got float16"):
+        wgmma_tma.multiply(good, good, wgmma_tma.Plan("s8"))
+    with pytest.raises(OperandError, match="m a multiple of 32, n of 32 and k of 16"):
         wmma_global.multiply(good[:31], good)
     with pytest.raises(LaunchError, match="policy is"):
         wmma_global.multiply(good, good, policy="soon")

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.machine.tensor_map import TensorMap
+
 Array = npt.NDArray[Any]
 
 #: Seconds that a kernel may take.
@@ -18,7 +20,10 @@ TIME_LIMIT = 10.0
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a kernel: an array that goes there, comes back or both, or a scalar."""
+    """One argument of a kernel: an array that goes there, comes back or both, or a scalar.
+
+    With a tensor map the kernel gets a pointer to the 128 bytes of the map, in global memory, and not to the array.
+    """
 
     name: str
     direction: Literal["in", "out", "both", "scalar"]
@@ -26,6 +31,8 @@ class Argument:
     value: Any = None
     shape: tuple[int, ...] = ()
     dtype: str = ""
+    #: How cp.async.bulk.tensor sees the array; the map's address counts from the array's first byte.
+    tensor_map: TensorMap | None = None
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tcemu.errors import CompilationError, OperandError
+from tcemu.errors import CompilationError, OperandError, briefly
 from tcemu.live.process import client
 from tcemu.live.process.device import device
 from tcemu.live.process.job import TIME_LIMIT, Argument, Job
 from tcemu.live.process.troubles import CRT_OF_TWELVE, INSTALL
+from tcemu.machine.memory import Pointer
+from tcemu.machine.tensor_map import TensorMap
 
 Size = int | tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """An array and the tensor map through which a kernel copies boxes of it."""
+
+    array: npt.NDArray[Any]
+    tensor_map: TensorMap
+
+
+def tensor_map(array: npt.NDArray[Any], box: Sequence[int], **options: Any) -> Mapped:
+    """An argument of `cuda`: a pointer to the 128 bytes that describe `array`, for cp.async.bulk.tensor.
+
+    `box` and `options` (swizzle, fill, element, element_strides) are those of tcemu.machine.tensor_map.TensorMap.of:
+    the last axis of the array, without gaps, is dimension 0 and comes first. The map lies in global memory; the kernel
+    takes it as `const void*`. Raises OperandError for what the driver would not accept.
+
+        tcemu.live.cuda(source, "load", 1, 128, tcemu.live.tensor_map(a, (64, 64), swizzle=128), out)
+    """
+    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
+        raise OperandError(f"a tensor map describes a numpy array in C order; got {briefly(array)}")
+    return Mapped(array, TensorMap.of(Pointer(0, array.dtype, array.shape), box, **options))
 
 
 def cuda(
@@ -30,9 +56,10 @@ def cuda(
     """Compile CUDA C++ and run `kernel`, a __global__ function, with `grid` blocks of `block` threads.
 
     `arguments` are the kernel's own, in order. A numpy array becomes a pointer to a copy on the GPU, which is copied
-    back into the array afterwards; a read-only array is not copied back. Numbers are numpy scalars, so that they have a
-    C type: np.int32(n) for int, np.float32(x) for float. `shared` is bytes of dynamic shared memory; `options` are -I
-    and -D of the compiler. What the kernel prints goes to standard output.
+    back into the array afterwards; a read-only array is not copied back. `tensor_map` makes an argument for TMA.
+    Numbers are numpy scalars, so that they have a C type: np.int32(n) for int, np.float32(x) for float. `shared` is
+    bytes of dynamic shared memory; `options` are -I and -D of the compiler. What the kernel prints goes to standard
+    output.
 
         x = np.arange(64, dtype=np.float32)
         tcemu.live.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice", 1, 64, x)
@@ -56,7 +83,8 @@ def cuda(
         raise CompilationError(explained(source, kernel, str(error))) from None
     for argument, value in zip(given, arguments, strict=True):
         if argument.direction == "both":
-            value[...] = answer.arrays[argument.name]
+            array = value.array if isinstance(value, Mapped) else value
+            array[...] = answer.arrays[argument.name]
 
 
 def _size(what: str, given: Any) -> tuple[int, ...]:
@@ -69,6 +97,8 @@ def _size(what: str, given: Any) -> tuple[int, ...]:
 
 def _argument(index: int, value: Any) -> Argument:
     name = f"argument {index}"
+    if isinstance(value, Mapped):
+        return replace(_argument(index, value.array), tensor_map=value.tensor_map)
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or not value.dtype.isnative:
             raise OperandError(f"{name}: an array of {value.dtype} has no C type")

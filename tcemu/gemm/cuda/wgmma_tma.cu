@@ -1,0 +1,91 @@
+// wgmma fed by TMA: the twin of wgmma_tma.py. The compiler's options define Accumulator, COLUMNS, CONSUMERS, STAGES,
+// DEPTH (elements in 128 bytes) and PROMOTE; tcemu.gemm.twins.inline makes `wgmma` from the instruction.
+#include "common.h"
+
+constexpr int LINE = 128, STEP = 32, ROWS = 64;
+constexpr int TILE = ROWS * CONSUMERS, A_BYTES = TILE * LINE, STAGE_BYTES = A_BYTES + COLUMNS * LINE;
+constexpr int PAIRS = COLUMNS / 2;
+
+extern __shared__ unsigned char dynamic[];
+
+// The 128-byte swizzle repeats every 1,024 bytes: the stages start at a multiple of that.
+__device__ u32 first_stage() { return (in_shared(dynamic) + 1023) / 1024 * 1024; }
+__device__ u32 full(int stage) { return first_stage() + STAGES * STAGE_BYTES + 8 * stage; }
+__device__ u32 empty(int stage) { return full(STAGES + stage); }
+
+// A K-major tile with the 128-byte swizzle: 8 rows of 128 bytes follow each other, SBO is 1,024 bytes.
+__device__ u64 descriptor(u32 tile) { return (u64)(tile & 0x3FFFF) >> 4 | 1ull << 16 | 1024ull >> 4 << 32 | 1ull << 62; }
+
+__device__ void multiply_stage(int stage, Accumulator (&c)[PAIRS], bool begin) {
+    u32 tile = first_stage() + stage * STAGE_BYTES;
+    u64 a = descriptor(tile + LINE * ROWS * (threadIdx.x / 128)), b = descriptor(tile + A_BYTES);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    for (int at = 0; at < LINE; at += STEP) wgmma(c, a + at / 16, b + at / 16, at > 0 || !begin);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Tells the compiler that a register changes here: nothing may read it before.
+__device__ void changed(float& value) { asm volatile("" : "+f"(value)::"memory"); }
+__device__ void changed(int& value) { asm volatile("" : "+r"(value)::"memory"); }
+
+template <int PENDING>
+__device__ void wait_group(Accumulator (&c)[PAIRS]) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+    for (int i = 0; i < PAIRS; ++i) changed(c[i]);
+}
+
+__device__ void release(int stage) {
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(stage));
+}
+
+__device__ void consume(Accumulator (&c)[PAIRS], int steps) {
+    for (int step = 0; step < steps; ++step) {
+        mbarrier_wait(full(step % STAGES), step / STAGES % 2);
+        multiply_stage(step % STAGES, c, step == 0);
+        wait_group<1>(c);
+        if (step) release((step - 1) % STAGES);
+    }
+    wait_group<0>(c);
+}
+
+__device__ void consume_promoted(Accumulator (&c)[PAIRS], int steps) {
+    Accumulator part[PAIRS];
+    for (int step = 0; step < steps; ++step) {
+        mbarrier_wait(full(step % STAGES), step / STAGES % 2);
+        multiply_stage(step % STAGES, part, true);
+        wait_group<0>(part);
+        release(step % STAGES);
+        for (int i = 0; i < PAIRS; ++i) c[i] += part[i];
+    }
+}
+
+__device__ void produce(const void* a, const void* b, int steps) {
+    for (int step = 0; step < steps; ++step) {
+        int stage = step % STAGES, turn = step / STAGES;
+        u32 tile = first_stage() + stage * STAGE_BYTES;
+        mbarrier_wait(empty(stage), (turn + 1) % 2);
+        mbarrier_arrive_expect_tx(full(stage), STAGE_BYTES);
+        load_box(tile, a, DEPTH * step, TILE * blockIdx.y, full(stage));
+        load_box(tile + A_BYTES, b, DEPTH * step, COLUMNS * blockIdx.x, full(stage));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
+kernel(const void* a, const void* b, Accumulator* d, int m, int n, int k) {
+    int steps = (k + DEPTH - 1) / DEPTH, producer = 4 * CONSUMERS, warp = threadIdx.x / 32;
+    if (warp == producer && threadIdx.x % 32 == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            mbarrier_init(full(stage), 1);
+            mbarrier_init(empty(stage), 4 * CONSUMERS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (warp == producer) {
+        if (threadIdx.x % 32 == 0) produce(a, b, steps);
+        return;
+    }
+    Accumulator c[PAIRS] = {};
+    if (PROMOTE) consume_promoted(c, steps); else consume(c, steps);
+    store(d, c, m, n, TILE * blockIdx.y + 16 * warp + threadIdx.x % 32 / 4, COLUMNS * blockIdx.x);
+}
