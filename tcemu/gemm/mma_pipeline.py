@@ -80,26 +80,35 @@ def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
                 c[m][n] = warp.run(MMA, held_a[m], pair, c[m][n])
 
 
-def kernel(warp: Warp, stages: int, a: Pointer, b: Pointer, d: Pointer) -> None:
-    """D = A B, all row-major: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
-    x, y, _ = warp.ctaid
-    steps = -(-b.shape[0] // K)
+def accumulate(warp: Warp, stages: int, a: Pointer, b: Pointer, steps: range) -> list[list[Registers]]:
+    """This warp's 32 x 32 of the products of some steps along K, as 2 x 4 accumulators."""
     c = [[warp.registers(4, fill=0) for _ in range(4)] for _ in range(2)]
-    for step in range(stages - 1):
-        if step < steps:
-            copy_stage(warp, a, b, K * step, step)
+    for step in range(steps.start, steps.start + stages - 1):
+        if step in steps:
+            copy_stage(warp, a, b, K * step, step % stages)
         warp.cp_async_commit_group()
-    for step in range(steps):
+    for step in steps:
         warp.cp_async_wait_group(stages - 2)  # this thread's copies for this step have arrived
         warp.bar_sync()  # everyone's have; and everyone has read the stage before, which is filled again
-        if step + stages - 1 < steps:
+        if step + stages - 1 in steps:
             copy_stage(warp, a, b, K * (step + stages - 1), (step + stages - 1) % stages)
         warp.cp_async_commit_group()  # an empty group, too, so that the number to wait for stays the same
         multiply_stage(warp, step % stages, c)
+    return c
+
+
+def store_all(warp: Warp, d: Pointer, c: list[list[Registers]]) -> None:
+    """Write this warp's 32 x 32."""
+    x, y, _ = warp.ctaid
     row, column = M * y + 32 * (warp.warpid // 2), N * x + 32 * (warp.warpid % 2)
     for m in range(2):
         for n in range(4):
             store(warp, d, c[m][n], row + 16 * m + warp.laneid // 4, column + 8 * n)
+
+
+def kernel(warp: Warp, stages: int, a: Pointer, b: Pointer, d: Pointer) -> None:
+    """D = A B, all row-major: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
+    store_all(warp, d, accumulate(warp, stages, a, b, range(-(-b.shape[0] // K))))
 
 
 def multiply(

@@ -90,6 +90,7 @@ class Plan:
         return self.empty(self.stages)
 
 
+#: f16, a tile of 64 x 128, three stages.
 DEFAULT = Plan()
 
 
@@ -110,8 +111,8 @@ def multiply_stage(warp: Warp, plan: Plan, stage: int, c: Registers, begin: bool
     """Issue the products of a stage as one group; with `begin`, C starts at zero."""
     tile = stage * plan.stage_bytes
     rows = tile + LINE * ROWS * warp.warpgroup
-    a = Descriptor.for_tile(plan.element, ROWS, plan.depth, swizzle=128, start=rows)
-    b = Descriptor.for_tile(plan.element, plan.columns, plan.depth, swizzle=128, start=tile + plan.a_bytes)
+    a = Descriptor.for_tile(plan.element, ROWS, plan.depth, swizzle=LINE, start=rows)
+    b = Descriptor.for_tile(plan.element, plan.columns, plan.depth, swizzle=LINE, start=tile + plan.a_bytes)
     warp.wgmma_fence()
     for at in range(0, LINE, STEP):
         warp.run(plan.mma, c, a.step(at), b.step(at), at > 0 or not begin, *IMMEDIATES[plan.element])
@@ -152,22 +153,31 @@ def release(warp: Warp, plan: Plan, stage: int) -> None:
         warp.mbarrier_arrive(plan.empty(stage))
 
 
-def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer) -> None:
-    """D = A B^T: A (m, k) and B (n, k), both with K innermost, which all types of wgmma accept; D (m, n)."""
-    x, y, _ = warp.ctaid
-    steps = -(-a.shape[1] // plan.depth)
-    producer = 4 * plan.consumers
-    if warp.warpid == producer:
+def begin(warp: Warp, plan: Plan) -> None:
+    """One lane of the producer makes the mbarriers; then everyone may use them."""
+    if warp.warpid == 4 * plan.consumers:
         with warp.only(warp.elect_sync()):
             for stage in range(plan.stages):
                 warp.mbarrier_init(plan.full(stage), 1)
                 warp.mbarrier_init(plan.empty(stage), 4 * plan.consumers)
             warp.fence_mbarrier_init()
     warp.bar_sync()
-    if warp.warpid == producer:
-        box_a = TensorMap.of(a, (plan.depth, plan.rows), swizzle=128)
-        box_b = TensorMap.of(b, (plan.depth, plan.columns), swizzle=128)
-        produce(warp, plan, box_a, box_b, steps)
+
+
+def produce_all(warp: Warp, plan: Plan, a: Pointer, b: Pointer, steps: int) -> None:
+    """The producer's whole work: a box is all rows of a tile."""
+    box_a = TensorMap.of(a, (plan.depth, plan.rows), swizzle=LINE)
+    box_b = TensorMap.of(b, (plan.depth, plan.columns), swizzle=LINE)
+    produce(warp, plan, box_a, box_b, steps)
+
+
+def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer) -> None:
+    """D = A B^T: A (m, k) and B (n, k), both with K innermost, which all types of wgmma accept; D (m, n)."""
+    x, y, _ = warp.ctaid
+    steps = -(-a.shape[1] // plan.depth)
+    begin(warp, plan)
+    if warp.warpid == 4 * plan.consumers:
+        produce_all(warp, plan, a, b, steps)
         return
     c = consume_promoted(warp, plan, steps) if plan.promote else consume(warp, plan, steps)
     row = plan.rows * y + 16 * warp.warpid + warp.laneid // 4
