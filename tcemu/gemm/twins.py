@@ -19,6 +19,8 @@ import numpy.typing as npt
 from tcemu import live
 from tcemu.gemm import mma_pipeline as pipeline
 from tcemu.gemm import mma_sparse as sparse
+from tcemu.gemm import split_k as split
+from tcemu.gemm import wgmma_epilogue as epilogue
 from tcemu.gemm import wgmma_tma as hopper
 from tcemu.gemm import wmma_global as plain
 from tcemu.gemm.operands import check
@@ -27,7 +29,16 @@ from tcemu.instructions.operand import Operand
 from tcemu.layouts.canonical import element_bits
 from tcemu.vectors.operands import operands
 
-__all__ = ["inline", "mma_pipeline", "mma_sparse", "source", "wgmma_tma", "wmma_global"]
+__all__ = [
+    "inline",
+    "mma_pipeline",
+    "mma_sparse",
+    "source",
+    "split_k",
+    "wgmma_epilogue",
+    "wgmma_tma",
+    "wmma_global",
+]
 
 FOLDER = Path(__file__).parent / "cuda"
 #: The C type of a register and its letter in inline assembly, by what it holds; all others are plain bits.
@@ -97,10 +108,10 @@ def source(name: str, function: str = "") -> str:
     ).read_text(encoding="utf-8")
 
 
-def hopper_source(plan: hopper.Plan) -> tuple[str, dict[str, str | int]]:
-    """The CUDA C++ of wgmma_tma for a plan, and the macros that its compiler defines."""
+def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma") -> tuple[str, dict[str, str | int]]:
+    """The CUDA C++ of wgmma_tma or wgmma_epilogue for a plan, and the macros that its compiler defines."""
     function = inline(plan.mma, "wgmma", hopper.IMMEDIATES[plan.element], described=True)
-    return source("wgmma_tma", function), {
+    return source(name, function), {
         "Accumulator": "int" if plan.element == "s8" else "float",
         "COLUMNS": plan.columns,
         "DEPTH": plan.depth,
@@ -111,10 +122,16 @@ def hopper_source(plan: hopper.Plan) -> tuple[str, dict[str, str | int]]:
 
 
 def _run(
-    text: str, grid: tuple[int, int], block: int, *given: Any, shared: int = 0, define: Mapping[str, str | int] = EMPTY
+    text: str,
+    kernel: str,
+    grid: tuple[int, ...],
+    block: int,
+    *given: Any,
+    shared: int = 0,
+    define: Mapping[str, str | int] = EMPTY,
 ) -> None:
     options = [f"-I{FOLDER}", *(f"-D{word}={value}" for word, value in define.items())]
-    live.cuda(text, "kernel", grid, block, *given, shared=shared, options=options)
+    live.cuda(text, kernel, grid, block, *given, shared=shared, options=options)
 
 
 def _sizes(a: Array, b: Array) -> tuple[np.int32, np.int32, np.int32]:
@@ -127,7 +144,7 @@ def wmma_global(a: Array, b: Array) -> Array:
     check(a, b, m=block, n=block, k=plain.TILE)
     d = np.zeros((len(a), b.shape[1]), np.float32)
     grid = b.shape[1] // block, len(a) // block
-    _run(source("wmma_global"), grid, 32 * plain.WARPS**2, a, b, d, *_sizes(a, b))
+    _run(source("wmma_global"), "kernel", grid, 32 * plain.WARPS**2, a, b, d, *_sizes(a, b))
     return d
 
 
@@ -138,7 +155,21 @@ def mma_pipeline(a: Array, b: Array, stages: int = 3) -> Array:
     grid = -(-b.shape[1] // pipeline.N), -(-len(a) // pipeline.M)
     shared = stages * pipeline.STAGE_BYTES
     text = source("mma_pipeline", inline(parse(pipeline.MMA), "mma"))
-    _run(text, grid, 128, a, b, d, *_sizes(a, b), shared=shared, define={"STAGES": stages})
+    _run(text, "kernel", grid, 128, a, b, d, *_sizes(a, b), shared=shared, define={"STAGES": stages})
+    return d
+
+
+def split_k(a: Array, b: Array, splits: int = 4) -> Array:
+    """As split_k.multiply."""
+    check(a, b, n=8, k=8)
+    parts = np.zeros((splits, len(a), b.shape[1]), np.float32)
+    d = np.zeros(parts.shape[1:], np.float32)
+    grid = -(-b.shape[1] // pipeline.N), -(-len(a) // pipeline.M), splits
+    text, define = source("mma_pipeline", inline(parse(pipeline.MMA), "mma")), {"STAGES": split.STAGES}
+    shared = split.STAGES * pipeline.STAGE_BYTES
+    _run(text, "write_part", grid, 128, a, b, parts, *_sizes(a, b), shared=shared, define=define)
+    blocks = -(-d.size // split.ADDERS)
+    _run(text, "add_parts", (blocks,), split.ADDERS, parts, d, np.int32(d.size), np.int32(splits), define=define)
     return d
 
 
@@ -149,7 +180,7 @@ def mma_sparse(a: Array, b: Array) -> Array:
     grid = -(-b.shape[1] // sparse.N), -(-len(a) // sparse.M)
     values, metadata = sparse.packed(a)
     text = source("mma_sparse", inline(sparse.MMA, "mma", [sparse.SELECTOR]))
-    _run(text, grid, 128, values, metadata, b, d, *_sizes(a, b), np.int32(values.shape[1]))
+    _run(text, "kernel", grid, 128, values, metadata, b, d, *_sizes(a, b), np.int32(values.shape[1]))
     return d
 
 
@@ -159,10 +190,27 @@ def wgmma_tma(a: Array, b: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     text, defined = hopper_source(plan)
-    boxes = [
-        live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, rows), swizzle=128)
+    boxes = _boxes(a, b, plan)
+    threads = hopper.WARPGROUP * plan.consumers + 32
+    _run(text, "kernel", grid, threads, *boxes, d, *_sizes(a, b), shared=plan.shared + 1024, define=defined)
+    return d
+
+
+def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
+    """As wgmma_epilogue.multiply."""
+    check(a, b, plan.element, n=8, k=8)
+    d = np.zeros((len(a), b.shape[1]), np.float16)
+    grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
+    text, defined = hopper_source(plan, "wgmma_epilogue")
+    to = live.tensor_map(d, (epilogue.COLUMNS, epilogue.ROWS), swizzle=hopper.LINE)
+    threads = hopper.WARPGROUP * plan.consumers + 32
+    given = *_boxes(a, b, plan), bias, to, *_sizes(a, b)[1:]
+    _run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
+    return d
+
+
+def _boxes(a: Array, b: Array, plan: hopper.Plan) -> list[live.Mapped]:
+    return [
+        live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, rows), swizzle=hopper.LINE)
         for matrix, rows in ((a, plan.rows), (b.T, plan.columns))
     ]
-    threads = hopper.WARPGROUP * plan.consumers + 32
-    _run(text, grid, threads, *boxes, d, *_sizes(a, b), shared=plan.shared + 1024, define=defined)
-    return d

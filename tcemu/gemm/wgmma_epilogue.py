@@ -1,9 +1,9 @@
 """The Hopper kernel with an epilogue: D = max(A B + bias, 0) in f16, through stmatrix and a TMA store.
 
 The main loop is that of wgmma_tma. Then each warp adds the bias in f32, rounds to f16, and writes its 16 rows to shared
-memory with stmatrix, four 8 x 8 matrices at a time. A row of 64 columns is one line of the 128-byte swizzle: neither the
-stores nor the copy have bank conflicts, and the tensor map puts everything back in order. The copy also leaves out what
-lies beyond D's edges.
+memory with stmatrix, four 8 x 8 matrices at a time. A row of 64 columns is one line of the 128-byte swizzle, so the
+stores have no bank conflicts, and the tensor map puts everything back in order. The copy also leaves out what lies
+beyond D's edges.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ BARRIER = 1
 def tile(plan: Plan) -> int:
     """The address of D's tile, behind the mbarriers, at a multiple of the swizzle's 1,024 bytes."""
     return -(-plan.shared // 1024) * 1024
+
+
+def shared(plan: Plan) -> int:
+    """Bytes of shared memory that a block needs."""
+    return tile(plan) + plan.consumers * (plan.columns // COLUMNS) * BOX
 
 
 def activated(warp: Warp, plan: Plan, c: Registers, bias: Pointer) -> npt.NDArray[np.uint32]:
@@ -103,6 +108,5 @@ def multiply(
         raise OperandError(f"bias must be float32 ({b.shape[1]},), one number for each column of D")
     d = np.zeros((len(a), b.shape[1]), np.float16)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
-    shared = tile(plan) + plan.consumers * (plan.columns // COLUMNS) * BOX
     given = plan, np.ascontiguousarray(a), np.ascontiguousarray(b.T), bias, d
-    return d, launch(kernel, grid, WARPGROUP * plan.consumers + 32, given, shared=shared, **options)
+    return d, launch(kernel, grid, WARPGROUP * plan.consumers + 32, given, shared=shared(plan), **options)

@@ -19,7 +19,7 @@ process: another one holds the GPU, so that a kernel that crashes or hangs takes
 from tcemu.live.process.device import Device, available, device, why_not
 from tcemu.live.runner.answers import Answer, answer
 from tcemu.live.runner.compare import Comparison, Difference, compare
-from tcemu.live.runner.cuda import cuda, tensor_map
+from tcemu.live.runner.cuda import Mapped, cuda, tensor_map
 from tcemu.live.runner.run import run
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Comparison",
     "Device",
     "Difference",
+    "Mapped",
     "answer",
     "available",
     "compare",

@@ -10,7 +10,7 @@ import tcemu
 from tcemu import sparse
 from tcemu.errors import LaunchError, OperandError
 from tcemu.formats import lookup
-from tcemu.gemm import mma_pipeline, mma_sparse, store, wgmma_tma, wmma_global
+from tcemu.gemm import mma_pipeline, mma_sparse, split_k, store, wgmma_epilogue, wgmma_tma, wmma_global
 from tcemu.machine import events
 
 POLICIES = ("late", "early", "random")
@@ -201,6 +201,49 @@ def test_stages_that_a_pipeline_cannot_have():
     for stages in (1, 6, 2.5, None, "3"):
         with pytest.raises(OperandError, match="stages= must be 2 to 5"):
             mma_pipeline.multiply(good, good, stages)
+
+
+def test_split_k_adds_its_parts_in_order(row):
+    for splits, (m, n, units) in zip((1, 3, 5), some(EDGES, 3), strict=False):
+        depth = 8 * units + 128
+        with row(f"{splits} splits of {m} x {n} x {depth}"):
+            a, b = of_type("f16", (m, depth), 1), of_type("f16", (depth, n), 2)
+            found, launches = split_k.multiply(a, b, splits, policy=POLICIES, seed=m)
+            steps = [split_k.part(index, splits, depth) for index in range(splits)]
+            assert [step for part in steps for step in part] == list(range(-(-depth // 32)))
+            ends = [slice(32 * part.start, 32 * part.stop) for part in steps]
+            parts = [in_tiles(a[:, here], b[here], split_k.MMA, 64, 64, 32) for here in ends]
+            assert equal(found, sum(parts[1:], parts[0]))
+            assert all((result.parted, result.reports) == ([], []) for result in launches)
+
+
+def test_splits_that_cannot_be():
+    good = np.zeros((64, 64), np.float16)
+    for splits in (0, 3, 1.5, None):
+        with pytest.raises(OperandError, match="splits= must be 1 to 2, the steps of 32 along K; got"):
+            split_k.multiply(good, good, splits)
+
+
+@pytest.mark.parametrize("plan", [PLANS[0], wgmma_tma.Plan("bf16", consumers=2, stages=2)], ids=str)
+def test_epilogue(row, plan):
+    for m, n, units in some(EDGES, 2):
+        with row(f"{m} x {n} x {8 * units}"):
+            a, b = of_type(plan.element, (m, 8 * units), 1), of_type(plan.element, (8 * units, n), 2)
+            bias = of_type("f32", (n,), 3)
+            found, result = wgmma_epilogue.multiply(a, b, bias, plan, policy=POLICIES, seed=m)
+            total = in_tiles(a, b, plan.mma, plan.rows, plan.columns, plan.depth) + bias
+            assert equal(found, np.where(total > 0, total, 0).astype(np.float16))
+            assert (result.parted, result.reports) == ([], [])
+
+
+def test_what_the_epilogue_refuses():
+    good, bias = np.zeros((64, 64), np.float16), np.zeros(64, np.float32)
+    for plan in (wgmma_tma.Plan("e4m3"), wgmma_tma.Plan(columns=96), wgmma_tma.Plan(promote=True)):
+        with pytest.raises(OperandError, match="the plan must have f16 or bf16, a multiple of 64 columns"):
+            wgmma_epilogue.multiply(good, good, bias, plan)
+    for wrong in (None, bias[:8], bias.astype(np.float16)):
+        with pytest.raises(OperandError, match=r"bias must be float32 \(64,\)"):
+            wgmma_epilogue.multiply(good, good, wrong)
 
 
 def one_at_a_time(a, b):

@@ -9,7 +9,7 @@ import pytest
 import tcemu
 from tcemu import live, sparse
 from tcemu.formats import lookup
-from tcemu.gemm import mma_pipeline, mma_sparse, twins, wgmma_tma, wmma_global
+from tcemu.gemm import mma_pipeline, mma_sparse, split_k, twins, wgmma_epilogue, wgmma_tma, wmma_global
 from tcemu.instructions import parse
 
 NVCC = shutil.which("nvcc")
@@ -53,7 +53,8 @@ def numbers(element, kind, shape, seed):
 
 def same(ours, theirs):
     assert ours.dtype == theirs.dtype
-    differ = np.flatnonzero(ours.view(np.uint32) != theirs.view(np.uint32))
+    whole = f"u{ours.itemsize}"
+    differ = np.flatnonzero(ours.view(whole) != theirs.view(whole))
     first = np.unravel_index(differ[0], ours.shape) if differ.size else ()
     assert not differ.size, f"{differ.size} of {ours.size} differ, the first at {first}"
 
@@ -76,6 +77,23 @@ def test_pipeline(gpu, stages, kind):
 
 
 @pytest.mark.live_gpu
+@pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow", "any bits"])
+@pytest.mark.parametrize("splits", [1, 3, 6])
+def test_split_k(gpu, splits, kind):
+    a, b = numbers("f16", kind, (100, 168), 1), numbers("f16", kind, (168, 136), 2)
+    same(split_k.multiply(a, b, splits, sanitizer="off")[0], twins.split_k(a, b, splits))
+
+
+@pytest.mark.live_gpu
+@pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow", "any bits"])
+@pytest.mark.parametrize("plan", [PLANS[0], PLANS[1], wgmma_tma.Plan("f16", consumers=2, stages=2)], ids=str)
+def test_epilogue(gpu, plan, kind):
+    a, b = numbers(plan.element, kind, (100, 168), 1), numbers(plan.element, kind, (168, 136), 2)
+    bias = numbers("f32", kind, (136,), 3)
+    same(wgmma_epilogue.multiply(a, b, bias, plan, sanitizer="off")[0], twins.wgmma_epilogue(a, b, bias, plan))
+
+
+@pytest.mark.live_gpu
 @pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow"])
 def test_sparse(gpu, kind):
     a, b = numbers("f16", kind, (100, 168), 1), numbers("f16", kind, (168, 136), 2)
@@ -95,12 +113,14 @@ def test_wmma(gpu, kind):
 
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["wmma_global", "mma_pipeline", "mma_sparse", *map(str, PLANS)])
+@pytest.mark.parametrize("name", ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_epilogue", *map(str, PLANS)])
 def test_the_twins_compile(name, tmp_path):
     plans = {str(plan): plan for plan in PLANS}
     defined, text = {}, ""
     if name in plans:
         text, defined = twins.hopper_source(plans[name])
+    elif name == "wgmma_epilogue":
+        text, defined = twins.hopper_source(wgmma_tma.DEFAULT, name)
     elif name == "mma_pipeline":
         text, defined = twins.source(name, twins.inline(parse(mma_pipeline.MMA), "mma")), {"STAGES": 3}
     elif name == "mma_sparse":

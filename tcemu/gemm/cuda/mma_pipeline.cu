@@ -38,19 +38,18 @@ __device__ void multiply_stage(int stage, float (&c)[2][4][4]) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128)
-kernel(const __half* a, const __half* b, float* d, int m, int n, int depth) {
-    int steps = (depth + K - 1) / K;
+// The products of steps `first` to `end` along K, and this warp's 32 x 32 of them written to d.
+__device__ void accumulate(const __half* a, const __half* b, float* d, int m, int n, int depth, int first, int end) {
     float c[2][4][4] = {};
-    for (int step = 0; step < STAGES - 1; ++step) {
-        if (step < steps) copy_stage(a, b, m, n, depth, K * step, step);
+    for (int step = first; step < first + STAGES - 1; ++step) {
+        if (step < end) copy_stage(a, b, m, n, depth, K * step, step % STAGES);
         commit();
     }
-    for (int step = 0; step < steps; ++step) {
+    for (int step = first; step < end; ++step) {
         wait<STAGES - 2>();
         __syncthreads();
         int next = step + STAGES - 1;
-        if (next < steps) copy_stage(a, b, m, n, depth, K * next, next % STAGES);
+        if (next < end) copy_stage(a, b, m, n, depth, K * next, next % STAGES);
         commit();
         multiply_stage(step % STAGES, c);
     }
@@ -59,4 +58,26 @@ kernel(const __half* a, const __half* b, float* d, int m, int n, int depth) {
         for (int j = 0; j < 4; ++j)
             store(d, c[i][j], m, n, M * blockIdx.y + 32 * (warp / 2) + 16 * i + lane / 4,
                   N * blockIdx.x + 32 * (warp % 2) + 8 * j);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+kernel(const __half* a, const __half* b, float* d, int m, int n, int depth) {
+    accumulate(a, b, d, m, n, depth, 0, (depth + K - 1) / K);
+}
+
+// The twin of split_k.py: block z writes part z, and a second kernel adds the parts.
+extern "C" __global__ void __launch_bounds__(128)
+write_part(const __half* a, const __half* b, float* parts, int m, int n, int depth) {
+    int steps = (depth + K - 1) / K, splits = gridDim.z, z = blockIdx.z;
+    int share = steps / splits, more = steps % splits, first = z * share + min(z, more);
+    float* part = parts + static_cast<long long>(z) * m * n;
+    accumulate(a, b, part, m, n, depth, first, first + share + (z < more));
+}
+
+extern "C" __global__ void add_parts(const float* parts, float* d, int elements, int splits) {
+    int at = blockDim.x * blockIdx.x + threadIdx.x;
+    if (at >= elements) return;
+    float total = parts[at];
+    for (int z = 1; z < splits; ++z) total += parts[static_cast<long long>(z) * elements + at];
+    d[at] = total;
 }

@@ -29,8 +29,12 @@ __device__ void changed(float& value) { asm volatile("" : "+f"(value)::"memory")
 __device__ void changed(int& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 template <int PENDING>
-__device__ void wait_group(Accumulator (&c)[PAIRS]) {
+__device__ void wait_group() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+__device__ void wait_for_all(Accumulator (&c)[PAIRS]) {
+    wait_group<0>();
     for (int i = 0; i < PAIRS; ++i) changed(c[i]);
 }
 
@@ -42,10 +46,10 @@ __device__ void consume(Accumulator (&c)[PAIRS], int steps) {
     for (int step = 0; step < steps; ++step) {
         mbarrier_wait(full(step % STAGES), step / STAGES % 2);
         multiply_stage(step % STAGES, c, step == 0);
-        wait_group<1>(c);
+        wait_group<1>();
         if (step) release((step - 1) % STAGES);
     }
-    wait_group<0>(c);
+    wait_for_all(c);
 }
 
 __device__ void consume_promoted(Accumulator (&c)[PAIRS], int steps) {
@@ -53,7 +57,7 @@ __device__ void consume_promoted(Accumulator (&c)[PAIRS], int steps) {
     for (int step = 0; step < steps; ++step) {
         mbarrier_wait(full(step % STAGES), step / STAGES % 2);
         multiply_stage(step % STAGES, part, true);
-        wait_group<0>(part);
+        wait_for_all(part);
         release(step % STAGES);
         for (int i = 0; i < PAIRS; ++i) c[i] += part[i];
     }
@@ -70,10 +74,9 @@ __device__ void produce(const void* a, const void* b, int steps) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
-kernel(const void* a, const void* b, Accumulator* d, int m, int n, int k) {
-    int steps = (k + DEPTH - 1) / DEPTH, producer = 4 * CONSUMERS, warp = threadIdx.x / 32;
-    if (warp == producer && threadIdx.x % 32 == 0) {
+// One lane of the producer makes the mbarriers; then everyone may use them.
+__device__ void begin() {
+    if (threadIdx.x == 128 * CONSUMERS) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(full(stage), 1);
             mbarrier_init(empty(stage), 4 * CONSUMERS);
@@ -81,7 +84,13 @@ kernel(const void* a, const void* b, Accumulator* d, int m, int n, int k) {
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
-    if (warp == producer) {
+}
+
+extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
+kernel(const void* a, const void* b, Accumulator* d, int m, int n, int k) {
+    int steps = (k + DEPTH - 1) / DEPTH, warp = threadIdx.x / 32;
+    begin();
+    if (warp == 4 * CONSUMERS) {
         if (threadIdx.x % 32 == 0) produce(a, b, steps);
         return;
     }
