@@ -55,7 +55,7 @@ with_epilogue(const void* a, const void* b, const float* bias, const void* d, in
         if (threadIdx.x % 32 == 0) produce(a, b, steps);
         return;
     }
-    Accumulator c[PAIRS] = {};
+    Accumulator c[PAIRS];
     consume(c, steps);
     write_tile(c, bias, n);
     copy_tile(d);

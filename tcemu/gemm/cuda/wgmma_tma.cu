@@ -54,6 +54,7 @@ __device__ void consume(Accumulator (&c)[PAIRS], int steps) {
 
 __device__ void consume_promoted(Accumulator (&c)[PAIRS], int steps) {
     Accumulator part[PAIRS];
+    for (int i = 0; i < PAIRS; ++i) c[i] = 0;
     for (int step = 0; step < steps; ++step) {
         mbarrier_wait(full(step % STAGES), step / STAGES % 2);
         multiply_stage(step % STAGES, part, true);
@@ -94,7 +95,7 @@ kernel(const void* a, const void* b, Accumulator* d, int m, int n, int k) {
         if (threadIdx.x % 32 == 0) produce(a, b, steps);
         return;
     }
-    Accumulator c[PAIRS] = {};
+    Accumulator c[PAIRS];
     if (PROMOTE) consume_promoted(c, steps); else consume(c, steps);
     store(d, c, m, n, TILE * blockIdx.y + 16 * warp + threadIdx.x % 32 / 4, COLUMNS * blockIdx.x);
 }
