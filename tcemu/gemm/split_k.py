@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
+from tcemu.gemm import scalar
 from tcemu.gemm.mma_pipeline import MMA, STAGE_BYTES, K, M, N, accumulate, store_all
 from tcemu.gemm.operands import check
 from tcemu.launcher import launch
@@ -50,7 +51,7 @@ def add_parts(warp: Warp, parts: Pointer, d: Pointer) -> None:
         row, column = at // n, at % n
         total = warp.ld_global(parts.at(0, row, column)).view(np.float32)
         for z in range(1, parts.shape[0]):
-            total = total + warp.ld_global(parts.at(z, row, column)).view(np.float32)
+            total = scalar.add(total, warp.ld_global(parts.at(z, row, column)).view(np.float32))
         warp.st_global(d.at(row, column), total.view(np.uint32))
 
 

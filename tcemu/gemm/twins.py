@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import live
+from tcemu.gemm import attention as fused
 from tcemu.gemm import mma_pipeline as pipeline
 from tcemu.gemm import mma_sparse as sparse
 from tcemu.gemm import split_k as split
@@ -30,6 +31,7 @@ from tcemu.layouts.canonical import element_bits
 from tcemu.vectors.operands import operands
 
 __all__ = [
+    "attention",
     "inline",
     "mma_pipeline",
     "mma_sparse",
@@ -207,6 +209,22 @@ def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.D
     given = *_boxes(a, b, plan), bias, to, *_sizes(a, b)[1:]
     _run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
     return d
+
+
+def attention_source() -> str:
+    """The CUDA C++ of attention, with the constants of attention.py to the bit."""
+    scale, *coefficients = (f"{float(each).hex()}f" for each in (fused.SCALE, *fused.POLYNOMIAL))
+    constants = f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n"
+    return source("attention", constants + inline(parse(pipeline.MMA), "mma"))
+
+
+def attention(q: Array, k: Array, v: Array) -> Array:
+    """As attention.attend."""
+    fused.check(q, k, v)
+    out = np.zeros(q.shape, np.float32)
+    blocks = -(-len(q) // fused.QUERIES)
+    _run(attention_source(), "kernel", (blocks,), 128, q, k, v, out, np.int32(len(q)), np.int32(len(k)))
+    return out
 
 
 def _boxes(a: Array, b: Array, plan: hopper.Plan) -> list[live.Mapped]:

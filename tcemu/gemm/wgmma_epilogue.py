@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError
+from tcemu.gemm import scalar
 from tcemu.gemm.operands import check
 from tcemu.gemm.wgmma_tma import DEFAULT, LINE, WARPGROUP, Plan, begin, consume, produce_all
 from tcemu.launcher import launch
@@ -50,9 +51,8 @@ def activated(warp: Warp, plan: Plan, c: Registers, bias: Pointer) -> npt.NDArra
     for pair in range(plan.columns // 4):
         column = np.minimum(left + 8 * (pair // 2), bias.shape[0] - 2)  # beyond the edge, nothing is stored
         added = warp.ld_global(bias.at(column), "v2.b32").view(np.float32)
-        total = c[:, 2 * pair : 2 * pair + 2].view(np.float32) + added
-        rounded = np.where(total > 0, total, np.float32(0)).astype(np.float16)  # to nearest, overflow to infinity
-        found[:, pair] = rounded.view(np.uint32)[:, 0]
+        total = scalar.add(c[:, 2 * pair : 2 * pair + 2].view(np.float32), added)
+        found[:, pair] = scalar.cvt_f16x2(*np.where(total > 0, total, np.float32(0)).T)
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.gemm import scalar
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.instructions import Instruction, parse
@@ -143,7 +144,7 @@ def consume_promoted(warp: Warp, plan: Plan, steps: int) -> Registers:
         multiply_stage(warp, plan, stage, part, begin=True)
         warp.wgmma_wait_group(0)
         release(warp, plan, stage)
-        c[:] = (c.view(np.float32) + part.view(np.float32)).view(np.uint32)
+        c[:] = scalar.add(c.view(np.float32), part.view(np.float32)).view(np.uint32)
     return c
 
 

@@ -10,7 +10,17 @@ import tcemu
 from tcemu import sparse
 from tcemu.errors import LaunchError, OperandError
 from tcemu.formats import lookup
-from tcemu.gemm import mma_pipeline, mma_sparse, split_k, store, wgmma_epilogue, wgmma_tma, wmma_global
+from tcemu.gemm import (
+    attention,
+    mma_pipeline,
+    mma_sparse,
+    scalar,
+    split_k,
+    store,
+    wgmma_epilogue,
+    wgmma_tma,
+    wmma_global,
+)
 from tcemu.machine import events
 
 POLICIES = ("late", "early", "random")
@@ -244,6 +254,54 @@ def test_what_the_epilogue_refuses():
     for wrong in (None, bias[:8], bias.astype(np.float16)):
         with pytest.raises(OperandError, match=r"bias must be float32 \(64,\)"):
             wgmma_epilogue.multiply(good, good, wrong)
+
+
+def attention_by_tiles(q, k, v):
+    """The same arithmetic on whole rows: tcemu.matmul for the products, one tile of keys after the other."""
+    rows, keys = len(q), len(k)
+    q, k, v = (padded(each, 64, 64) for each in (q, k, v))
+    largest, total = np.full(len(q), -np.inf, np.float32), np.zeros(len(q), np.float32)
+    out = np.zeros(q.shape, np.float32)
+    for tile in range(0, len(k), 64):
+        s = tcemu.matmul(q, np.ascontiguousarray(k[tile : tile + 64].T), instruction=mma_pipeline.MMA)
+        s[:, np.arange(tile, tile + 64) >= keys] = -np.inf
+        before, largest = largest, np.maximum(largest, s.max(axis=1))
+        offset = largest * -attention.SCALE
+        p = attention.exp2(scalar.fma(s, attention.SCALE, offset[:, None]))
+        factor = attention.exp2(scalar.fma(before, attention.SCALE, offset))
+        # a lane adds up its pairs, 8 columns apart; then neighbouring lanes, then pairs of lanes
+        lanes = np.add.accumulate(p.reshape(-1, 8, 4, 2).swapaxes(1, 2).reshape(-1, 4, 16), axis=2)[:, :, -1]
+        here = (lanes[:, 0] + lanes[:, 1]) + (lanes[:, 2] + lanes[:, 3])
+        total = scalar.fma(total, factor, here)
+        values = np.ascontiguousarray(v[tile : tile + 64])
+        out = tcemu.matmul(p.astype(np.float16), values, out * factor[:, None], instruction=mma_pipeline.MMA)
+    return (out / total[:, None])[:rows]
+
+
+@pytest.mark.parametrize(("queries", "keys"), some([(64, 64), (70, 200), (1, 1), (130, 129)], 2))
+def test_attention(queries, keys):
+    q, k, v = (of_type("f16", (rows, 64), seed) for seed, rows in enumerate((queries, keys, keys)))
+    found, result = attention.attend(q, k, v, policy=POLICIES, seed=keys)
+    assert (result.parted, result.reports) == ([], [])
+    assert equal(found, attention_by_tiles(q, k, v))
+    exact = q.astype(float) @ k.T.astype(float) / 8
+    weights = np.exp(exact - exact.max(axis=1, keepdims=True))
+    assert np.abs(found - weights @ v.astype(float) / weights.sum(axis=1, keepdims=True)).max() < 1e-3
+
+
+def test_the_exponential_is_close_and_exact_at_whole_numbers():
+    x = np.linspace(-126, 0, 100_001).astype(np.float32)
+    assert np.abs(attention.exp2(x).astype(float) / 2.0 ** x.astype(float) - 1).max() < 2**-22
+    whole = np.arange(-126, 1).astype(np.float32)
+    assert np.array_equal(attention.exp2(whole), 2.0**whole)
+    assert np.array_equal(attention.exp2(np.float32([-127, -1e30, -np.inf])), np.float32([2.0**-126] * 3))
+
+
+def test_what_attention_refuses():
+    good = np.zeros((8, 64), np.float16)
+    for q, k, v in ((good[:, :32], good, good), (good, good, good[:4]), (good, None, good), (good[:0], good, good)):
+        with pytest.raises(OperandError, match=r"q must be float16 \(queries, 64\), k and v \(keys, 64\)"):
+            attention.attend(q, k, v)
 
 
 def one_at_a_time(a, b):

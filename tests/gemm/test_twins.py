@@ -9,7 +9,7 @@ import pytest
 import tcemu
 from tcemu import live, sparse
 from tcemu.formats import lookup
-from tcemu.gemm import mma_pipeline, mma_sparse, split_k, twins, wgmma_epilogue, wgmma_tma, wmma_global
+from tcemu.gemm import attention, mma_pipeline, mma_sparse, split_k, twins, wgmma_epilogue, wgmma_tma, wmma_global
 from tcemu.instructions import parse
 
 NVCC = shutil.which("nvcc")
@@ -20,6 +20,7 @@ PLANS = [wgmma_tma.Plan(element, columns=64) for element in wgmma_tma.IMMEDIATES
     wgmma_tma.Plan("bf16", columns=192, stages=6),
     wgmma_tma.Plan("s8", columns=32, consumers=3, stages=5),
 ]
+SINGLE = ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_epilogue", "attention"]
 each_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 
 
@@ -94,6 +95,14 @@ def test_epilogue(gpu, plan, kind):
 
 
 @pytest.mark.live_gpu
+@pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow", "any bits"])
+@pytest.mark.parametrize(("queries", "keys"), [(64, 64), (100, 150), (1, 1), (130, 257)])
+def test_attention(gpu, queries, keys, kind):
+    q, k, v = (numbers("f16", kind, (rows, 64), seed) for seed, rows in enumerate((queries, keys, keys)))
+    same(attention.attend(q, k, v, sanitizer="off")[0], twins.attention(q, k, v))
+
+
+@pytest.mark.live_gpu
 @pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow"])
 def test_sparse(gpu, kind):
     a, b = numbers("f16", kind, (100, 168), 1), numbers("f16", kind, (168, 136), 2)
@@ -113,7 +122,7 @@ def test_wmma(gpu, kind):
 
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_epilogue", *map(str, PLANS)])
+@pytest.mark.parametrize("name", [*SINGLE, *map(str, PLANS)])
 def test_the_twins_compile(name, tmp_path):
     plans = {str(plan): plan for plan in PLANS}
     defined, text = {}, ""
@@ -121,6 +130,8 @@ def test_the_twins_compile(name, tmp_path):
         text, defined = twins.hopper_source(plans[name])
     elif name == "wgmma_epilogue":
         text, defined = twins.hopper_source(wgmma_tma.DEFAULT, name)
+    elif name == "attention":
+        text = twins.attention_source()
     elif name == "mma_pipeline":
         text, defined = twins.source(name, twins.inline(parse(mma_pipeline.MMA), "mma")), {"STAGES": 3}
     elif name == "mma_sparse":
