@@ -6,6 +6,7 @@
     mma_sparse      mma.sp on a pruned matrix
     wgmma_tma       wgmma fed by TMA, with producer and consumer warps and mbarriers, for every type
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
+    wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them
     twins           the same kernels in CUDA C++, on the GPU of this machine
 
@@ -16,10 +17,30 @@ bits as tcemu.matmul with the same instruction, and as its twin.
 import os
 from pathlib import Path
 
-from tcemu.gemm import attention, mma_pipeline, mma_sparse, split_k, twins, wgmma_epilogue, wgmma_tma, wmma_global
+from tcemu.gemm import (
+    attention,
+    mma_pipeline,
+    mma_sparse,
+    split_k,
+    twins,
+    wgmma_epilogue,
+    wgmma_sparse,
+    wgmma_tma,
+    wmma_global,
+)
 from tcemu.machine import sites
 
-__all__ = ["attention", "mma_pipeline", "mma_sparse", "split_k", "twins", "wgmma_epilogue", "wgmma_tma", "wmma_global"]
+__all__ = [
+    "attention",
+    "mma_pipeline",
+    "mma_sparse",
+    "split_k",
+    "twins",
+    "wgmma_epilogue",
+    "wgmma_sparse",
+    "wgmma_tma",
+    "wmma_global",
+]
 
 #: Reports name lines of these modules, as they name those of any kernel.
 sites.KERNELS.append(f"{Path(__file__).parent}{os.sep}")

@@ -22,6 +22,7 @@ from tcemu.gemm import mma_pipeline as pipeline
 from tcemu.gemm import mma_sparse as sparse
 from tcemu.gemm import split_k as split
 from tcemu.gemm import wgmma_epilogue as epilogue
+from tcemu.gemm import wgmma_sparse as halved
 from tcemu.gemm import wgmma_tma as hopper
 from tcemu.gemm import wmma_global as plain
 from tcemu.gemm.operands import check
@@ -38,6 +39,7 @@ __all__ = [
     "source",
     "split_k",
     "wgmma_epilogue",
+    "wgmma_sparse",
     "wgmma_tma",
     "wmma_global",
 ]
@@ -110,9 +112,9 @@ def source(name: str, function: str = "") -> str:
     ).read_text(encoding="utf-8")
 
 
-def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma") -> tuple[str, dict[str, str | int]]:
-    """The CUDA C++ of wgmma_tma or wgmma_epilogue for a plan, and the macros that its compiler defines."""
-    function = inline(plan.mma, "wgmma", hopper.IMMEDIATES[plan.element], described=True)
+def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) -> tuple[str, dict[str, str | int]]:
+    """The CUDA C++ of a kernel with wgmma for a plan, and the macros that its compiler defines."""
+    function = inline(plan.mma, "wgmma", [*selector, *hopper.IMMEDIATES[plan.element]], described=True)
     return source(name, function), {
         "Accumulator": "int" if plan.element == "s8" else "float",
         "COLUMNS": plan.columns,
@@ -208,6 +210,20 @@ def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.D
     threads = hopper.WARPGROUP * plan.consumers + 32
     given = *_boxes(a, b, plan), bias, to, *_sizes(a, b)[1:]
     _run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
+    return d
+
+
+def wgmma_sparse(a: Array, b: Array, plan: halved.SparsePlan = halved.DEFAULT) -> Array:
+    """As wgmma_sparse.multiply."""
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
+    text, defined = hopper_source(plan, "wgmma_sparse", halved.SELECTOR)
+    values, metadata = halved.packed(a, plan)
+    box_a, box_b = _boxes(values, b, plan)
+    threads = hopper.WARPGROUP * plan.consumers + 32
+    sizes = np.int32(len(a)), np.int32(b.shape[1]), np.int32(metadata.shape[1] // halved.INSTRUCTIONS)
+    _run(text, "kernel", grid, threads, box_a, metadata, box_b, d, *sizes, shared=plan.shared + 1024, define=defined)
     return d
 
 

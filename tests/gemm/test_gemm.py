@@ -18,9 +18,11 @@ from tcemu.gemm import (
     split_k,
     store,
     wgmma_epilogue,
+    wgmma_sparse,
     wgmma_tma,
     wmma_global,
 )
+from tcemu.layouts import Descriptor, copy_tile
 from tcemu.machine import events
 
 POLICIES = ("late", "early", "random")
@@ -328,6 +330,40 @@ def test_sparse_kernel(row):
             found, result = mma_sparse.multiply(a, b, policy=POLICIES, seed=m)
             assert equal(found, np.ascontiguousarray(one_at_a_time(a, b)[:, :n]))
             assert (result.parted, result.reports) == ([], [])
+
+
+def one_wgmma_at_a_time(a, b, plan):
+    """A B by tcemu.run, one sparse wgmma after the other, B without a swizzle."""
+    mma, rows, columns = plan.mma, len(a), b.shape[1]
+    a, b = padded(a, plan.rows, 2 * plan.depth), padded(b, 2 * plan.depth, plan.columns)
+    values, metadata = wgmma_sparse.packed(a, plan)
+    d = np.zeros((len(a), b.shape[1]), mma.types["d"].dtype)
+    for down in range(0, len(a), 64):
+        for right in range(0, b.shape[1], plan.columns):
+            c = np.zeros((128, plan.columns // 2), np.uint32)
+            for step, k in enumerate(range(0, len(b), plan.k)):
+                held = mma.fragments["a"].pack(values[down : down + 64, k // 2 : (k + plan.k) // 2])
+                tile = np.ascontiguousarray(b[k : k + plan.k, right : right + plan.columns].T)
+                described = Descriptor.for_tile(plan.element, plan.columns, plan.k)
+                shared = np.zeros(plan.columns * plan.k * tile.itemsize, np.uint8)
+                copy_tile(tile, shared, described, element=plan.element)
+                immediates = wgmma_tma.IMMEDIATES[plan.element]
+                # with A in registers there is no imm_trans_a
+                immediates = immediates[:2] + immediates[3:]
+                codes = metadata[down // 64, step]
+                c = tcemu.run(mma, c, held, described, codes, 0, 1, *immediates, shared=shared)
+            d[down : down + 64, right : right + plan.columns] = mma.fragments["d"].unpack(c)
+    return np.ascontiguousarray(d[:rows, :columns])
+
+
+@pytest.mark.parametrize("element", some(wgmma_tma.IMMEDIATES, 2))
+def test_sparse_hopper_kernel(element):
+    plan = wgmma_sparse.SparsePlan(element, columns=32, consumers=2, stages=2)
+    a, b = of_type(element, (100, 5 * plan.depth), 1), of_type(element, (5 * plan.depth, 40), 2)
+    a = sparse.prune(a, plan.mma)
+    found, result = wgmma_sparse.multiply(a, b, plan, policy=POLICIES, seed=1)
+    assert equal(found, one_wgmma_at_a_time(a, b, plan))
+    assert (result.parted, result.reports) == ([], [])
 
 
 def test_the_sparse_kernel_refuses_a_dense_matrix():

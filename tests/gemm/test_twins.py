@@ -9,7 +9,17 @@ import pytest
 import tcemu
 from tcemu import live, sparse
 from tcemu.formats import lookup
-from tcemu.gemm import attention, mma_pipeline, mma_sparse, split_k, twins, wgmma_epilogue, wgmma_tma, wmma_global
+from tcemu.gemm import (
+    attention,
+    mma_pipeline,
+    mma_sparse,
+    split_k,
+    twins,
+    wgmma_epilogue,
+    wgmma_sparse,
+    wgmma_tma,
+    wmma_global,
+)
 from tcemu.instructions import parse
 
 NVCC = shutil.which("nvcc")
@@ -20,6 +30,8 @@ PLANS = [wgmma_tma.Plan(element, columns=64) for element in wgmma_tma.IMMEDIATES
     wgmma_tma.Plan("bf16", columns=192, stages=6),
     wgmma_tma.Plan("s8", columns=32, consumers=3, stages=5),
 ]
+SPARSE = [wgmma_sparse.SparsePlan(element, columns=64) for element in wgmma_tma.IMMEDIATES]
+SPARSE += [wgmma_sparse.SparsePlan("f16", columns=128, consumers=2, stages=2)]
 SINGLE = ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_epilogue", "attention"]
 each_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 
@@ -111,6 +123,16 @@ def test_sparse(gpu, kind):
 
 
 @pytest.mark.live_gpu
+@pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow"])
+@pytest.mark.parametrize("plan", SPARSE, ids=str)
+def test_sparse_hopper_kernel(gpu, plan, kind):
+    m, n, k = plan.rows + 37, plan.columns - 3, 5 * plan.depth + 16
+    a, b = numbers(plan.element, kind, (m, k), 1), numbers(plan.element, kind, (k, n), 2)
+    a = sparse.prune(a, plan.mma)
+    same(wgmma_sparse.multiply(a, b, plan, sanitizer="off")[0], twins.wgmma_sparse(a, b, plan))
+
+
+@pytest.mark.live_gpu
 @pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow", "any bits"])
 def test_wmma(gpu, kind):
     a, b = numbers("f16", kind, (64, 48), 1), numbers("f16", kind, (48, 96), 2)
@@ -122,12 +144,13 @@ def test_wmma(gpu, kind):
 
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", [*SINGLE, *map(str, PLANS)])
+@pytest.mark.parametrize("name", [*SINGLE, *map(str, PLANS + SPARSE)])
 def test_the_twins_compile(name, tmp_path):
-    plans = {str(plan): plan for plan in PLANS}
+    plans = {str(plan): plan for plan in PLANS + SPARSE}
     defined, text = {}, ""
     if name in plans:
-        text, defined = twins.hopper_source(plans[name])
+        halved = ["wgmma_sparse", wgmma_sparse.SELECTOR] if plans[name] in SPARSE else []
+        text, defined = twins.hopper_source(plans[name], *halved)
     elif name == "wgmma_epilogue":
         text, defined = twins.hopper_source(wgmma_tma.DEFAULT, name)
     elif name == "attention":

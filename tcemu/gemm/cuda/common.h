@@ -57,6 +57,17 @@ __device__ inline void ldmatrix_trans(u32 (&held)[4], u32 from) {
                  : "=r"(held[0]), "=r"(held[1]), "=r"(held[2]), "=r"(held[3]) : "r"(from) : "memory");
 }
 
+// ------------------------------------------------------------------------------------------------ wgmma
+
+// The descriptor of a K-major tile with the 128-byte swizzle: 8 rows of 128 bytes follow each other, SBO is 1,024 bytes.
+__device__ inline u64 k_major(u32 tile) {
+    return static_cast<u64>(tile & 0x3FFFF) >> 4 | 1ull << 16 | 1024ull >> 4 << 32 | 1ull << 62;
+}
+
+// Tells the compiler that a register changes here: nothing may read it before.
+__device__ inline void changed(float& value) { asm volatile("" : "+f"(value)::"memory"); }
+__device__ inline void changed(int& value) { asm volatile("" : "+r"(value)::"memory"); }
+
 // ------------------------------------------------------------------------------------------------ the accumulator
 
 // Pairs of neighbouring elements: even pairs in `row`, odd ones 8 rows below; every two pairs 8 columns to the right.

@@ -13,20 +13,13 @@ __device__ u32 first_stage() { return (in_shared(dynamic) + 1023) / 1024 * 1024;
 __device__ u32 full(int stage) { return first_stage() + STAGES * STAGE_BYTES + 8 * stage; }
 __device__ u32 empty(int stage) { return full(STAGES + stage); }
 
-// A K-major tile with the 128-byte swizzle: 8 rows of 128 bytes follow each other, SBO is 1,024 bytes.
-__device__ u64 descriptor(u32 tile) { return (u64)(tile & 0x3FFFF) >> 4 | 1ull << 16 | 1024ull >> 4 << 32 | 1ull << 62; }
-
 __device__ void multiply_stage(int stage, Accumulator (&c)[PAIRS], bool begin) {
     u32 tile = first_stage() + stage * STAGE_BYTES;
-    u64 a = descriptor(tile + LINE * ROWS * (threadIdx.x / 128)), b = descriptor(tile + A_BYTES);
+    u64 a = k_major(tile + LINE * ROWS * (threadIdx.x / 128)), b = k_major(tile + A_BYTES);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     for (int at = 0; at < LINE; at += STEP) wgmma(c, a + at / 16, b + at / 16, at > 0 || !begin);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-
-// Tells the compiler that a register changes here: nothing may read it before.
-__device__ void changed(float& value) { asm volatile("" : "+f"(value)::"memory"); }
-__device__ void changed(int& value) { asm volatile("" : "+r"(value)::"memory"); }
 
 template <int PENDING>
 __device__ void wait_group() {
