@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dots import KINDS, compute_dots, dots
 from exact import exact, take_apart
+from mutants import label
 from quick import some
 
 import tcemu
@@ -17,20 +18,27 @@ from tcemu.instructions.parse import FAMILIES
 
 
 def operations():
-    """Every operation on floats that any instruction needs on any target, with one instruction for it."""
-    found = {}
+    """Every operation that any instruction needs on any target, with one instruction for it, and the rows for them."""
+    found, rows = {}, set()
     for family in FAMILIES:
         for _, instruction in family.variants if family.computes else ():
             for target in TARGETS.values():
                 if instruction.gate.admits(target):
                     try:
                         found.setdefault(instruction.operation(target), instruction)
+                        rows.add(instruction.arithmetic(target))
                     except ArithmeticUnknown:
                         continue
-    return {one: two for one, two in found.items() if isinstance(one.model, (FusedSums, ScaledSums, FmaGroups))}
+    return found, rows
 
 
-OPERATIONS = operations()
+EVERY, USED = operations()
+#: Those on floats that are not f64, which is the processor's own.
+OPERATIONS = {
+    one: instruction
+    for one, instruction in EVERY.items()
+    if isinstance(one.model, (FusedSums, ScaledSums, FmaGroups))
+}
 
 
 def check(operation, instruction, kind, key, count):
@@ -52,6 +60,13 @@ def check(operation, instruction, kind, key, count):
         assert hex(computed[i]) == hex(expected), (kind, dot, factors)
         compared += 1
     return compared
+
+
+def test_every_row_speaks_of_an_instruction(row):
+    """What exists nowhere is not known from anything."""
+    for held in ROWS:
+        with row(label(held)):
+            assert held in USED, "no target has such an instruction"
 
 
 def test_every_row_of_floats_is_among_them():
