@@ -1,4 +1,4 @@
-"""What every recording in the repository asks of a row of the arithmetic table, so that a change of it can be asked too.
+"""What every recording in the repository asks of a row of the arithmetic table, so that a change can be asked too.
 
 Recordings are the golden files of this project's GPUs, the outputs that others published of theirs, and the answers of
 other models (tests/arithmetic/peers/). Tests replay all of them: where a changed row gives another output for one of
@@ -71,7 +71,7 @@ def by_reference():
         yield
 
 
-def _compared(key, given, told=lambda patterns: patterns):
+def compared(key, given, told=lambda patterns: patterns):
     """Dot products that were asked."""
 
     def few(operation):
@@ -97,7 +97,7 @@ def _of_peer(peer, instruction, answers, provenance):
     def ask():
         for kind in answers:
             given = peer.asked(instruction, dots(instruction, kind, provenance["series"], provenance["count"]))
-            yield _compared(kind, given, lambda patterns: peer.told(instruction, patterns))
+            yield compared(kind, given, lambda patterns: peer.told(instruction, patterns))
 
     return ask
 
@@ -148,7 +148,7 @@ def _of_gpu(gpu, form, result, instruction):
         depth = ((0, 0), (0, instruction.shape.k - a.shape[1]))
         c = np.zeros_like(c) if instruction.family == "wgmma" else c  # as it was published
         c = c.view(np.float32).astype(instruction.types["c"].dtype).view(instruction.types["c"].storage)
-        yield _compared(form, (np.pad(a, depth), np.pad(b, depth), c))
+        yield compared(form, (np.pad(a, depth), np.pad(b, depth), c))
 
     return ask
 

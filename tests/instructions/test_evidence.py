@@ -87,6 +87,7 @@ def test_a_claim_without_a_recording_is_seen(recorded):
     assert roles == dict.fromkeys("abcd", True) | dict.fromkeys(("scale_a", "scale_b"), False)
 
 
+SPARSE = "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 MX = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
 
 
@@ -98,8 +99,8 @@ MX = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X
         ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "sm_100a", "d", "CuTe agrees on b8, nobody on b8x16"),
         ("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64", "sm_100a", "d", "on b8x16, nobody on s8.s4"),
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", "sm_100a", "a", "CuTe agrees; no recording"),
-        ("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_80", "e", "the longer shape of each type and lacks"),
-        ("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_90a", "e", "the longer shape of each type and lacks"),
+        (SPARSE, "sm_80", "e", "the longer shape of each type and lacks"),
+        (SPARSE, "sm_90a", "e", "the longer shape of each type and lacks"),
         ("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc", "sm_90a", "d", "CuTe too, but it has no b1"),
         ("wmma.load.a.sync.aligned.row.m32n8k16.s8", "sm_90a", "a", "nothing else has a second witness"),
         ("wmma.load.a.sync.aligned.row.m8n32k16.bf16", "sm_80", "a", "nothing else has a second witness"),
