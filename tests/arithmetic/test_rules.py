@@ -117,13 +117,13 @@ def telling(operations):
 
 
 def by_hand(mutant):
-    """What random inputs do not show, and tests below do: the conversion of subnormals, and rounding before rounding."""
+    """What random inputs do not show, and tests below do: the conversion of subnormals, and rounding twice."""
     model = mutant.operation.model
     return mutant.field == "through" or (mutant.field == "rounding" and model.via is not None)
 
 
 def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
-    """If a number is changed a little, some input of these classes has another answer, and Fractions know which counts."""
+    """If a number is changed a little, some input of these classes has another answer, and Fractions know which."""
     models = {}
     for operation in OPERATIONS:
         models.setdefault((operation.model, operation.c, operation.d), []).append(operation)
