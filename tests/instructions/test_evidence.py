@@ -4,7 +4,6 @@ import json
 
 import pytest
 from places import GOLDEN
-from quick import some
 
 import tcemu
 from tcemu.instructions import FAMILIES, target_named
@@ -60,6 +59,12 @@ def held(instruction, target):
     return [(found.family, role, str(found.shape), str(each.layout)) for role, each in found.fragments.items()]
 
 
+def fragments_of(instruction):
+    """What the notes could tell apart, and the layouts."""
+    layouts = tuple((role, str(each.layout)) for role, each in instruction.fragments.items())
+    return instruction.shape, instruction.gate.targets, layouts
+
+
 @pytest.fixture(scope="module")
 def recorded():
     """The layouts that some recording speaks of."""
@@ -69,7 +74,7 @@ def recorded():
 @pytest.mark.parametrize("family", WITH_MATRICES, ids=lambda family: family.name)
 def test_a_note_names_an_h200_only_where_it_was_recorded(row, recorded, family):
     """The same layout, of the same operand, family and shape; other types of as many bits share it."""
-    for _, instruction in some(family.variants, 60):
+    for instruction in {fragments_of(instruction): instruction for _, instruction in family.variants}.values():
         with row(instruction.opcode):
             for name in dict.fromkeys((default_target(instruction.gate), "sm_75", "sm_80", "sm_120a")):
                 if instruction.gate.admits(target_named(name)):
