@@ -140,6 +140,16 @@ def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
             assert all(map(by_hand, left.values())), list(left)
 
 
+def test_a_floor_that_no_input_reaches_changes_nothing(row):
+    """What the check of the table's numbers leaves out, because no recording could show it."""
+    unreachable = [(one, m) for one in OPERATIONS for m in mutants(one) if idle(one, m) and m.how != "-1"]
+    for operation, mutant in some(unreachable, 8):
+        with row(f"{OPERATIONS[operation]} {operation.model} {mutant.name}"):
+            for kind in KINDS:
+                asked = compared(kind, dots(OPERATIONS[operation], kind, "unreachable", MANY))
+                assert np.array_equal(asked.answer(operation), asked.answer(mutant.operation)), kind
+
+
 # By hand --------------------------------------------------------------------------------------------------------------
 
 
