@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from asked import recordings
 from mutants import Seen, has_numbers, label, mutants, seen
+from quick import some
 
 import tcemu
 from tcemu.arithmetic import ROWS
@@ -33,7 +34,7 @@ def test_what_no_recording_shows_stands_in_the_row(row):
     rows = [held for held, found in known().items() if len(found) <= FEW and held.known != "silicon"]
     assert any(held.unseen for held in rows)
     assert not all(held.unseen for held in rows)
-    compared(row, rows)
+    compared(row, some(rows, 6))
 
 
 @pytest.mark.slow
