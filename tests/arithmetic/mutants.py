@@ -18,7 +18,7 @@ from tcemu.arithmetic import FmaChain, FmaGroups, FusedSums, Operation, ScaledSu
 from tcemu.arithmetic.model import ADDEND
 from tcemu.formats import lookup
 
-#: Every other rounding than the one that sums have.
+#: The other rounding, by the type of the result of a sum.
 OTHER = {"f32": "rn", "f16": "rz"}
 
 
