@@ -55,7 +55,7 @@ _WMMA, _MOVES = "wmma.load wmma.store wmma.mma", "ldmatrix stmatrix movmatrix"
 _VOLTA, _HOPPER = (70, 72), (90,)
 #: Each type of A has two shapes: m16n8k16 and m16n8k32 of f16, for example.
 _LONGER = "CuTe agrees on the longer shape of each type and lacks the shorter"
-_DISPUTED = "gpgpu-sim has a B whose columns go by lane bit 2 instead of 3, which CuTe's quad pairs contradict"
+_DISPUTED = "gpgpu-sim's B goes by lane bit 2 instead of 3, CuTe's quad pairs do not; not in the manual"
 _EXTENSION = (
     "wmma_extension agrees on m16n16 of f16 and tf32, and nothing else has a second witness; not in the manual, other "
     "chips may differ"
@@ -73,7 +73,7 @@ ROWS: tuple[Evidence, ...] = (
     # ---- wgmma
     _row("silicon", "the manual's figure; every recording of an H200 agrees; CuTe too, but it has no b1", "wgmma"),
     # ---- wmma: the manual leaves its fragments unspecified
-    _row("published", f"read from a V100 by others (wmma_extension); {_DISPUTED}; not in the manual", _WMMA, "", _VOLTA),
+    _row("published", f"read from a V100 by others (wmma_extension); {_DISPUTED}", _WMMA, "", _VOLTA),
     _row("silicon", f"read from an H200's registers; {_EXTENSION}", _WMMA, "", _HOPPER),
     _row("assembler", f"derived from the emitted loads; {_EXTENSION}", _WMMA),
     # ---- matrices to and from shared memory
