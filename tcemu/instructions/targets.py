@@ -1,4 +1,4 @@
-"""Targets and gates: which GPU, which PTX version, and which of them an instruction needs.
+"""Targets and gates: the GPUs and PTX versions, and which of them an instruction needs.
 
 There are three kinds of target (PTX ISA 9.1, 11.1.2): code for `sm_90` runs on that GPU and every later one; code for
 `sm_90a` ("architecture-specific") on that chip only; code for `sm_100f` ("family-specific", PTX 8.8) on that chip and
@@ -20,7 +20,9 @@ _FAMILIES = {
 }  # fmt: skip
 #: The first chips that have architecture-specific and family-specific targets.
 _FIRST_WITH_A, _FIRST_WITH_F = 90, 100
-#: Names that people know a chip by, as regular expressions of a whole word in small letters without spaces.
+#: Product and architecture names of chips, as regular expressions for the whole name in lower case without spaces.
+#: Source of the products: NVIDIA, "CUDA GPU Compute Capability" (developer.nvidia.com/cuda-gpus; chips 70 and 72:
+#: developer.nvidia.com/cuda-legacy-gpus).
 _PRODUCTS = {
     r"v100|titanv|volta": ("sm_70",),
     r"xavier": ("sm_72",),
@@ -72,11 +74,11 @@ def target_named(name: str) -> Target:
         raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
     if name in TARGETS:
         return TARGETS[name]
-    raise TargetError(f"no target is called {shown(name)}.{_hint(name)} Targets are {listing(TARGETS, 'and')}.")
+    raise TargetError(f"no target is called {shown(name)}.{_hint(name)} The targets are {listing(TARGETS, 'and')}.")
 
 
 def _hint(name: str) -> str:
-    """The target of a GPU called by its product or architecture, or by its number; else the most similar one."""
+    """The target of a GPU that `name` gives by product, architecture or number; otherwise the most similar target."""
     word = re.sub(r"nvidia|geforce|tesla|jetson|quadro|[\s_-]", "", name[:80].lower())
     for pattern, found in _PRODUCTS.items():
         if re.fullmatch(pattern, word):
