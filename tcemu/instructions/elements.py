@@ -45,7 +45,7 @@ class Elements:
 
     @property
     def bytes(self) -> int:
-        """Bytes that a lane moves; its address is a multiple of them."""
+        """Bytes that a lane moves; its address is a multiple of this number."""
         return self.count * self.bits // 8
 
     @property
