@@ -5,8 +5,8 @@
 d is registers (..., 128, n), read and written; the new value is returned. a is registers (..., 128, 4) of uint32 or
 descriptors (...) of uint64, b is descriptors. If A is sparse, metadata (..., 128) and the selector follow b. If scale_d
 (...) is false, D is not added. Floats take imm_scale_a and imm_scale_b (1 or -1); f16 and bf16 then take imm_trans_a
-(if A is a descriptor) and imm_trans_b (0 K-major, 1 MN-major). Here an instruction completes at once; what waits for what
-is up to the machine.
+(if A is a descriptor) and imm_trans_b (0 K-major, 1 MN-major). Here an instruction completes at once; the machine
+models what waits for what.
 """
 
 from __future__ import annotations

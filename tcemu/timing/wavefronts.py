@@ -97,7 +97,7 @@ class Wavefronts:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """Of one warp: which lanes go together, the busiest bank of each phase, and which lanes access which word there."""
+        """Of one warp: the lanes that go together, each phase's busiest bank, and which lanes access its words."""
         addresses = self._one("phases")[0]
         size = self.access.phase * (2 if in_pairs(self.access, addresses[None])[0] else 1)
         starts = enumerate(range(0, self.access.lanes, size))
@@ -189,7 +189,7 @@ def _phase(access: Access, number: int, start: int, addresses: Addresses) -> Pha
     """The phase of the lanes from `start` on that have `addresses`."""
     banks: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for lane, address in enumerate(addresses.tolist(), start):
-        word = address // access.unit * access.unit  # the first word of the unit; the banks of the other words are as busy
+        word = address // access.unit * access.unit  # its first word; the banks of the others are as busy
         banks[word // WORD % BANKS][word].append(lane)
     bank = min(banks, key=lambda bank: (-len(banks[bank]), bank))
     claims = tuple(Claim(number, bank, word, tuple(lanes)) for word, lanes in sorted(banks[bank].items()))
@@ -203,10 +203,10 @@ def _explain(result: Wavefronts) -> Iterator[str]:
     span = access.unit // WORD
     for number, phase in enumerate(result.phases):
         banks = f"bank {phase.bank}" if span == 1 else f"banks {phase.bank}-{phase.bank + span - 1}"
-        text = f"phase {number}, lanes {ranges(phase.lanes, "-")}: {counted(phase.wavefronts, 'wavefront')}"
+        text = f"phase {number}, lanes {ranges(phase.lanes, '-')}: {counted(phase.wavefronts, 'wavefront')}"
         yield text if phase.wavefronts == 1 else f"{text}; busiest: {banks}"
         for claim in phase.claims if phase.wavefronts > 1 else ():
-            lanes = f"lane{'s' * (len(claim.lanes) > 1)} {ranges(claim.lanes, "-")}"
+            lanes = f"lane{'s' * (len(claim.lanes) > 1)} {ranges(claim.lanes, '-')}"
             yield f"    word {claim.word:#07x} in bank {claim.bank:2}: {lanes}"
     if len(result.phases) < access.phases:
         yield "Lanes agree in pairs, so two phases became one."

@@ -19,7 +19,7 @@ from tcemu.live.process.job import Argument, Array, Failed, Failure, Job
 from tcemu.live.process.troubles import FATAL, UPGRADE, first_line, in_words, too_old, unknown_chip
 from tcemu.machine.tensor_map import TensorMap
 
-#: Compiled kernels that are kept, and bytes of GPU memory that stay reserved for the next launch.
+#: How many compiled kernels are kept, and how many bytes of GPU memory stay reserved for the next launch.
 _KERNELS, _KEPT = 8192, 1 << 30
 
 #: What the driver calls a tensor map's elements, swizzles and fills.
@@ -44,7 +44,7 @@ _FILLS = {
 
 
 def _core() -> Any:
-    """cuda-core under either of its names."""
+    """The module cuda-core under either of its names."""
     for name in ("cuda.core", "cuda.core.experimental"):
         try:
             module = import_module(name)
@@ -129,11 +129,11 @@ class Gpu:
         return arrays
 
     def _place(self, index: int, argument: Argument) -> int:
-        """Memory on the GPU for an array argument, filled; what the kernel should write is filled with junk."""
+        """GPU memory with an array argument; an array that the kernel should write is filled with junk."""
         size = argument.value.nbytes if argument.value is not None else _empty(argument).nbytes
         place, room = self.buffers.get(index, (0, 0))
         if size > room or not place:
-            if place:  # nothing that could use it still runs
+            if place:  # nothing that could use it is still running
                 self._ask(self.driver.cuMemFree(self.driver.CUdeviceptr(place)))
                 del self.buffers[index]
             room = max(size, 256)
@@ -177,7 +177,7 @@ class Gpu:
         return self._place(index, Argument("tensor map", "in", words))
 
     def _release(self) -> None:
-        """Give large memory back, so that other programs on this GPU can have it."""
+        """Release large memory, so that other programs on this GPU can use it."""
         for index, (place, room) in list(self.buffers.items()):
             if room > _KEPT:
                 self._ask(self.driver.cuMemFree(self.driver.CUdeviceptr(place)))
@@ -231,7 +231,7 @@ class Gpu:
         self._ask(self.driver.cuKernelSetAttribute(what, size, kernel, chip))
 
     def _ask(self, answer: Sequence[Any]) -> Any:
-        """The value of a driver call that went well."""
+        """The value of a driver call that succeeded."""
         status, *values = answer
         if status != self.driver.CUresult.CUDA_SUCCESS:
             raise Failed(Failure("gpu", in_words(status.name), fatal=status.name in FATAL))
@@ -246,7 +246,7 @@ def _empty(argument: Argument) -> Array:
 
 
 def _failed(error: Exception, kind: Any) -> Failed:
-    """What cuda-core raised, in our words."""
+    """An exception of cuda-core as one of ours."""
     text = str(error).replace("\0", "").strip()
     code = re.search(r"CUDA_ERROR_[A-Z_]+", text)
     if code:
@@ -255,7 +255,7 @@ def _failed(error: Exception, kind: Any) -> Failed:
 
 
 def _c_flush() -> Callable[[], object]:
-    """What empties C's buffer of standard output."""
+    """The function that flushes C's buffer of standard output."""
     try:
         flush = ctypes.CDLL(None).fflush
     except (OSError, TypeError, AttributeError):  # Windows has no such library
@@ -265,7 +265,7 @@ def _c_flush() -> Callable[[], object]:
 
 @contextmanager
 def _or_unavailable(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside means that there is no GPU to ask; `what` is the trouble's name in troubles.py."""
+    """Any failure inside means that there is no GPU to ask; `what` is its name in troubles.py."""
     try:
         yield
     except Failed:
