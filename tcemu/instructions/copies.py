@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tcemu.instructions.facts import Facts
-from tcemu.instructions.plain import CLUSTERS, THREAD, family, one
+from tcemu.instructions.plain import CLUSTERS, THREAD, family, one, single
 from tcemu.instructions.rows import Hints, Rows
 
 _ASYNC, _BULK, _TENSOR, _GROUPS = "9.7.9.25.3", "9.7.9.25.4", "9.7.9.27.1", "9.7.9.27.2"
@@ -61,29 +61,26 @@ COPY = family(
         "It is under way until a cp.async.wait_group or cp.async.wait_all of its thread covers it.",
     ),
 )
-COMMIT = family(
-    "cp.async.commit_group",
+COMMIT = single(
     "cp.async.commit_group",
     f"{_ASYNC}.2",
-    [one("7.0", "sm_80")],
+    one("7.0", "sm_80"),
     signature="=",
     about="makes a group of a thread's cp.async since its last group",
     rules=("A group may be empty.",),
 )
-WAIT = family(
-    "cp.async.wait_group",
+WAIT = single(
     "cp.async.wait_group",
     f"{_ASYNC}.3",
-    [one("7.0", "sm_80")],
+    one("7.0", "sm_80"),
     signature="= N",
     about="waits until at most N groups of a thread's cp.async are under way",
     rules=("The latest N groups may still be under way. Other threads see the copied bytes only after a barrier.",),
 )
-WAIT_ALL = family(
-    "cp.async.wait_all",
+WAIT_ALL = single(
     "cp.async.wait_all",
     f"{_ASYNC}.3",
-    [one("7.0", "sm_80")],
+    one("7.0", "sm_80"),
     signature="=",
     about="waits until all cp.async of a thread are complete, in a group or not",
 )
@@ -142,11 +139,10 @@ BULK_STORE = family(
     about="copies a run of bytes from shared to global memory, in a group",
     rules=(_UNITS, _PROXY, _LATER),
 )
-BULK_COMMIT = family(
-    "cp.async.bulk.commit_group",
+BULK_COMMIT = single(
     "cp.async.bulk.commit_group",
     f"{_GROUPS}.1",
-    [one("8.0", "sm_90")],
+    one("8.0", "sm_90"),
     signature="=",
     about="makes a group of a thread's bulk copies out of shared memory since its last group",
     rules=("A group may be empty. Copies whose bytes an mbarrier counts belong to no group.",),

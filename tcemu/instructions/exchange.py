@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcemu.instructions.plain import WARP, family, one
+from tcemu.instructions.plain import WARP, family, one, single
 
 _MASK = "The membermask names the lanes that take part; all of them must execute the instruction, with the same mask."
 
@@ -81,21 +81,19 @@ ACTIVE = family(
     about="tells which lanes are active, one bit each",
     rules=("It does not synchronize: other lanes may still execute the same code later.",),
 )
-ELECT = family(
-    "elect.sync",
+ELECT = single(
     "elect.sync",
     "9.7.13.14",
-    [one("8.0", "sm_90", WARP)],
+    one("8.0", "sm_90", WARP),
     signature="predicate_out = membermask?",
     changes=False,
     about="elects one lane: the predicate is true in that lane alone",
     rules=("For the same membermask it always elects the same lane; here that is the first one.", _MASK),
 )
-WARP_BARRIER = family(
-    "bar.warp.sync",
+WARP_BARRIER = single(
     "bar.warp.sync",
     "9.7.13.2",
-    [one(facts=WARP)],
+    one(facts=WARP),
     signature="= membermask?",
     changes=False,
     about="makes the lanes of a warp wait for each other and see what each of them wrote",

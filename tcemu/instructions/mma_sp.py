@@ -147,7 +147,7 @@ def selector(instruction: Instruction, given: object) -> int:
     last = instruction.fragments["e"].layout.shape[0] - 1
     number = given if isinstance(given, int | np.integer) and not isinstance(given, bool | np.bool_) else None
     if number is None or not 0 <= int(number) <= last:
-        lanes = "it says which lanes' metadata is used" if last else "all lanes' metadata counts"
+        lanes = "it says which lanes' metadata is used" if last else "all lanes' metadata is used"
         taken = instruction.facts.assembled
         more = (
             f". The assembler accepts {listing(range(last + 1, taken), 'and')} too, but they select no lanes"

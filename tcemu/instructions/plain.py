@@ -49,6 +49,11 @@ def family(
     return Family(name, section, Spelling(template, words, ends), tuple(rows), make, **told)
 
 
+def single(name: str, section: str, row: Rows, **told: Any) -> Family:
+    """A family with a single form, spelt like its name."""
+    return family(name, name, section, [row], **told)
+
+
 def combined(*choices: Iterable[Part], facts: Facts = THREAD, hints: Hints | None = None) -> list[Rows]:
     """Rows for every combination of one part from each choice; a row needs what all of its parts need."""
     found = []

@@ -103,7 +103,7 @@ def test_a_difference_that_needs_its_neighbours_stays_as_it_is():
     assert not failing.alone
     assert failing.case is case
     why = "the difference needs its neighbours, or comes and goes"
-    assert str(failing).endswith(f"No warp of {case.key} differs on its own: {why}.")
+    assert str(failing).endswith(f"No warp of {case.key} differs alone: {why}.")
 
 
 def test_a_load_is_made_small_too():

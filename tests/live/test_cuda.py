@@ -27,7 +27,7 @@ ARGUMENTS = [
     ((1, (1, 1, 1, 1)), {}, "block is a positive int or a tuple of up to three"),
     ((1, 1), {"shared": 1 << 30}, "shared= is 0 to 232448 bytes on Emulated GPU"),
     ((1, 1), {"seconds": 0}, "seconds= is more than 0"),
-    ((1, 1), {"options": ["-G"]}, "options are -IFOLDER and -DNAME"),
+    ((1, 1), {"options": ["-G"]}, "options must be -IFOLDER, -DNAME"),
 ]
 
 

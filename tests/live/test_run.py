@@ -138,7 +138,7 @@ def test_what_the_card_lacks_is_reported(card):
     assert live.run(MMA, *sample().operands, target="sm_90").shape == (2, 32, 4)
     later = [family for family in FAMILIES if family.name not in MANNERS]
     for family in later:
-        with pytest.raises(GpuUnavailable, match=f"one at a time, and not {family.name}|; this GPU is sm_90a"):
+        with pytest.raises(GpuUnavailable, match=f"one at a time, but not {family.name}|; this GPU is sm_90a"):
             live.run(family.variants[0][1])
 
 

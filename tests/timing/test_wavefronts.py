@@ -340,7 +340,7 @@ ERRORS = [
     (LANE * 16.0, V4, OperandError, "integers.*float64"),
     (LANE > 3, V4, OperandError, "integers.*bool"),
     ([1 << 70] * 32, V4, OperandError, "integers.*object"),
-    ([[0] * 32, [0]], V4, OperandError, "no array of 32 integers"),
+    ([[0] * 32, [0]], V4, OperandError, "not an array of 32 integers"),
     (LANE * 16 - 32, V4, OperandError, "lane 0: address -0x20 .* is negative"),
     (LANE * 16 + (1 << 32), V4, OperandError, "lane 0: address 0x100000000 .* 32 bits"),
     (LANE * 8, V4, OperandError, r"lane 1: address 0x8 \(8\) is misaligned: ld.shared.v4.b32 moves 16 bytes a lane"),
