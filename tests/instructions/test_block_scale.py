@@ -459,7 +459,7 @@ BAD_OPERANDS = {
         (A, B, C, zeros(16, 1), (0, 0), S, (0, 0)),
         ["scale_a is one uint32 register per lane", "(16, 1)"],
     ),
-    "a number as scale": (MXF8, (A, B, C, 1.0, (0, 0), S, (0, 0)), ["scale_a is one uint32 register per lane", "float"]),
+    "a number as scale": (MXF8, (A, B, C, 1.0, (0, 0), S, (0, 0)), ["scale_a is one uint32 register", "got float"]),
     "a byte-id of 4": (
         MXF8,
         (A, B, C, S, (4, 0), S, (0, 0)),

@@ -398,7 +398,7 @@ def test_lanes_that_give_one_value_and_lanes_that_do_not(opcode, what):
     kind = {"the pointer": "pointer than lane 0: address", "the stride": "stride than lane 0: value"}[what]
     with pytest.raises(OperandError) as error:
         uniform(instruction, what, values)
-    told = f"{opcode}: lane 17 gives another {kind} 288, not 256. All lanes of a warp give the same"
+    told = f"{opcode}: lane 17 gives another {kind} 288, not 256. All lanes of a warp must give the same"
     assert str(error.value).startswith(told)
     assert f"PTX ISA {instruction.section}" in str(error.value)
 
@@ -589,7 +589,7 @@ def test_what_nobody_has_told_is_said():
         ("wmma.load.a.sync.aligned.row.m8n32k16.global.f16", (0,)),
         ("wmma.mma.sync.aligned.row.col.m32n8k16.f32.f32", (D, D, D)),
     ):
-        with pytest.raises(ArithmeticUnknown, match="legal on sm_70, but nobody has published that chip's fragment layouts"):
+        with pytest.raises(ArithmeticUnknown, match="legal on sm_70, but nobody has published that chip's"):
             run(opcode, *operands, target="sm_70", **({"memory": BYTES} if "load" in opcode else {}))
 
 

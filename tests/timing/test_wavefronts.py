@@ -343,7 +343,7 @@ ERRORS = [
     ([[0] * 32, [0]], V4, OperandError, "not an array of 32 integers"),
     (LANE * 16 - 32, V4, OperandError, "lane 0: address -0x20 .* is negative"),
     (LANE * 16 + (1 << 32), V4, OperandError, "lane 0: address 0x100000000 .* 32 bits"),
-    (LANE * 8, V4, OperandError, r"lane 1: address 0x8 \(8\) is misaligned: ld.shared.v4.b32 moves 16 bytes a lane"),
+    (LANE * 8, V4, OperandError, r"lane 1: address 0x8 \(8\) is misaligned: ld.shared.v4.b32 moves 16 bytes per lane"),
     (LANE * 4, "st.shared.b64", OperandError, "lane 1: .*moves 8 bytes"),
     (LANE * 8, X4, OperandError, "lane 1: .*rows of 16 bytes"),
     (np.stack([LANE * 16, LANE * 8])[None], V4, OperandError, "warp 0, 1, lane 1: address 0x8"),

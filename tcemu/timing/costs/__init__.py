@@ -31,11 +31,11 @@ from tcemu.instructions import target_named
 
 #: What is measured.
 WHAT = {
-    "latency": "from the issue of one to the issue of the next, which needs its result: a chain; for copies and wgmma, "
-    "one at a time, until the wait for it returns",
-    "interval": "from the issue of one to the issue of the next, which does not need its result, by one warp (wgmma: "
-    "one warpgroup; bulk copies: one thread)",
-    "SM interval": "the same with all warps of the SM together: cycles of the SM for each",
+    "latency": "from one that is issued to the next, which needs its result: a chain; for copies and wgmma until the "
+    "wait for it returns, one at a time",
+    "interval": "from one that is issued to the next, which does not wait for its result, by one warp (wgmma: one "
+    "warpgroup; bulk copies: one thread)",
+    "SM interval": "the same, of all warps of the SM together: cycles of the SM for each",
 }
 
 
