@@ -11,7 +11,7 @@ from tcemu.instructions.rows import Rows
 from tcemu.instructions.table import FAMILIES
 from tcemu.instructions.targets import ptx_version, target_named
 
-#: The slots whose words name what is moved, where there are no operand types.
+#: The slots whose words name what is moved, for instructions without operand types.
 _MOVED = ("type", "dst_fmt", "src_fmt")
 #: Those that name operand types.
 _TYPED = ("atype", "btype", "ctype", "dtype")

@@ -253,7 +253,7 @@ def _addresses(instruction: Instruction) -> Description:
     rules = [rule, f"A row has {row} bytes and starts at a multiple of {row}."]
     source = SOURCES.get(instruction.words.get("src_fmt", ""))
     if source:
-        rest = ", padding behind them" if 2 * source.bits < row else ""
+        rest = ", with padding after them" if 2 * source.bits < row else ""
         filled = "its sign" if source.signed else "zeros"
         rules.append(f"It holds 16 elements of {source.bits} bits, the first in the lowest bits{rest}.")
         rules.append(f"Each is filled up to a byte with {filled}.")

@@ -161,7 +161,7 @@ class Fragment:
 
     @property
     def places(self) -> tuple[Array, Array]:
-        """Where each element of the matrix, in C order, stands: its register, of all lanes, and its first bit there."""
+        """Where each element of the matrix is, in C order: its register, of all lanes, and its first bit there."""
         return self._table.source, self._table.place
 
     @cached_property
