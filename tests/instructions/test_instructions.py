@@ -105,7 +105,7 @@ def test_what_the_assembler_takes_and_forgets_is_refused():
             for words in (
                 "The assembler accepts it",
                 "emits no instruction",
-                "D would keep what it held",
+                "D would keep its old value",
                 "Nearest legal form: mma.",
             ):
                 assert words in str(error.value)

@@ -143,5 +143,5 @@ def test_what_the_card_lacks_is_reported(card):
 
 
 def test_more_shared_memory_than_a_block_has(card):
-    with pytest.raises(OperandError, match=r"shared= has 300000 bytes; a block on Emulated GPU has at most 232448"):
+    with pytest.raises(OperandError, match=r"shared= has 300000 bytes, but a block on Emulated GPU has at most 232448"):
         live.run(STORE, np.arange(32) * 16, np.zeros((32, 1), np.uint32), shared=np.zeros(300000, np.uint8))
