@@ -140,7 +140,9 @@ Sections = dict[str, list[Entry]]
 
 def read(path: Path = WORDS_FILE) -> tuple[str, Sections]:
     """The release of the assembler that answered, and the sections of the file by family."""
-    release, targets, sections = "", {}, {}
+    release = ""
+    targets: dict[str, tuple[str, ...]] = {}
+    sections: Sections = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("ptxas "):
             release = line.removeprefix("ptxas ")
@@ -288,7 +290,7 @@ def products(found: Iterable[tuple[str, ...]], width: int) -> list[tuple[tuple[s
     dice = random.Random(0)  # noqa: S311 - any few orders will do
     for _ in range(40):
         order = dice.sample(range(width), width)
-        cells = {tuple((word,) for word in each) for each in every}
+        cells: set[tuple[tuple[str, ...], ...]] = {tuple((word,) for word in each) for each in every}
         for place in order:
             merged: dict[tuple[tuple[str, ...], ...], list[str]] = defaultdict(list)
             for cell in sorted(cells):

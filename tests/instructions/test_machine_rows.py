@@ -96,6 +96,15 @@ def test_a_file_that_is_read_and_written_stays_the_same(tmp_path):
     assert (tmp_path / "again.txt").read_text() == plain_families.WORDS_FILE.read_text()
 
 
+def test_a_family_with_new_words_is_asked_again():
+    _, sections = plain_families.read()
+    family = next(each for each in KERNEL if each.name == "setmaxnreg")
+    assert not any(plain_families.unasked(each, sections) for each in KERNEL)
+    assert plain_families.unasked(family, {name: held for name, held in sections.items() if name != family.name})
+    fewer = [entry._replace(words=entry.words.replace("dec,inc", "dec")) for entry in sections[family.name]]
+    assert plain_families.unasked(family, sections | {family.name: fewer})
+
+
 def test_every_family_was_asked():
     assert set(VERDICTS) == {family.name for family in KERNEL}
 
