@@ -91,7 +91,7 @@ H = np.zeros((32, 32), np.float16)
         ((H[:30], H), F16, r"M = 30 \(rows of A\) is not a multiple of 16. Pad M to 32"),
         ((H, H[:, :9]), F16, r"N = 9 \(columns of B\) is not a multiple of 8. Pad N to 16"),
         ((H[:, :20], H[:20]), F16, r"K = 20 \(columns of A\) is not a multiple of 16. Pad K to 32"),
-        ((H[:30, :20], H[:20]), F16, "M = 30 .* and K = 20 .*: Pad .* with zeros, which change no sum"),
+        ((H[:30, :20], H[:20]), F16, "M = 30 .* and K = 20 .*Pad .* with zeros, which change no sum"),
         ((H, H[:16]), F16, "A has 32 columns and B 16 rows; both are K"),
         ((H[0], H), F16, "two axes"),
         ((H, H, np.zeros((8, 8), np.float32)), F16, "C of .* is 32 x 32"),
