@@ -1,8 +1,8 @@
 """Which implementation computes: the numba kernels or the plain-Python reference. Only the chosen one is imported.
 
-The environment variable TCEMU_KERNELS selects "numba" or "reference". If it is empty, the kernels compute where numba is
-installed. But loading numba takes as long as some thousand products by the reference: whoever wants a few small answers
-gets them from the reference, before numba would have been loaded. The two never differ by a bit.
+The environment variable TCEMU_KERNELS selects "numba" or "reference". If it is empty, the kernels compute where numba
+is installed. But loading numba takes as long as some thousand products by the reference: whoever wants a few small
+answers gets them from the reference, before numba would have been loaded. The two never differ by a bit.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tcemu.errors import KernelsUnavailable, did_you_mean, listing
 
 Part = TypeVar("Part")
 BACKENDS = ("numba", "reference")
-#: So many products the reference computes about as fast as numba is loaded with one kernel (measured: 16,000 to 25,000).
-#: Waiting until then at most doubles the time of any program, and a program that needs less waits for nothing.
+#: So many products the reference computes in about the time in which numba is loaded with one kernel (measured: 16,000
+#: to 25,000). Loading it then at most doubles the time of any program; one that needs less waits for nothing.
 WORTH_LOADING = 16_384
 #: An element that is only moved takes less than a product by so many bits.
 MOVED = 10

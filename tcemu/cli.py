@@ -13,6 +13,7 @@ import click
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
+from tcemu.commands.warm import warm, warm_up
 from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
@@ -55,6 +56,8 @@ def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, 
     NAME.new.ipynb. To start a notebook afresh, delete it. In a clone of the repository, the clone's own notebooks are
     opened in place.
 
+    The first time, the kernels are compiled for this processor before JupyterLab opens, so that no cell waits for it.
+
     Everything after -- is passed to jupyter lab.
     """
     clone = clone_around(folder)
@@ -63,6 +66,9 @@ def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, 
     else:
         click.echo(report(folder, lay_out(folder)))
     if not lay_out_only:
+        warmed = warm_up()
+        if warmed:
+            click.echo(warmed)
         options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])
         open_lab(clone or folder, files(clone or source())[0], [*options, *passed_on])
 
@@ -71,6 +77,7 @@ commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(record)
 commands.add_command(verify)
+commands.add_command(warm)
 
 
 def report(folder: Path, done: list[Laid]) -> str:
