@@ -18,7 +18,7 @@ os.environ.setdefault("TCEMU_QUIET", "1")
 _IPYTHON = tempfile.TemporaryDirectory(prefix="tcemu-ipython-", ignore_cleanup_errors=True)
 os.environ["IPYTHONDIR"] = _IPYTHON.name
 
-# The kernels are what is tested, from the first answer on. Left to itself a process has its first few from the reference.
+# The kernels are what is tested, from the first answer on; otherwise the reference gives a process its first few.
 if find_spec("numba"):
     os.environ.setdefault("TCEMU_KERNELS", "numba")
 

@@ -56,8 +56,8 @@ __all__ = [
 #: The rooms that the public names come from. `import tcemu` loads none of them: a room is loaded when one of its names
 #: is first used, and from then on the name is an ordinary attribute.
 _HOMES = {
-    "errors": "ArithmeticUnknown FormatError IllegalInstruction KernelsUnavailable LaunchError LayoutError OperandError "
-    "TargetError TcemuError UndefinedBehaviour",
+    "errors": "ArithmeticUnknown FormatError IllegalInstruction KernelsUnavailable LaunchError LayoutError "
+    "OperandError TargetError TcemuError UndefinedBehaviour",
     "instructions": "Instruction matmul parse run",
     "launcher": "launch",
     "timing": "wavefronts",

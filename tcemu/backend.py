@@ -67,8 +67,10 @@ def _load(asked: str) -> str:
     if obstacle:
         return "reference"
     from tcemu.kernels.announce import announce_compilation
+    from tcemu.notice import Notice
 
-    announce_compilation()
+    notice = Notice()
+    announce_compilation(notice.begin, notice.end)
     return "numba"
 
 

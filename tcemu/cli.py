@@ -47,8 +47,11 @@ def commands() -> None:
 @click.option("--no-browser", is_flag=True, help="Start the server and print its address, but do not open a browser.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the server, or the next free one if it is taken.")
 @click.option("--lay-out-only", is_flag=True, help="Lay the course out and stop.")
+@click.option("--no-warm", is_flag=True, help="Do not compile the kernels first, as `tcemu warm` does.")
 @click.pass_obj
-def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, lay_out_only: bool) -> None:
+def lab(
+    passed_on: list[str], folder: Path, no_browser: bool, port: int | None, lay_out_only: bool, no_warm: bool
+) -> None:
     """Lay the course out in FOLDER (by default, the current folder) and open it in JupyterLab.
 
     You can run it again at any time. Files that you changed stay as they are, files that you did not change are updated
@@ -66,8 +69,7 @@ def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, 
     else:
         click.echo(report(folder, lay_out(folder)))
     if not lay_out_only:
-        warmed = warm_up()
-        if warmed:
+        if not no_warm and (warmed := warm_up()):
             click.echo(warmed)
         options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])
         open_lab(clone or folder, files(clone or source())[0], [*options, *passed_on])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
@@ -133,10 +133,14 @@ def warm_up() -> str:
         return ""
     click.echo("Compiling the kernels for this processor, once. This takes a minute or two.", err=True)
     some = _spread(works())
-    with bar("{task.completed} of {task.total}") as shown:
-        for done, _ in enumerate(perform_all(some), 1):
-            shown.show("compiling", done, len(some))
-    stamp.write_text(wanted, encoding="utf-8")
+    try:
+        with bar("{task.completed} of {task.total}") as shown:
+            shown.show("compiling", 0, len(some))
+            for done, _ in enumerate(perform_all(some), 1):
+                shown.show("compiling", done, len(some))
+        stamp.write_text(wanted, encoding="utf-8")
+    except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens nevertheless
+        return f"Not all kernels could be compiled in advance ({error}); each is compiled when it is first needed."
     return f"The kernels are compiled. They are kept in {folder}."
 
 

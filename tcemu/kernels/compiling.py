@@ -12,7 +12,9 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import llvmlite.binding as ll
@@ -22,7 +24,7 @@ from numba.core.codegen import get_host_cpu_features
 
 from tcemu.kernels.locks import Lock
 
-#: Every function that may be compiled, with those that are generated, in the order in which they are made.
+#: What `njit` has made, with the functions that are generated, in this order.
 FUNCTIONS: list[Any] = []
 #: Seconds to wait for another process that compiles the same function, before doing it as well.
 _PATIENCE = 300.0
@@ -70,16 +72,24 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return compiled
 
 
+def functions() -> list[Any]:
+    """Every function of the kernels that may be compiled, with what has been generated until now."""
+    folder = Path(__file__).parent
+    for module in iter_modules([str(folder)]):
+        import_module(f"{__package__}.{module.name}")
+    return FUNCTIONS
+
+
 def cache_folder() -> Path | None:
     """The folder that compiled functions are stored in; None where there is none that can be written to."""
-    caches = (dispatcher._cache for dispatcher in FUNCTIONS)  # noqa: SLF001
+    caches = (dispatcher._cache for dispatcher in functions())  # noqa: SLF001
     return next((Path(cache.cache_path) for cache in caches if isinstance(cache, _SharedCache)), None)
 
 
 def fingerprint() -> str:
     """What compiled functions depend on: numba, Python, the processor as LLVM sees it, and the kernels' sources.
 
-    An exact copy of the same for another process means that what was stored for the one is found by the other.
+    Where it is the same for two processes, each finds what the other has stored.
     """
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):

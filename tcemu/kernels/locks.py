@@ -54,7 +54,7 @@ def _locked(file: int) -> bool:
         else:
             import msvcrt
 
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
     except (BlockingIOError, PermissionError):  # another process holds it, in the words of each system
         return False
     except OSError:  # a file system without locks
