@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import tcemu
+from tcemu import notice
 from tcemu.kernels.locks import Lock
 
 pytest.importorskip("numba")
@@ -104,3 +106,57 @@ time.sleep(600)
 
 def test_where_no_file_can_be_locked_everybody_goes_on(tmp_path):
     assert Lock(tmp_path / "no folder" / "lock").take()
+
+
+# The line -------------------------------------------------------------------------------------------------------------
+
+
+class Display:
+    """Stands for a notebook's front end: what a reader sees in the cell's output."""
+
+    def __init__(self, line):
+        self.seen = [line.data]
+
+    def update(self, line):
+        self.seen.append(line.data)
+
+
+def test_in_a_notebook_a_bar_stands_there_while_kernels_are_compiled(monkeypatch, capfd):
+    shown = []
+    monkeypatch.delenv("TCEMU_QUIET")
+    monkeypatch.setattr(notice, "_notebook", lambda: SimpleNamespace(execution_count=len(shown) // 2))
+    monkeypatch.setattr("IPython.display.display", lambda line, **_: shown.append(Display(line)) or shown[-1])
+    told = notice.Notice()
+    for kernel in ("prepare", "store"):
+        told.begin(kernel)
+        told.end()
+    (display,) = shown
+    prepare, store = (f"<label>{notice.TEXT}: {name} <progress></progress></label>" for name in ("prepare", "store"))
+    assert display.seen == [prepare, "", store, ""], "one output, empty in the end"
+    shown.append(display)  # the next cell
+    told.begin("chain")
+    assert len(shown) == 3
+    assert capfd.readouterr() == ("", ""), "and no red box"
+
+
+def test_quiet_is_quiet_in_a_notebook(monkeypatch):
+    monkeypatch.setenv("TCEMU_QUIET", "1")
+    monkeypatch.setattr(notice, "_notebook", lambda: pytest.fail("nobody asks"))
+    told = notice.Notice()
+    told.begin("prepare")
+    told.end()
+
+
+def test_in_a_terminal_the_bar_is_taken_away(monkeypatch, capfd, tmp_path):
+    monkeypatch.delenv("TCEMU_QUIET")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    told = notice.Notice()
+    told.begin("prepare")
+    told.end()
+    told.end()
+    drawn = capfd.readouterr().err
+    assert f"{notice.TEXT}: prepare" in drawn
+    assert drawn.rstrip().endswith("\x1b[2K"), "the line is erased"
