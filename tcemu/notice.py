@@ -46,19 +46,18 @@ class Notice:
             self._shown.stop()
             self._shown = None
         else:
-            from IPython.display import HTML
-
-            self._shown.update(HTML(""))  # type: ignore[no-untyped-call]
+            self._shown.update({"text/plain": "", "text/html": ""}, raw=True)
 
     def _in_notebook(self, shell: Any, kernel: str) -> None:
-        from IPython.display import HTML, display
+        from IPython.display import display
 
+        text = f"{TEXT}: {kernel}"
         # a bar without a value moves by itself, even while the kernel is busy
-        line = HTML(f"<label>{TEXT}: {kernel} <progress></progress></label>")  # type: ignore[no-untyped-call]
+        line = {"text/plain": text, "text/html": f"<label>{text} <progress></progress></label>"}
         if self._shown is not None and self._cell == shell.execution_count:
-            self._shown.update(line)
+            self._shown.update(line, raw=True)
         else:
-            self._shown = display(line, display_id=True)  # type: ignore[no-untyped-call]
+            self._shown = display(line, raw=True, display_id=True)  # type: ignore[no-untyped-call]
             self._cell = shell.execution_count
 
     def _elsewhere(self, kernel: str) -> None:

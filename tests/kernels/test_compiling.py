@@ -115,10 +115,10 @@ class Display:
     """Stands for a notebook's front end: what a reader sees in the cell's output."""
 
     def __init__(self, line):
-        self.seen = [line.data]
+        self.seen = [line["text/html"]]
 
-    def update(self, line):
-        self.seen.append(line.data)
+    def update(self, line, raw):
+        self.seen.append(line["text/html"])
 
 
 def test_in_a_notebook_a_bar_stands_there_while_kernels_are_compiled(monkeypatch, capfd):
