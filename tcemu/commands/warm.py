@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,7 +20,7 @@ from tcemu.backend import backend, cores
 from tcemu.commands.progress import bar
 from tcemu.errors import ArithmeticUnknown
 from tcemu.formats import Format
-from tcemu.instructions import FAMILIES, TARGETS, Instruction, Target
+from tcemu.instructions import FAMILIES, TARGETS, Instruction, Shape, Target
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.table import family_of
 from tcemu.vectors import cases, classes, elements, emulator
@@ -53,8 +53,13 @@ def works() -> list[Work]:
                 key = _manner(instruction, target)
                 if key is not None:
                     alike.setdefault((family.name, key), []).append((instruction, target))
-    ends = (end(found, key=lambda each: each[0].shape) for found in alike.values() for end in (min, max))
+    ends = (end(found, key=_size) for found in alike.values() for end in (min, max))
     return list(dict.fromkeys(Work(instruction.opcode, str(target)) for instruction, target in ends))
+
+
+def _size(each: tuple[Instruction, Target]) -> tuple[Shape, int]:
+    """The shape and the registers of a lane: ldmatrix's .x1 and .x4 differ in these alone."""
+    return each[0].shape, sum(fragment.registers for fragment in each[0].fragments.values())
 
 
 def _manner(instruction: Instruction, target: Target) -> Hashable | None:
@@ -81,6 +86,8 @@ def perform(work: Work) -> None:
         for warps in WARPS:
             for case in islice(cases(instruction, kind, warps, "warm"), 1):
                 case.answer(emulator(work.target))
+                if case.bytes is not None:  # all warps in one memory, as in a kernel
+                    replace(case, bytes=case.bytes[0]).answer(emulator(work.target))
     if family_of(instruction).matrices and not instruction.sparse:
         for times in WHOLE:
             _multiply(instruction, work.target, times)
@@ -131,7 +138,11 @@ def warm_up() -> str:
     stamp = folder / STAMP
     if _text(stamp) == wanted:
         return ""
-    click.echo("Compiling the kernels for this processor, once. This takes a minute or two.", err=True)
+    click.echo(
+        "Compiling the kernels for this processor, once. This takes a minute or two; `tcemu lab --no-warm` opens the "
+        "course without it.",
+        err=True,
+    )
     some = _spread(works())
     try:
         with bar("{task.completed} of {task.total}") as shown:

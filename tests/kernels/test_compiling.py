@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from tcemu import notice
 from tcemu.kernels.locks import Lock
 
 pytest.importorskip("numba")
+from tcemu.kernels import compiling
 
 PACKAGE = Path(tcemu.__file__).parent
 LINE = "tcemu compiles its kernels for this processor, once; `tcemu warm` compiles all of them in advance\n"
@@ -106,6 +108,28 @@ time.sleep(600)
 
 def test_where_no_file_can_be_locked_everybody_goes_on(tmp_path):
     assert Lock(tmp_path / "no folder" / "lock").take()
+
+
+def test_where_nothing_can_be_stored_each_process_compiles_for_itself(monkeypatch):
+    def nowhere(function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(compiling, "_SharedCache", nowhere)
+    monkeypatch.setattr(compiling, "FUNCTIONS", [])
+    assert compiling.njit(cache=True)(lambda x: x + 1)(41) == 42
+
+
+def test_an_installation_that_cannot_be_written_to_keeps_its_kernels_in_the_users_cache(tmp_path):
+    """A file stands where the folder beside the kernels would be made, so that not even root can make it."""
+    shutil.copytree(PACKAGE, tmp_path / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tcemu" / "kernels" / "__pycache__").touch()
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    code = "from tcemu.kernels.compiling import cache_folder; print(cache_folder())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(str(tmp_path / "cache"))
 
 
 # The line -------------------------------------------------------------------------------------------------------------
