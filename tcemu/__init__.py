@@ -66,11 +66,16 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: Rooms that are attributes of tcemu without being imported; those that are not in `__all__` are for maintainers.
 _ROOMS = {*__all__, "arithmetic", "errors", "instructions", "timing", "vectors"} - {*_HOME, "__version__"}
 
+#: Rooms whose modules are named by users, as in tcemu.machine.events; launching loads them.
+_WHOLE = ("machine", "sanitizer")
+
 
 def __getattr__(name: str) -> object:
     if name in _HOME:
         found = globals()[name] = getattr(_import_module(f"tcemu.{_HOME[name]}"), name)
         return found
+    if name in _WHOLE:
+        _import_module("tcemu.launcher")
     if name in _ROOMS:
         return _import_module(f"tcemu.{name}")
     raise AttributeError(f"module 'tcemu' has no attribute {name!r}")

@@ -41,6 +41,12 @@ def test_a_room_is_loaded_when_one_of_its_names_is_used():
     assert not {"tcemu.machine", "tcemu.sanitizer", "tcemu.timing", "tcemu.show"} & running
 
 
+def test_what_observers_and_readers_of_reports_name_is_there():
+    names = ["machine.events", "machine.tensor_map.TensorMap", "sanitizer.RULES", "formats.lookup", "layouts.Layout"]
+    for first in names:
+        modules_after(f"import tcemu; {'; '.join(f'tcemu.{name}' for name in [first, *names])}")
+
+
 def test_what_a_type_checker_reads_is_what_runs():
     """The names imported for type checkers are the public ones, each from the room that it comes from."""
     (block,) = [node for node in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
