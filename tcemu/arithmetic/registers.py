@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,8 @@ def compute_registers(
     """
     known = tuple(fragments[role] for role in "abcd")
     fused = isinstance(operation.model, FusedSums) and not operation.keeps_addend
-    if fused and backend() == "numba" and all(len(one.shape) == 2 for one in known):
+    products = len(c) * prod(fragments["d"].shape) * operation.depth
+    if fused and backend(products) == "numba" and all(len(one.shape) == 2 for one in known):
         plan = _plan(operation, *known, places is not None)
         a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
         return plan(a, b, c, places)

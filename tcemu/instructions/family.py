@@ -37,14 +37,15 @@ class Refusal:
 class Family:
     """All instructions with one mnemonic. An instruction is legal if a row has it.
 
-    Forms are made on demand. Importing a family checks that no two rows spell the same instruction, and makes the first
-    and the last form of each row; making a form whose layouts contradict its row raises TableError.
+    Rows are checked on demand: no two may spell the same instruction, and the first and the last form of each are made.
+    So are the other forms; making one whose layouts contradict its row raises TableError.
     """
 
     name: str
     section: str
     spelling: Spelling
-    rows: tuple[Rows, ...]
+    #: The rows as they are written; `rows` are the same, checked.
+    written: tuple[Rows, ...]
     #: Makes the instruction from its words, the row that has them, and the opcode.
     make: Make
     #: Executes one on registers and memory; None if it has a meaning only in a kernel.
@@ -79,16 +80,21 @@ class Family:
     def __post_init__(self) -> None:
         if not self.mnemonic:
             object.__setattr__(self, "mnemonic", self.name)
-        for (one, mine), (other, its) in combinations(zip(self.rows, self._masks, strict=True), 2):
+
+    @cached_property
+    def rows(self) -> tuple[Rows, ...]:
+        """What is legal. Raises TableError, each time, for rows that contradict themselves or each other."""
+        for (one, mine), (other, its) in combinations(zip(self.written, self._masks, strict=True), 2):
             if all(map(and_, mine, its)) and one.meets(other):
                 raise TableError(f"two rows of {self.name} spell the same instruction")
-        for row in self.rows:
+        for row in self.written:
             for words in row.ends:
                 if self.plain:
                     self.check(self.spelling.write(words), words)
                 else:
                     made = self._made(words, row)
                     self.check(made.opcode, made.words)
+        return self.written
 
     @property
     def _masks(self) -> list[list[int]]:
@@ -99,7 +105,7 @@ class Family:
         }
         return [
             [sum(known[word] for word in row.alone.get(slot, ("",))) for slot, known in bits.items()]
-            for row in self.rows
+            for row in self.written
         ]
 
     def check(self, opcode: str, words: Mapping[str, str]) -> None:

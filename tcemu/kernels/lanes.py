@@ -10,9 +10,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import float32, int8, int32, int64, njit, uint8, uint32, uint64
+from numba import float32, int8, int32, int64, uint8, uint32, uint64
 
 from tcemu.kernels import sums as fast
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.sums import _aligned, _limit, _raise, _round_half, _round_zero, _to_half, _wide_result
 from tcemu.kernels.tiles import _narrowed
 from tcemu.kernels.vectors import bits32, down, from_bits32, larger, turn, up, whole_vectors

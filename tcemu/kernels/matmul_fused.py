@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from tcemu.kernels import sums
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, WIDTH, exact
 
 Array = npt.NDArray[Any]

@@ -27,8 +27,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import float32, int8, int32, int64, njit, uint8, uint32
+from numba import float32, int8, int32, int64, uint8, uint32
 
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.vectors import bits32, down, from_bits32, inlined, larger, smaller, up, whole_vectors
 
 QUIET = 0x7FFFFFFF

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, int32, njit, uint32
+from numba import float32, int32, uint32
 
 from tcemu.kernels import sums as fast
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.vectors import bits32, down, from_bits32, inlined, smaller, up, whole_vectors
 
 Array = npt.NDArray[Any]

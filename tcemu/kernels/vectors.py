@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from tcemu.kernels.compiling import njit
 
 inlined = njit(cache=True, nogil=True, forceinline=True)
 
