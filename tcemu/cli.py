@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
@@ -36,7 +38,16 @@ class _PassesOn(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- JUPYTER LAB OPTIONS]"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands whose one-line descriptions are wrapped, not cut."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(limit=200)) for name, each in commands if each])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tcemu")
 def commands() -> None:
     """Tensor-core programming with an executable tensor core."""
@@ -110,8 +121,21 @@ def main() -> None:
     try:
         commands()
     except TcemuError as error:
-        click.echo(f"tcemu: {error}", err=True)
+        click.echo(wrapped(f"tcemu: {error}"), err=True)
         sys.exit(USER_ERROR)
+
+
+def wrapped(text: str) -> str:
+    """The text in lines that fit the terminal, broken between words; as it is where nobody told how wide it is."""
+    if not (sys.stderr.isatty() or os.environ.get("COLUMNS")):
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+        if len(line) > width
+        else line
+        for line in text.splitlines()
+    )
 
 
 if __name__ == "__main__":

@@ -8,9 +8,13 @@ has the rule.
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Literal
+
+_NUMBER = re.compile("[0-9]+")
 
 
 class TcemuError(Exception):
@@ -151,8 +155,27 @@ def ranges(numbers: Iterable[int], to: str = " to ") -> str:
 
 
 def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
-    """The accepted words most similar to `word`, best first; empty if none is similar."""
-    return difflib.get_close_matches(word, list(accepted), n=count, cutoff=cutoff)
+    """The accepted words most similar to `word`, best first; empty if none is similar.
+
+    Words with the same letters come first (8v is v8); of those with equally many in common, the ones with the closest
+    numbers: m64n260k16 is near m64n256k16, and not m64n200k16.
+    """
+    likeness = difflib.SequenceMatcher(b=word)
+
+    def rank(other: str) -> tuple[bool, float, float]:
+        likeness.set_seq1(other)
+        return sorted(other) != sorted(word), -likeness.ratio(), apart(word, other)
+
+    words = list(accepted)
+    return sorted(difflib.get_close_matches(word, words, n=len(words) or 1, cutoff=cutoff), key=rank)[:count]
+
+
+def apart(one: str, other: str) -> float:
+    """How far apart the numbers of two words are, as ratios; infinite where anything but the numbers differs."""
+    if _NUMBER.split(one) != _NUMBER.split(other):
+        return math.inf
+    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
+    return sum(abs(math.log2((int(first) + 1) / (int(second) + 1))) for first, second in pairs)
 
 
 def did_you_mean(word: str, accepted: Iterable[str]) -> str:

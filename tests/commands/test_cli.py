@@ -24,8 +24,9 @@ ADVICE = "Give an empty folder that you may write to, or the name of a new one, 
 
 def run(*arguments, cwd):
     """Run tcemu and return its exit code, output and errors."""
+    wide = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
-        [sys.executable, "-m", "tcemu.cli", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tcemu.cli", *arguments], cwd=cwd, env=wide, capture_output=True, text=True, check=False
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -40,6 +41,33 @@ def test_the_package_runs_as_a_module(tmp_path):
         [sys.executable, "-m", "tcemu", "isa", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("Usage: python -m tcemu isa ")
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120", None])
+def test_the_help_is_wrapped_and_not_cut(tmp_path, columns):
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment |= {"COLUMNS": columns} if columns else {}
+    for asked in ([], ["isa"], ["lab"], ["measure"], ["record"], ["verify"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "tcemu", *asked, "--help"],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert "...\n" not in done.stdout.replace("[WORD]...", "").replace("ARGS]...", "")
+        assert max(map(len, done.stdout.splitlines())) <= int(columns or 80)
+
+
+def test_an_error_is_wrapped_between_words(tmp_path):
+    opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f33"
+    for columns in (60, 80, 120):
+        done = subprocess.run(
+            [sys.executable, "-m", "tcemu", "isa", opcode], cwd=tmp_path, env={**os.environ, "COLUMNS": str(columns)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        lines = done.stderr.splitlines()
+        assert max(map(len, lines)) <= columns
+        with pytest.raises(tcemu.TcemuError) as error:
+            tcemu.parse(opcode)
+        assert " ".join(lines) == f"tcemu: {error.value}", "no word is broken"
 
 
 def test_lab_lays_the_course_out_here_and_leaves_it_alone_the_second_time(tmp_path):
