@@ -10,9 +10,18 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
+
+__all__ = [
+    "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
+    "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
+    "LayoutError", "MbarrierMisused", "MemoryFault", "OperandError", "TableError", "TargetError", "TcemuError",
+    "UndefinedBehaviour", "UnknownName",
+]  # fmt: skip
 
 _NUMBER = re.compile("[0-9]+")
 
@@ -113,6 +122,17 @@ class CompilationError(TcemuError):
 
 class CourseError(TcemuError):
     """The course cannot be found, or cannot be laid out in the given folder."""
+
+
+def install(*what: str) -> str:
+    """The command that installs something into this interpreter's environment, which may have no pip of its own."""
+    own = f"{_quoted(sys.executable)} -m pip"
+    pip = own if find_spec("pip") else f"python3 -m pip --python {_quoted(sys.prefix)}"
+    return " ".join([pip, "install", *map(_quoted, what)])
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[\w./:=\\-]+", word) else f'"{word}"'
 
 
 def shown(text: object, limit: int = 80) -> str:

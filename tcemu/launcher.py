@@ -12,6 +12,8 @@ from tcemu.machine.launch import launch as run
 from tcemu.machine.pending import Policy
 from tcemu.sanitizer.sanitizer import Mode, Sanitizer
 
+__all__ = ["launch"]
+
 
 def launch(
     kernel: Kernel,

@@ -28,9 +28,9 @@ Examples:
   tcemu isa m16n8k16 f16                 what has these
   tcemu isa --target sm_90a --type e4m3  what both have
   tcemu isa OPCODE                       explain one
-  tcemu isa OPCODE -o map.svg            draw its fragments
-  tcemu isa OPCODE "A[3][5]"             which lane holds it
-  tcemu isa OPCODE --operand a --lane 5  what lane 5 holds
+  tcemu isa OPCODE -o map.svg            its picture
+  tcemu isa OPCODE "A[3][5]"             who holds it
+  tcemu isa OPCODE --operand a --lane 5  lane 5's part
   tcemu isa OPCODE --operand a --table   the whole of A
   tcemu isa diff OPCODE OPCODE           compare two
 """

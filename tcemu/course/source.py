@@ -6,10 +6,12 @@ import os
 import tomllib
 from pathlib import Path
 
-from tcemu.errors import CourseError
+from tcemu.errors import CourseError, install
 
 #: What is laid out for a learner. Solutions are not.
 FOLDERS = ("notebooks", "exercises")
+#: The learner's folder in a clone, which git ignores: running a notebook changes its file.
+LEARNERS = "my-course"
 
 
 def source(package: Path = Path(__file__).parents[1]) -> Path:
@@ -22,7 +24,7 @@ def source(package: Path = Path(__file__).parents[1]) -> Path:
         return clone
     raise CourseError(
         f"this installation of tcemu has no course: there is neither {shipped} nor a clone of the repository. "
-        "Install it again: python -m pip install --force-reinstall --no-deps tcemu"
+        f"Install it again from a clone of the repository: {install('--force-reinstall', '--no-deps', '.')}"
     )
 
 
@@ -40,6 +42,21 @@ def clone_around(folder: Path) -> Path | None:
     """Return the clone of tcemu's repository that `folder` is or is inside, if any."""
     folder = Path(os.path.realpath(folder))  # unlike Path.resolve, it copes with a link to itself
     return next((place for place in (folder, *folder.parents) if is_clone(place)), None)
+
+
+def clone_opened(folder: Path) -> Path | None:
+    """Return the clone whose own course `folder` is: its root, or one of its `FOLDERS` or a folder inside them."""
+    clone = clone_around(folder)
+    if clone is None:
+        return None
+    inside = Path(os.path.realpath(folder)).relative_to(clone).parts
+    return clone if not inside or inside[0] in FOLDERS else None
+
+
+def own_folder() -> Path:
+    """Return where the course is laid out if nobody says where: here, or in a clone in its `LEARNERS` folder."""
+    clone = clone_around(Path())
+    return clone / LEARNERS if clone else Path()
 
 
 def is_clone(folder: Path) -> bool:

@@ -29,6 +29,8 @@ from typing import Any
 from tcemu.errors import CostUnknown, did_you_mean, listing
 from tcemu.instructions import target_named
 
+__all__ = ["COLUMNS", "WHAT", "Cost", "CostTable", "costs", "read"]
+
 #: What is measured.
 WHAT = {
     "latency": "from one that is issued to the next, which needs its result: a chain; for copies and wgmma until the "
