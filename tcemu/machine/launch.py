@@ -36,7 +36,12 @@ _SHARED_NEWER = 227
 
 @dataclass
 class Launch:
-    """The result of a launch."""
+    """The result of a launch.
+
+    >>> result = tcemu.launch(lambda warp: warp.bar_sync(), grid=2, block=64)
+    >>> result.blocks, result.counts["bar.sync"]  # two blocks of two warps
+    (2, 4)
+    """
 
     kernel: str
     grid: Index3
@@ -64,7 +69,17 @@ class Launch:
 
 @dataclass(frozen=True)
 class Parting:
-    """An array whose content depends on when asynchronous effects appear: the kernel is wrong."""
+    """An array whose content depends on when asynchronous effects appear: the kernel is wrong.
+
+    >>> def hasty(warp, source, out):
+    ...     warp.cp_async(4 * warp.laneid, source.at(warp.laneid), 4)
+    ...     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))  # nobody has waited for the copies
+    >>> source, out = np.arange(32, dtype=np.uint32), np.zeros(32, np.uint32)
+    >>> more = {"shared": 128, "policy": ("late", "early"), "sanitizer": "off"}
+    >>> (parted,) = tcemu.launch(hasty, args=(source, out), **more).parted
+    >>> parted.argument, parted.index, parted.policies, parted.values
+    (1, (1,), ('late', 'early'), (np.uint32(0), np.uint32(1)))
+    """
 
     argument: int
     index: tuple[int, ...]

@@ -31,6 +31,14 @@ class Sanitizer:
 
     `reports` lists what it found, once for each rule and pair of lines. Raises OperandError for an unknown mode and, in
     mode "raise", UndefinedBehaviour during the launch.
+
+    >>> def racing(warp):
+    ...     warp.st_shared(4 * warp.threads, warp.threads)
+    ...     warp.ld_shared(4 * (63 - warp.threads))  # what the other warp writes, without a barrier
+    >>> watch = tcemu.sanitizer.Sanitizer("collect")
+    >>> result = tcemu.launch(racing, block=64, shared=256, sanitizer="off", observers=[watch])
+    >>> [report.rule for report in watch.reports], len(watch.errors)
+    (['shared-race'], 1)
     """
 
     def __init__(self, mode: Mode = "raise") -> None:

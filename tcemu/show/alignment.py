@@ -50,6 +50,13 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
 
     Zero terms are left out and only counted. Raises OperandError for a sum of more than 40 terms, and for one whose
     result is decided by an infinity or a NaN before any alignment.
+
+    >>> from tcemu.arithmetic import FusedSums, fused_sum
+    >>> f16, f32 = tcemu.formats.lookup("f16"), tcemu.formats.lookup("f32")
+    >>> two, zero = tcemu.formats.unpack(f16, 0x4000), tcemu.formats.unpack(f32, 0)
+    >>> steps = fused_sum(FusedSums(fraction=25, block=None, floor=None), [(0, two, two)], zero, f32)
+    >>> tcemu.show.fused_sum(steps).title
+    'One fused sum: 1 term, 25 bits kept below the largest exponent 2'
     """
     form = lookup(form) if isinstance(form, str) else form
     terms = [term for term in steps.terms if term.significand]
@@ -185,6 +192,11 @@ def fused_sum_of(
     If the target chains several sums, `part` selects one, counted from 0. Raises OperandError for matrices of the wrong
     shape, for a position or part that does not exist, and for instructions that the target does not compute as fused
     sums of A, B and C.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> A, B, C = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), np.zeros((16, 8), np.float32)
+    >>> tcemu.show.fused_sum_of(mma, [A, B, C], row=0, column=0, target="sm_80", part=1).title  # the second of two sums
+    'One fused sum: 9 terms, 24 bits kept below the largest exponent 3'
     """
     model = instruction.arithmetic(target_named(target)).model
     if not isinstance(model, FusedSums) or model.through is not None or model.addend != "first":

@@ -14,7 +14,12 @@ _TARGETS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 
 def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS) -> Table:
-    """One row for each target: what it computes, how that is known, and what it was compared with."""
+    """One row for each target: what it computes, how that is known, and what it was compared with.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> [row[0] for row in tcemu.show.arithmetic_table(mma, ["sm_80", "sm_90a"]).rows]
+    ['sm_80', 'sm_90a']
+    """
     columns = ("target", "computes", "known from", "note")
     return Table(f"Arithmetic of {instruction}", columns, tuple(_row(instruction, name) for name in targets))
 

@@ -26,6 +26,9 @@ def number_bits(form: Format | str, pattern: int) -> Picture:
     """The picture of one `pattern` (an unsigned integer, right-aligned in its container) of a format.
 
     Raises FormatError if the pattern has more bits than the format's container.
+
+    >>> tcemu.show.number_bits("e4m3", 0x38).title
+    'e4m3 pattern 0x38 is 1'
     """
     form = lookup(form) if isinstance(form, str) else form
     if not 0 <= int(pattern) < 1 << form.container:

@@ -24,6 +24,10 @@ def changes(
 
     Both are (rows, columns) matrices of `form`'s dtype, at most 64 by 64; the title names the `cause`.
     Raises OperandError for other shapes or dtypes.
+
+    >>> before, after = np.zeros((2, 2), np.float32), np.eye(2, dtype=np.float32)
+    >>> tcemu.show.changes(before, after, cause="the diagonal is set").title
+    '2 of 4 elements of D changed: the diagonal is set'
     """
     form = lookup(form) if isinstance(form, str) else form
     old, new = form.patterns(before, f"{what} before"), form.patterns(after, f"{what} after")

@@ -116,6 +116,10 @@ def fragment_map(
 
     m8n8k4 of f16 is four independent products; `batch` selects one, by default that of `lane`.
     Raises LayoutError for a lane, register or batch that the fragment does not have.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.fragment_map(mma.fragments["b"], lane=5).title
+    'B (16 × 8 f16): lane and register of each element'
     """
     focus = Focus(lane, register)
     focus.check(fragment)
@@ -129,7 +133,12 @@ def fragment_map(
 
 
 def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
-    """The map as text, each cell as lane.register; the cells of `lane` are in brackets."""
+    """The map as text, each cell as lane.register; the cells of `lane` are in brackets.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.fragment_table(mma.fragments["d"], lane=1).split()[9:13]  # row 0: lane.register
+    ['0.d0', '0.d1', '[1.d0]', '[1.d1]']
+    """
     Focus(lane).check(fragment)
     columns: dict[int, dict[int, str]] = {}
     for cell in cells(fragment, batch_of(fragment, lane, batch)):

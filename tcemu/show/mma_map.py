@@ -37,6 +37,10 @@ def mma_map(
     of f16 is four independent products; `batch` selects one, by default that of `lane`. The selector of metadata and
     the thread-id of scales are always those of `lane`.
     Raises LayoutError for a lane, register or batch that does not exist.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.mma_map(mma, lane=5).title
+    'mma m16n8k16 f16: lane and register of each element'
     """
     fragments = instruction.fragments
     matrices = [fragments[role] for role in "abd" if role in fragments]

@@ -26,6 +26,9 @@ def rounding(form: Format | str, number: float) -> Picture:
 
     All five are drawn; those that PTX's cvt to the format offers are bold, and a line below names them.
     Raises FormatError unless the number is between two finite values of the format.
+
+    >>> tcemu.show.rounding("e4m3", 1.0625).title
+    'Rounding 1.0625 to e4m3'
     """
     form = lookup(form) if isinstance(form, str) else form
     if form.kind != "float" or not math.isfinite(number) or abs(number) >= form.largest:

@@ -16,7 +16,12 @@ _LEFT = ' style="text-align:left"'
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the names of the columns, and the rows as text; the first column names the row."""
+    """A title, the names of the columns, and the rows as text; the first column names the row.
+
+    >>> table = tcemu.show.format_table(["e4m3", "e5m2"])
+    >>> [row[0] for row in table.rows], table.columns[:3]
+    (['e4m3', 'e5m2'], ('format', 'bits', 'largest'))
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -46,7 +51,11 @@ def _cells(row: tuple[str, ...]) -> str:
 
 
 def format_table(formats: Iterable[Format | str] = FORMATS) -> Table:
-    """One row for each format: fields, largest and smallest values, infinity and NaN, all derived from the record."""
+    """One row for each format: fields, largest and smallest values, infinity and NaN, all derived from the record.
+
+    >>> print(tcemu.show.format_table(["e4m3"]).rows[0][0])
+    e4m3
+    """
     rows = [lookup(form) if isinstance(form, str) else form for form in formats]
     columns = ("format", "bits", "largest", "smallest normal", "smallest subnormal", "infinity", "NaN patterns")
     return Table("Number formats", columns, tuple(_row(form) for form in rows))

@@ -64,8 +64,14 @@ def cuda(
         x = np.arange(64, dtype=np.float32)
         tcemu.live.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice", 1, 64, x)
 
-    Raises CompilationError, which quotes the source lines; OperandError for wrong arguments; GpuUnavailable; and
-    GpuError for a kernel that stops with an error or does not end within `seconds`. The next call works again.
+    Raises CompilationError with the source lines, OperandError for arguments, GpuUnavailable, and GpuError for a kernel
+    that stops with an error or does not end within `seconds`; the next call works again.
+
+    >>> source = "__global__ void twice(float *x) { x[threadIdx.x] *= 2; }"
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> tcemu.live.cuda(source, "twice", 1, 4, x)  # on a GPU; x holds what the kernel wrote  # doctest: +SKIP
+    >>> x  # doctest: +SKIP
+    array([0., 2., 4., 6.], dtype=float32)
     """
     chip = device()
     shape = {"grid": _size("grid", grid), "block": _size("block", block)}
