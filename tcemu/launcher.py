@@ -44,6 +44,15 @@ def launch(
 
     Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. Where the sanitizer
     warned of the cause, or collected it, the answer has it as `error` instead, and the arrays are as they were.
+
+    >>> def scale(warp, x, factor):
+    ...     here = x.at(warp.threads)  # an address for each lane, in bytes
+    ...     values = warp.ld_global(here).view(np.float32)
+    ...     warp.st_global(here, factor * values)
+    >>> x = np.arange(64, dtype=np.float32)
+    >>> result = tcemu.launch(scale, grid=1, block=64, args=(x, 0.5))
+    >>> x[:4], result.reports
+    (array([0. , 0.5, 1. , 1.5], dtype=float32), [])
     """
     watch = Sanitizer(sanitizer)
     listening = [*observers, *([] if watch.mode == "off" else [watch])]

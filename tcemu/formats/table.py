@@ -94,7 +94,15 @@ _ALSO = {
 
 
 def lookup(name: str) -> Format:
-    """The format called `name`. Raises FormatError, which lists the accepted names."""
+    """The format called `name`. Raises FormatError, which lists the accepted names.
+
+    >>> tcemu.formats.lookup("e4m3")
+    <e4m3: 1 sign, 4 exponent, 3 mantissa bits, bias 7, largest 448>
+    >>> tcemu.formats.lookup("fp8")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.FormatError: no number format is called 'fp8'. ...
+    """
     if isinstance(name, str) and name.removeprefix(".") in FORMATS:
         return FORMATS[name.removeprefix(".")]
     raise FormatError(

@@ -47,6 +47,16 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
 
     Raises IllegalInstruction if there is no such instruction, or not there, and TargetError for a target or version
     that does not exist.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", target="sm_90a")
+    >>> mma
+    <mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: registers a lane d 4, a 4, b 2, c 4; PTX 7.0, sm_80 or later>
+    >>> mma.fragments["a"].shape, mma.types["d"].name
+    ((16, 16), 'f32')
+    >>> tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", target="sm_75")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.IllegalInstruction: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 does not exist on sm_75: ...
     """
     found = instruction if isinstance(instruction, Instruction) else _parse(_as_opcode(instruction))
     if target is not None:

@@ -50,7 +50,12 @@ _TOO_OLD = " It has no tensor cores: they came with sm_70, the V100."
 
 @dataclass(frozen=True)
 class Target:
-    """One target: the chip's number and the suffix, "", "a" or "f"."""
+    """One target: the chip's number and the suffix, "", "a" or "f".
+
+    >>> chip = tcemu.instructions.target_named("sm_103a")
+    >>> chip.number, chip.suffix, chip.family
+    (103, 'a', 100)
+    """
 
     number: int
     suffix: str = ""
@@ -74,7 +79,15 @@ TARGETS: dict[str, Target] = {
 
 
 def target_named(name: str) -> Target:
-    """The target called `name`. Raises TargetError, which lists the accepted names."""
+    """The target called `name`. Raises TargetError, which lists the accepted names.
+
+    >>> tcemu.instructions.target_named("sm_90a")
+    Target(number=90, suffix='a')
+    >>> tcemu.instructions.target_named("h100")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.TargetError: no target is called 'h100'. ...
+    """
     if not isinstance(name, str):
         hint = meant(str(name)) if isinstance(name, (int, float)) else ""
         raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {briefly(name)}.{hint}")
@@ -117,6 +130,12 @@ class Gate:
 
     In `since`, "sm_80" means that chip and every later one; "sm_90a" that target only; "sm_100f" its family from that
     chip on, including the family's architecture-specific targets.
+
+    >>> gate = tcemu.parse("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").gate
+    >>> gate.targets, gate.ptx
+    ('sm_90a', '8.0')
+    >>> gate.admits(tcemu.instructions.target_named("sm_100a")), gate.admits_ptx("8.7")
+    (False, True)
     """
 
     ptx: str

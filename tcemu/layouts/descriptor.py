@@ -73,6 +73,22 @@ class Descriptor:
     """A matrix descriptor as fields: start, LBO and SBO in bytes, and the swizzle's bytes (0, 32, 64, 128).
 
     tcemu.run accepts it wherever an instruction takes a descriptor. Raises LayoutError if a field cannot be encoded.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)  # 64 rows of 64 elements along K
+    >>> tile, hex(tile.encode())
+    (Descriptor(start=0, lbo=16, sbo=1024, swizzle=128, base_offset=0), '0x4000004000010000')
+    >>> tcemu.layouts.Descriptor.decode(tile.encode()) == tile
+    True
+    >>> tile.address(1, 0, "f16"), tile.address(1, 8, "f16")  # bytes; the swizzle exchanges 16-byte units
+    (144, 128)
+    >>> tile.advance("f16", k=16) == tile.step(32)  # the next 16 columns are 32 bytes further on
+    True
+    >>> tile.formula("f16")
+    '0 + (mn mod 8) * 128 + (mn div 8) * 1024 + (k mod 64) * 2 + (k div 64) * 16'
+    >>> print(tile.explain("f16").splitlines()[0])
+    descriptor 0x4000004000010000
+    >>> tile.layout("f16").swizzle
+    128
     """
 
     start: int

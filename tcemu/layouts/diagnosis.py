@@ -26,7 +26,14 @@ LARGEST = 227 * 1024
 
 @dataclass(frozen=True)
 class Fault:
-    """One mistake: its name, an explanation, and the descriptor with this and all previous mistakes corrected."""
+    """One mistake: its name, an explanation, and the descriptor with this and all previous mistakes corrected.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    >>> wrong = tcemu.layouts.Descriptor(start=0, lbo=16, sbo=512, swizzle=128)
+    >>> fault = tcemu.layouts.diagnose(wrong, "f16", 64, 64, tile=tile)[-1]
+    >>> fault.corrected.sbo  # bytes from one group of eight rows to the next
+    1024
+    """
 
     name: str
     message: str
@@ -87,6 +94,13 @@ def diagnose(
     `corrected` has all faults corrected.
 
     Raises LayoutError if the descriptor or the tile is invalid.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    >>> tcemu.layouts.diagnose(tile, "f16", 64, 64)
+    []
+    >>> wrong = tcemu.layouts.Descriptor(start=0, lbo=16, sbo=512, swizzle=128)
+    >>> [fault.name for fault in tcemu.layouts.diagnose(wrong, "f16", 64, 64, tile=tile)]
+    ['elsewhere']
     """
     bits = as_bits(descriptor)
     given = Descriptor.decode(bits)

@@ -108,7 +108,7 @@ class Warp:
     ...     odd = warp.vote_sync("ballot", warp.laneid % 2 == 1)  # 0xAAAAAAAA
     ...     same, all_same = warp.match_sync("any", warp.laneid // 4), warp.match_sync("all", 7)
     ...     with warp.only(warp.elect_sync()):  # one lane
-    ...         warp.st_global(out.at(0), total)
+    ...         warp.st_global(out.at(0), total + warp.ld_global(out.at(0))[:, 0])
     ...         warp.st_global(out.at(1), odd)
     ...         warp.atom_global("add.u32", out.at(2), 5)
     ...         warp.red_global("max.u32", out.at(3), warp.activemask())

@@ -1,7 +1,7 @@
 """What instructions cost in clock cycles: tables measured on GPUs by ``tcemu measure``, one file for each target.
 
     table = costs("sm_90a")
-    table.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "latency").median
+    table.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "latency", {"through": "c"}).median
     table.find("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", "interval", {"a": "shared"}).median
 
 A cost is a median over several launches, with quartiles. It was measured in one block on one SM, with everything else
@@ -43,7 +43,14 @@ WHAT = {
 
 @dataclass(frozen=True)
 class Cost:
-    """A row: what an instruction costs, in clock cycles of the SM."""
+    """One row: what one instruction costs, in clock cycles of the SM.
+
+    >>> from tcemu.timing.costs import costs
+    >>> mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    >>> cost = costs("sm_90a").find(mma, "latency", {"through": "c"})  # each one needs the last one's D as its C
+    >>> cost.what, cost.median, cost.runs  # the median is in clock cycles
+    ('latency', 23.97, 15)
+    """
 
     #: The opcode with all its qualifiers, or the name of a sequence.
     instruction: str
@@ -70,7 +77,18 @@ COLUMNS = tuple(column.name for column in fields(Cost))
 
 @dataclass(frozen=True)
 class CostTable:
-    """All costs of a target."""
+    """All costs of a target.
+
+    >>> from tcemu.timing.costs import costs
+    >>> table = costs("sm_90a")
+    >>> table.provenance["gpu"], len(table) > 5000
+    ('NVIDIA H200', True)
+    >>> mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    >>> sorted({cost.what for cost in table.of(mma)})
+    ['SM interval', 'interval', 'latency']
+    >>> print(table.find(mma, "latency", {"through": "a"}))
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 latency, through a: 24 cycles (24 to 24)
+    """
 
     target: str
     #: GPU, driver, PTX version, date, command, the SM's clock in MHz.
@@ -122,7 +140,17 @@ class CostTable:
 
 @cache
 def costs(target: str = "sm_90a") -> CostTable:
-    """The table of a target. Raises CostUnknown if there is none, TargetError for a target that does not exist."""
+    """The table of a target. Raises CostUnknown where there is none, TargetError for a target that does not exist.
+
+    >>> from tcemu.timing.costs import costs
+    >>> wgmma = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
+    >>> print(costs("sm_90a").find(wgmma, "interval", {"a": "shared"}))
+    wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 interval, a shared: 128 cycles (128 to 128)
+    >>> costs("sm_80")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.CostUnknown: nobody has measured sm_80: ...
+    """
     chip = str(target_named(target))
     path = files(__name__) / f"{chip}.json"
     if not path.is_file():
@@ -136,7 +164,13 @@ def costs(target: str = "sm_90a") -> CostTable:
 
 
 def read(path: Path | Traversable) -> CostTable:
-    """The table in a file that ``tcemu measure`` wrote."""
+    """The table in a file that ``tcemu measure`` wrote.
+
+    >>> from importlib.resources import files
+    >>> from tcemu.timing.costs import read
+    >>> read(files("tcemu.timing.costs") / "sm_90a.json").target
+    'sm_90a'
+    """
     held = json.loads(path.read_text(encoding="utf-8"))
     return CostTable(held["provenance"]["target"], held["provenance"], tuple(_row(row) for row in held["rows"]))
 
