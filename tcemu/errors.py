@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import re
 import sys
 from collections.abc import Iterable
@@ -133,6 +134,14 @@ def install(*what: str) -> str:
 
 def _quoted(word: str) -> str:
     return word if re.fullmatch(r"[\w./:=\\-]+", word) else f'"{word}"'
+
+
+def whole(given: object, what: str, error: type[TcemuError] = OperandError) -> int:
+    """A whole number as an int; `error` for anything else, which says `what` it is."""
+    try:
+        return operator.index(given)  # type: ignore[arg-type] # that is the question
+    except Exception:  # noqa: BLE001 - an array raises TypeError or ValueError, and an object may raise anything
+        raise error(f"{what} is a whole number; got {briefly(given)}") from None
 
 
 def shown(text: object, limit: int = 80) -> str:

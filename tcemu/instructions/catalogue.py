@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tcemu.errors import IllegalInstruction, did_you_mean, listing, nearest, shown
+from tcemu.errors import IllegalInstruction, briefly, did_you_mean, listing, nearest, shown
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.rows import Rows
@@ -52,6 +52,9 @@ def catalogue(
     that of any operand ("f16", "b16"); `shape` is spelt as in PTX or as 16x8x16. Raises TargetError for a target or
     version that does not exist, and IllegalInstruction for a family, type or shape that no instruction has.
     """
+    for what, given in (("family", family), ("type", type), ("shape", shape), ("PTX version", ptx)):
+        if given is not None and not isinstance(given, str):
+            raise IllegalInstruction(f"a {what} is given as text; got {briefly(given)}")
     families = families_named(family)
     _check("type", type, accepted("type"))
     if shape is not None:

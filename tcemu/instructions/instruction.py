@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcemu.arithmetic import Operation, Row, find
-from tcemu.errors import ArithmeticUnknown, OperandError, TableError
+from tcemu.errors import ArithmeticUnknown, IllegalInstruction, OperandError, TableError, briefly
 from tcemu.formats import Format
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.operand import Operand, operands_of
@@ -39,6 +39,9 @@ class UnknownFragments(dict[str, Fragment]):
         raise ArithmeticUnknown(self._message)
 
 
+_SIZES = re.compile(r"m([0-9]+)n([0-9]+)(?:k([0-9]+))?")
+
+
 class Shape(NamedTuple):
     """m rows of A and D, n columns of B and D, and k products summed for each output.
 
@@ -55,10 +58,12 @@ class Shape(NamedTuple):
     k: int = 0
 
     @staticmethod
-    @cache
     def read(word: str) -> Shape:
         """The shape that "m16n8k16" or "m8n8" spells."""
-        return Shape(*(int(number) for number in re.findall(r"\d+", word)))
+        sizes = _SIZES.fullmatch(word) if isinstance(word, str) else None
+        if not sizes:
+            raise IllegalInstruction(f"a shape is spelt as in an opcode, e.g. 'm16n8k16'; got {briefly(word)}")
+        return Shape(*(int(number) for number in sizes.groups() if number))
 
     def __str__(self) -> str:
         return "".join(f"{name}{size}" for name, size in zip("mnk", self, strict=True) if size)

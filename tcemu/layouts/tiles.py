@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, OperandError, listing
+from tcemu.errors import LayoutError, OperandError, briefly, listing, whole
 from tcemu.formats import Format, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.layouts.canonical import Canonical, Element, Major, element_bits
@@ -79,7 +79,7 @@ def read_tile(
     _check_shared(shared, writing=False)
     form = lookup(element) if isinstance(element, str) else element
     bits = element_bits(element)
-    mn, k = shape
+    mn, k = _two_sizes(shape)
     described = Descriptor.decode(as_bits(descriptor))
     layout = described.layout(bits, major)
     where = _places(described, layout, mn, k, shared.shape[-1])
@@ -90,6 +90,13 @@ def read_tile(
     else:
         patterns = lines.view(f"<u{layout.size}").astype(f"u{layout.size}")
     return form.matrix(patterns.astype(form.storage)) if isinstance(form, Format) else patterns
+
+
+def _two_sizes(shape: object) -> tuple[int, int]:
+    if not isinstance(shape, tuple | list) or len(shape) != 2:
+        raise LayoutError(f"the shape of a tile is (mn, k); got {briefly(shape)}")
+    mn, k = (whole(size, "a size of a tile", LayoutError) for size in shape)
+    return mn, k
 
 
 def _patterns(matrix: npt.ArrayLike, element: Format | str | None) -> tuple[Array, int]:

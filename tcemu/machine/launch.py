@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, briefly, shown
+from tcemu.errors import LaunchError, briefly, counted, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import Core
@@ -61,9 +61,10 @@ class Launch:
     parted: list[Parting] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        told = f"{self.blocks} blocks of {self.block}, {sum(self.counts.values())} instructions, policy {self.policy}"
-        found = f", {len(self.reports)} reports" if self.reports else ""
-        found += f", {len(self.parted)} arrays depend on the policy" if self.parted else ""
+        told = f"{counted(self.blocks, 'block')} of {self.block}, {counted(self.counts.total(), 'instruction')}"
+        told += f", policy {self.policy}"
+        found = f", {counted(len(self.reports), 'report')}" if self.reports else ""
+        found += f", {counted(len(self.parted), 'array')} depending on the policy" if self.parted else ""
         return f"<launch of {self.kernel} on {self.target}: {told}{found}{', ended early' if self.error else ''}>"
 
 

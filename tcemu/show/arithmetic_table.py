@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcemu.arithmetic.words import in_words
-from tcemu.errors import ArithmeticUnknown
-from tcemu.instructions import Instruction
+from tcemu.errors import ArithmeticUnknown, TargetError, briefly
+from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show.table import Table
 
@@ -20,6 +20,9 @@ def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS
     >>> [row[0] for row in tcemu.show.arithmetic_table(mma, ["sm_80", "sm_90a"]).rows]
     ['sm_80', 'sm_90a']
     """
+    instruction = parse(instruction)
+    if isinstance(targets, str) or not isinstance(targets, Iterable):
+        raise TargetError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     columns = ("target", "computes", "known from", "note")
     return Table(f"Arithmetic of {instruction}", columns, tuple(_row(instruction, name) for name in targets))
 

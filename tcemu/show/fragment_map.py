@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tcemu.errors import LayoutError, counted, span
+from tcemu.errors import LayoutError, briefly, counted, span, whole
 from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
@@ -39,10 +39,12 @@ class Focus:
         return self.lane in (None, lane) and self.register in (None, register)
 
     def check(self, fragment: Fragment) -> None:
-        """Raise LayoutError if the fragment has no such lane or register."""
+        """Raise LayoutError if the fragment has no such lane or register, or is none."""
+        if not isinstance(fragment, Fragment):
+            raise LayoutError(f"a fragment is one of tcemu.parse(opcode).fragments; got {briefly(fragment)}")
         limits = (("lane", self.lane, fragment.lanes), ("register", self.register, fragment.registers))
         for what, chosen, limit in limits:
-            if chosen is not None and not 0 <= chosen < limit:
+            if chosen is not None and not 0 <= whole(chosen, f"a {what}", LayoutError) < limit:
                 has = f"{what}{'s' * (limit > 1)} {span(0, limit - 1)} ({fragment.layout})"
                 raise LayoutError(f"{what} {chosen}: fragment {fragment.role} has {has}")
 

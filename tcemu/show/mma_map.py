@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tcemu.instructions import Instruction
+from tcemu.instructions import Instruction, parse
 from tcemu.show import svg
 from tcemu.show.fragment_map import AXIS, Focus, Grid, batch_of, draw, element, heading, in_words, is_wide, legend
 from tcemu.show.picture import Picture, picture
@@ -42,6 +42,7 @@ def mma_map(
     >>> tcemu.show.mma_map(mma, lane=5).title
     'mma m16n8k16 f16: lane and register of each element'
     """
+    instruction = parse(instruction)
     fragments = instruction.fragments
     matrices = [fragments[role] for role in "abd" if role in fragments]
     focus, a = Focus(lane, register), fragments["a"]

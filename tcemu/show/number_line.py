@@ -9,8 +9,9 @@ from itertools import count
 from typing import Literal, get_args
 
 from tcemu.errors import FormatError, OperandError, briefly, counted, listing
-from tcemu.formats import Format, lookup
+from tcemu.formats import Format
 from tcemu.show import svg
+from tcemu.show.given import formats_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import neat, power, value
 
@@ -98,7 +99,7 @@ def number_ranges(formats: Iterable[Format | str]) -> Picture:
 
 
 def _floats(formats: Iterable[Format | str]) -> list[Format]:
-    rows = [lookup(form) if isinstance(form, str) else form for form in formats]
+    rows = formats_of(formats)
     wrong = [form.name for form in rows if form.kind != "float"]
     if wrong or not rows:
         raise FormatError(f"a number line shows one or more float formats; got {', '.join(wrong) or 'none'}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tcemu.formats import FORMATS, Format, lookup
+from tcemu.formats import FORMATS, Format
+from tcemu.show.given import formats_of
 from tcemu.show.words import neat, value
 
 #: JupyterLab aligns cells right by default.
@@ -56,7 +57,7 @@ def format_table(formats: Iterable[Format | str] = FORMATS) -> Table:
     >>> print(tcemu.show.format_table(["e4m3"]).rows[0][0])
     e4m3
     """
-    rows = [lookup(form) if isinstance(form, str) else form for form in formats]
+    rows = formats_of(formats)
     columns = ("format", "bits", "largest", "smallest normal", "smallest subnormal", "infinity", "NaN patterns")
     return Table("Number formats", columns, tuple(_row(form) for form in rows))
 

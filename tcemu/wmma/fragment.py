@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, counted
 from tcemu.instructions import Shape
 from tcemu.wmma.elements import Elements, fits, of_dtype, unwritten
 from tcemu.wmma.kind import GUIDE, Kind
@@ -132,7 +132,7 @@ class fragment:  # noqa: N801 - CUDA's name
             if not self._written.any()
             else f"x {(*shape[:-1], self.num_storage_elements)} {self.kind.type.dtype}"
         )
-        return f"<{self.kind} on {self.target}: {self.num_elements} elements a lane, {state}>"
+        return f"<{self.kind} on {self.target}: {counted(self.num_elements, 'element')} a lane, {state}>"
 
 
 def expect(given: object, what: str) -> fragment:

@@ -16,8 +16,8 @@ from tcemu.instructions.table import family_of
 
 #: Word for word what these were suggested for other families once.
 MISSPELT = {
-    "barrier.cluster.arive": "barrier.cluster.arrive",
-    "barrier.cluster.wiat": "barrier.cluster.wait",
+    "barrier.cluster.arrve": "barrier.cluster.arrive",
+    "barrier.cluster.wwait": "barrier.cluster.wait",
     "match.al.sync.b32": "match.all.sync.b32",
     "cvta.too.shared.u64": "cvta.to.shared.u64",
     "bar.snc": "bar.sync",

@@ -26,7 +26,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from tcemu.errors import CostUnknown, did_you_mean, listing
+from tcemu.errors import CostUnknown, briefly, did_you_mean, listing
 from tcemu.instructions import target_named
 
 __all__ = ["COLUMNS", "WHAT", "Cost", "CostTable", "costs", "read"]
@@ -110,6 +110,10 @@ class CostTable:
 
         Raises CostUnknown, which lists the conditions, if there is no such cost or more than one.
         """
+        if how is not None and not isinstance(how, Mapping):
+            raise CostUnknown(f"conditions are a dict such as {{'warps': 4}}; got {briefly(how)}")
+        if not isinstance(what, str):
+            raise CostUnknown(f"what is measured is {listing(map(repr, WHAT))}; got {briefly(what)}")
         asked = dict(how or {})
         rows = [row for row in self.of(instruction) if row.what == what]
         exact = [row for row in rows if row.how == asked]
@@ -122,7 +126,7 @@ class CostTable:
     def _why_not(self, instruction: str, what: str, how: Mapping[str, str | int], rows: list[Cost]) -> str:
         if not self.of(instruction):
             names = list(self._by_instruction)
-            return f"nobody has measured {instruction} on {self.target}.{did_you_mean(instruction, names)}"
+            return f"nobody has measured {instruction[:120]} on {self.target}.{did_you_mean(instruction, names)}"
         if not rows:
             held = {row.what for row in self.of(instruction)}
             known = listing((word for word in WHAT if word in held), "and")
@@ -138,7 +142,6 @@ class CostTable:
         return {name: tuple(rows) for name, rows in groups.items()}
 
 
-@cache
 def costs(target: str = "sm_90a") -> CostTable:
     """The table of a target. Raises CostUnknown where there is none, TargetError for a target that does not exist.
 
@@ -151,7 +154,11 @@ def costs(target: str = "sm_90a") -> CostTable:
         ...
     tcemu.errors.CostUnknown: nobody has measured sm_80: ...
     """
-    chip = str(target_named(target))
+    return _measured(str(target_named(target)))
+
+
+@cache
+def _measured(chip: str) -> CostTable:
     path = files(__name__) / f"{chip}.json"
     if not path.is_file():
         known = sorted(
