@@ -174,6 +174,7 @@ class Descriptor:
             raise LayoutError(f"first must be 'MN' or 'K', the direction in which atoms are contiguous; got {told}")
         if not (_whole(mn) and _whole(k)) or mn < 1 or k < 1:
             raise LayoutError(f"a tile has at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
+        mn, k = int(mn), int(k)
         _check_start(start, layout)
         counts = dict(zip(("MN", "K"), layout.atoms(mn, k), strict=True))
         packed = counts[first] * layout.atom_bytes

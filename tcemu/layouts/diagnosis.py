@@ -108,7 +108,8 @@ def diagnose(
     """
     if tile is not None and not isinstance(tile, Descriptor):
         raise LayoutError(f"tile is the Descriptor with which the tile was laid out; got {briefly(tile)}")
-    if whole(shared, "the size of shared memory", LayoutError) < 0:
+    shared = whole(shared, "the size of shared memory", LayoutError)
+    if shared < 0:
         raise LayoutError(f"the size of shared memory is a number of bytes; got {shared}")
     mn, k = whole(mn, "mn", LayoutError), whole(k, "k", LayoutError)
     if mn * k > _MOST:

@@ -42,7 +42,7 @@ def mma_map(
     >>> tcemu.show.mma_map(mma, lane=5).title
     'mma m16n8k16 f16: lane and register of each element'
     """
-    instruction = parse(instruction)
+    instruction = instruction if hasattr(instruction, "fragments") else parse(instruction)
     fragments = instruction.fragments
     matrices = [fragments[role] for role in "abd" if role in fragments]
     focus, a = Focus(lane, register), fragments["a"]

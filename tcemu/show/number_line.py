@@ -56,7 +56,7 @@ def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") 
     'Positive numbers of e4m3, e5m2'
     """
     rows = _floats(formats)
-    if scale not in get_args(Scale):
+    if not isinstance(scale, str) or scale not in get_args(Scale):
         raise OperandError(f"a scale is {listing(map(repr, get_args(Scale)))}; got {briefly(scale)}")
     largest, smallest = max(f.largest for f in rows), min(f.smallest_subnormal for f in rows)
     if scale == "linear":
