@@ -57,7 +57,7 @@ def launch(
     """
     watch = Sanitizer(sanitizer)
     if not isinstance(observers, list | tuple):
-        raise LaunchError(f"observers are a list of functions that take an event; got {briefly(observers)}")
+        raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(observers)}")
     _check_arguments(kernel, args)
     listening = [*observers, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "policy": policy, "observers": listening}

@@ -54,7 +54,7 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
         unknown = f", {file.unknown} that the emulator cannot answer" if file.unknown else ""
         click.echo(
             f"{file.path}: {counted(len(file.sha256), 'case')}, {file.new:,} of them new, "
-            f"{counted(file.differing, 'word')} unlike the emulator's{unknown}"
+            f"{counted(file.differing, 'word')} differ{'s' * (file.differing == 1)} from the emulator{unknown}"
         )
     sys.exit(1 if any(file.differing for file in files) else 0)
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from tcemu.errors import IllegalInstruction, TargetError, listing, nearest, shown
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.spelling import most_like
+from tcemu.instructions.spelling import likeness
 from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.instructions.targets import target_named
 
@@ -160,12 +160,13 @@ def _nearest(opcode: str, family: Family) -> Instruction:
         return max(guesses, key=lambda form: _shared(form.opcode, asked))
     forms = [form for _, form in family.variants]
     spelt = [Counter(form.opcode.split(".")) for form in forms]
-    known = dict.fromkeys(word for words in spelt for word in words)
-    meant = [word if word in known else most_like(word, known) or word for word in asked]
-    alike = [2 * (Counter(meant) & words).total() - words.total() for words in spelt]
-    most = max(alike)
-    among = [form for form, count in zip(forms, alike, strict=True) if count == most]
-    return max(among, key=lambda form: SequenceMatcher(None, meant, form.opcode.split(".")).ratio())
+    known = {word for words in spelt for word in words}
+    right = Counter(word for word in asked if word in known)
+    like = [{word: likeness(wrong, word) for word in known} for wrong in asked if wrong not in known]
+    shared = [(right & words).total() + sum(max(map(each.get, words)) for each in like) for words in spelt]
+    alike = [2 * count - words.total() for count, words in zip(shared, spelt, strict=True)]
+    among = [form for form, count in zip(forms, alike, strict=True) if count == max(alike)]
+    return max(among, key=lambda form: SequenceMatcher(None, asked, form.opcode.split(".")).ratio())
 
 
 def _shared(form: str, asked: list[str]) -> tuple[int, int]:

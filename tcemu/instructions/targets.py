@@ -102,7 +102,7 @@ def meant(name: str) -> str:
     for pattern, found in _PRODUCTS.items():
         if re.fullmatch(pattern, word):
             return f" The target of {name.strip()} is {listing(map(repr, found))}." if found else _TOO_OLD
-    given = re.fullmatch(r"(?P<sm>[a-z]*?)(?P<number>[0-9]{1,2}\.?[0-9])(?P<suffix>[af]?)", word)
+    given = re.fullmatch(r"(?P<sm>[a-z]*?)(?P<number>[0-9]{1,2}\.?[0-9])(?P<suffix>[a-z]?)", word)
     if not given or (given["sm"] and not nearest(given["sm"], ("sm", "compute", "cc", "arch"), cutoff=0.6)):
         begun = [each for each in TARGETS if word[:-1] and each.replace("_", "").startswith(word)]
         return f" Did you mean {listing(map(repr, begun))}?" if 0 < len(begun) <= 4 else ""

@@ -64,7 +64,8 @@ class Launch:
         told = f"{counted(self.blocks, 'block')} of {self.block}, {counted(self.counts.total(), 'instruction')}"
         told += f", policy {self.policy}"
         found = f", {counted(len(self.reports), 'report')}" if self.reports else ""
-        found += f", {counted(len(self.parted), 'array')} depending on the policy" if self.parted else ""
+        if self.parted:
+            found += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on the policy"
         return f"<launch of {self.kernel} on {self.target}: {told}{found}{', ended early' if self.error else ''}>"
 
 

@@ -195,7 +195,7 @@ SILENT = {
         "the kernel is called with the warp and then args=, which has 2 arguments: too many positional arguments",
     ),
     "a name for a list": (lambda: show.arithmetic_table(MMA, "sm_90"), "targets are a list of names"),
-    "observers": (lambda: tcemu.launch(kernel, observers=None), "observers are a list of functions"),
+    "observers": (lambda: tcemu.launch(kernel, observers=None), "observers is a tuple of functions"),
 }
 
 

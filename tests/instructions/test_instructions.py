@@ -345,11 +345,11 @@ def test_an_opcode_that_is_none_is_explained(mistake):
         (
             "ldmatrix.sync.aligned.m8n8.x3.shared.b16",
             ".num is .x1, .x2 or .x4",
-            "ldmatrix.sync.aligned.m8n8.x1.shared.b16",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
         ),
         (
             "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16",
-            ".shape is for example .m64n192k16",
+            ".shape is for example .m64n112k16",
             "wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16",
         ),
     ],

@@ -86,7 +86,7 @@ def test_a_launch_is_told_in_a_line():
     out = np.array([3] * 32, np.int32)
     result = launch(kernel, 1, 32, (out,), shared=4, target="sm_80", policy=("late", "early"))
     name = "test_a_launch_is_told_in_a_line.<locals>.kernel"
-    told = "1 blocks of (32, 1, 1), 3 instructions, policy late, early, 1 arrays depend on the policy"
+    told = "1 block of (32, 1, 1), 3 instructions, policy late, early, 1 array depends on the policy"
     assert repr(result) == f"<launch of {name} on sm_80: {told}>"
     (parting,) = result.parted
     assert str(parting) == (

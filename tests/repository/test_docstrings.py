@@ -14,8 +14,8 @@ import numpy as np
 import tcemu
 
 ROOMS_OF_ONE_MODULE = ("tcemu.launcher", "tcemu.microscaling", "tcemu.sparse")
-#: Modules whose functions are public though no room's `__all__` names them: what each kernel of tcemu.gemm offers.
-MORE = ("tcemu.gemm.mma_pipeline", "tcemu.gemm.wgmma_tma", "tcemu.gemm.wmma_global")
+#: What launches a kernel of tcemu.gemm; the other functions there are parts of a kernel.
+LAUNCHING = ("multiply", "attend")
 
 
 @functools.cache
@@ -36,8 +36,9 @@ def public():
             callable_ = inspect.isfunction(each) or hasattr(each, "__wrapped__") or inspect.isclass(each)
             if callable_ and each.__module__.startswith("tcemu") and not is_error(each):
                 found[f"{each.__module__}.{each.__qualname__}"] = each
-    for name in MORE:
-        found[f"{name}.multiply"] = importlib.import_module(name).multiply
+    for kernel in tcemu.gemm.__all__:
+        module = getattr(tcemu.gemm, kernel)
+        found |= {f"{module.__name__}.{name}": getattr(module, name) for name in LAUNCHING if hasattr(module, name)}
     return found
 
 

@@ -23,7 +23,12 @@ Size = int | tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """An array and the tensor map through which a kernel copies boxes of it."""
+    """An array and the tensor map through which a kernel copies boxes of it.
+
+    >>> mapped = tcemu.live.tensor_map(np.zeros((64, 64), np.float16), (64, 8), swizzle=128)
+    >>> mapped.array.shape, mapped.tensor_map.box
+    ((64, 64), (64, 8))
+    """
 
     array: npt.NDArray[Any]
     tensor_map: TensorMap
@@ -37,6 +42,10 @@ def tensor_map(array: npt.NDArray[Any], box: Sequence[int], **options: Any) -> M
     takes it as `const void*`. Raises OperandError for what the driver would not accept.
 
         tcemu.live.cuda(source, "load", 1, 128, tcemu.live.tensor_map(a, (64, 64), swizzle=128), out)
+
+    >>> mapped = tcemu.live.tensor_map(np.zeros((64, 128), np.float16), (64, 8), swizzle=128)
+    >>> mapped.tensor_map.sizes, mapped.tensor_map.strides  # the innermost dimension first; strides in bytes
+    ((128, 64), (256,))
     """
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise OperandError(f"a tensor map describes a numpy array in C order; got {briefly(array)}")
