@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcemu.errors import IllegalInstruction
+from tcemu.formats.table import called, lookup
 from tcemu.instructions import FAMILIES, TARGETS, Instruction, parse, targets
 from tcemu.instructions.catalogue import accepted, catalogue, families_named, shape_named, types
 from tcemu.instructions.family import Family
 
-_ELEMENT = re.compile(r"([A-Za-z]\w*)((?:\[-?[0-9]+\])+)")
+#: An element of an operand as people write it: A[3][5], A[3,5], A(3,5).
+_ELEMENT = re.compile(r"([A-Za-z]\w*)((?:\[-?[0-9]+\])+|[\[(]-?[0-9]+(?:,-?[0-9]+)*[\])])")
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def _kind(word: str) -> str:
     except IllegalInstruction:
         if not _with_mnemonic_of(word) and targets.meant(word):
             targets.target_named(word)  # raises, and names the target of that GPU
+        if not _with_mnemonic_of(word) and called(word):
+            lookup(word)  # raises, and names the type
         return "start" if _begun(word) else "opcode"
     return "family"
 

@@ -114,8 +114,16 @@ def _hint(name: object) -> str:
     """The formats that the rest of the world calls so; else the most similar name of one."""
     if not isinstance(name, str):
         return ""
-    word = re.sub(r"^(numpy|np|torch|ml_dtypes)\.|float[468]_(?=e)", "", name[:80].strip().lower())
-    known = next((also for pattern, also in _ALSO.items() if re.fullmatch(pattern, word)), None)
+    known = called(name)
     if known is None:
-        return did_you_mean(word, FORMATS)
-    return f" Did you mean {listing(map(repr, known.split()))}?" if known else ""
+        return did_you_mean(_bare(name), FORMATS)
+    return f" Did you mean {listing(map(repr, known))}?" if known else ""
+
+
+def called(name: str) -> list[str] | None:
+    """The names of the formats that other libraries call so, perhaps none; None for a name that nobody gives."""
+    return next((also.split() for pattern, also in _ALSO.items() if re.fullmatch(pattern, _bare(name))), None)
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"^(numpy|np|torch|ml_dtypes)\.|float[468]_(?=e)", "", name[:80].strip().lower())

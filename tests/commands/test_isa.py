@@ -298,6 +298,7 @@ TYPED = {
     "mma.sync.aligned.m16n8k16.row": ["(begins with mma.sync.aligned.m16n8k16.row.)"],
     "movmatrix sm_90": [f"\n  7.8   {MOVE}\n"],
     f"{HMMA} A[3][5]": ["  A[3][5]    14         0  31:16\n"],
+    f"{HMMA} a[3,5]": ["  A[3][5]    14         0  31:16\n"],
     f"{HMMA} --operand A --at 3,5": ["  A[3][5]    14         0  31:16\n"],
     "m16n8k16 f16 A[3][5]": [
         f"{HMMA.replace('f32', 'f16')}, and 1 more with this layout\n",
@@ -422,6 +423,7 @@ def test_the_files_name_chooses_the_format(tmp_path):
         (["mma", "A[1][1]"], "operand a has 34 layouts; say also which shape, type or family"),
         (["m16n8k16", "bf16", "A[16][0]"], "position 16,0 is not in a, which has row 0 to 15"),
         (["xyzzy"], "no instruction is called 'xyzzy'"),
+        (["mma", "half"], "no number format is called 'half'. Did you mean 'f16'?"),
         (["diff", HMMA, WMMA, "--operand", "e"], "operand 'e' is not in both instructions; in both: d, a, b and c"),
         (["diff", HMMA, WMMA, "--format", "svg"], "there is no picture of this"),
         ([HMMA, "-o", "/nowhere/at/all.csv"], "cannot write /nowhere/at/all.csv: No such file or directory"),
