@@ -25,16 +25,16 @@ _FIRST_WITH_A, _FIRST_WITH_F = 90, 100
 #: developer.nvidia.com/cuda-legacy-gpus; the architectures are those of CUTLASS's overview. The T5000 has a Thor.
 _PRODUCTS = {
     r"(gtx|gt|mx)\d+\w*|p100|p40?|[km]\d+|titanxp?|pascal|maxwell|kepler": (),  # without tensor cores
-    r"v100|titanv|volta": ("sm_70",),
-    r"xavier": ("sm_72",),
-    r"t4|t[0-9]+00|rtx20\d\d\w*|rtx[3-8]000|titanrtx|turing": ("sm_75",),
-    r"a100|a800|a30": ("sm_80",),
+    r"v100|gv100|titanv|volta": ("sm_70",),
+    r"(agx)?xavier(nx)?": ("sm_72",),
+    r"t4|t400|t600|t1000|titanrtx|rtx20\d0(ti)?|rtx[4568]000|turing": ("sm_75",),
+    r"a100|a30": ("sm_80",),
     r"ampere": ("sm_80", "sm_86"),
-    r"a2|a10g?|a16|a40|rtxa\d000|rtx30\d\d\w*": ("sm_86",),
-    r"orin": ("sm_87",),
-    r"l4|l20|l40s?|rtx40\d\d\w*|rtx\d000ada|ada|adalovelace|lovelace": ("sm_89",),
-    r"h20|h[128]00|gh200|hopper|gracehopper": ("sm_90a",),
-    r"b[12]00|gb200": ("sm_100a",),
+    r"a2|a10|a16|a40|rtxa[2-6]000|rtx30\d0(ti)?": ("sm_86",),
+    r"(agx)?orin(nx|nano)?": ("sm_87",),
+    r"l4|l40s?|rtx40\d0(ti)?|rtx\d[05]00(sff)?ada|ada|adalovelace": ("sm_89",),
+    r"h[12]00|gh200|hopper": ("sm_90a",),
+    r"g?b200": ("sm_100a",),
     r"blackwell": ("sm_100a", "sm_120a"),
     r"g?b300": ("sm_103a",),
     r"t[45]000|(agx)?thor": ("sm_110a",),
@@ -42,7 +42,7 @@ _PRODUCTS = {
     r"gb10|(dgx)?spark": ("sm_121a",),
 }
 #: What a product's name has beside it: the maker, the board, the memory.
-_BESIDE = r"nvidia|geforce|tesla|jetson|agx|quadro|generation|graphics|laptop|gpu|sxm\d?|pcie|nvl|\d+gb|hbm\d\w?|[\s_-]"
+_BESIDE = r"nvidia|geforce|tesla|jetson|quadro|generation|super|laptop|gpu|sxm\d?|pcie|nvl|\d+gb|hbm\d\w?|[\s_-]"
 #: Targets by the names that they had once.
 _RENAMED = {"101": "110"}  # by CUDA 13
 _TOO_OLD = " It has no tensor cores: they came with sm_70, the V100."
@@ -93,7 +93,7 @@ def target_named(name: str) -> Target:
         raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {briefly(name)}.{hint}")
     if name in TARGETS:
         return TARGETS[name]
-    raise TargetError(f"no target is called {shown(name)}.{meant(name)} Targets are {listing(TARGETS, 'and')}.")
+    raise TargetError(f"no target is called {shown(name)}.{meant(name)} The targets are {listing(TARGETS, 'and')}.")
 
 
 def meant(name: str) -> str:
