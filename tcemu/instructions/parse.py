@@ -18,7 +18,7 @@ EXAMPLE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 #: Tensor-core instructions that the package does not run yet; the error says so instead of calling them unknown.
 _NOT_YET = ("tcgen05",)
-#: PTX's other instructions (PTX ISA 9.1, 9.7): they exist, so they are not taken for misspelt ones.
+#: PTX's other instructions (PTX ISA 9.1, 9.7). They exist, so they are not corrected to similar ones.
 _ORDINARY = """
     abs add addc alloca and applypriority bfe bfi bfind bmsk bra brev brkpt brx call clmad clusterlaunchcontrol clz
     cnot copysign cos createpolicy cvt discard div dp2a dp4a ex2 exit fma fns istypep lg2 lop3 mad mad24 madc max
@@ -27,7 +27,7 @@ _ORDINARY = """
     vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub
     vsub2 vsub4 xor
 """
-#: SASS, which ptxas makes of PTX, and the PTX that it is made of.
+#: SASS mnemonics, which ptxas generates, and the PTX instructions behind them.
 _SASS = {
     **dict.fromkeys(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"), "mma.sync"),
     **dict.fromkeys(("HGMMA", "IGMMA", "QGMMA", "BGMMA", "WARPGROUP"), "wgmma"),
@@ -103,7 +103,7 @@ def _parse(text: str) -> Instruction:
 
 
 def _misread(opcode: str, error: IllegalInstruction, claimed: Family) -> str:
-    """Why an opcode cannot be read, told with the words of the family that it was meant for, and the nearest form."""
+    """Why an opcode is unreadable, in the words of the family that was probably meant, and the nearest legal form."""
     near, family = _meant(opcode, claimed.mnemonic, claimed)
     told: object = error
     try:
@@ -118,9 +118,9 @@ def _told(near: Instruction, family: Family) -> str:
 
 
 def _meant(opcode: str, mnemonic: str, claimed: Family | None = None) -> tuple[Instruction, Family]:
-    """The form that an opcode which cannot be read was meant for: of each family's nearest the one most like it.
+    """The form that an unreadable opcode probably meant: of each family's nearest form, the one most like the opcode.
 
-    Among equals it is of the family that claims the opcode, or has the shorter stem, or is the first in the table.
+    Among equals, the family that claims the opcode wins, then the one with the shorter stem, then the first.
     """
     families = [family for family in FAMILIES if family.mnemonic == mnemonic]
     near = [(_nearest(opcode, family), family) for family in sorted(families, key=lambda each: each is not claimed)]
@@ -133,9 +133,9 @@ def _shortest(family: Family) -> int:
 
 
 def _alike(opcode: str, form: Instruction, family: Family) -> float:
-    """How much of an opcode a form has: how alike each word is to the form's most similar one.
+    """How much of an opcode a form has: the likeness of each word to the form's most similar word.
 
-    The mark that tells the family from others counts twice.
+    The mark that distinguishes the family from others counts twice.
     """
     words, asked = form.opcode.split("."), _words(opcode)
     likeness = (max(SequenceMatcher(None, word, other).ratio() for other in words) for word in asked)
@@ -144,7 +144,7 @@ def _alike(opcode: str, form: Instruction, family: Family) -> float:
 
 
 def _words(opcode: str) -> list[str]:
-    """The words of an opcode as far as they are compared, which takes long for long texts."""
+    """The words of an opcode, cut off where a comparison would take too long."""
     return opcode[:200].split(".")
 
 
@@ -170,7 +170,7 @@ def _nearest(opcode: str, family: Family) -> Instruction:
 
 
 def _shared(form: str, asked: list[str]) -> tuple[int, int]:
-    """How many words were asked for; among equals, how few there are more than that."""
+    """A sort key: how many words of the form were asked for, then how few others it has."""
     words = form.split(".")
     return (Counter(words) & Counter(asked)).total(), -max(len(words) - len(asked), 0)
 
@@ -183,24 +183,24 @@ def _unknown(opcode: str, mnemonic: str) -> str:
     if mnemonic in _MNEMONICS:
         seconds = listing(sorted({start.removeprefix(mnemonic) for start in _starts_of(mnemonic)}))
         near = _told(*_meant(opcode, mnemonic))
-        return f"{mnemonic} is followed by {seconds}; no other form of it is run here. {near}"
+        return f"{mnemonic} is followed by {seconds}; this version runs no other form. {near}"
     if mnemonic in _NOT_YET:
         runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
-    known = f"This version has {listing(_MNEMONICS, 'and')} (PTX ISA 9.7)"
+    known = f"This version knows {listing(_MNEMONICS, 'and')} (PTX ISA 9.7)"
     if mnemonic in _ORDINARY.split():
-        return f"PTX has {mnemonic}, tcemu does not run it: a kernel computes in Python what it stands for. {known}"
+        return f"PTX has {mnemonic}, but tcemu does not run it: kernels do ordinary arithmetic in Python. {known}"
     if mnemonic in _SASS:
-        return f"this is SASS, which ptxas makes of PTX; the instruction of PTX is {_SASS[mnemonic]}. {known}"
+        return f"this is SASS, which ptxas generates from PTX; the PTX instruction is {_SASS[mnemonic]}. {known}"
     small = opcode.lower()
     family = next((family for family in reversed(FAMILIES) if family.claims(small.split("."))), None)
     if family is not None and small != opcode:
-        return f"PTX is written in small letters. {_told(_nearest(small, family), family)}"
+        return f"PTX is written in lower case. {_told(_nearest(small, family), family)}"
     return f"no instruction is called {shown(mnemonic)}.{_mnemonic_meant(mnemonic.lower()[:80])} {known}"
 
 
 def _mnemonic_meant(word: str) -> str:
-    """What a mnemonic that nothing has may have been meant for: a slip, or CUDA's __shfl_sync."""
+    """A hint for an unknown mnemonic: the one that it misspells, or that is part of it, as in CUDA's __shfl_sync."""
     found = [each for each in word.split("_") if each in _MNEMONICS]
     found = found or nearest(word, [*_MNEMONICS, *_NOT_YET], cutoff=0.7)
     return f" Did you mean {found[0]!r}?" if found else ""

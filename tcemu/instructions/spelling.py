@@ -147,7 +147,7 @@ class Spelling:
                 return
         if homes or word in self.fixed:
             places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
-            raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}.")
+            raise IllegalInstruction(f".{word} occurs too often: the instruction {places}.")
         raise IllegalInstruction(self._unknown(word, words, free))
 
     def _complain_of_order(self, words: Words) -> None:
@@ -159,12 +159,12 @@ class Spelling:
             raise IllegalInstruction(f"the words of .{' and .'.join(wanted)} keep their order: {first}.")
 
     def _unknown(self, word: str, words: Words, free: list[str] | None) -> str:
-        """What is wrong with a word that no slot has, and what its slot has: the one that a similar word would fill.
+        """What is wrong with a word that no slot accepts, and what the slot that it probably meant accepts.
 
         `free` are the words that may be suggested; None for all.
         """
         if not word:
-            return "a dot stands where a qualifier should: two side by side, or one at an end."
+            return "a qualifier is missing: there are two dots in a row, or a dot at one end."
         accepted = [*self._homes, *self.fixed, *self._attached] if free is None else free
         meant = most_like(word, accepted)
         hint = f" Did you mean {meant!r}?" if meant else ""
