@@ -163,7 +163,7 @@ def _nearest(opcode: str, family: Family) -> Instruction:
     known = {word for words in spelt for word in words}
     right = Counter(word for word in asked if word in known)
     like = [{word: likeness(wrong, word) for word in known} for wrong in asked if wrong not in known]
-    shared = [(right & words).total() + sum(max(map(each.get, words)) for each in like) for words in spelt]
+    shared = [(right & words).total() + sum(max(each[word] for word in words) for each in like) for words in spelt]
     alike = [2 * count - words.total() for count, words in zip(shared, spelt, strict=True)]
     among = [form for form, count in zip(forms, alike, strict=True) if count == max(alike)]
     return max(among, key=lambda form: SequenceMatcher(None, asked, form.opcode.split(".")).ratio())
