@@ -165,7 +165,8 @@ def _nearest(opcode: str, family: Family) -> Instruction:
     like = [{word: likeness(wrong, word) for word in known} for wrong in asked if wrong not in known]
     shared = [(right & words).total() + sum(max(each[word] for word in words) for each in like) for words in spelt]
     alike = [2 * count - words.total() for count, words in zip(shared, spelt, strict=True)]
-    among = [form for form, count in zip(forms, alike, strict=True) if count == max(alike)]
+    most = max(alike)
+    among = [form for form, count in zip(forms, alike, strict=True) if count == most]
     return max(among, key=lambda form: SequenceMatcher(None, asked, form.opcode.split(".")).ratio())
 
 

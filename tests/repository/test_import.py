@@ -104,7 +104,7 @@ def test_both_completers_offer_the_rooms():
     from IPython.core.completer import provisionalcompleter
     from IPython.core.interactiveshell import InteractiveShell
 
-    wanted = {"gemm", "live", "microscaling", "show", "sparse", "wmma", "formats", "layouts", "run", "parse", "timing"}
+    wanted = {"gemm", "live", "microscaling", "show", "sparse", "wmma", "formats", "layouts", "run", "parse"}
     plain = rlcompleter.Completer({"tcemu": tcemu})
     found = itertools.takewhile(bool, (plain.complete("tcemu.", number) for number in itertools.count()))
     assert {name.removeprefix("tcemu.").rstrip("()") for name in found} == {
