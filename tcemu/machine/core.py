@@ -200,11 +200,16 @@ class Core:
 
     # ---------------------------------------------------------------------------------------- registers
 
-    def made(self, bits: Array, written: int, origin: tuple[Instruction, str, str] | None = None) -> Registers:
-        """New registers with this content; only the lanes of the mask `written` count as written."""
+    def adopted(self, bits: Array) -> Registers:
+        """New registers that hold `bits` (32, n), without any access to them."""
         bank = Bank(bits, self, self._next)
         self._next += bits.shape[1]
-        made = Registers(bank)
+        return Registers(bank)
+
+    def made(self, bits: Array, written: int, origin: tuple[Instruction, str, str] | None = None) -> Registers:
+        """New registers with this content; only the lanes of the mask `written` count as written."""
+        made = self.adopted(bits)
+        bank = made.bank
         made.origin = origin
         blind = self.there & ~written
         if blind:

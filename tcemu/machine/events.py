@@ -228,6 +228,12 @@ class Touched(Event):
     which: tuple[int, ...]
     unwritten: tuple[int, ...] = ()
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The registers by their numbers in the warp."""
+        first = self.registers.bank.first
+        return tuple([first + number for number in self.which])
+
 
 # ------------------------------------------------------------------------------------------------ barriers
 

@@ -29,7 +29,7 @@ from tcemu.machine.events import (
 )
 from tcemu.machine.meeting import Meetings
 from tcemu.machine.pending import Groups, Task
-from tcemu.machine.registers import WARP, Bank, Registers
+from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -185,7 +185,7 @@ def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
             f"{instruction}: d is this warp's registers, uint32 (32, n); got dtype {array.dtype}, shape {array.shape} "
             f"(PTX ISA {instruction.section})"
         )
-    return Registers(Bank(array.copy(), core))
+    return core.adopted(array.copy())
 
 
 def _number(core: Core, instruction: Instruction, role: str, given: Any) -> Any:

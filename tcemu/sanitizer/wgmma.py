@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -23,26 +24,26 @@ from tcemu.machine.events import (
     WgmmaIssued,
     WgmmaWaited,
 )
-from tcemu.machine.registers import Bank, Registers
+from tcemu.machine.registers import Registers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier
 from tcemu.sanitizer.shared import SharedMemory
 
 
-@dataclass(slots=True)
-class History:
-    """The accesses to one bank of registers of a warp."""
+class Touch(NamedTuple):
+    """An access to registers by anything but wgmma; `number` counts the accesses of the warp, so that the latest wins."""
 
-    #: drops the entry when the bank dies, since Python may then give its id to another object
-    alive: weakref.ref[Bank]
-    #: the last access by anything but wgmma, the warp's number of fences before it, and "read" or "write"
-    touched: By | None = None
-    fences: int = -1
-    what: str = ""
-    #: the last mma_async with this bank as accumulator, and the warp's number of fences before it
-    used: Wgmma | None = None
-    used_fences: int = -1
+    number: int
+    by: By
+    what: Literal["read", "write"]
+
+
+class Use(NamedTuple):
+    """An mma_async with a register in its accumulator, and the warp's number of fences before it."""
+
+    wgmma: Wgmma
+    fences: int
 
 
 @dataclass(slots=True)
@@ -51,23 +52,24 @@ class UnderWay:
 
     wgmma: Wgmma
     by: By
+    #: the registers of its accumulator and of A, by their numbers in the warp
+    accumulator: frozenset[int]
+    a: frozenset[int]
     committed: bool = False
     #: a later wait_group that did not cover it
     waited: By | None = None
     #: the number of groups that this wait left under way, and of groups committed after the mma_async's
     left: int = 0
     younger: int = 0
-    #: the registers that it reads and writes, by their numbers in the bank
-    numbers: set[int] = field(default_factory=set)
 
-    def meets(self, which: tuple[int, ...]) -> bool:
+    def meets(self, numbers: Iterable[int]) -> bool:
         """Whether it reads or writes one of these registers."""
-        return not self.numbers.isdisjoint(which)
+        return not (self.accumulator.isdisjoint(numbers) and self.a.isdisjoint(numbers))
 
 
 @dataclass(slots=True)
 class Warp:
-    """The state of one warp: its fences and its mma_asyncs."""
+    """The state of one warp: its fences, its registers by their numbers, and its mma_asyncs."""
 
     fences: int = 0
     fence: By | None = None
@@ -76,10 +78,23 @@ class Warp:
     inside: bool = False
     #: whether the last fence ordered anything
     needed: bool = False
-    history: dict[int, History] = field(default_factory=dict)
-    #: mma_asyncs under way that write or read registers of a bank, by the bank's id
-    pending: dict[int, list[UnderWay]] = field(default_factory=dict)
+    #: registers accessed since the last fence, with the latest access, and those accessed between the two last fences
+    touched: dict[int, Touch] = field(default_factory=dict)
+    fenced: frozenset[int] = frozenset()
+    touches: int = 0
+    #: the last mma_async that had each register in its accumulator
+    used: dict[int, Use] = field(default_factory=dict)
+    #: mma_asyncs under way, and those of them that are in no group yet
+    pending: list[UnderWay] = field(default_factory=list)
     open: list[UnderWay] = field(default_factory=list)
+
+    def touch(self, event: Touched) -> None:
+        """Remember an access. Before the first fence all accesses are alike: there is no fence that they follow."""
+        if self.fences:
+            self.touches += 1
+            self.touched.update(
+                dict.fromkeys(event.numbers, Touch(self.touches, event.by, "write" if event.writes else "read"))
+            )
 
 
 @dataclass(slots=True)
@@ -126,10 +141,8 @@ class Wgmmas:
 
     def _touch(self, event: Touched) -> None:
         warp, by = self._warps[event.by.warp], event.by
-        history = self._history(warp, event.registers)
-        history.touched, history.fences = by, warp.fences
-        history.what = "write" if event.writes else "read"
-        under_way = [each for each in warp.pending.get(id(event.registers.bank), ()) if each.meets(event.which)]
+        warp.touch(event)
+        under_way = [each for each in warp.pending if each.meets(event.numbers)]
         if event.unwritten and not under_way:  # an mma_async under way may be about to write them
             numbers = ranges(event.unwritten)
             message = f"the kernel reads registers {numbers}, which nothing has written"
@@ -137,18 +150,9 @@ class Wgmmas:
         for each in under_way:
             self._touch_pending(event, each)
 
-    @staticmethod
-    def _history(warp: Warp, registers: Registers) -> History:
-        key = id(registers.bank)
-        found = warp.history.get(key)
-        if found is None:
-            table = warp.history
-            found = table[key] = History(weakref.ref(registers.bank, lambda _: table.pop(key, None)))
-        return found
-
     def _touch_pending(self, event: Touched, under_way: UnderWay) -> None:
         wgmma, by = under_way.wgmma, event.by
-        role = "accumulator" if any(event.registers.bank is each.bank for each in wgmma.d) else "A"
+        role = "A" if under_way.accumulator.isdisjoint(event.numbers) else "accumulator"
         what = f"registers {ranges(event.which)} of the {role}"
         does = "writes" if event.writes else "reads"
         message = f"the kernel {does} {what} of {wgmma.instruction}, "
@@ -171,6 +175,7 @@ class Wgmmas:
         warp = self._warps[event.by.warp]
         self._judge_fence(warp)
         warp.fences += 1
+        warp.fenced, warp.touched = frozenset(warp.touched), {}
         warp.fence, warp.followed, warp.needed = event.by, False, warp.fences == 1
         warp.inside = bool(warp.open)
 
@@ -199,12 +204,11 @@ class Wgmmas:
         group = self._group(wgmma.warpgroup)
         for place, by in enumerate(wgmma.bys):
             warp = self._warps[by.warp]
-            self._check_fence(warp, wgmma, place)
-            under_way = UnderWay(wgmma, by)
+            d, *a = self._registers(wgmma, place)
+            under_way = UnderWay(wgmma, by, frozenset(d.numbers), frozenset().union(*(each.numbers for each in a)))
+            self._check_fence(warp, under_way, d, *a)
             warp.open.append(under_way)
-            for registers in self._registers(wgmma, place):
-                under_way.numbers.update(registers.which())
-                warp.pending.setdefault(id(registers.bank), []).append(under_way)
+            warp.pending.append(under_way)
             warp.followed = True
         group.met[group.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
         self._read(wgmma, group)
@@ -225,57 +229,65 @@ class Wgmmas:
         message = f"the kernel changed the array that is {event.role.upper()} of {opcode} while {opcode} was under way"
         self._block.report("wgmma-unwaited", event.by, message, what=f"the array of {event.role.upper()}")
 
-    def _check_fence(self, warp: Warp, wgmma: Wgmma, place: int) -> None:
-        by = wgmma.bys[place]
+    def _check_fence(self, warp: Warp, new: UnderWay, d: Registers, a: Registers | None = None) -> None:
+        wgmma, by = new.wgmma, new.by
         if not warp.fences:
             message = f"warp {by.warp} executes {wgmma.instruction}, its first mma_async, with no wgmma.fence before"
             self._block.report("wgmma-fence-first", by, message)
-        for role, registers in zip(("accumulator", "A"), self._registers(wgmma, place), strict=False):
-            history = self._history(warp, registers)
-            if history.touched is not None and history.fences == warp.fences:
-                self._report_touched(warp, wgmma, by, role, history)
-            warp.needed |= history.fences == warp.fences - 1
-            if role == "accumulator":
-                if wgmma.adds and history.used is None:
-                    self._check_written(wgmma, by, registers, role)
-                self._check_shape(warp, wgmma, by, history)
-            else:
-                self._check_chained(warp, wgmma, by, registers)
-                self._check_written(wgmma, by, registers, role)
+        self._check_touched(warp, new, "accumulator", new.accumulator)
+        if wgmma.adds:
+            self._check_written(new, d, "accumulator", warp.used)
+        self._check_shape(warp, new)
+        if a is not None:
+            self._check_touched(warp, new, "A", new.a)
+            self._check_chained(warp, new)
+            self._check_written(new, a, "A")
 
-    def _report_touched(self, warp: Warp, wgmma: Wgmma, by: By, role: str, history: History) -> None:
-        if not warp.fences or history.touched is None:
-            return  # wgmma-fence-first already reports that there is no fence at all
-        message = f"the kernel accessed the {role} registers of {wgmma.instruction} after the warp's last wgmma.fence"
-        earlier = Earlier(history.touched, f"{history.what} of registers")
-        self._block.report("wgmma-fence-touched", by, message, what=f"{role} registers", earlier=earlier)
+    def _check_touched(self, warp: Warp, new: UnderWay, role: str, numbers: frozenset[int]) -> None:
+        """Report registers that were accessed after the last fence."""
+        warp.needed |= not warp.fenced.isdisjoint(numbers)
+        latest = max((warp.touched[number] for number in warp.touched.keys() & numbers), default=None)
+        if latest is not None:
+            opcode = new.wgmma.instruction.opcode
+            message = f"the kernel accessed the {role} registers of {opcode} after the warp's last wgmma.fence"
+            earlier = Earlier(latest.by, f"{latest.what} of registers")
+            self._block.report("wgmma-fence-touched", new.by, message, what=f"{role} registers", earlier=earlier)
 
-    def _check_shape(self, warp: Warp, wgmma: Wgmma, by: By, history: History) -> None:
-        before = history.used
-        if before is not None and before.instruction.shape != wgmma.instruction.shape:
-            if history.used_fences == warp.fences and warp.fences:
+    def _check_shape(self, warp: Warp, new: UnderWay) -> None:
+        """Report an accumulator that an mma_async of another shape used after the last fence."""
+        wgmma, by = new.wgmma, new.by
+        uses = (warp.used[number] for number in new.accumulator if number in warp.used)
+        for before, fences in dict.fromkeys(uses):
+            if before.instruction.shape == wgmma.instruction.shape:
+                continue
+            warp.needed = True
+            if fences == warp.fences and warp.fences:
                 message = (
                     f"{wgmma.instruction} adds to the accumulator of an mma_async of shape {before.instruction.shape}"
                 )
                 earlier = Earlier(next(each for each in before.bys if each.warp == by.warp), str(before.instruction))
                 self._block.report("wgmma-fence-shape", by, message, what="accumulator registers", earlier=earlier)
-            warp.needed = True
-        history.used, history.used_fences = wgmma, warp.fences
+        warp.used.update(dict.fromkeys(new.accumulator, Use(wgmma, warp.fences)))
 
-    def _check_chained(self, warp: Warp, wgmma: Wgmma, by: By, a: Registers) -> None:
+    def _check_chained(self, warp: Warp, new: UnderWay) -> None:
         """Report A registers that are also the accumulator of an mma_async under way."""
-        for under_way in warp.pending.get(id(a.bank), ()):
-            if any(a.bank is each.bank for each in under_way.wgmma.d):
-                message = f"A of {wgmma.instruction} is the accumulator of an mma_async that is still under way"
-                earlier = Earlier(under_way.by, str(under_way.wgmma.instruction))
-                self._block.report("wgmma-unwaited", by, message, what="A registers", earlier=earlier)
+        opcode = new.wgmma.instruction.opcode
+        for before in warp.pending:
+            if not before.accumulator.isdisjoint(new.a):
+                message = f"A of {opcode} is the accumulator of an mma_async that is still under way"
+                earlier = Earlier(before.by, before.wgmma.instruction.opcode)
+                self._block.report("wgmma-unwaited", new.by, message, what="A registers", earlier=earlier)
 
-    def _check_written(self, wgmma: Wgmma, by: By, registers: Registers, role: str) -> None:
-        numbers = registers.unwritten()
+    def _check_written(
+        self, new: UnderWay, registers: Registers, role: str, used: Mapping[int, Use] = MappingProxyType({})
+    ) -> None:
+        """Report registers that nothing has written, and no mma_async is about to write."""
+        first = registers.bank.first
+        numbers = tuple(number for number in registers.unwritten() if first + number not in used)
         if numbers:
             what = f"registers {ranges(numbers)} of {role}"
-            message = f"{wgmma.instruction} reads {what}, which nothing has written"
-            self._block.report("uninitialised-registers", by, message, what=what)
+            message = f"{new.wgmma.instruction} reads {what}, which nothing has written"
+            self._block.report("uninitialised-registers", new.by, message, what=what)
 
     def _read(self, wgmma: Wgmma, group: Group) -> None:
         """Record the shared memory that an mma_async reads until a wait covers its group."""
@@ -311,7 +323,7 @@ class Wgmmas:
             for under_way in warp.open:
                 under_way.committed = True
             warp.open.clear()
-            for under_way in self._under_way(warp):
+            for under_way in warp.pending:
                 under_way.younger = event.group - under_way.wgmma.group
 
     def _wait(self, event: WgmmaWaited) -> None:
@@ -330,20 +342,10 @@ class Wgmmas:
             self._clocks.acquire(by.warp, mask, row)
 
     @staticmethod
-    def _under_way(warp: Warp) -> Iterator[UnderWay]:
-        for several in warp.pending.values():
-            yield from several
-
-    @staticmethod
     def _end_pending(warp: Warp, by: By, event: WgmmaWaited, committed: int) -> None:
-        for key in list(warp.pending):
-            left = [each for each in warp.pending[key] if not _covers(event, each)]
-            for each in left:
-                each.waited, each.left = by, committed - event.below
-            if left:
-                warp.pending[key] = left
-            else:
-                del warp.pending[key]
+        warp.pending = [each for each in warp.pending if not _covers(event, each)]
+        for each in warp.pending:
+            each.waited, each.left = by, committed - event.below
 
     def _exit(self, event: Exited) -> None:
         for under_way in self._warps[event.by.warp].open if event.whole else ():

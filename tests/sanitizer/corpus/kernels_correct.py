@@ -2,6 +2,7 @@
 
 import numpy as np
 from kernels_faulty_copies import EMPTY, FULL, LDMATRIX, STAGES, consume, pipeline, produce, release
+from kernels_faulty_wgmma import OTHER
 from kernels_table import IMMEDIATES, MMA, barrier, correct, fill, finish, load, mma, one, ready, tiles
 
 from tcemu.machine.tensor_map import TensorMap
@@ -15,6 +16,28 @@ def stores_fence_barrier_wgmma(warp, g):
     d = warp.registers(4, fill=0)
     warp.wgmma_fence()
     mma(warp, d)
+    finish(warp)
+    warp.st_global(g + 16 * warp.threads, d, "v4.b32")
+
+
+@correct()
+def all_registers_in_one_bank(warp, g):
+    """As a front end for PTX text has them: what an mma_async does not use may change whenever it likes."""
+    bank = warp.registers(12).bank
+    d, a, other, scratch = (bank.view(range(first, first + count)) for first, count in ((0, 4), (4, 4), (8, 4), (8, 1)))
+    ready(warp)
+    d[...] = a[...] = 0
+    warp.wgmma_fence()
+    scratch[...] = 5
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)
+    warp.st_global(g + 4 * warp.threads, scratch)
+    warp.run(MMA, d, a, tiles()[1], 1, 1, 1, 0)
+    scratch[...] = 6
+    finish(warp)
+    other[...] = 0
+    warp.wgmma_fence()
+    warp.run(OTHER, other, *tiles(), 1, 1, 1)
+    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)
     finish(warp)
     warp.st_global(g + 16 * warp.threads, d, "v4.b32")
 

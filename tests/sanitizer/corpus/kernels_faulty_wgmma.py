@@ -84,6 +84,27 @@ def a_registers_loaded_after_the_fence(warp, g):
     finish(warp)
 
 
+@faulty("wgmma-fence-touched")
+def one_register_of_a_bank_after_the_fence(warp, g):
+    """All registers are one bank, as a front end for PTX text has them: only those of the instruction count."""
+    bank = warp.registers(8, fill=0).bank
+    ready(warp)
+    warp.wgmma_fence()
+    bank.view([5, 2])[...] = 1
+    warp.run(MMA, bank.view(range(4)), *tiles(), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
+
+
+@faulty("wgmma-unwaited")
+def a_is_an_accumulator_of_the_same_bank(warp, g):
+    bank = warp.registers(8, fill=0).bank
+    ready(warp)
+    warp.wgmma_fence()
+    warp.run(MMA, bank.view(range(4)), *tiles(), 1, *IMMEDIATES)
+    warp.run(MMA, bank.view([4, 5, 6, 7]), bank.view([0, 1, 2, 3]), tiles()[1], 1, 1, 1, 0)  # <- reported
+    finish(warp)
+
+
 @faulty("wgmma-fence-shape")
 def another_shape_on_the_same_accumulator(warp, g):
     ready(warp)
