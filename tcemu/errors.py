@@ -92,7 +92,7 @@ class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word
 
 
 class MbarrierMisused(LaunchError, OperandError):  # noqa: N818 - likewise
-    """A kernel used an address that holds no mbarrier, or more threads arrived than the phase expects."""
+    """A kernel used an address that holds no mbarrier, or more threads or bytes arrived than its phase can take."""
 
 
 class Deadlock(LaunchError):  # noqa: N818 - the field's word

@@ -159,8 +159,9 @@ class Faulted(Event):
 
     by: By
     instruction: Instruction
-    #: operands: the bytes hold no mbarrier; arrivals: the mbarrier's phase expects no more of them
-    kind: Literal["bounds", "alignment", "operands", "arrivals"]
+    #: operands: there is no mbarrier at the address; arrivals: its phase expects no more of them; bytes: its tx-count
+    #: overflows
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes"]
     space: Space
     message: str
     #: the mbarrier's address

@@ -103,10 +103,14 @@ class Mbarriers:
         return state
 
     def complete_tx(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> None:
-        """A copy of `count` bytes has landed."""
+        """A copy of `count` bytes has landed. Ends the launch if the tx-count overflows."""
         held = self.find(core, by, instruction, place)
         phase = held.phase
-        held.complete_tx(count)
+        try:
+            held.complete_tx(count)
+        except OperandError as error:
+            told = f"{instruction} completes {count} bytes on the mbarrier at {place}: {error}"
+            self._misused(core, by, instruction, place, "bytes", OperandError(told))
         self.put(place, held)
         self._tell_completed(core, place, phase, held)
 
@@ -148,7 +152,7 @@ class Mbarriers:
         by: By,
         instruction: Instruction,
         place: int,
-        kind: Literal["operands", "arrivals"],
+        kind: Literal["operands", "arrivals", "bytes"],
         error: OperandError,
     ) -> NoReturn:
         core.tell(Faulted, by, instruction, kind, "shared", str(error), place)

@@ -69,9 +69,9 @@ class Divergence:
         self._block.report("barrier-threads", other, message, what=f"barrier {event.barrier}", earlier=earlier)
 
     def _faulted(self, event: Faulted) -> None:
-        if event.kind == "arrivals":
-            return  # mbarriers.py reports it with its cause
-        self._block.report(_FAULTS[event.kind], event.by, event.message, what=f"{event.space} memory")
+        rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
+        if rule is not None:
+            self._block.report(rule, event.by, event.message, what=f"{event.space} memory")
 
     # ---------------------------------------------------------------------------------------- deadlocks
 

@@ -142,11 +142,12 @@ class Mbarriers:
             self._block.report("mbarrier-init-fence", by, message, what=what, earlier=earlier)
 
     def _fault(self, event: Faulted) -> None:
-        """A phase got more arrivals than it expects: report the wait that the warp missed, if that explains it."""
-        here = self.found.get(event.address)
+        """A phase got more bytes or arrivals than it can take. If a missed wait explains the arrivals, report that."""
+        here, by, what = self.found.get(event.address), event.by, f"the mbarrier at {event.address}"
+        if event.kind == "bytes":
+            self._block.report("expect-tx", by, event.message, what=what)
         if event.kind != "arrivals" or here is None:
             return
-        by, what = event.by, f"the mbarrier at {event.address}"
         copy = here.phase(here.count).copy
         if copy and copy.by.warp == by.warp:
             message = f"the warp prepares {what} for the next copy before the copy of phase {here.count} has ended"

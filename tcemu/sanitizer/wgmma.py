@@ -32,7 +32,7 @@ from tcemu.sanitizer.shared import SharedMemory
 
 
 class Touch(NamedTuple):
-    """An access to registers by anything but wgmma; `number` counts the accesses of the warp, so that the latest wins."""
+    """An access to registers by anything but wgmma. `number` counts the accesses of the warp: the latest has most."""
 
     number: int
     by: By

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tcemu.errors import Deadlock, IllegalInstruction, LaunchError, MemoryFault, OperandError
+from tcemu.errors import Deadlock, IllegalInstruction, LaunchError, MbarrierMisused, MemoryFault, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.tensor_map import TensorMap
@@ -220,6 +220,29 @@ def test_older_chips_do_not_have_them(do, target):
 
     with pytest.raises(IllegalInstruction, match=f"does not exist on {target}"):
         launch(kernel, args=(np.zeros((32, 64), np.float16),), shared=4096, target=target)
+
+
+@pytest.mark.parametrize("policy", ["late", "early", "random"])
+def test_more_bytes_land_than_an_mbarrier_counts(policy):
+    """PTX ISA 9.1, 9.7.13.15.2: tx-count is at least -(2^20 - 1). Eight copies of 2^17 bytes are one too many."""
+    most, heard = 1 << 17, []
+
+    def kernel(warp, source):
+        with one_lane(warp):
+            warp.mbarrier_init(most, 1)
+            for _ in range(8):
+                warp.cp_async_bulk_shared_global(0, int(source), most, most)
+            warp.mbarrier_wait(most, 0)
+
+    with pytest.raises(MbarrierMisused) as error:
+        launch(kernel, args=(np.zeros(most, np.uint8),), shared=most + 8, policy=policy, observers=[heard.append])
+    line = kernel.__code__.co_firstlineno + 4
+    told = str(error.value)
+    assert "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes completes 131072 bytes on the" in told
+    assert "mbarrier at 131072: the tx-count would be -1048576, but its limit is 1048575 bytes" in told
+    assert f"(warp 0 of block 0 at {__file__}:{line})" in told
+    (fault,) = [event for event in heard if isinstance(event, events.Faulted)]
+    assert (fault.kind, fault.address, fault.by.site.line) == ("bytes", most, line)
 
 
 def test_errors_of_copies_are_launch_errors():

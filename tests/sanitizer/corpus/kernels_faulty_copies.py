@@ -288,6 +288,15 @@ def an_arrival_that_expects_nothing(warp, g):
     warp.ld_shared(16 * warp.laneid, "v4.b32")
 
 
+@faulty("expect-tx", block=32, shared=(1 << 17) + 8)
+def more_bytes_than_an_mbarrier_counts(warp, g):
+    """No expect_tx announces them, so that the tx-count falls below its limit, -(2^20 - 1)."""
+    barrier(warp, 1 << 17)
+    with one(warp):
+        for _ in range(33):
+            warp.run("mbarrier.complete_tx.relaxed.cta.shared::cta.b64", 1 << 17, 1 << 15)  # <- reported
+
+
 @faulty("expect-tx", block=160, **STAGES)
 def bytes_of_one_tile_where_two_are_copied(warp, g):
     pipeline(warp)
