@@ -1,9 +1,10 @@
 """Events: what the machine reports to its observers, as it happens.
 
 An observer is a callable that takes one event. The machine reports what happened, in which warp and on which line of
-the kernel; observers (the sanitizer, a recorder, a timeline) judge whether it was right. Events of a warp carry a `by`:
-block, warp, active lanes and site. Addresses are in bytes: in shared memory from the start of the block's shared
-memory, in global memory within the launch's address space. Observers must not change events.
+the kernel; observers (the sanitizer, a recorder, a timeline) judge whether it was right. Every event knows its `block`;
+events of a warp carry a `by`: block, warp, active lanes and site. Addresses are in bytes: in shared memory from the
+start of the block's shared memory, in global memory within the launch's address space. Observers must not change
+events.
 """
 
 from __future__ import annotations
@@ -54,9 +55,11 @@ class By(NamedTuple):
         return f"warp {self.warp} of block {self.block} at {self.site}"
 
 
-@dataclass(eq=False)
 class Event:
     """Anything that happened in a block."""
+
+    #: the block's number
+    block: int
 
     @property
     def name(self) -> str:
@@ -64,14 +67,44 @@ class Event:
         return type(self).__name__
 
 
+@dataclass(eq=False)
+class BlockEvent(Event):
+    """Something that happened in a block, but not to one warp alone."""
+
+    block: int
+
+
+@dataclass(eq=False)
+class WarpEvent(Event):
+    """Something that a warp did, or that was done for it."""
+
+    by: By
+
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The warp's block."""
+        return self.by.block
+
+
+@dataclass(eq=False)
+class WarpsEvent(Event):
+    """Something that several warps of a block did together."""
+
+    bys: tuple[By, ...]
+
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The warps' block."""
+        return self.bys[0].block
+
+
 # ------------------------------------------------------------------------------------------------ blocks and warps
 
 
 @dataclass(eq=False)
-class BlockStarted(Event):
+class BlockStarted(BlockEvent):
     """A block of `warps` warps with `shared` bytes begins; `threads` is the number of its threads."""
 
-    block: int
     threads: int
     shared: int
     target: str
@@ -82,29 +115,24 @@ class BlockStarted(Event):
         return -(-self.threads // 32)
 
 
-@dataclass(eq=False)
-class BlockEnded(Event):
+class BlockEnded(BlockEvent):
     """All warps of a block have exited, and all their asynchronous work has ended."""
 
-    block: int
-
 
 @dataclass(eq=False)
-class Exited(Event):
+class Exited(WarpEvent):
     """The lanes that are active in `by` have exited; `whole` says whether that was the end of the warp."""
 
-    by: By
     whole: bool = True
 
 
 @dataclass(eq=False)
-class Issued(Event):
+class Issued(WarpEvent):
     """A warp begins to execute an instruction; the events of what it does follow.
 
     `operands` are the operands that are registers, by role.
     """
 
-    by: By
     instruction: Instruction
     operands: tuple[tuple[str, Registers], ...] = ()
 
@@ -115,15 +143,14 @@ class Issued(Event):
 
 
 @dataclass(eq=False)
-class Disagreed(Event):
+class Disagreed(WarpsEvent):
     """Two warps of a warpgroup reached different instructions, but all four must execute the same."""
 
-    bys: tuple[By, ...]
     instructions: tuple[Instruction, ...]
 
 
 @dataclass(eq=False)
-class DescriptorsDisagreed(Event):
+class DescriptorsDisagreed(WarpsEvent):
     """Two warps of a warpgroup give different matrix descriptors: the launch ends after this event."""
 
     bys: tuple[By, By]
@@ -152,12 +179,16 @@ class Stuck(Event):
 
     waiting: tuple[Waiting, ...]
 
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The block of the first warp that waits; -1 if none does."""
+        return self.waiting[0].by.block if self.waiting else -1
+
 
 @dataclass(eq=False)
-class Faulted(Event):
+class Faulted(WarpEvent):
     """An access for which the hardware would raise an exception: the launch ends after this event."""
 
-    by: By
     instruction: Instruction
     #: operands: there is no mbarrier at the address; arrivals: its phase expects no more of them; bytes: its tx-count
     #: overflows
@@ -172,14 +203,13 @@ class Faulted(Event):
 
 
 @dataclass(eq=False)
-class Accessed(Event):
+class Accessed(WarpEvent):
     """Bytes read or written through the generic proxy, at once: `size` bytes from each of `addresses` (n,).
 
     `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
     among all lanes. A strong access has an `order`; atom and red make a reading access, then a writing one.
     """
 
-    by: By
     instruction: Instruction
     space: Space
     writes: bool
@@ -196,18 +226,16 @@ class Accessed(Event):
 
 
 @dataclass(eq=False)
-class ProxyFenced(Event):
+class ProxyFenced(WarpEvent):
     """fence.proxy.async by the active lanes, for these state spaces."""
 
-    by: By
     spaces: tuple[Space, ...]
 
 
 @dataclass(eq=False)
-class Fenced(Event):
+class Fenced(WarpEvent):
     """fence or membar by the active lanes: it orders their strong accesses before and after it."""
 
-    by: By
     semantics: Literal["acq_rel", "sc", "acquire", "release"]
     scope: str
 
@@ -216,14 +244,13 @@ class Fenced(Event):
 
 
 @dataclass(eq=False)
-class Touched(Event):
+class Touched(WarpEvent):
     """Registers read or written by the kernel itself or by an instruction that is not a wgmma.
 
     `which` are the numbers of the registers within `registers.bank`. `unwritten` are those of them that an active lane
     read before anything had been written to them in that lane.
     """
 
-    by: By
     registers: Registers
     writes: bool
     which: tuple[int, ...]
@@ -239,28 +266,23 @@ class Touched(Event):
 # ------------------------------------------------------------------------------------------------ barriers
 
 
-@dataclass(eq=False)
-class WarpSynced(Event):
+class WarpSynced(WarpEvent):
     """bar.warp.sync: the active lanes have met, and each sees what the others wrote."""
 
-    by: By
-
 
 @dataclass(eq=False)
-class BarrierArrived(Event):
+class BarrierArrived(WarpEvent):
     """A warp arrives at a barrier of the block (bar.sync waits, bar.arrive does not); `threads` is what it expects."""
 
-    by: By
     barrier: int
     threads: int
     waits: bool
 
 
 @dataclass(eq=False)
-class BarrierCompleted(Event):
+class BarrierCompleted(BlockEvent):
     """As many threads have arrived as the barrier expects; `exited` counts those that count because they exited."""
 
-    block: int
     barrier: int
     arrived: tuple[By, ...]
     #: warps that waited and go on
@@ -269,7 +291,7 @@ class BarrierCompleted(Event):
 
 
 @dataclass(eq=False)
-class BarrierDisagreed(Event):
+class BarrierDisagreed(WarpsEvent):
     """A warp arrives at a barrier with another number of threads than the first warp gave: the launch ends."""
 
     bys: tuple[By, By]
@@ -278,34 +300,28 @@ class BarrierDisagreed(Event):
 
 
 @dataclass(eq=False)
-class MbarrierInitialised(Event):
+class MbarrierInitialised(WarpEvent):
     """mbarrier.init: the object at `address` expects `count` arrivals per phase; visible after a barrier."""
 
-    by: By
     address: int
     count: int
 
 
-@dataclass(eq=False)
-class MbarriersFenced(Event):
+class MbarriersFenced(WarpEvent):
     """fence.mbarrier_init by the active lanes: bulk copies see the mbarriers that these lanes initialised."""
 
-    by: By
-
 
 @dataclass(eq=False)
-class MbarrierInvalidated(Event):
+class MbarrierInvalidated(WarpEvent):
     """mbarrier.inval: the bytes at `address` are ordinary memory again."""
 
-    by: By
     address: int
 
 
 @dataclass(eq=False)
-class MbarrierArrived(Event):
+class MbarrierArrived(WarpEvent):
     """`count` arrivals in phase `phase` (0, 1, 2...), after an expect_tx of `transaction` more bytes."""
 
-    by: By
     address: int
     phase: int
     count: int
@@ -313,19 +329,17 @@ class MbarrierArrived(Event):
 
 
 @dataclass(eq=False)
-class MbarrierCompleted(Event):
+class MbarrierCompleted(BlockEvent):
     """Phase `phase` has all its arrivals and bytes."""
 
-    block: int
     address: int
     phase: int
 
 
 @dataclass(eq=False)
-class MbarrierWaited(Event):
+class MbarrierWaited(WarpEvent):
     """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals."""
 
-    by: By
     address: int
     phase: int
 
@@ -365,6 +379,11 @@ class CopyIssued(Event):
 
     copy: Copy
 
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The block of the copy's warp."""
+        return self.copy.by.block
+
 
 @dataclass(eq=False)
 class CopyLanded(Event):
@@ -372,31 +391,33 @@ class CopyLanded(Event):
 
     copy: Copy
 
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The block of the copy's warp."""
+        return self.copy.by.block
+
 
 @dataclass(eq=False)
-class CopiesCommitted(Event):
+class CopiesCommitted(WarpEvent):
     """commit_group: the warp's copies so far that are in no group yet become group `group` (0, 1, 2...)."""
 
-    by: By
     kind: CopyKind
     group: int
 
 
 @dataclass(eq=False)
-class CopiesWaited(Event):
+class CopiesWaited(WarpEvent):
     """wait_group: groups before `below` have ended; with `read`, they have only read their sources."""
 
-    by: By
     kind: CopyKind
     below: int
     read: bool = False
 
 
 @dataclass(eq=False)
-class CopiesArrive(Event):
+class CopiesArrive(WarpEvent):
     """cp.async.mbarrier.arrive: the mbarrier at `address` gets arrivals once the warp's cp.async so far have ended."""
 
-    by: By
     address: int
     phase: int
 
@@ -422,11 +443,8 @@ class Wgmma:
     adds: bool = True
 
 
-@dataclass(eq=False)
-class WgmmaFenced(Event):
+class WgmmaFenced(WarpEvent):
     """wgmma.fence by one warp."""
-
-    by: By
 
 
 @dataclass(eq=False)
@@ -435,30 +453,32 @@ class WgmmaIssued(Event):
 
     wgmma: Wgmma
 
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The block of the warpgroup."""
+        return self.wgmma.bys[0].block
+
 
 @dataclass(eq=False)
-class WgmmaCommitted(Event):
+class WgmmaCommitted(WarpsEvent):
     """wgmma.commit_group: all mma_asyncs of the warpgroup that are in no group become group `group` (0, 1, 2...)."""
 
-    bys: tuple[By, ...]
     warpgroup: int
     group: int
 
 
 @dataclass(eq=False)
-class WgmmaWaited(Event):
+class WgmmaWaited(WarpsEvent):
     """wgmma.wait_group: groups before `below` have ended, and the four warps know it."""
 
-    bys: tuple[By, ...]
     warpgroup: int
     below: int
 
 
 @dataclass(eq=False)
-class OperandChanged(Event):
+class OperandChanged(WarpEvent):
     """The kernel changed a plain array that `by` gave as operand `role` while the mma_async was under way."""
 
-    by: By
     wgmma: Wgmma
     role: str
 
@@ -469,12 +489,16 @@ class WgmmaEnded(Event):
 
     wgmma: Wgmma
 
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The block of the warpgroup."""
+        return self.wgmma.bys[0].block
+
 
 @dataclass(eq=False)
-class RegistersMoved(Event):
+class RegistersMoved(WarpEvent):
     """setmaxnreg: the warp may use `count` registers per thread from now on, after .inc or .dec."""
 
-    by: By
     action: Literal["inc", "dec"]
     count: int
 

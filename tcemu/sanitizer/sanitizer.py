@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
-from tcemu.machine import events
 from tcemu.machine.events import BlockEnded, BlockStarted, Event
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
@@ -58,18 +57,15 @@ class Sanitizer:
         """Receive an event of the machine."""
         if self.mode == "off":
             return
-        kind = type(event)
-        if kind is BlockStarted:
-            self._watches[event.block] = _watch(Block(event, self._tell))  # type: ignore[attr-defined, arg-type]
-        which = _BLOCK_OF.get(kind)
-        number = event.by.block if which is None else which(event)  # type: ignore[attr-defined]
-        watch = self._watches.get(number)
+        if isinstance(event, BlockStarted):
+            self._watches[event.block] = _watch(Block(event, self._tell))
+        watch = self._watches.get(event.block)
         if watch is None:
             return
-        for handle in watch.get(kind, ()):
+        for handle in watch.get(type(event), ()):
             handle(event)
-        if kind is BlockEnded:
-            del self._watches[number]
+        if isinstance(event, BlockEnded):
+            del self._watches[event.block]
 
     def _tell(self, report: Report) -> None:
         before = self._known.get(report.key)
@@ -110,16 +106,3 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
         for kind, handler in section.handlers.items():
             handlers.setdefault(kind, []).append(handler)
     return handlers
-
-
-#: How to find the block's number in events that do not belong to one warp.
-_BLOCK_OF: dict[type[Event], Callable[[Any], int]] = {
-    **{kind: lambda event: event.block for kind in (BlockStarted, BlockEnded)},
-    **{kind: lambda event: event.block for kind in (events.BarrierCompleted, events.MbarrierCompleted)},
-    **{kind: lambda event: event.bys[0].block for kind in (events.Disagreed, events.BarrierDisagreed)},
-    events.DescriptorsDisagreed: lambda event: event.bys[0].block,
-    **{kind: lambda event: event.bys[0].block for kind in (events.WgmmaCommitted, events.WgmmaWaited)},
-    **{kind: lambda event: event.wgmma.bys[0].block for kind in (events.WgmmaIssued, events.WgmmaEnded)},
-    **{kind: lambda event: event.copy.by.block for kind in (events.CopyIssued, events.CopyLanded)},
-    events.Stuck: lambda event: event.waiting[0].by.block if event.waiting else -1,
-}

@@ -397,3 +397,15 @@ def test_matrices_that_do_not_fit(row):
         wmma_global.multiply(good[:31], good)
     with pytest.raises(LaunchError, match="policy is"):
         wmma_global.multiply(good, good, policy="soon")
+
+
+@each_kernel
+def test_every_event_names_its_block(kernel):
+    """One block after the other, from its start to its end: no event needs to be asked where its block's number is."""
+    heard = []
+    check(kernel, (1, 2, 2), "normal", observers=(heard.append,))
+    starts = [number for number, event in enumerate(heard) if isinstance(event, events.BlockStarted)]
+    assert len(starts) == 2
+    for first, end in zip(starts, [*starts[1:], len(heard)], strict=True):
+        assert isinstance(heard[end - 1], events.BlockEnded)
+        assert {event.block for event in heard[first:end]} == {heard[first].block}
