@@ -68,6 +68,7 @@ def _roles(text: str, words: Words) -> Iterator[str]:
     """The roles of one side of a signature that these words ask for; optional ones are left out, but the membermask."""
     conditions = {
         "swaps": words.get("op") == "cas",
+        "agrees": words.get("mode") == "all",
         "answers": words.get("ss") != "shared::cluster",
         "completes": words.get("done", "").startswith("mbarrier"),
         "numbered": words.get("field") in _NUMBERED,

@@ -2,7 +2,8 @@
 
     shfl.sync.bfly.b32   vote.sync.ballot.b32   match.any.sync.b64   redux.sync.add.u32   activemask.b32   elect.sync
 
-Their last operand says which lanes take part. A kernel may leave it out; then the active lanes take part.
+The last operand says which lanes take part. A kernel may leave it out; then the active lanes take part. Some of them
+write two destinations, d|p, of which PTX lets you leave one out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SHUFFLE = family(
     "shfl.sync.{mode}.{type}",
     "9.7.9.6",
     [one(facts=WARP, mode="up down bfly idx", type="b32")],
-    signature="d_value = a_value b_value c_value membermask?",
+    signature="d_value predicate_out? = a_value b_value c_value membermask?",
     changes=False,
     about="gives each lane the value of another lane of the warp",
     rules=(
@@ -26,6 +27,7 @@ SHUFFLE = family(
         ".idx reads lane b of the segment.",
         "c has the segment mask in bits 8 to 12, and the bound of the segment in bits 0 to 4.",
         "A lane that would read outside its segment gets its own value. The value of an inactive lane is undefined.",
+        "The predicate p, which may be left out, tells whether the lane to read is in the segment, active or not.",
         _MASK,
     ),
 )
@@ -46,13 +48,17 @@ MATCH = family(
     "match.sync",
     "match.{mode}.sync.{type}",
     "9.7.13.10",
-    [one(facts=replace(WARP, answers="value"), mode="any all", type="b32 b64")],
+    [
+        one(facts=replace(WARP, answers="value"), mode="any", type="b32 b64"),
+        one(facts=replace(WARP, answers="value", agrees=True), mode="all", type="b32 b64"),
+    ],
     stems=("match.any.sync", "match.all.sync"),
-    signature="d_answer = a_value membermask?",
+    signature="d_answer [agrees: predicate_out?] = a_value membermask?",
     changes=False,
     about="tells which lanes have the same value, one bit each",
     rules=(
         ".any returns the lanes whose value equals this lane's; .all the membermask if all values are equal, else 0.",
+        "The predicate p of .all, which may be left out, tells whether all values are equal.",
         _MASK,
     ),
 )
@@ -85,10 +91,14 @@ ELECT = single(
     "elect.sync",
     "9.7.13.14",
     one("8.0", "sm_90", WARP),
-    signature="predicate_out = membermask?",
+    signature="d_answer? predicate_out = membermask?",
     changes=False,
     about="elects one lane: the predicate is true in that lane alone",
-    rules=("For the same membermask it always elects the same lane; here that is the first one.", _MASK),
+    rules=(
+        "For the same membermask it always elects the same lane; here that is the first one.",
+        "d, which may be left out, is the number of the elected lane.",
+        _MASK,
+    ),
 )
 WARP_BARRIER = single(
     "bar.warp.sync",

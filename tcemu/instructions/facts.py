@@ -54,6 +54,8 @@ class Facts:
     windows: bool = False
     #: What it returns, if its words decide: vote, bar.red, mbarrier.arrive.
     answers: Answer = ""
+    #: Whether a predicate says that all lanes agree: match.all.
+    agrees: bool = False
     #: The memory order and scope of forms whose words give neither; see tcemu.instructions.elements.order_of.
     order: str = ""
     scope: str = ""

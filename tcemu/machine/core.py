@@ -68,8 +68,8 @@ class Core:
 
     # ---------------------------------------------------------------------------------------- operations
 
-    def execute(self, instruction: str | Instruction, *operands: Any) -> Any:
-        """Execute an instruction on operands in PTX's order."""
+    def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
+        """Execute an instruction on operands in PTX's order. `both` asks for both destinations of a d|p."""
         try:
             bound = self.block.grid.bound[instruction]
         except (KeyError, TypeError):  # the first time in this launch, or what has no hash
@@ -77,8 +77,13 @@ class Core:
             self.block.grid.bound[instruction] = bound
         if not bound.least <= len(operands) <= bound.most:
             raise bound.miscounted(len(operands))
+        act = bound.both if both else bound.act
+        if act is None:
+            raise OperandError(
+                f"{bound.instruction} has no two destinations d|p (PTX ISA {bound.instruction.section})"
+            )
         try:
-            return bound.act(self, *operands)
+            return act(self, *operands)
         except OperandError as error:
             if isinstance(error, LaunchError):
                 raise

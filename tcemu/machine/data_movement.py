@@ -14,6 +14,7 @@ from tcemu.instructions.elements import Elements, elements_of, order_of, space_o
 from tcemu.machine.addresses import parts
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order, Space, Waiting
+from tcemu.machine.lanes import lanes as per_lane
 from tcemu.machine.masks import FULL, LANES, bits_of
 from tcemu.machine.registers import POISON, WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
@@ -202,17 +203,21 @@ _SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callab
 
 @executes("shfl.sync")
 def shfl(instruction: Instruction) -> Act:
-    """shfl.sync (9.7.9.6): each lane gets another lane's value; c: segment mask from bit 8 on, clamp value below."""
+    """shfl.sync d|p (9.7.9.6): each lane gets another lane's value; c: segment mask from bit 8 on, clamp value below.
+
+    p, bool (32,), tells which active lanes' sources are in their segment.
+    """
     source, inside = _SHUFFLES[instruction.words["mode"]]
 
-    def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> Array:
+    def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
         core.check_membermask(instruction, *membermask)
         by = core.begin(instruction)
         lane, clamp = core.integers(instruction, "b", b) & 31, core.integers(instruction, "c", c)
         segment = clamp >> 8 & 31
         first, bound = LANES & segment, LANES & segment | clamp & 31 & ~segment
         asked = source(LANES, lane, first, segment)
-        asked = np.where(inside(asked, bound), asked, LANES)
+        there = inside(asked, bound)
+        asked = np.where(there, asked, LANES)
         held = _read(core, values, np.isin(LANES, asked[core.active]))
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
             raise OperandError(
@@ -224,7 +229,7 @@ def shfl(instruction: Instruction) -> Act:
         taking = core.active & core.active[asked] & (by is not None)
         found = np.asarray(bits[asked])
         found[~taking] = POISON & np.iinfo(bits.dtype).max
-        return found.view(given.dtype)
+        return found.view(given.dtype), per_lane(there & core.active)
 
     return act
 

@@ -8,6 +8,9 @@ a function, which does the work for a warp on operands in PTX's order:
         scope = ...                                     once for each opcode
         def act(core: Core) -> None: ...                each time it is executed
         return act
+
+The function of an instruction with a destination that may be left out, d|p, returns both. `Bound.act` returns the other
+one alone, `Bound.both` both.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ class Bound(NamedTuple):
     #: The least and the greatest number of operands.
     least: int
     most: int
+    #: Answers both destinations, d and p; None if there are no two.
+    both: Act | None = None
 
     def miscounted(self, count: int) -> OperandError:
         """The error for a wrong number of operands."""
@@ -79,10 +84,18 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
     if found.unsupported or binder is None:
         reason = found.unsupported or "this version does not execute it"
         raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
-    act, sources = binder(found), found.sources
+    act, sources, both = binder(found), found.sources, None
     if sources and sources[-1].role == "cache_policy":
         act = _unhinted(found, act)
-    return Bound(found, act, sum(not each.optional for each in sources), len(sources))
+    needed = [not each.optional for each in found.operands if not each.read]
+    if len(needed) == 2:
+        act, both = _one(act, needed.index(True)), act
+    return Bound(found, act, sum(not each.optional for each in sources), len(sources), both)
+
+
+def _one(act: Act, place: int) -> Act:
+    """The same for one of its two destinations."""
+    return lambda core, *operands: act(core, *operands)[place]
 
 
 def _unhinted(instruction: Instruction, act: Act) -> Act:

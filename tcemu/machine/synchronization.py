@@ -47,7 +47,10 @@ def vote(instruction: Instruction) -> Act:
 
 @executes("match.sync")
 def match(instruction: Instruction) -> Act:
-    """match.sync (9.7.13.10): for each lane the mask of the lanes with its value; all: that mask only if it is all."""
+    """match.sync (9.7.13.10): for each lane the mask of the lanes with its value.
+
+    match.all.sync d|p: all active lanes if they have one value, else 0, and whether they have.
+    """
     whole, kept = instruction.words["mode"] == "all", -1 if instruction.words["type"] == "b64" else 0xFFFFFFFF
 
     def act(core: Core, values: npt.ArrayLike, *membermask: Any) -> Any:
@@ -106,12 +109,16 @@ def activemask(instruction: Instruction) -> Act:
 
 @executes("elect.sync")
 def elect(instruction: Instruction) -> Act:
-    """elect.sync (9.7.13.14): a predicate, bool (32,), that is true in one active lane, the first."""
+    """elect.sync d|p (9.7.13.14): the number of one active lane, the first, and a predicate that is true in it alone.
 
-    def act(core: Core, *membermask: Any) -> Array:
+    If no lane is active, the number is -1.
+    """
+
+    def act(core: Core, *membermask: Any) -> tuple[int, Array]:
         core.check_membermask(instruction, *membermask)
         core.begin(instruction)
-        return lanes(lanes_of(core.bits & -core.bits).copy())
+        first = core.bits & -core.bits
+        return first.bit_length() - 1, lanes(lanes_of(first).copy())
 
     return act
 

@@ -364,15 +364,18 @@ class Warp:
         found = generic(array.astype(np.int64), self.core.block.rank)
         return found if array.ndim else int(found)
 
-    def run(self, instruction: str | Instruction, *operands: Any) -> Any:
+    def run(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
         """Execute a PTX instruction, given as the opcode with all its qualifiers, on operands in PTX's order.
 
         As tcemu.run for one warp, with the block's memory understood. The answer is registers (32, n), or None for a
         store. Each warp of a warpgroup gives wgmma.mma_async its own (32, n) of the accumulator, which the answer is
         too, once a wgmma.wait_group covers it. The other methods are shorter spellings of it:
         `warp.run("bar.sync", 0)` is `warp.bar_sync()`.
+
+        shfl.sync, match.all.sync and elect.sync can write two destinations, d|p. The answer is the one that PTX does not
+        let you leave out; with `both` it is (d, p). Raises OperandError for `both` of another instruction.
         """
-        return self.core.execute(instruction, *operands)
+        return self.core.execute(instruction, *operands, both=both)
 
     # ---------------------------------------------------------------------------------------- ld, st, atom, red
 
@@ -447,18 +450,20 @@ class Warp:
 
     # ---------------------------------------------------------------------------------------- lanes of the warp
 
-    def shfl_sync(self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP) -> Any:
+    def shfl_sync(self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP, *, both: bool = False) -> Any:
         """shfl.sync: each lane's value of another lane, in the shape (32,) or (32, n) and dtype of `values`.
 
         mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,
-        `width` the lanes of a segment. What an inactive lane would give or get is poison.
+        `width` the lanes of a segment. What an inactive lane would give or get is poison. With `both` the answer is
+        (values, p): the predicate p, bool (32,), is false in lanes whose source lies outside their segment.
         """
         form = _form("shfl.sync", _text("shfl.sync", "mode", mode), "b32")
         if isinstance(width, bool) or not isinstance(width, int | np.integer) or width not in (1, 2, 4, 8, 16, 32):
             raise OperandError(
                 f"shfl.sync: a segment has 1, 2, 4, 8, 16 or 32 lanes; got {briefly(width)} (PTX ISA {form.section})"
             )
-        return self.core.execute(form, values, lane, (WARP - int(width)) << 8 | (0 if mode == "up" else WARP - 1))
+        clamp = (WARP - int(width)) << 8 | (0 if mode == "up" else WARP - 1)
+        return self.core.execute(form, values, lane, clamp, both=both)
 
     def vote_sync(self, mode: str, predicate: npt.ArrayLike) -> Any:
         """vote.sync: "all", "any" or "uni" of the active lanes' predicates as a bool, or "ballot", bits as an int.
@@ -470,7 +475,8 @@ class Warp:
 
     def match_sync(self, mode: str, values: npt.ArrayLike) -> Any:
         """match.sync: "any": for each lane the mask of lanes with its value; "all": (that mask or 0, a bool)."""
-        return self.core.execute(_form("match", _text("match.sync", "mode", mode), "sync.b32"), values)
+        form = _form("match", _text("match.sync", "mode", mode), "sync.b32")
+        return self.core.execute(form, values, both=form.facts.agrees)
 
     def redux_sync(self, operation: str, values: npt.ArrayLike) -> Registers:
         """redux.sync: "add.u32", "min.s32", "and.b32" or such of the active lanes' values, which all of them get."""
@@ -481,9 +487,12 @@ class Warp:
         """activemask: the active lanes as 32 bits."""
         return self.core.execute("activemask.b32")  # type: ignore[no-any-return]
 
-    def elect_sync(self) -> Lanes:
-        """elect.sync: a predicate, bool (32,), that is true in one active lane (the first)."""
-        return self.core.execute("elect.sync")  # type: ignore[no-any-return]
+    def elect_sync(self, *, both: bool = False) -> Any:
+        """elect.sync: a predicate, bool (32,), that is true in one active lane, the first.
+
+        With `both` the answer is (d, p): d is the number of that lane, -1 if no lane is active.
+        """
+        return self.core.execute("elect.sync", both=both)
 
     def bar_warp_sync(self) -> None:
         """bar.warp.sync (__syncwarp): the active lanes meet, and see what each of them wrote."""

@@ -26,8 +26,8 @@ def run(body, block=32, **options):
     return answers[0] if len(answers) == 1 else [answers[warp] for warp in sorted(answers)]
 
 
-def asked(mode, lane, b, c):
-    """Which lane `lane` gets its value from: the pseudo-code of PTX ISA 9.1, 9.7.9.6, line by line."""
+def source(mode, lane, b, c):
+    """The lane that `lane` wants to read, and p: the pseudo-code of PTX ISA 9.1, 9.7.9.6, line by line."""
     bval, cval, mask = b & 0x1F, c & 0x1F, c >> 8 & 0x1F
     max_lane = (lane & mask) | (cval & ~mask & 0x1F)
     min_lane = lane & mask
@@ -43,6 +43,12 @@ def asked(mode, lane, b, c):
     else:
         j = min_lane | (bval & ~mask & 0x1F)
         p = j <= max_lane
+    return j, p
+
+
+def asked(mode, lane, b, c):
+    """Which lane `lane` gets its value from: its own where p is false."""
+    j, p = source(mode, lane, b, c)
     return j if p else lane
 
 
@@ -77,6 +83,48 @@ def test_shuffles_as_ptx_spells_them(mode):
             expected = [1000 + asked(mode, lane, int(b[lane]), c) for lane in LANES]
             found = warp.run(f"shfl.sync.{mode}.b32", values, b, c, 0xFFFFFFFF)
             assert found.tolist() == expected, c
+
+    run(body)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_predicate_of_a_shuffle(mode):
+    """PTX ISA 9.1, 9.7.9.6: p is the pseudo-code's pval; whether the lane that is read is active plays no part."""
+    opcode, some = f"shfl.sync.{mode}.b32", LANES % 3 > 0
+
+    def body(warp):
+        for b, width in product((0, 1, 5, 16, 31), (4, 16, 32)):
+            c = operand_c(mode, width)
+            expected = [source(mode, lane, b, c)[1] for lane in range(32)]
+            values, p = warp.run(opcode, LANES, b, c, both=True)
+            assert p.tolist() == expected
+            assert values.tolist() == warp.run(opcode, LANES, b, c).tolist()
+            assert warp.shfl_sync(mode, LANES, b, width, both=True)[1].tolist() == expected
+            with warp.only(some):
+                assert warp.run(opcode, LANES, b, c, both=True)[1].tolist() == (some & expected).tolist()
+
+    run(body)
+
+
+def test_two_destinations(row):
+    """PTX ISA 9.1, 9.7.13.10 and 9.7.13.14: match.all.sync d|p, where p may be left out; elect.sync d|p, where d may."""
+
+    def body(warp):
+        with warp.only(LANES > 4):
+            for values, d, alike in ((np.full(32, 3), 0xFFFFFFE0, True), (LANES, 0, False)):
+                with row(f"match {alike}"):
+                    masks, p = warp.run("match.all.sync.b32", values, both=True)
+                    assert (masks.tolist(), p) == ([0] * 5 + [d] * 27, alike)
+                    assert warp.run("match.all.sync.b32", values).tolist() == masks.tolist()
+            with row("elect"):
+                lane, p = warp.elect_sync(both=True)
+                assert (lane, np.flatnonzero(p).tolist()) == (5, [5])
+                assert np.array_equal(warp.run("elect.sync", both=True)[1], warp.run("elect.sync"))
+        with row("elect nobody"), warp.only(False):
+            assert warp.elect_sync(both=True)[0] == -1
+        for opcode, operands in (("match.any.sync.b32", (LANES,)), ("bar.warp.sync", ()), ("activemask.b32", ())):
+            with row(opcode), pytest.raises(OperandError, match=rf"{re.escape(opcode)} has no two destinations d\|p"):
+                warp.run(opcode, *operands, both=True)
 
     run(body)
 

@@ -119,7 +119,7 @@ class Listener:
     def __init__(self):
         self.heard = []
 
-    def execute(self, instruction, *_):
+    def execute(self, instruction, *_, both=False):
         self.heard.append(tcemu.parse(instruction))
 
 
