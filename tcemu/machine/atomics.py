@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of
-from tcemu.machine.data_movement import access, loaded, patterns, spaces, strength, unsigned
+from tcemu.machine.data_movement import access, loaded, patterns_of, spaces, strength, unsigned
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Order, Space
 from tcemu.machine.reductions import step_of
@@ -35,6 +35,7 @@ def atomic(instruction: Instruction) -> Act:
     f32 additions in global memory flush subnormals to zero; those in shared memory do not.
     """
     moved, order = elements_of(instruction), strength(instruction)
+    patterns = patterns_of(instruction, moved)
     reads, answers = instruction.words["op"] != "exch", instruction.family == "atom"
     steps: dict[Space, Callable[..., Array]] = {
         "shared": step_of(instruction, flush=False),
@@ -46,7 +47,7 @@ def atomic(instruction: Instruction) -> Act:
         if by is None:
             return core.blank(moved.registers, moved.register) if answers else None
         where = core.integers(instruction, "address", addresses)
-        operands = [_operand(core, instruction, each, moved) for each in given]
+        operands = [patterns(core, _narrowed(core, each, moved)).view(np.uint8) for each in given]
         found = np.full((WARP, moved.registers), POISON, moved.register)
         for space, lanes, at in spaces(core, by, instruction, where):
             if reads:
@@ -80,9 +81,7 @@ def _exchange(
     return old
 
 
-def _operand(core: Core, instruction: Instruction, given: npt.ArrayLike, moved: Elements) -> Array:
-    """Bytes (32, size) of an operand; a 16-bit element is the low half of its register."""
+def _narrowed(core: Core, given: npt.ArrayLike, moved: Elements) -> Array:
+    """An operand whose 16-bit elements are the low halves of its registers."""
     values = core.values(given)
-    if moved.bits < 32 and values.dtype.kind in "iu":
-        values = values.astype(unsigned(moved))
-    return patterns(core, instruction, values, moved).view(np.uint8)
+    return values.astype(unsigned(moved)) if moved.bits < 32 and values.dtype.kind in "iu" else values

@@ -102,9 +102,9 @@ class Core:
         grid.scheduler.pause(self.strand, instruction.changes)
         if grid.failure is not None:
             raise grid.failure
-        counts, opcode = grid.counts, instruction.opcode
-        counts[opcode] = counts.get(opcode, 0) + 1
-        by = self.by()
+        grid.counts[instruction.opcode] += 1
+        self.latest = where = self.at or site()
+        by = By(self.block.number, self.index, self.bits, where)
         if grid.observers:
             grid.tell(Issued, by, instruction, operands)
         return by
@@ -163,7 +163,7 @@ class Core:
     def integers(self, instruction: Instruction, role: str, given: Any) -> Array:
         """One integer for each lane, int64 (32,), from one for all lanes or one for each."""
         if type(given) is int and -(1 << 63) <= given < 1 << 63:
-            return np.full(WARP, given)
+            return np.array([given]).repeat(WARP)
         array = self.values(given)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(
@@ -172,7 +172,7 @@ class Core:
             )
         if array.shape != (WARP,):
             array = np.broadcast_to(array.reshape(-1) if array.ndim else array, (WARP,))
-        return array if array.dtype == np.int64 else array.astype(np.int64)
+        return np.asarray(array, np.int64)
 
     def distinct(self, instruction: Instruction, role: str, given: Any) -> list[tuple[int, int]]:
         """(value, mask of the active lanes that give it), in the order of lanes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,21 +87,27 @@ def strength(instruction: Instruction) -> Order:
 def ld(instruction: Instruction) -> Act:
     """ld (9.7.9.8): registers (32, n) from byte addresses (32,), or one for all."""
     moved, order = elements_of(instruction), strength(instruction)
-    register, element, count = moved.register, moved.element, moved.registers
-    wide = np.dtype(f"i{register.itemsize}")
+    register, element, count, size = moved.register, moved.element, moved.registers, moved.bytes
+    whole, wide = element.itemsize == register.itemsize, np.dtype(f"i{register.itemsize}")
 
     def act(core: Core, addresses: npt.ArrayLike) -> Registers:
         by = core.begin(instruction)
         if by is None:
             return core.blank(count, register)
         where = core.integers(instruction, "address", addresses)
-        whole = core.bits == FULL
-        bits = np.empty((WARP, count), register) if whole else np.full((WARP, count), POISON, register)
+        bits: Array | None = None
         for space, lanes, at in spaces(core, by, instruction, where):
-            access(core, by, instruction, space, False, at, moved.bytes, lanes, order)
-            data = core.memory(space).read(at, moved.bytes)
+            access(core, by, instruction, space, False, at, size, lanes, order)
+            data = core.memory(space).gather(at, size)
             loaded(core, by, space, at, data)
-            bits[lanes] = data.view(element).astype(wide).view(register)
+            held = data.view(register) if whole else data.view(element).astype(wide).view(register)
+            held = held.reshape(-1, count)
+            if len(at) == WARP:
+                bits = held
+                break
+            if bits is None:
+                bits = np.full((WARP, count), POISON, register)
+            bits[lanes] = held
         return core.made(bits, core.bits)
 
     return act
@@ -122,41 +129,47 @@ def loaded(core: Core, by: By, space: Space, where: Array, data: Array) -> None:
 def st(instruction: Instruction) -> Act:
     """st (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width keep their bits."""
     moved, order = elements_of(instruction), strength(instruction)
+    size, patterns = moved.bytes, patterns_of(instruction, moved)
 
     def act(core: Core, addresses: npt.ArrayLike, values: npt.ArrayLike) -> None:
         by = core.begin(instruction)
         if by is None:
             return
         where = core.integers(instruction, "address", addresses)
-        given = patterns(core, instruction, values, moved)
+        given = patterns(core, values)
         for space, lanes, at in spaces(core, by, instruction, where):
-            access(core, by, instruction, space, True, at, moved.bytes, lanes, order)
-            core.memory(space).write(at, given[lanes].view(np.uint8))
+            access(core, by, instruction, space, True, at, size, lanes, order)
+            core.memory(space).write(at, (given if len(at) == WARP else given[lanes]).view(np.uint8))
 
     return act
 
 
-def patterns(core: Core, instruction: Instruction, values: Any, moved: Elements) -> Array:
-    """Elements (32, count) as their bits in memory."""
-    array, count = core.values(values), moved.registers
-    if array.dtype.kind == "f" and array.dtype.itemsize * 8 == moved.bits:
-        array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
-    if array.dtype.kind not in "iu":
-        raise OperandError(
-            f"{instruction} stores integers, or floats of {moved.bits} bits; got dtype {array.dtype}. Say which bits "
-            f"are meant: .view(np.uint32), or Fragment.pack (PTX ISA {instruction.section})"
-        )
-    if array.shape == (WARP,) and count == 1:
-        array = array[:, None]
-    if array.shape not in ((), (WARP, count)):
-        wanted = "(32, 1) or (32,)" if count == 1 else f"(32, {count})"
-        raise OperandError(
-            f"{instruction} takes values {wanted}, or one for all; got shape {array.shape} (PTX ISA "
-            f"{instruction.section})"
-        )
-    if array.shape != (WARP, count):
-        array = np.broadcast_to(array, (WARP, count))
-    return np.ascontiguousarray(array).astype(unsigned(moved), copy=False)
+def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, Any], Array]:
+    """A function that reads an operand: elements (32, count) as their bits in memory."""
+    count, bits, kept, shape = moved.registers, moved.bits, unsigned(moved), (WARP, moved.registers)
+
+    def patterns(core: Core, values: Any) -> Array:
+        array = core.values(values)
+        if array.dtype.kind == "f" and array.dtype.itemsize * 8 == bits:
+            array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
+        if array.dtype.kind not in "iu":
+            raise OperandError(
+                f"{instruction} stores integers, or floats of {bits} bits; got dtype {array.dtype}. Say which bits "
+                f"are meant: .view(np.uint32), or Fragment.pack (PTX ISA {instruction.section})"
+            )
+        if array.shape == (WARP,) and count == 1:
+            array = array[:, None]
+        if array.shape not in ((), shape):
+            wanted = "(32, 1) or (32,)" if count == 1 else f"(32, {count})"
+            raise OperandError(
+                f"{instruction} takes values {wanted}, or one for all; got shape {array.shape} (PTX ISA "
+                f"{instruction.section})"
+            )
+        if array.shape != shape:
+            array = np.broadcast_to(array, shape)
+        return np.ascontiguousarray(array, kept) if array.dtype == kept else array.astype(kept, "C")
+
+    return patterns
 
 
 def unsigned(moved: Elements) -> np.dtype[Any]:
@@ -201,24 +214,38 @@ _SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callab
 }
 
 
+def _sources(mode: str, b: Any, c: Any) -> tuple[Array, Array]:
+    """The lane that each lane reads from, and whether the one that it asks for is inside its segment; both (32,)."""
+    source, inside = _SHUFFLES[mode]
+    lane, segment = b & 31, c >> 8 & 31
+    first, bound = LANES & segment, LANES & segment | c & 31 & ~segment
+    asked = source(LANES, lane, first, segment)
+    there = inside(asked, bound)
+    return np.where(there, asked, LANES), there
+
+
+#: The same for one b and one c for all lanes, computed once.
+_uniform_sources = lru_cache(maxsize=4096)(_sources)
+
+
 @executes("shfl.sync")
 def shfl(instruction: Instruction) -> Act:
     """shfl.sync d|p (9.7.9.6): each lane gets another lane's value; c: segment mask from bit 8 on, clamp value below.
 
     p, bool (32,), tells which active lanes' sources are in their segment.
     """
-    source, inside = _SHUFFLES[instruction.words["mode"]]
+    mode = instruction.words["mode"]
 
     def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
         core.check_membermask(instruction, *membermask)
         by = core.begin(instruction)
-        lane, clamp = core.integers(instruction, "b", b) & 31, core.integers(instruction, "c", c)
-        segment = clamp >> 8 & 31
-        first, bound = LANES & segment, LANES & segment | clamp & 31 & ~segment
-        asked = source(LANES, lane, first, segment)
-        there = inside(asked, bound)
-        asked = np.where(there, asked, LANES)
-        held = _read(core, values, np.isin(LANES, asked[core.active]))
+        if type(b) is type(c) is int:
+            asked, there = _uniform_sources(mode, b & 31, c & 0x1FFF)
+        else:
+            asked, there = _sources(mode, core.integers(instruction, "b", b), core.integers(instruction, "c", c))
+        needed = np.zeros(WARP, bool)
+        needed[asked[core.active]] = True
+        held = _read(core, values, needed)
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
             raise OperandError(
                 f"{instruction}: values are numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
@@ -226,9 +253,10 @@ def shfl(instruction: Instruction) -> Act:
             )
         given = held.astype(held.dtype.newbyteorder("="))
         bits = given.view(f"u{given.dtype.itemsize}")
-        taking = core.active & core.active[asked] & (by is not None)
         found = np.asarray(bits[asked])
-        found[~taking] = POISON & np.iinfo(bits.dtype).max
+        if core.bits != FULL or by is None:
+            taking = core.active & core.active[asked] & (by is not None)
+            found[~taking] = POISON & np.iinfo(bits.dtype).max
         return found.view(given.dtype), per_lane(there & core.active)
 
     return act

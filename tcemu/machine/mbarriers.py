@@ -39,30 +39,36 @@ _LONG = (1 << 64) - 1
 
 
 class Mbarriers:
-    """The mbarriers of a block. Their 64 bits in shared memory hold only the phase's parity; `_phases` its number."""
+    """The mbarriers of a block. Their 64 bits in shared memory count, but hold only the parity of the phase's number."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        #: the phase of each, by address
-        self._phases: dict[int, int] = {}
+        self._words = block.shared.units[BYTES]
+        #: what was last written at each address: the 64 bits, and the object that they stand for
+        self._written: dict[int, tuple[int, Mbarrier]] = {}
 
     def find(self, core: Core, by: By, instruction: Instruction, place: int) -> Mbarrier:
         """The object at `place`. Ends the launch if there is no mbarrier there."""
         self._check_place(core, by, instruction, place)
         try:
-            return Mbarrier.decode(self._bits(place), self._phases.get(place, 0))
+            return self._at(place)
         except OperandError as error:
             self._misused(core, by, instruction, place, "operands", error)
 
+    def _at(self, place: int) -> Mbarrier:
+        """The object whose 64 bits lie at `place`. Raises OperandError if there is none."""
+        bits, (before, held) = self._words.item(place // BYTES), self._written.get(place, (0, None))
+        return held if held is not None and bits == before else Mbarrier.decode(bits, held.phase if held else 0)
+
     def put(self, place: int, held: Mbarrier) -> None:
         """Write the object back."""
-        self._phases[place] = held.phase
-        self._block.shared.bytes[place : place + BYTES].view("<u8")[0] = held.encode()
+        bits = held.encode()
+        self._words[place // BYTES] = bits
+        self._written[place] = bits, held
 
     def initialise(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> None:
         """mbarrier.init at `place`."""
         self._check_place(core, by, instruction, place)
-        self._phases[place] = 0
         self.put(place, Mbarrier(count))
         core.tell(MbarrierInitialised, by, place, count)
 
@@ -132,7 +138,7 @@ class Mbarriers:
     def told(self, place: int) -> str:
         """A description of what an mbarrier waits for, even if something has overwritten it."""
         try:
-            return f"the mbarrier at {place}, whose {Mbarrier.decode(self._bits(place), self._phases.get(place, 0))}"
+            return f"the mbarrier at {place}, whose {self._at(place)}"
         except OperandError:
             return f"the mbarrier at {place}, which something has overwritten"
 
@@ -141,6 +147,8 @@ class Mbarriers:
             core.tell(MbarrierCompleted, self._block.number, place, phase)
 
     def _check_place(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
+        if not place % BYTES and self._block.shared.holds(place, place + BYTES):
+            return
         try:
             self._block.shared.check(instruction, np.array([place]), BYTES, BYTES)
         except AddressError as error:
@@ -157,9 +165,6 @@ class Mbarriers:
     ) -> NoReturn:
         core.tell(Faulted, by, instruction, kind, "shared", str(error), place)
         self._block.grid.fail(MbarrierMisused(f"{error} ({by})"))
-
-    def _bits(self, place: int) -> int:
-        return int(self._block.shared.bytes[place : place + BYTES].view("<u8")[0])
 
 
 # ---------------------------------------------------------------------------------------------------- instructions
@@ -366,6 +371,9 @@ def _phases(
 ) -> list[tuple[int, int, int]]:
     """(place, parity, mask of lanes) for each phase that active lanes ask about."""
     places = places_of(core, by, instruction, address)
+    if type(phase) is int and not by_state:
+        parity = _parity(instruction, phase)
+        return [(place, parity, mask) for place, mask in places]
     held = core.values(phase)
     if not held.ndim:
         one = held.item() if held.dtype.kind in "iu" else phase

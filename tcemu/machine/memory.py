@@ -5,7 +5,10 @@ They check addresses and hold bytes. (tcemu/instructions/memory.py reads operand
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +31,9 @@ _UNITS: dict[int, np.dtype[Any]] = {
     16: np.dtype("V16"),
     32: np.dtype("V32"),
 }
+#: Addresses that are checked one by one.
+_FEW = 64
+_SHIFTS = {size: size.bit_length() - 1 for size in _UNITS}
 
 
 class Bytes:
@@ -40,7 +46,11 @@ class Bytes:
         self._starts = np.array([first for first, _, _ in ranges], np.int64)
         self._ends = np.array([end for _, end, _ in ranges], np.int64)
         self._names = [name for _, _, name in ranges]
-        self._ranges = [(first, end) for first, end, _ in ranges]
+        #: the same as plain numbers, for the check of every access
+        self._first = [first for first, _, _ in ranges]
+        self._end = [end for _, end, _ in ranges]
+        #: the bytes as units of each size
+        self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
 
     def check(
         self,
@@ -57,15 +67,15 @@ class Bytes:
         """
         if not len(addresses):
             return
-        if int(np.bitwise_or.reduce(addresses)) & align - 1:
+        together, low, high = _extent(addresses)
+        if together & align - 1:
             first = int((addresses % align != 0).argmax())
             raise AddressError(
                 f"{_told(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory is "
                 f"not a multiple of {align}, as an access of {align} bytes requires (PTX ISA {instruction.section})",
                 "alignment",
             )
-        low, high = int(addresses.min()), int(addresses.max())
-        if any(start <= low and high <= end - size for start, end in self._ranges):
+        if self.holds(low, high + size):
             return
         wrong = self._outside(addresses, size)
         if wrong.any():
@@ -73,6 +83,11 @@ class Bytes:
             where = self._where(int(addresses[first]), size)
             told = _told(instruction, lanes, first, what)
             raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
+
+    def holds(self, first: int, end: int) -> bool:
+        """Whether bytes `first` to `end` - 1 lie in one of the ranges."""
+        place = bisect_right(self._first, first) - 1
+        return place >= 0 and end <= self._end[place]
 
     def _outside(self, addresses: Array, size: int) -> Array:
         if len(self._starts) == 1:
@@ -96,13 +111,25 @@ class Bytes:
 
     def read(self, addresses: Array, size: int) -> Array:
         """Bytes (n, size) at checked addresses (n,), multiples of `size`."""
-        unit = _UNITS[size]
-        return np.asarray(self.bytes.view(unit)[addresses // size].view(np.uint8).reshape(-1, size))
+        return self.gather(addresses, size).view(np.uint8).reshape(-1, size)
+
+    def gather(self, addresses: Array, size: int) -> Array:
+        """The same as units (n,) that numpy copies as one element each."""
+        return self.units[size].take(addresses >> _SHIFTS[size])
 
     def write(self, addresses: Array, data: Array) -> None:
         """Write bytes (n, size) to checked addresses (n,), multiples of size; of equal addresses the last one wins."""
         size = data.shape[1]
-        self.bytes.view(_UNITS[size])[addresses // size] = np.ascontiguousarray(data).view(_UNITS[size]).reshape(-1)
+        self.units[size][addresses >> _SHIFTS[size]] = np.ascontiguousarray(data).view(_UNITS[size])[:, 0]
+
+
+def _extent(addresses: Array) -> tuple[int, int, int]:
+    """All addresses or-ed, the least and the greatest. For one warp's, Python's numbers are faster than numpy."""
+    if len(addresses) <= _FEW:
+        numbers = addresses.tolist()
+        return reduce(or_, numbers), min(numbers), max(numbers)
+    together, low, high = (each.reduce(addresses) for each in (np.bitwise_or, np.minimum, np.maximum))
+    return int(together), int(low), int(high)
 
 
 def _told(instruction: Instruction, lanes: Array | None, number: int, what: str) -> str:

@@ -25,6 +25,8 @@ Array = npt.NDArray[Any]
 WARP = 32
 #: The content of a register that is unwritten, or whose result is still under way: a NaN in f32, f16 and bf16.
 POISON = 0x7FFFDEAD
+#: The dtypes of registers.
+KINDS = np.dtype(np.uint32), np.dtype(np.uint64)
 
 
 class Watcher(Protocol):
@@ -48,7 +50,7 @@ class Bank:
     __slots__ = ("__weakref__", "bits", "first", "pending", "unwritten", "veiled", "watcher")
 
     def __init__(self, bits: Array, watcher: Watcher | None = None, first: int = 0) -> None:
-        if bits.ndim != 2 or bits.dtype not in (np.uint32, np.uint64):
+        if bits.ndim != 2 or bits.dtype not in KINDS:
             raise OperandError(
                 f"registers of a warp are an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
             )

@@ -30,7 +30,7 @@ _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 def site() -> Site:
     """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels."""
-    frame = _getframe(1)
+    frame = _getframe(2)  # the caller, too, is a function of the machine
     while True:
         code = frame.f_code
         name = code.co_filename

@@ -65,9 +65,9 @@ _OTHERS = {
 
 
 @lru_cache(maxsize=4096)
-def _form(*qualifiers: str) -> Instruction:
-    """The instruction that qualifiers spell, in any order; empty ones are left out."""
-    return parse(".".join(word.strip(".") for word in qualifiers if word))
+def _form(*qualifiers: str) -> str:
+    """The opcode that qualifiers spell, in any order; empty ones are left out."""
+    return parse(".".join(word.strip(".") for word in qualifiers if word)).opcode
 
 
 def _text(family: str, what: str, given: object) -> str:
@@ -90,9 +90,10 @@ def _order(family: str, given: object, space: str) -> str:
     return f"{order}.{_SCOPES[space]}" if order in _SCOPED else order
 
 
-def _access(family: str, space: str, what: object, order: object) -> Instruction:
-    """The access to a state space that `what` ("v4.b32", "add.u32") and a memory order spell."""
-    return _form(family, _order(family, order, space), space, _text(family, f"what follows .{space}", what))
+def _access(family: str, space: str, what: object, order: object) -> str:
+    """The opcode of an access to a state space: `what` is "v4.b32", "add.u32" or such."""
+    words = _order(family, order, space) if order != "" else ""
+    return _form(family, words, space, what if type(what) is str else _text(family, f"what follows .{space}", what))
 
 
 class Warp:
@@ -460,7 +461,7 @@ class Warp:
         form = _form("shfl.sync", _text("shfl.sync", "mode", mode), "b32")
         if isinstance(width, bool) or not isinstance(width, int | np.integer) or width not in (1, 2, 4, 8, 16, 32):
             raise OperandError(
-                f"shfl.sync: a segment has 1, 2, 4, 8, 16 or 32 lanes; got {briefly(width)} (PTX ISA {form.section})"
+                f"shfl.sync: a segment has 1, 2, 4, 8, 16 or 32 lanes; got {briefly(width)} (PTX ISA 9.7.9.6)"
             )
         clamp = (WARP - int(width)) << 8 | (0 if mode == "up" else WARP - 1)
         return self.core.execute(form, values, lane, clamp, both=both)
@@ -476,7 +477,7 @@ class Warp:
     def match_sync(self, mode: str, values: npt.ArrayLike) -> Any:
         """match.sync: "any": for each lane the mask of lanes with its value; "all": (that mask or 0, a bool)."""
         form = _form("match", _text("match.sync", "mode", mode), "sync.b32")
-        return self.core.execute(form, values, both=form.facts.agrees)
+        return self.core.execute(form, values, both=mode == "all")
 
     def redux_sync(self, operation: str, values: npt.ArrayLike) -> Registers:
         """redux.sync: "add.u32", "min.s32", "and.b32" or such of the active lanes' values, which all of them get."""
