@@ -432,13 +432,12 @@ def _box(
     space: Space = "shared"
     try:
         places = tensor_map.places(coordinates, address, storing=storing)
-        far = places.global_addresses[places.inside]
-        near = places.shared_addresses[places.inside] if storing else places.shared_addresses
+        far, near = places.copied, places.stored if storing else places.shared_addresses
         core.block.shared.check(instruction, near, places.size, 1)
         # the last unit of a store may extend past the array into the gap after it
-        own = tensor_map.places(coordinates, address) if storing else places
+        own = places if places.whole or not storing else tensor_map.places(coordinates, address)
         space = "global"
-        core.block.grid.memory.check(instruction, own.global_addresses[own.inside], own.size, 1)
+        core.block.grid.memory.check(instruction, own.copied, own.size, 1)
     except AddressError as error:
         core.fault(by, instruction, "global" if "global memory" in str(error) else space, error)
     return places, ("global", far, places.size), ("shared", near, places.size)

@@ -89,6 +89,18 @@ class Places:
     global_addresses: Array
     shared_addresses: Array
     inside: npt.NDArray[np.bool_]
+    #: whether all of them are
+    whole: bool = False
+
+    @property
+    def copied(self) -> Array:
+        """The addresses in global memory of the pieces that are copied."""
+        return self.global_addresses if self.whole else self.global_addresses[self.inside]
+
+    @property
+    def stored(self) -> Array:
+        """The addresses in shared memory of the pieces that a store copies; a load writes all of them."""
+        return self.shared_addresses if self.whole else self.shared_addresses[self.inside]
 
 
 @dataclass(frozen=True)
@@ -261,6 +273,8 @@ class TensorMap:
                 "alignment",
             )
         first, end = start[0] * self.element_bytes, self.sizes[0] * self.element_bytes
+        if self._holds(start):
+            return self._moved(start, address)
         if storing:
             end = -(-end // UNIT) * UNIT
         size = math.gcd(UNIT, end if first < end < first + self.line else 0)
@@ -278,21 +292,65 @@ class TensorMap:
         lines = address + self.pitch * np.arange(len(where), dtype=np.int64)
         return Places(size, there, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
 
+    def _holds(self, start: Sequence[int]) -> bool:
+        """Whether the whole box at these coordinates lies inside the tensor."""
+        steps = (1, *self.element_strides[1:])
+        dimensions = zip(start, self.copied, steps, self.sizes, strict=True)
+        return all(0 <= at and at + step * (count - 1) < size for at, count, step, size in dimensions)
+
+    def _moved(self, start: Sequence[int], address: int) -> Places:
+        """The places of a box inside the tensor: those of the first such box, moved."""
+        far = self.address + start[0] * self.element_bytes
+        far += sum(at * stride for at, stride in zip(start[1:], self.strides, strict=True))
+        near = address % _PERIOD
+        return Places(UNIT, self._far + far, self._near(near) + (address - near), self._everything, True)
+
+    @cached_property
+    def _far(self) -> Array:
+        """The units of a box inside the tensor, in bytes of global memory from its first element on."""
+        found = np.zeros(1, np.int64)
+        lines = tuple(zip(self.copied[1:], self.element_strides[1:], self.strides, strict=True))
+        for count, step, stride in reversed(lines):
+            found = (found[:, None] + step * stride * np.arange(count, dtype=np.int64)).ravel()
+        return (found[:, None] + np.arange(0, self.line, UNIT, dtype=np.int64)).ravel()
+
+    def _near(self, address: int) -> Array:
+        """The same units in shared memory, for a box at `address`."""
+        found = self._nears.get(address)
+        if found is None:
+            lines = address + self.pitch * np.arange(math.prod(self.copied[1:]), dtype=np.int64)
+            units = (lines[:, None] + np.arange(0, self.line, UNIT, dtype=np.int64)).ravel()
+            found = self._nears[address] = swizzled(units, self.swizzle)
+        return found
+
+    @cached_property
+    def _nears(self) -> dict[int, Array]:
+        return {}
+
+    @cached_property
+    def _everything(self) -> npt.NDArray[np.bool_]:
+        return np.ones(len(self._far), bool)
+
     def load(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy a box from `memory` into `shared` from `address` on; both are uint8 (bytes,).
 
         tf32 is rounded to the nearest, ties to even, its NaNs become 0x7fffe000. Raises as `places` does, and
         AddressError where the tensor or the box lies outside the memories.
         """
-        self.load_at(self.places(coordinates, address), memory, shared)
+        places = self.places(coordinates, address)
+        _check(places.copied, places.size, memory, "global")
+        _check(places.shared_addresses, places.size, shared, "shared")
+        self.load_at(places, memory, shared)
 
     def load_at(self, places: Places, memory: Array, shared: Array) -> None:
-        """The same for `places` that were computed before."""
-        data = self._filling(len(places.inside), places.size)
-        data[places.inside] = _read(memory, places.global_addresses[places.inside], places.size, "global")
+        """The same for `places` that were computed before, and checked."""
+        data = _read(memory, places.copied, places.size)
         if self.element == "tf32":
-            data[places.inside] = _rounded(data[places.inside])
-        _write(shared, places.shared_addresses, data, "shared")
+            data = _rounded(data)
+        if not places.whole:
+            copied, data = data, self._filling(len(places.inside), places.size)
+            data[places.inside] = copied
+        _write(shared, places.shared_addresses, data)
 
     def store(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy a box from `shared` from `address` on into `memory`, what lies inside the tensor; both uint8 (bytes,).
@@ -300,14 +358,15 @@ class TensorMap:
         Of the units that the tensor's edge cuts also the rest, as far as there is memory. Raises as `load` does, and
         OperandError for negative coordinates.
         """
-        own = self.places(coordinates, address)
-        _check(own.global_addresses[own.inside], own.size, memory, "global")
-        self.store_at(self.places(coordinates, address, storing=True), memory, shared)
+        own, places = self.places(coordinates, address), self.places(coordinates, address, storing=True)
+        _check(own.copied, own.size, memory, "global")
+        _check(places.stored, UNIT, shared, "shared")
+        self.store_at(places, memory, shared)
 
     def store_at(self, places: Places, memory: Array, shared: Array) -> None:
         """The same for `places` that were computed before, `storing`, and checked."""
-        data = _read(shared, places.shared_addresses, UNIT, "shared")[places.inside]
-        there = places.global_addresses[places.inside][:, None] + np.arange(UNIT)
+        data = _read(shared, places.stored, UNIT)
+        there = places.copied[:, None] + np.arange(UNIT)
         present = there < len(memory)
         memory[there[present]] = data[present]
 
@@ -348,24 +407,24 @@ def _rounded(data: Array) -> Array:
     return patterns.astype("<u4").view(np.uint8)
 
 
-def _read(memory: Array, addresses: Array, size: int, space: str) -> Array:
+def _read(memory: Array, addresses: Array, size: int) -> Array:
     """Pieces (n, size) at `addresses`, which are multiples of `size` where that is 16."""
-    _check(addresses, size, memory, space)
     if size == UNIT and len(memory) % UNIT == 0:
-        return np.asarray(memory.view(_WHOLE)[addresses // UNIT].view(np.uint8).reshape(-1, UNIT))
+        return memory.view(_WHOLE).take(addresses // UNIT).view(np.uint8).reshape(-1, UNIT)
     return np.asarray(memory[addresses[:, None] + np.arange(size)])
 
 
-def _write(memory: Array, addresses: Array, data: Array, space: str) -> None:
+def _write(memory: Array, addresses: Array, data: Array) -> None:
     """Put pieces (n, size) at `addresses`."""
     size = data.shape[1]
-    _check(addresses, size, memory, space)
     if size == UNIT and len(memory) % UNIT == 0:
         memory.view(_WHOLE)[addresses // UNIT] = np.ascontiguousarray(data).view(_WHOLE).reshape(-1)
     else:
         memory[addresses[:, None] + np.arange(size)] = data
 
 
+#: A swizzle repeats after this many bytes of shared memory.
+_PERIOD = 1024
 #: A unit that numpy copies as one element.
 _WHOLE = np.dtype("V16")
 
