@@ -260,7 +260,7 @@ class Touched(WarpEvent):
     def numbers(self) -> tuple[int, ...]:
         """The registers by their numbers in the warp."""
         first = self.registers.bank.first
-        return tuple([first + number for number in self.which])
+        return tuple([first + number for number in self.which]) if first else self.which
 
 
 # ------------------------------------------------------------------------------------------------ barriers

@@ -9,6 +9,7 @@ read as poison. A front end for PTX text allocates one bank for its %r and takes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -92,8 +93,10 @@ class Registers(NDArrayOperatorsMixin):
     @property
     def numbers(self) -> tuple[int, ...]:
         """Their numbers in the warp."""
-        within = range(self.bank.bits.shape[1]) if self._columns is None else self._columns.tolist()
-        return tuple(self.bank.first + number for number in within)
+        first = self.bank.first
+        if self._columns is None:
+            return tuple(range(first, first + self.bank.bits.shape[1]))
+        return tuple([first + number for number in self._columns.tolist()])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -216,14 +219,13 @@ class Registers(NDArrayOperatorsMixin):
 
     def which(self, key: Any = ...) -> tuple[int, ...]:
         """Numbers, within the bank, of the registers that `key` chooses."""
-        numbers = np.arange(self.bank.bits.shape[1]) if self._columns is None else self._columns
         if key is Ellipsis:
-            return tuple(numbers.tolist())
+            return tuple(range(self.bank.bits.shape[1]) if self._columns is None else self._columns.tolist())
         try:
-            chosen = np.broadcast_to(numbers, self.shape)[key]
+            chosen = _chosen(self.shape, key)
         except IndexError as error:
             raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
-        return tuple(np.unique(chosen).tolist())
+        return chosen if self._columns is None else tuple(np.unique(self._columns[list(chosen)]).tolist())
 
     def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:
         """Report to the warp that the kernel reads or writes `registers[key]`.
@@ -276,6 +278,38 @@ class Registers(NDArrayOperatorsMixin):
             return self.bits
         hidden = bank.pending > 0 if self._columns is None else bank.pending[self._columns] > 0
         return np.where(hidden, self.dtype.type(POISON), self.bits) if hidden.any() else self.bits
+
+
+def _chosen(shape: tuple[int, int], key: Any) -> tuple[int, ...]:
+    """The columns of an array of this shape that `key` chooses, each once."""
+    spelt = _spelt(key)
+    return _spelt_columns(shape, spelt) if spelt is not None else _columns(shape, key)
+
+
+def _columns(shape: tuple[int, int], key: Any) -> tuple[int, ...]:
+    return tuple(np.unique(np.broadcast_to(np.arange(shape[1]), shape)[key]).tolist())
+
+
+@lru_cache(maxsize=4096)
+def _spelt_columns(shape: tuple[int, int], spelt: tuple[Any, ...]) -> tuple[int, ...]:
+    """The same for a key that _spelt could spell: kernels choose the same registers again and again."""
+    return _columns(shape, tuple(slice(*part) if isinstance(part, tuple) else part for part in spelt))
+
+
+def _spelt(key: Any) -> tuple[Any, ...] | None:
+    """A key of numbers and slices in a form that has a hash: slices as (start, stop, step); None for other keys."""
+    spelt = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if type(part) is slice:
+            numbers = part.start, part.stop, part.step
+            if not all(number is None or type(number) is int for number in numbers):
+                return None
+            spelt.append(numbers)
+        elif type(part) is int or part is Ellipsis:
+            spelt.append(part)
+        else:
+            return None
+    return tuple(spelt)
 
 
 def _is_view(key: Any) -> bool:

@@ -302,8 +302,7 @@ class TensorMap:
         """The places of a box inside the tensor: those of the first such box, moved."""
         far = self.address + start[0] * self.element_bytes
         far += sum(at * stride for at, stride in zip(start[1:], self.strides, strict=True))
-        near = address % _PERIOD
-        return Places(UNIT, self._far + far, self._near(near) + (address - near), self._everything, True)
+        return Places(UNIT, self._far + far, self._near(address), self._everything, True)
 
     @cached_property
     def _far(self) -> Array:
@@ -315,7 +314,7 @@ class TensorMap:
         return (found[:, None] + np.arange(0, self.line, UNIT, dtype=np.int64)).ravel()
 
     def _near(self, address: int) -> Array:
-        """The same units in shared memory, for a box at `address`."""
+        """The same units in shared memory, for a box at `address`. A kernel uses few addresses, again and again."""
         found = self._nears.get(address)
         if found is None:
             lines = address + self.pitch * np.arange(math.prod(self.copied[1:]), dtype=np.int64)
@@ -423,8 +422,6 @@ def _write(memory: Array, addresses: Array, data: Array) -> None:
         memory[addresses[:, None] + np.arange(size)] = data
 
 
-#: A swizzle repeats after this many bytes of shared memory.
-_PERIOD = 1024
 #: A unit that numpy copies as one element.
 _WHOLE = np.dtype("V16")
 

@@ -5,7 +5,7 @@ tcemu.instructions computes them; this module connects them to a block's memory 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +41,7 @@ def matrix(instruction: Instruction) -> Act:
     out = next((each for each in instruction.operands if each.written), None)
 
     def act(core: Core, *operands: Any) -> Registers | None:
-        held = tuple(
-            (role.role, each) for role, each in zip(sources, operands, strict=False) if isinstance(each, Registers)
-        )
-        by = core.begin(instruction, held)
+        by = core.begin(instruction, tuple(_registers(sources, operands)) if core.watched else ())
         if by is None:  # if no lane executes it, its result is unwritten
             return None if out is None or out.fragment is None else core.blank(
                 out.registers, out.fragment.container.register_dtype
@@ -68,6 +65,10 @@ def matrix(instruction: Instruction) -> Act:
         return core.made(result, core.there, (instruction, out.role, core.target))
 
     return act
+
+
+def _registers(sources: Sequence[Operand], given: Sequence[Any]) -> Iterator[tuple[str, Registers]]:
+    return ((role.role, each) for role, each in zip(sources, given, strict=False) if isinstance(each, Registers))
 
 
 def _content(role: Operand, given: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
+#: What A usually is.
+_TILES = (Descriptor, Registers)
+#: What the rest usually is: one number for the warpgroup.
+_ONE = (int, bool)
 #: What the four warps do together: called with their origins and what each of them gives.
 Together = Callable[[tuple[By, ...], list[Any]], None]
 
@@ -135,12 +139,10 @@ def mma_async(instruction: Instruction) -> Act:
     def act(core: Core, *operands: Any) -> Registers:
         mine = _given(core, instruction, names, operands)
         d: Registers = mine[0]
-        held = tuple((role, each) for role, each in zip(names, mine, strict=False) if isinstance(each, Registers))
-        by = core.begin(instruction, held)
+        by = core.begin(instruction, tuple(_registers(names, mine)) if core.watched else ())
         if by is None:
             return d
-        plain = zip(names, operands, strict=False)
-        kept = [(role, each, each.copy()) for role, each in plain if isinstance(each, np.ndarray) and each.ndim]
+        kept = [(role, each, each.copy()) for role, each in zip(names, operands, strict=False) if _is_array(each)]
 
         def issue(bys: tuple[By, ...], given: list[Any]) -> None:
             _issue(core, instruction, bys, given)
@@ -154,9 +156,19 @@ def mma_async(instruction: Instruction) -> Act:
     return act
 
 
+def _registers(names: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[str, Registers]]:
+    return ((role, each) for role, each in zip(names, given, strict=False) if isinstance(each, Registers))
+
+
+def _is_array(given: Any) -> bool:
+    return isinstance(given, np.ndarray) and given.ndim > 0
+
+
 def _given(core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
-    d, a = operands[:2]
+    d, a, b, *rest = operands
+    if type(d) is Registers and type(a) in _TILES and type(b) is Descriptor and all(type(each) in _ONE for each in rest):
+        return [d, a.encode() if type(a) is Descriptor else a, b.encode(), *rest]
     mine: list[Any] = [d if isinstance(d, Registers) else _adopted(core, instruction, d)]
     held = a.encode() if isinstance(a, Descriptor) else a if isinstance(a, Registers) else core.values(a)
     if isinstance(held, np.ndarray) and not held.ndim:

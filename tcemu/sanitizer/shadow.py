@@ -15,6 +15,8 @@ Array = npt.NDArray[Any]
 
 #: Initial size of a cell in bytes: what the widest load moves for one lane.
 _WIDEST = 16
+#: Tiles whose cells are remembered.
+_TILES = 256
 
 
 class Shadow:
@@ -30,6 +32,8 @@ class Shadow:
         #: the last read of each cell, a row for each reader so far
         self.reads = np.zeros((0, self._cells), np.int64)
         self._rows: dict[object, int] = {}
+        #: the cells of tiles, by the identity of the addresses, which are kept so that it stays theirs
+        self._tiles: dict[tuple[int, int], tuple[Array, Array]] = {}
 
     def write(self, cells: Array, marks: Array, strong: bool) -> None:
         """Set the last write of `cells`."""
@@ -70,7 +74,19 @@ class Shadow:
         return (addresses[:, None] // self.cell + np.arange(per)).reshape(-1), per
 
     def tile(self, addresses: Array, size: int) -> Array:
-        """The cells of a matrix operand's elements, each once. Elements that fill whole cells do not split them."""
+        """The cells of a matrix operand's elements, each once. Elements that fill whole cells do not split them.
+
+        A pipeline gives the same arrays again and again, so their cells are remembered.
+        """
+        kept = self._tiles.get((id(addresses), size))
+        if kept is None:
+            found = self._cells_of(addresses, size)  # which may split cells, and then forgets all tiles
+            if len(self._tiles) == _TILES:
+                self._tiles.clear()
+            kept = self._tiles[id(addresses), size] = addresses, found
+        return kept[1]
+
+    def _cells_of(self, addresses: Array, size: int) -> Array:
         if size < self.cell:
             wide = np.flatnonzero(np.bincount(addresses // self.cell))
             if len(wide) * self.cell == len(addresses) * size:
@@ -84,6 +100,7 @@ class Shadow:
 
     def _split(self, cell: int) -> None:
         """Make cells smaller."""
+        self._tiles.clear()
         parts = self.cell // cell
         self.cell = cell
         self._cells *= parts

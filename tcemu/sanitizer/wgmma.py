@@ -39,7 +39,8 @@ class Touch(NamedTuple):
     what: Literal["read", "write"]
 
 
-class Use(NamedTuple):
+@dataclass(eq=False, slots=True)
+class Use:
     """An mma_async with a register in its accumulator, and the warp's number of fences before it."""
 
     wgmma: Wgmma
@@ -246,7 +247,7 @@ class Wgmmas:
     def _check_touched(self, warp: Warp, new: UnderWay, role: str, numbers: frozenset[int]) -> None:
         """Report registers that were accessed after the last fence."""
         warp.needed |= not warp.fenced.isdisjoint(numbers)
-        latest = max((warp.touched[number] for number in warp.touched.keys() & numbers), default=None)
+        latest = max((touch for number, touch in warp.touched.items() if number in numbers), default=None)
         if latest is not None:
             opcode = new.wgmma.instruction.opcode
             message = f"the kernel accessed the {role} registers of {opcode} after the warp's last wgmma.fence"
@@ -256,12 +257,11 @@ class Wgmmas:
     def _check_shape(self, warp: Warp, new: UnderWay) -> None:
         """Report an accumulator that an mma_async of another shape used after the last fence."""
         wgmma, by = new.wgmma, new.by
-        uses = (warp.used[number] for number in new.accumulator if number in warp.used)
-        for before, fences in dict.fromkeys(uses):
-            if before.instruction.shape == wgmma.instruction.shape:
+        for use in dict.fromkeys(map(warp.used.get, new.accumulator)):
+            if use is None or use.wgmma.instruction.shape == wgmma.instruction.shape:
                 continue
-            warp.needed = True
-            if fences == warp.fences and warp.fences:
+            warp.needed, before = True, use.wgmma
+            if use.fences == warp.fences and warp.fences:
                 message = (
                     f"{wgmma.instruction} adds to the accumulator of an mma_async of shape {before.instruction.shape}"
                 )
