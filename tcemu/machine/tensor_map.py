@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import index
 from typing import Any, Literal, NamedTuple, Protocol, get_args
@@ -302,33 +302,10 @@ class TensorMap:
         """The places of a box inside the tensor: those of the first such box, moved."""
         far = self.address + start[0] * self.element_bytes
         far += sum(at * stride for at, stride in zip(start[1:], self.strides, strict=True))
-        return Places(UNIT, self._far + far, self._near(address), self._everything, True)
-
-    @cached_property
-    def _far(self) -> Array:
-        """The units of a box inside the tensor, in bytes of global memory from its first element on."""
-        found = np.zeros(1, np.int64)
         lines = tuple(zip(self.copied[1:], self.element_strides[1:], self.strides, strict=True))
-        for count, step, stride in reversed(lines):
-            found = (found[:, None] + step * stride * np.arange(count, dtype=np.int64)).ravel()
-        return (found[:, None] + np.arange(0, self.line, UNIT, dtype=np.int64)).ravel()
-
-    def _near(self, address: int) -> Array:
-        """The same units in shared memory, for a box at `address`. A kernel uses few addresses, again and again."""
-        found = self._nears.get(address)
-        if found is None:
-            lines = address + self.pitch * np.arange(math.prod(self.copied[1:]), dtype=np.int64)
-            units = (lines[:, None] + np.arange(0, self.line, UNIT, dtype=np.int64)).ravel()
-            found = self._nears[address] = swizzled(units, self.swizzle)
-        return found
-
-    @cached_property
-    def _nears(self) -> dict[int, Array]:
-        return {}
-
-    @cached_property
-    def _everything(self) -> npt.NDArray[np.bool_]:
-        return np.ones(len(self._far), bool)
+        there, inside = _far(self.line, lines)
+        near = _near(self.line, self.pitch, math.prod(self.copied[1:]), self.swizzle, address)
+        return Places(UNIT, there + far, near, inside, True)
 
     def load(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy a box from `memory` into `shared` from `address` on; both are uint8 (bytes,).
@@ -396,6 +373,23 @@ class TensorMap:
         if self.fill == "zeros":
             return np.zeros((count, size), np.uint8)
         return np.full((count, size // 2), NAN, "<u2").view(np.uint8)
+
+
+@lru_cache(maxsize=256)
+def _far(line: int, lines: tuple[tuple[int, int, int], ...]) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """The units of a box inside its tensor, in bytes of global memory from its first element on, and that all are."""
+    found = np.zeros(1, np.int64)
+    for count, step, stride in reversed(lines):
+        found = (found[:, None] + step * stride * np.arange(count, dtype=np.int64)).ravel()
+    units = (found[:, None] + np.arange(0, line, UNIT, dtype=np.int64)).ravel()
+    return units, np.ones(len(units), bool)
+
+
+@lru_cache(maxsize=256)
+def _near(line: int, pitch: int, lines: int, swizzle: int, address: int) -> Array:
+    """The same units in shared memory, for a box at `address`. Kernels use few addresses, again and again."""
+    first = address + pitch * np.arange(lines, dtype=np.int64)
+    return swizzled((first[:, None] + np.arange(0, line, UNIT, dtype=np.int64)).ravel(), swizzle)
 
 
 def _rounded(data: Array) -> Array:

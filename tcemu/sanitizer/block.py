@@ -9,7 +9,7 @@ from tcemu.machine.events import BlockStarted, By, Event
 from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.records import Records
 from tcemu.sanitizer.report import Earlier, Report
-from tcemu.sanitizer.shadow import Shadow
+from tcemu.sanitizer.shadow import Shadow, Tiles
 
 Handlers = dict[type[Event], Callable[..., None]]
 
@@ -23,11 +23,11 @@ class Section(Protocol):
 class Block:
     """A thread block that the sanitizer observes: its clocks, records and shadow memory, and where to report."""
 
-    def __init__(self, started: BlockStarted, tell: Callable[[Report], None]) -> None:
+    def __init__(self, started: BlockStarted, tell: Callable[[Report], None], tiles: Tiles) -> None:
         self.threads, self.warps, self.target = started.threads, started.warps, started.target
         self.clocks = Clocks(started.threads)
         self.records = Records(self.clocks)
-        self.shadow = Shadow(started.shared)
+        self.shadow = Shadow(started.shared, tiles)
         self.exited: dict[int, By] = {}
         #: passes a finished report to the sanitizer
         self.tell = tell

@@ -16,6 +16,7 @@ from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report, SanitizerWarning
+from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.wgmma import Wgmmas
 
@@ -45,6 +46,7 @@ class Sanitizer:
             raise OperandError(f"a sanitizer's mode is {listing(map(repr, MODES))}; got {shown(mode)}")
         self.mode = mode
         self.reports: list[Report] = []
+        self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
         self._watches: dict[int, dict[type[Event], list[Callable[[Any], None]]]] = {}
 
@@ -58,7 +60,7 @@ class Sanitizer:
         if self.mode == "off":
             return
         if isinstance(event, BlockStarted):
-            self._watches[event.block] = _watch(Block(event, self._tell))
+            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles))
         watch = self._watches.get(event.block)
         if watch is None:
             return

@@ -19,10 +19,16 @@ _WIDEST = 16
 _TILES = 256
 
 
+#: The cells of tiles by the identity of their addresses, the size of an element and that of a cell. The addresses are
+#: kept, so that the identity stays theirs. All blocks of a launch share them.
+Tiles = dict[tuple[int, int, int], tuple[Array, Array]]
+
+
 class Shadow:
     """The marks of one block."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, tiles: Tiles) -> None:
+        self._tiles = tiles
         self.cell = _WIDEST
         self._cells = -(-size // _WIDEST)
         #: the last write of each cell
@@ -32,8 +38,6 @@ class Shadow:
         #: the last read of each cell, a row for each reader so far
         self.reads = np.zeros((0, self._cells), np.int64)
         self._rows: dict[object, int] = {}
-        #: the cells of tiles, by the identity of the addresses, which are kept so that it stays theirs
-        self._tiles: dict[tuple[int, int], tuple[Array, Array]] = {}
 
     def write(self, cells: Array, marks: Array, strong: bool) -> None:
         """Set the last write of `cells`."""
@@ -78,12 +82,12 @@ class Shadow:
 
         A pipeline gives the same arrays again and again, so their cells are remembered.
         """
-        kept = self._tiles.get((id(addresses), size))
+        kept = self._tiles.get((id(addresses), size, self.cell))
         if kept is None:
-            found = self._cells_of(addresses, size)  # which may split cells, and then forgets all tiles
+            found = self._cells_of(addresses, size)  # which may split cells
             if len(self._tiles) == _TILES:
                 self._tiles.clear()
-            kept = self._tiles[id(addresses), size] = addresses, found
+            kept = self._tiles[id(addresses), size, self.cell] = addresses, found
         return kept[1]
 
     def _cells_of(self, addresses: Array, size: int) -> Array:
@@ -100,7 +104,6 @@ class Shadow:
 
     def _split(self, cell: int) -> None:
         """Make cells smaller."""
-        self._tiles.clear()
         parts = self.cell // cell
         self.cell = cell
         self._cells *= parts
