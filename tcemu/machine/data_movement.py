@@ -95,7 +95,7 @@ def ld(instruction: Instruction) -> Act:
         if by is None:
             return core.blank(count, register)
         where = core.integers(instruction, "address", addresses)
-        bits: Array | None = None
+        bits = np.full((WARP, count), POISON, register)
         for space, lanes, at in spaces(core, by, instruction, where):
             access(core, by, instruction, space, False, at, size, lanes, order)
             data = core.memory(space).gather(at, size)
@@ -103,10 +103,7 @@ def ld(instruction: Instruction) -> Act:
             held = data.view(register) if whole else data.view(element).astype(wide).view(register)
             held = held.reshape(-1, count)
             if len(at) == WARP:
-                bits = held
-                break
-            if bits is None:
-                bits = np.full((WARP, count), POISON, register)
+                return core.made(held, core.bits)
             bits[lanes] = held
         return core.made(bits, core.bits)
 

@@ -39,7 +39,7 @@ _LONG = (1 << 64) - 1
 
 
 class Mbarriers:
-    """The mbarriers of a block. Their 64 bits in shared memory count, but hold only the parity of the phase's number."""
+    """The mbarriers of a block. Their 64 bits in shared memory are what counts; of the phase they hold the parity."""
 
     def __init__(self, block: Block) -> None:
         self._block = block

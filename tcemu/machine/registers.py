@@ -56,9 +56,9 @@ class Bank:
                 f"registers of a warp are an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
             )
         self.bits, self.watcher, self.first = bits, watcher, first
-        #: for each register the mma_asyncs under way that write it; None where there are none
-        self.pending: Array | None = None
-        #: whether pending results hide the content
+        #: the registers that each mma_async under way will write; None stands for all
+        self.pending: list[Array | None] = []
+        #: whether results under way hide the content
         self.veiled = False
         #: bool (32, n): lanes that were never written; None if all were
         self.unwritten: Array | None = None
@@ -117,8 +117,7 @@ class Registers(NDArrayOperatorsMixin):
     @property
     def pending(self) -> bool:
         """Whether a result is under way in any of them."""
-        waiting = self.bank.pending
-        return waiting is not None and bool(np.any(waiting if self._columns is None else waiting[self._columns]))
+        return bool(self.bank.pending) and bool(self._hidden().any())
 
     def __len__(self) -> int:
         return len(self.bank.bits)
@@ -190,20 +189,14 @@ class Registers(NDArrayOperatorsMixin):
 
     def begin(self, *, veiled: bool) -> None:
         """An mma_async that writes them is under way; `veiled` hides the content until it ends."""
-        bank = self.bank
-        if bank.pending is None:
-            bank.pending = np.zeros(bank.bits.shape[1], np.int64)
-        bank.pending[... if self._columns is None else self._columns] += 1
-        bank.veiled = veiled
+        self.bank.pending.append(self._columns)
+        self.bank.veiled = veiled
 
     def end(self, result: Array) -> None:
         """The mma_async ends and writes `result` (32, n)."""
         bank, columns = self.bank, slice(None) if self._columns is None else self._columns
         bank.bits[:, columns] = result
-        if bank.pending is not None:
-            bank.pending[columns] -= 1
-            if not bank.pending.any():
-                bank.pending = None
+        bank.pending.pop(next(n for n, each in enumerate(bank.pending) if each is self._columns))
         if bank.unwritten is not None:
             bank.unwritten[:, columns] = False
             if not bank.unwritten.any():
@@ -274,10 +267,17 @@ class Registers(NDArrayOperatorsMixin):
 
     def _seen(self) -> Array:
         bank = self.bank
-        if bank.pending is None or not bank.veiled:
+        if not bank.pending or not bank.veiled:
             return self.bits
-        hidden = bank.pending > 0 if self._columns is None else bank.pending[self._columns] > 0
+        hidden = self._hidden()
         return np.where(hidden, self.dtype.type(POISON), self.bits) if hidden.any() else self.bits
+
+    def _hidden(self) -> Array:
+        """Which of them have a result under way, bool (n,)."""
+        waiting = np.zeros(self.bank.bits.shape[1], bool)
+        for columns in self.bank.pending:
+            waiting[... if columns is None else columns] = True
+        return waiting if self._columns is None else waiting[self._columns]
 
 
 def _chosen(shape: tuple[int, int], key: Any) -> tuple[int, ...]:
@@ -298,7 +298,7 @@ def _spelt_columns(shape: tuple[int, int], spelt: tuple[Any, ...]) -> tuple[int,
 
 def _spelt(key: Any) -> tuple[Any, ...] | None:
     """A key of numbers and slices in a form that has a hash: slices as (start, stop, step); None for other keys."""
-    spelt = []
+    spelt: list[Any] = []
     for part in key if isinstance(key, tuple) else (key,):
         if type(part) is slice:
             numbers = part.start, part.stop, part.step

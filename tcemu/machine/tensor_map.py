@@ -296,7 +296,7 @@ class TensorMap:
         """Whether the whole box at these coordinates lies inside the tensor."""
         steps = (1, *self.element_strides[1:])
         dimensions = zip(start, self.copied, steps, self.sizes, strict=True)
-        return all(0 <= at and at + step * (count - 1) < size for at, count, step, size in dimensions)
+        return all(at >= 0 and at + step * (count - 1) < size for at, count, step, size in dimensions)
 
     def _moved(self, start: Sequence[int], address: int) -> Places:
         """The places of a box inside the tensor: those of the first such box, moved."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -94,6 +94,22 @@ def _access(family: str, space: str, what: object, order: object) -> str:
     """The opcode of an access to a state space: `what` is "v4.b32", "add.u32" or such."""
     words = _order(family, order, space) if order != "" else ""
     return _form(family, words, space, what if type(what) is str else _text(family, f"what follows .{space}", what))
+
+
+class _Only:
+    """While it is entered, only lanes of a mask are active. Lanes that exit inside stay away."""
+
+    __slots__ = ("_before", "_core", "_mask")
+
+    def __init__(self, core: Core, mask: int) -> None:
+        self._core, self._mask, self._before = core, mask, 0
+
+    def __enter__(self) -> None:
+        self._before = self._core.bits
+        self._core.bits &= self._mask
+
+    def __exit__(self, *_: object) -> None:
+        self._core.bits = self._before & self._core.there
 
 
 class Warp:
@@ -320,8 +336,7 @@ class Warp:
 
     # ---------------------------------------------------------------------------------------- lanes, registers
 
-    @contextmanager
-    def only(self, mask: npt.ArrayLike) -> Iterator[None]:
+    def only(self, mask: npt.ArrayLike) -> AbstractContextManager[None]:
         """Only lanes of `mask` (bool, (32,) or one for all) take part in what is done inside; none is allowed.
 
         An operation without active lanes does nothing; registers that it would bring are unwritten.
@@ -329,12 +344,7 @@ class Warp:
         wanted = self.core.values(mask)
         if wanted.dtype != np.bool_ or wanted.shape not in ((), (WARP,)):
             raise OperandError(f"a mask of lanes is bool (32,); got dtype {wanted.dtype}, shape {wanted.shape}")
-        core, before = self.core, self.core.bits
-        core.bits = before & (bits_of(wanted) if wanted.ndim else FULL * bool(wanted))
-        try:
-            yield
-        finally:
-            core.bits = before & core.there
+        return _Only(self.core, bits_of(wanted) if wanted.ndim else FULL * bool(wanted))
 
     def exit(self) -> None:
         """exit: the active lanes end here, and take part in nothing that follows (PTX ISA 9.7.12.7).
@@ -373,8 +383,8 @@ class Warp:
         too, once a wgmma.wait_group covers it. The other methods are shorter spellings of it:
         `warp.run("bar.sync", 0)` is `warp.bar_sync()`.
 
-        shfl.sync, match.all.sync and elect.sync can write two destinations, d|p. The answer is the one that PTX does not
-        let you leave out; with `both` it is (d, p). Raises OperandError for `both` of another instruction.
+        shfl.sync, match.all.sync and elect.sync can write two destinations, d|p. They return the one that PTX does not
+        let you leave out or, with `both`, (d, p). Raises OperandError for `both` of another instruction.
         """
         return self.core.execute(instruction, *operands, both=both)
 
@@ -451,7 +461,9 @@ class Warp:
 
     # ---------------------------------------------------------------------------------------- lanes of the warp
 
-    def shfl_sync(self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP, *, both: bool = False) -> Any:
+    def shfl_sync(
+        self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP, *, both: bool = False
+    ) -> Any:
         """shfl.sync: each lane's value of another lane, in the shape (32,) or (32, n) and dtype of `values`.
 
         mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,

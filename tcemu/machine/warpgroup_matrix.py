@@ -167,7 +167,8 @@ def _is_array(given: Any) -> bool:
 def _given(core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
     d, a, b, *rest = operands
-    if type(d) is Registers and type(a) in _TILES and type(b) is Descriptor and all(type(each) in _ONE for each in rest):
+    usual = type(d) is Registers and type(a) in _TILES and type(b) is Descriptor
+    if usual and all(type(each) in _ONE for each in rest):
         return [d, a.encode() if type(a) is Descriptor else a, b.encode(), *rest]
     mine: list[Any] = [d if isinstance(d, Registers) else _adopted(core, instruction, d)]
     held = a.encode() if isinstance(a, Descriptor) else a if isinstance(a, Registers) else core.values(a)

@@ -15,6 +15,7 @@ from tcemu.machine.events import (
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import joined
 from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.shared import SharedMemory
 
@@ -109,7 +110,7 @@ class Copies:
         self._out[warp] = column, lanes | by.active
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])
         cells = self._block.shadow.tile(addresses, size)
-        self._shared.read_async(record, cells, [self._clocks.view(warp, by.active)], ("bulk", warp))
+        self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
 
     def _wait_out(self, by: By, below: int) -> None:
         """The waiting lanes that issued bulk copies learn that the groups before `below` have been read."""

@@ -196,4 +196,4 @@ def whole(rows: list[Array]) -> Known:
     if len(rows) == 1:
         return Known(rows[0], rows[0])
     stacked = np.stack(rows)
-    return Known(stacked.min(axis=0), stacked.max(axis=0))
+    return Known(np.minimum.reduce(stacked), np.maximum.reduce(stacked))

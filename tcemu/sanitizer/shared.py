@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tcemu.machine.events import Accessed, BlockEnded, By, Stuck
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
-from tcemu.sanitizer.naming import Known, Naming, Side, Verdict, whole
+from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
 
@@ -87,9 +87,9 @@ class SharedMemory:
 
     # ---------------------------------------------------------------------------------------- the async proxy
 
-    def read_async(self, record: int, cells: Array, rows: list[Array], reader: object) -> None:
-        """A wgmma or bulk copy, issued by warps that know `rows`, will read `cells`."""
-        prior, known = self._shadow.written[cells], whole(rows)
+    def read_async(self, record: int, cells: Array, known: Known, reader: object) -> None:
+        """A wgmma or bulk copy will read `cells`; `known` is what the warps that issued it know."""
+        prior = self._shadow.written[cells]
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:
             late |= self._unfenced(record, prior)

@@ -26,6 +26,7 @@ from tcemu.machine.events import (
 )
 from tcemu.machine.registers import Registers
 from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier
 from tcemu.sanitizer.shared import SharedMemory
@@ -292,14 +293,14 @@ class Wgmmas:
     def _read(self, wgmma: Wgmma, group: Group) -> None:
         """Record the shared memory that an mma_async reads until a wait covers its group."""
         warps = tuple(by.warp for by in wgmma.bys)
-        rows = [self._clocks.view(warp, self._clocks.there[warp]) for warp in warps]
+        known = whole([self._clocks.view(warp, self._clocks.there[warp]) for warp in warps])
         opcode, reader = str(wgmma.instruction), ("wgmma", wgmma.warpgroup)
         for role, addresses, size in wgmma.reads:
             record = self._block.records.agent(
                 wgmma.bys[0], f"{opcode} ({role.upper()})", Kind.WGMMA, group.column, group.committed, warps
             )
             self._reads[record] = self._warps[warps[0]].open[-1]
-            self._shared.read_async(record, self._block.shadow.tile(addresses, size), rows, reader)
+            self._shared.read_async(record, self._block.shadow.tile(addresses, size), known, reader)
 
     def _uncommitted(self, record: int, write: Earlier) -> bool:
         """Report the mma_async of a read if a wait missed it because it is in no group; return whether it was."""

@@ -107,7 +107,7 @@ def test_the_predicate_of_a_shuffle(mode):
 
 
 def test_two_destinations(row):
-    """PTX ISA 9.1, 9.7.13.10 and 9.7.13.14: match.all.sync d|p, where p may be left out; elect.sync d|p, where d may."""
+    """PTX ISA 9.1, 9.7.13.10 and 9.7.13.14: match.all.sync may be without p, elect.sync without d."""
 
     def body(warp):
         with warp.only(LANES > 4):

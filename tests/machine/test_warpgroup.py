@@ -124,7 +124,7 @@ def test_what_is_added_to_one_accumulator_ends_in_order():
         for number in range(3):
             warp.run(F16, d, A, B, *ONES)
             assert d.pending
-            assert d.bank.pending.tolist() == [number + 1] * 4
+            assert len(d.bank.pending) == number + 1
         warp.wgmma_commit_group()
         warp.run(F16, d, A, B, *ONES)
         warp.wgmma_commit_group()
