@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 Window = Literal["global", "shared", "local", "param"]
 
 #: The first address of each window, and the size in bytes of one block's part of the shared window.
-SHARED, LOCAL, PARAM, END = 1 << 40, 1 << 41, 1 << 42, 1 << 43
+SHARED, LOCAL, PARAM = 1 << 40, 1 << 41, 1 << 42
 BLOCK = 1 << 24
 _STARTS = np.array([SHARED, LOCAL, PARAM])
 _NAMES: tuple[Window, ...] = ("global", "shared", "local", "param")

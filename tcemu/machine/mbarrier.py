@@ -111,10 +111,6 @@ class Mbarrier:
             )
         return self.phase & 1 != parity.__index__()
 
-    def test_state(self, state: int) -> bool:
-        """test_wait with the `state` that an arrive returned, the object's `encode()` before it (9.7.13.15.16)."""
-        return self.test(parity_of(state))
-
     def __str__(self) -> str:
         arrivals = f"{self.pending} arrival{'s' * (self.pending != 1)}"
         return f"phase {self.phase} waits for {arrivals} and {self.tx} bytes"

@@ -1,21 +1,16 @@
-"""The mbarriers in shared memory and their instructions (PTX ISA 9.1, 9.7.13.15); mbarrier.py is one object's state.
+"""The mbarriers in the shared memory of a block (PTX ISA 9.1, 9.7.13.15).
 
-Every active lane executes an operation for itself: if 32 lanes arrive, that makes 32 arrivals, at as many objects as
-the lanes address.
+mbarrier.py holds the state of one object, mbarrier_operations.py the instructions.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-from tcemu.errors import AddressError, MbarrierMisused, OperandError, briefly
+from tcemu.errors import AddressError, MbarrierMisused, OperandError
 from tcemu.instructions import Instruction
-from tcemu.instructions.elements import space_of
-from tcemu.machine.addresses import SHARED, window_of
-from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import (
     By,
     Faulted,
@@ -25,17 +20,11 @@ from tcemu.machine.events import (
     MbarrierInvalidated,
     MbarrierWaited,
 )
-from tcemu.machine.lanes import Lanes, lanes
-from tcemu.machine.masks import LANES, lanes_of
-from tcemu.machine.mbarrier import BYTES, Mbarrier, parity_of, pending_count
-from tcemu.machine.registers import WARP
+from tcemu.machine.mbarrier import BYTES, Mbarrier
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
     from tcemu.machine.core import Core
-
-#: 64 bits: a state is unsigned.
-_LONG = (1 << 64) - 1
 
 
 class Mbarriers:
@@ -165,249 +154,3 @@ class Mbarriers:
     ) -> NoReturn:
         core.tell(Faulted, by, instruction, kind, "shared", str(error), place)
         self._block.grid.fail(MbarrierMisused(f"{error} ({by})"))
-
-
-# ---------------------------------------------------------------------------------------------------- instructions
-
-
-@executes("mbarrier.init")
-def init(instruction: Instruction) -> Act:
-    """mbarrier.init (9.7.13.15.9): make an object of 8 bytes that expects `count` arrivals per phase."""
-
-    def act(core: Core, address: npt.ArrayLike, count: npt.ArrayLike) -> None:
-        by = core.begin(instruction)
-        if by is None:
-            return
-        counts = count if np.ndim(core.values(count)) == 0 else core.integers(instruction, "count", count).tolist()
-        for place, mask in places_of(core, by, instruction, address):
-            each: Any = counts[mask.bit_length() - 1] if isinstance(counts, list) else counts
-            core.block.mbarriers.initialise(core, by, instruction, place, each)
-
-    return act
-
-
-@executes("mbarrier.inval")
-def inval(instruction: Instruction) -> Act:
-    """mbarrier.inval (9.7.13.15.10): the 8 bytes are ordinary memory again."""
-
-    def act(core: Core, address: npt.ArrayLike) -> None:
-        by = core.begin(instruction)
-        if by is not None:
-            for place, _ in places_of(core, by, instruction, address):
-                core.block.mbarriers.invalidate(core, by, instruction, place)
-
-    return act
-
-
-@executes(
-    "mbarrier.arrive", "mbarrier.arrive.noComplete", "mbarrier.arrive_drop", "mbarrier.arrive_drop.noComplete"
-)
-def arrive(instruction: Instruction) -> Act:
-    """mbarrier.arrive and arrive_drop (9.7.13.15.13 and .14): each active lane arrives `count` times.
-
-    With .noComplete the arrivals must not complete the phase; if they would, the launch ends.
-    """
-    drop, complete = ".arrive_drop" in instruction.family, not instruction.family.endswith(".noComplete")
-
-    def act(core: Core, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
-        return _arrivals(core, instruction, address, count, 0, drop=drop, complete=complete)
-
-    return act
-
-
-@executes("mbarrier.arrive.expect_tx", "mbarrier.arrive_drop.expect_tx")
-def arrive_expect_tx(instruction: Instruction) -> Act:
-    """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives."""
-    drop = instruction.family.startswith("mbarrier.arrive_drop")
-
-    def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> Any:
-        return _arrivals(core, instruction, address, 1, tx_count, drop=drop)
-
-    return act
-
-
-@executes("mbarrier.expect_tx")
-def expect_tx(instruction: Instruction) -> Act:
-    """mbarrier.expect_tx (9.7.13.15.11): for each active lane the phase waits for `tx_count` more bytes."""
-
-    def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
-        _arrivals(core, instruction, address, 0, tx_count)
-
-    return act
-
-
-@executes("mbarrier.complete_tx")
-def complete_tx(instruction: Instruction) -> Act:
-    """mbarrier.complete_tx (9.7.13.15.12): for each active lane, `tx_count` bytes count as copied, without a copy."""
-
-    def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
-        by = core.begin(instruction)
-        if by is None:
-            return
-        counts = core.integers(instruction, "tx_count", tx_count)
-        for place, mask in places_of(core, by, instruction, address):
-            total = _total(counts, mask)
-            core.block.mbarriers.complete_tx(core, by, instruction, place, total)
-
-    return act
-
-
-@executes("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity")
-def wait(instruction: Instruction) -> Act:
-    """mbarrier.test_wait and try_wait (9.7.13.15.16): a predicate, bool (32,): whether the phase is complete.
-
-    test_wait does not wait. try_wait may suspend the thread; here it does until the phase is complete, so its predicate
-    is true in every active lane.
-    """
-    by_state, tries = not instruction.family.endswith(".parity"), ".try_wait" in instruction.family
-
-    def act(core: Core, address: npt.ArrayLike, phase: npt.ArrayLike, *hint: npt.ArrayLike) -> Lanes:
-        by = core.begin(instruction)
-        if by is None:
-            return lanes(lanes_of(0).copy())
-        found = 0
-        for place, parity, mask in _phases(core, by, instruction, address, phase, by_state):
-            if _complete(core, by, instruction, place, parity, tries=tries):
-                core.block.mbarriers.seen(core, by, instruction, place, parity)
-                found |= mask
-        return lanes(lanes_of(found).copy())
-
-    return act
-
-
-@executes("mbarrier.pending_count")
-def count_pending(instruction: Instruction) -> Act:
-    """mbarrier.pending_count (9.7.13.15.17): the arrivals that were pending before the arrive that returned `state`.
-
-    Returns an int or, for an array of states, uint32 (32,) with 0 for inactive lanes.
-    """
-
-    def act(core: Core, state: npt.ArrayLike) -> Any:
-        core.begin(instruction)
-        if np.ndim(core.values(state)) == 0:
-            return pending_count(state)
-        found = np.zeros(WARP, np.uint32)
-        states = core.integers(instruction, "state", state).tolist()
-        for lane in LANES[core.active].tolist():
-            found[lane] = pending_count(states[lane] & _LONG)
-        return lanes(found)
-
-    return act
-
-
-def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike) -> list[tuple[int, int]]:
-    """(address in shared memory, mask of the active lanes that give it); generic addresses are converted."""
-    places = core.distinct(instruction, "mbarrier", given)
-    if space_of(instruction) != "generic":
-        return places
-    for place, _ in places:
-        if window_of(place) != "shared":
-            told = (
-                f"{instruction}: the generic address {place:#x} of an mbarrier lies in {window_of(place)} memory. "
-                f"Convert a shared address with warp.generic(address), or write .shared::cta in the opcode and pass "
-                f"the shared address itself (PTX ISA {instruction.section})"
-            )
-            core.fault(by, instruction, "shared", AddressError(told, "bounds"))
-    return [(place - SHARED, mask) for place, mask in places]
-
-
-def _arrivals(
-    core: Core,
-    instruction: Instruction,
-    address: npt.ArrayLike,
-    count: npt.ArrayLike,
-    transaction: npt.ArrayLike,
-    *,
-    drop: bool = False,
-    complete: bool = True,
-) -> Any:
-    """The states before: an int or, if lanes give different addresses, uint64 (32,) with 0 for inactive lanes."""
-    counts = [_counts(core, instruction, given) for given in (count, transaction)]
-    by = core.begin(instruction)
-    if by is None:
-        return 0
-    places = places_of(core, by, instruction, address)
-    states = [
-        (
-            core.block.mbarriers.arrive(
-                core,
-                by,
-                instruction,
-                place,
-                _total(counts[0], mask),
-                _total(counts[1], mask),
-                drop=drop,
-                complete=complete,
-            ),
-            mask,
-        )
-        for place, mask in places
-    ]
-    if len(states) == 1:
-        return states[0][0]
-    found = np.zeros(WARP, np.uint64)
-    for state, mask in states:
-        found[[lane for lane in range(WARP) if mask >> lane & 1]] = state
-    return found
-
-
-def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
-    """One count for all lanes, or one for each lane (32,)."""
-    if isinstance(given, bool):
-        told = f"{instruction}: a count is an integer; got {briefly(given)}"
-        raise OperandError(f"{told} (PTX ISA {instruction.section})")
-    return int(given) if isinstance(given, int | np.integer) else core.integers(instruction, "count", given)
-
-
-def _total(counts: Any, mask: int) -> int:
-    """The sum over the lanes of a mask."""
-    if isinstance(counts, int):
-        return counts * mask.bit_count()
-    return int(sum(int(counts[lane]) for lane in range(WARP) if mask >> lane & 1))
-
-
-def _phases(
-    core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
-) -> list[tuple[int, int, int]]:
-    """(place, parity, mask of lanes) for each phase that active lanes ask about."""
-    places = places_of(core, by, instruction, address)
-    if type(phase) is int and not by_state:
-        parity = _parity(instruction, phase)
-        return [(place, parity, mask) for place, mask in places]
-    held = core.values(phase)
-    if not held.ndim:
-        one = held.item() if held.dtype.kind in "iu" else phase
-        parity = parity_of(one) if by_state else _parity(instruction, one)
-        return [(place, parity, mask) for place, mask in places]
-    given = core.integers(instruction, "state" if by_state else "parity", phase).tolist()
-    found: dict[tuple[int, int], int] = {}
-    for place, mask in places:
-        for lane in range(WARP):
-            if mask >> lane & 1:
-                parity = parity_of(given[lane] & _LONG) if by_state else _parity(instruction, given[lane])
-                found[place, parity] = found.get((place, parity), 0) | 1 << lane
-    return [(*key, mask) for key, mask in found.items()]
-
-
-def _parity(instruction: Instruction, given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given not in (0, 1):
-        raise OperandError(
-            f"{instruction}: phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(given)} (PTX "
-            f"ISA {instruction.section})"
-        )
-    return int(given)
-
-
-def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, *, tries: bool) -> bool:
-    """Whether the phase is complete; a try waits until it is."""
-    mbarriers = core.block.mbarriers
-
-    def ready() -> bool:
-        return mbarriers.find(core, by, instruction, place).test(parity)
-
-    if tries:
-        core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))
-        return True
-    found = ready()
-    core.look(by, "mbarrier", place, found, lambda: mbarriers.told(place))
-    return found
