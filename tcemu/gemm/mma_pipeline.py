@@ -41,7 +41,7 @@ def place_a(row: Lanes, unit: Lanes) -> Lanes:
 
 
 def place_b(row: Lanes, unit: Lanes) -> Lanes:
-    """The same in a tile of B, whose rows have 8 units."""
+    """The address of a 16-byte unit in a tile of B, whose rows have 8 units."""
     return row * 128 + ((unit ^ row % 8) * 16)
 
 

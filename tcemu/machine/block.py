@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(eq=False)
 class Block:
-    """One thread block in flight. Each block is a cluster of its own, in which its rank is 0."""
+    """A thread block in flight. Each block is a cluster of its own, and its rank there is 0."""
 
     grid: Grid
     number: int

@@ -201,8 +201,8 @@ def prefetch_tensormap(instruction: Instruction) -> Act:
 
 # ---------------------------------------------------------------------------------------------------- shfl
 
-#: The lane that each lane reads from, given (own lane, operand b, first lane of its segment, segment mask), and whether
-#: that lane is inside, given (that lane, the segment's bound). A lane whose source is outside reads its own value.
+#: By mode: the lane that each lane asks for, given (own lane, operand b, first lane of its segment, segment mask), and
+#: whether that is inside the segment, given (that lane, the bound). If it is not, a lane reads its own value.
 _SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callable[[Array, Array], Array]]] = {
     "idx": (lambda _, b, first, segment: first | b & ~segment, np.less_equal),
     "up": (lambda lane, b, _, __: lane - b, np.greater_equal),

@@ -1,7 +1,6 @@
 """The instructions of mbarriers (PTX ISA 9.1, 9.7.13.15).
 
-Every active lane executes an operation for itself: if 32 lanes arrive, that makes 32 arrivals, at as many objects as
-the lanes address.
+Every active lane executes an operation for itself: 32 lanes make 32 arrivals, at as many objects as they address.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class _Round:
 
 
 class Meetings:
-    """The meetings of one warpgroup, one after the other. The warps exchange nothing else there."""
+    """The meetings of one warpgroup, one after the other."""
 
     def __init__(self, block: Block, group: int) -> None:
         self._block, self._group = block, group

@@ -1,9 +1,9 @@
 """Registers of a warp: numbered from 0, and accessed through arrays (32, n) that report every read and write.
 
 A bank is a run of registers that were allocated together; their numbers in the warp start at `bank.first`. A
-`Registers` is a view of some registers of one bank. A kernel treats it as the numpy array that it stands for: index it,
-assign to it, compute with it. The machine reports reads and writes to the observers; results that are still under way
-read as poison. A front end for PTX text allocates one bank for its %r and takes views of it: `bank.view([17, 3])`.
+`Registers` is a view of some registers of one bank. A kernel treats it as a numpy array: it indexes it, assigns to it
+and computes with it. The machine reports reads and writes to the observers; results that are still under way read as
+poison. A front end for PTX text allocates one bank for its %r and takes views of it: `bank.view([17, 3])`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Registers(NDArrayOperatorsMixin):
     """Registers (32, n) of uint32 or uint64 of one warp, a view of a bank.
 
     `origin` says which instruction they came from, as (instruction, role, target). Reading (indexing, any numpy
-    function) answers copies; assigning to `registers[...]` writes. `bits` is the content as it is, unobserved.
+    function) returns copies; assigning to `registers[...]` writes. `bits` is the content, read without an observer.
     """
 
     __slots__ = ("_columns", "bank", "origin")
@@ -87,7 +87,7 @@ class Registers(NDArrayOperatorsMixin):
 
     @property
     def bits(self) -> Array:
-        """The content as it is, unobserved."""
+        """The content, read without an observer."""
         return self.bank.bits if self._columns is None else self.bank.bits[:, self._columns]
 
     @property
@@ -223,7 +223,8 @@ class Registers(NDArrayOperatorsMixin):
     def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:
         """Report to the warp that the kernel reads or writes `registers[key]`.
 
-        What only `moves` may be chosen from later: it is read where some active lane of a register was written.
+        `moves` says that the values are only moved: then a register counts as unwritten only if no active lane of it
+        was written, because the kernel may choose the others later.
         """
         watcher = self.bank.watcher
         if watcher is None or not watcher.watched:
@@ -313,6 +314,6 @@ def _spelt(key: Any) -> tuple[Any, ...] | None:
 
 
 def _is_view(key: Any) -> bool:
-    """Whether numpy answers `key` with a view, which a later write would change."""
+    """Whether numpy returns a view for `key`, which a later write would change."""
     parts = key if isinstance(key, tuple) else (key,)
     return any(part is Ellipsis or part is None or isinstance(part, slice) for part in parts)

@@ -1,18 +1,18 @@
 """Tensor maps: the tensor in global memory that a CUtensorMap describes, and the bytes of a box in shared memory.
 
 A tensor copy (cp.async.bulk.tensor, tiled mode; PTX ISA 9.1, 5.5 and 9.7.9.27.1) moves one box. The map says where the
-tensor lies and how large a box is; the copy gives the coordinates of the box's first element. As in the driver's
-cuTensorMapEncodeTiled all lists start with the innermost dimension, whose elements are neighbours in memory.
+tensor lies and how large a box is; the copy gives the coordinates of the first element of the box. As in the driver's
+cuTensorMapEncodeTiled, all lists start with the innermost dimension, whose elements are adjacent in memory.
 
-In shared memory the box lies without gaps, innermost dimension first, from an address on that is a multiple of 128.
-With a swizzle each line of the innermost dimension takes the swizzle's bytes, and the units of 16 bytes change places
-by their address, as wgmma expects: the copy writes what `Descriptor.for_tile` reads.
+In shared memory the box has no gaps. It starts at a multiple of 128, innermost dimension first. With a swizzle, each
+line of the innermost dimension takes as many bytes as the swizzle has, and the units of 16 bytes change places by their
+address, as wgmma expects: the copy writes what `Descriptor.for_tile` reads.
 
-Elements outside the tensor are filled when loading, and left alone when storing; the mbarrier counts them all the same.
-But a store writes units of 16 bytes: where the innermost dimension ends inside one, the rest of it is written too,
-which is the padding of a line or whatever lies behind the tensor.
+A load fills elements outside the tensor, and a store skips them; the mbarrier counts them in either case. But a store
+writes units of 16 bytes: if the innermost dimension ends inside one, the rest of the unit is written too. That is the
+padding of a line, or whatever follows the tensor.
 
-How this is known: silicon. tests/golden/sm_90a-tensor-copies.json has what an H200 answered for every swizzle, boxes
+How this is known: silicon. tests/golden/sm_90a-tensor-copies.json holds what an H200 answered for every swizzle, boxes
 narrower than it, edges, both fills, the rounding of tf32, strides in any order, whole units, and what makes it stop.
 """
 
@@ -45,14 +45,14 @@ _SECTION = "PTX ISA 5.5"
 
 
 class Element(NamedTuple):
-    """A type of elements that tensor maps know: bytes, whether it is a float, the dtypes that are copied as it."""
+    """An element type of tensor maps: its bytes, whether it is a float, and the dtypes that are copied as it."""
 
     bytes: int
     float: bool
     dtypes: tuple[str, ...] = ()
 
 
-#: By PTX's names. Types of 8 bits are all copied as u8; maps of 4 and 6 bits belong to later chips.
+#: By their PTX names. All types of 8 bits are copied as u8; elements of 4 and 6 bits belong to later chips.
 ELEMENTS = {
     "u8": Element(1, False, ("uint8", "int8", "bool", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")),
     "u16": Element(2, False, ("uint16", "int16")),
@@ -70,7 +70,7 @@ _BY_DTYPE = {dtype: name for name, element in ELEMENTS.items() for dtype in elem
 
 
 class Tensor(Protocol):
-    """An array in global memory without gaps, last axis innermost: a pointer that knows dtype and shape."""
+    """A C-contiguous array in global memory: a pointer with a dtype and a shape."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -80,9 +80,9 @@ class Tensor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where one copy reads and writes: pieces of `size` bytes each, in the box's order, innermost dimension first.
+    """Where one copy reads and writes: pieces of `size` bytes each, in the order of the box, innermost dimension first.
 
-    `inside` (n,) says which are copied; of the others, outside the tensor, only the shared address means something.
+    `inside` (n,) says which pieces lie in the tensor; of the others only the address in shared memory has a meaning.
     """
 
     size: int
@@ -107,10 +107,11 @@ class Places:
 class TensorMap:
     """A tensor in global memory and the box that one copy moves; all lists start with the innermost dimension.
 
-    `sizes` are elements and `strides` bytes: one stride fewer, for the innermost is the element's bytes. `box` is the
-    elements that a copy covers; where `element_strides` is n, it takes every n-th of them (not in the innermost
-    dimension, where the driver ignores it). `swizzle` is 0, 32, 64 or 128 bytes. `fill` is what loads put where the box
-    leaves the tensor. Interleaved layouts are not there.
+    `sizes` counts elements and `strides` bytes; there is no stride for the innermost dimension, whose elements are
+    adjacent. `box` is how many elements a copy covers in each dimension. If an entry of `element_strides` is n, the
+    copy takes every n-th of them (except in the innermost dimension, where the driver ignores it). `swizzle` is 0, 32,
+    64 or 128 bytes. `fill` says what a load writes for elements outside the tensor. Interleaved layouts are not
+    supported.
 
     Raises OperandError for what cuTensorMapEncodeTiled would not accept.
     """
@@ -140,7 +141,7 @@ class TensorMap:
             raise OperandError(f"tensor map: {fault} (cuTensorMapEncodeTiled, {_SECTION})")
 
     def _unshapely(self) -> Iterator[str]:
-        """How many numbers of each kind there are."""
+        """Mistakes in how many numbers of each kind there are."""
         rank = len(self.sizes)
         if not 1 <= rank <= 5:
             yield f"it has 1 to 5 dimensions; got sizes {self.sizes}"
@@ -151,7 +152,7 @@ class TensorMap:
                 yield f"{rank} sizes need {count} {name}{why}; got {given}"
 
     def _unsized(self) -> Iterator[str]:
-        """What each number may be."""
+        """Numbers out of range."""
         if self.address < 0 or self.address % 16:
             yield f"the tensor starts at a multiple of 16; got address {self.address}"
         for name, low, high in (("sizes", 1, 1 << 32), ("box", 1, 256), ("element_strides", 1, 8)):
@@ -166,7 +167,7 @@ class TensorMap:
             yield f"the innermost dimension of the box is a multiple of 16 bytes; that of box {self.box} is {self.line}"
 
     def _unaccepted(self) -> Iterator[str]:
-        """Swizzle and fill."""
+        """Mistakes in swizzle and fill."""
         if self.swizzle not in SWIZZLES:
             yield f"a swizzle is {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}"
         if self.swizzle and self.line > self.swizzle:
@@ -238,7 +239,7 @@ class TensorMap:
 
     @cached_property
     def bytes(self) -> int:
-        """Bytes of one copy, inside the tensor or not: what its mbarrier is told to expect."""
+        """Bytes of one copy, inside the tensor or not: what its mbarrier must expect."""
         return math.prod(self.copied) * self.element_bytes
 
     @cached_property
@@ -248,7 +249,7 @@ class TensorMap:
 
     @cached_property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory from the box's address on: more than `bytes` where it is narrower than the swizzle."""
+        """Bytes that the box takes in shared memory: more than `bytes` if the box is narrower than the swizzle."""
         return math.prod(self.copied[1:]) * self.pitch
 
     def __str__(self) -> str:
@@ -261,10 +262,10 @@ class TensorMap:
     def places(self, coordinates: Sequence[int], address: int = 0, *, storing: bool = False) -> Places:
         """Where the box at `coordinates` (signed, innermost first) lies in global memory, and in shared from `address`.
 
-        Pieces have 16 bytes, when loading fewer where the tensor's edge cuts one; when `storing`, that one is whole.
-        Raises what an H200 answers by stopping: AddressError where `address` is not a multiple of 128, or where the box
-        starts inside a unit of 16 bytes of global memory (5.5.3.1), wherever that is; OperandError for coordinates that
-        are not `rank` integers of 32 bits, or negative ones where the copy is `storing` (9.7.9.27.1.1).
+        Pieces have 16 bytes; if the edge of the tensor cuts one, those of a load have fewer, and a store (`storing`)
+        takes the whole one. Raises what makes an H200 stop: AddressError if `address` is not a multiple of 128, or if
+        the box starts inside a unit of 16 bytes of global memory (5.5.3.1); OperandError for coordinates that are not
+        `rank` integers of 32 bits, or for negative ones of a store (9.7.9.27.1.1).
         """
         start = self._start(coordinates, storing)
         if address % ALIGN:
@@ -310,8 +311,8 @@ class TensorMap:
     def load(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy a box from `memory` into `shared` from `address` on; both are uint8 (bytes,).
 
-        tf32 is rounded to the nearest, ties to even, its NaNs become 0x7fffe000. Raises as `places` does, and
-        AddressError where the tensor or the box lies outside the memories.
+        tf32 is rounded to nearest even, and its NaNs become 0x7fffe000. Raises what `places` raises, and AddressError
+        if the tensor or the box lies outside its memory.
         """
         places = self.places(coordinates, address)
         _check(places.copied, places.size, memory, "global")
@@ -329,10 +330,10 @@ class TensorMap:
         _write(shared, places.shared_addresses, data)
 
     def store(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
-        """Copy a box from `shared` from `address` on into `memory`, what lies inside the tensor; both uint8 (bytes,).
+        """Copy the part of a box that lies in the tensor from `shared` into `memory`, both uint8 (bytes,).
 
-        Of the units that the tensor's edge cuts also the rest, as far as there is memory. Raises as `load` does, and
-        OperandError for negative coordinates.
+        If the edge of the tensor cuts a unit, its rest is copied too, as far as there is memory. Raises what `load`
+        raises, and OperandError for negative coordinates.
         """
         own, places = self.places(coordinates, address), self.places(coordinates, address, storing=True)
         _check(own.copied, own.size, memory, "global")
@@ -393,9 +394,9 @@ def _near(line: int, pitch: int, lines: int, swizzle: int, address: int) -> Arra
 
 
 def _rounded(data: Array) -> Array:
-    """Pieces (n, bytes) of f32 with what tf32 makes of them."""
+    """Pieces (n, bytes) of f32, rounded to tf32."""
     values = np.ascontiguousarray(data).view("<f4")
-    with np.errstate(invalid="ignore"):  # signalling NaNs are no mistake here
+    with np.errstate(invalid="ignore"):  # signalling NaNs are legal here
         patterns = np.where(np.isnan(values), 0x7FFFE000, lookup("tf32").encode(values))
     return patterns.astype("<u4").view(np.uint8)
 
@@ -408,7 +409,7 @@ def _read(memory: Array, addresses: Array, size: int) -> Array:
 
 
 def _write(memory: Array, addresses: Array, data: Array) -> None:
-    """Put pieces (n, size) at `addresses`."""
+    """Write pieces (n, size) to `addresses`."""
     size = data.shape[1]
     if size == UNIT and len(memory) % UNIT == 0:
         memory.view(_WHOLE)[addresses // UNIT] = np.ascontiguousarray(data).view(_WHOLE).reshape(-1)
@@ -421,7 +422,7 @@ _WHOLE = np.dtype("V16")
 
 
 def _check(addresses: Array, size: int, memory: Array, space: str) -> None:
-    """Raise AddressError where `size` bytes at one of `addresses` lie outside `memory`."""
+    """Raise AddressError if `size` bytes at one of `addresses` lie outside `memory`."""
     outside = (addresses < 0) | (addresses + size > len(memory))
     if outside.any():
         at = int(addresses[int(outside.argmax())])

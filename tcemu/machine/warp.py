@@ -32,11 +32,11 @@ from tcemu.machine.masks import FULL, LANES, bits_of
 from tcemu.machine.registers import WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
 
-#: More registers than any thread has.
+#: The most registers that `Warp.registers` allocates at once, more than any thread has.
 _MOST = 1024
-#: What CUDA C++ and older versions call things, and their names here.
+#: Names from CUDA C++ and from older versions, and what a kernel writes here.
 _OTHERS = {
-    "threadIdx": "warp.tid, (x, y, z) of arrays (32,); warp.threads numbers the block's threads",
+    "threadIdx": "warp.tid, arrays x, y and z (32,); warp.threads numbers the threads of the block",
     "blockIdx": "warp.ctaid, (x, y, z)",
     "blockDim": "warp.ntid, (x, y, z)",
     "gridDim": "warp.nctaid, (x, y, z)",
@@ -53,8 +53,8 @@ _OTHERS = {
     "__ballot_sync": "warp.vote_sync('ballot', predicate)",
     "__any_sync": "warp.vote_sync('any', predicate)",
     "__all_sync": "warp.vote_sync('all', predicate)",
-    "atomicAdd": "warp.red_global('add.u32', address, value), or warp.atom_global for what was there",
-    "shared": "warp.ld_shared(address) and warp.st_shared(address, value); tcemu.launch(..., shared=bytes) makes room",
+    "atomicAdd": "warp.red_global('add.u32', address, value), or warp.atom_global to get the old value",
+    "shared": "warp.ld_shared(address) and warp.st_shared(address, value); launch(..., shared=bytes) allocates it",
     "block": "warp.ctaid",
     "grid": "warp.nctaid",
     "block_shape": "warp.ntid",
@@ -80,13 +80,13 @@ def _text(family: str, what: str, given: object) -> str:
     return given
 
 
-#: Orders that have a scope, and the one that an order without a scope gets in each state space.
+#: Memory orders that have a scope, and the default scope in each state space.
 _SCOPED = ("relaxed", "acquire", "release", "acq_rel")
 _SCOPES = {"shared": "cta", "global": "gpu"}
 
 
 def _order(family: str, given: object, space: str) -> str:
-    """A memory order with its scope: the block's in shared memory and gpu in global, where it has none."""
+    """A memory order with its scope; if none is given, .cta in shared memory and .gpu in global memory."""
     order = _text(family, "order", given).strip(".")
     return f"{order}.{_SCOPES[space]}" if order in _SCOPED else order
 
@@ -114,11 +114,11 @@ class _Only:
 
 
 class Warp:
-    """A warp of a running kernel: what it is, and everything it can do.
+    """A warp of a running kernel: its special registers and a method for each instruction.
 
-    The operations are named after the PTX opcode, with underscores. Addresses are bytes: shared ones count from the
-    start of the block's shared memory, global ones are pointers. An integer, or a (32,) array with one a
-    lane, will do. Results are registers of the warp, arrays (32, n); predicates are bool (32,).
+    The methods are named after the PTX opcodes, with underscores for dots. Addresses are in bytes: those in shared
+    memory count from its start, those in global memory start at a pointer. An address is an integer for all lanes, or
+    an array (32,) with one for each lane. Results are registers of the warp, (32, n); predicates are bool (32,).
 
     >>> def lanes(warp, out):  # special registers, lanes, loads and stores
     ...     total = warp.redux_sync("add.u32", warp.laneid)[:, 0]  # 496 in every lane
@@ -254,7 +254,7 @@ class Warp:
     """
 
     def __init__(self, core: Core) -> None:
-        #: The warp as the machine and front ends see it.
+        #: the warp as the machine and its front ends see it
         self.core = core
 
     def __repr__(self) -> str:
@@ -270,22 +270,22 @@ class Warp:
 
     @property
     def ctaid(self) -> Index3:
-        """%ctaid: the block's place in the grid, (x, y, z)."""
+        """%ctaid: the position of the block in the grid, (x, y, z)."""
         return self.core.block.index
 
     @property
     def nctaid(self) -> Index3:
-        """%nctaid: blocks of the grid, (x, y, z)."""
+        """%nctaid: the number of blocks in the grid, (x, y, z)."""
         return self.core.block.shape.grid
 
     @property
     def ntid(self) -> Index3:
-        """%ntid: threads of a block, (x, y, z)."""
+        """%ntid: the number of threads in a block, (x, y, z)."""
         return self.core.block.shape.block
 
     @property
     def tid(self) -> tuple[Lanes, Lanes, Lanes]:
-        """%tid: each lane's place in its block, x, y and z (32,)."""
+        """%tid: the position of each lane in its block, three arrays x, y and z (32,)."""
         x, y, _ = self.ntid
         threads = self.threads
         return fixed(threads % x), fixed(threads // x % y), fixed(threads // (x * y))
@@ -297,50 +297,51 @@ class Warp:
 
     @property
     def warpid(self) -> int:
-        """%warpid: the warp's number in its block."""
+        """%warpid: the number of the warp in its block."""
         return self.core.index
 
     @property
     def nwarpid(self) -> int:
-        """Warps of the block, the last one perhaps not full."""
+        """%nwarpid: the number of warps in the block; the last one may be only partly full."""
         return self.core.block.warps
 
     @property
     def cluster_ctarank(self) -> int:
-        """%cluster_ctarank: the block's rank in its cluster; 0, as each block is a cluster of its own."""
+        """%cluster_ctarank: the rank of the block in its cluster; 0, because each block is a cluster of its own."""
         return self.core.block.rank
 
     @property
     def cluster_nctarank(self) -> int:
-        """%cluster_nctarank: blocks of the cluster; 1."""
+        """%cluster_nctarank: the number of blocks in the cluster; 1."""
         return 1
 
     @property
     def threads(self) -> Lanes:
-        """Each lane's number in the block, (32,): %tid counted through x, then y, then z."""
+        """The number of each lane in its block, (32,): %tid with x as the fastest dimension, then y, then z."""
         return fixed(LANES + WARP * self.core.index)
 
     @property
     def warpgroup(self) -> int:
-        """The number of the warpgroup: four warps that begin at a multiple of four."""
+        """The number of the warpgroup, which is four consecutive warps from a multiple of four on."""
         return self.core.index // 4
 
     @property
     def target(self) -> str:
-        """The target that the launch runs on: "sm_90a"."""
+        """The target of the launch, such as "sm_90a"."""
         return self.core.target
 
     @property
     def active(self) -> Lanes:
-        """Which lanes take part in operations now, bool (32,)."""
+        """The active lanes, which take part in operations now, bool (32,)."""
         return lanes(self.core.active.copy())
 
     # ---------------------------------------------------------------------------------------- lanes, registers
 
     def only(self, mask: npt.ArrayLike) -> AbstractContextManager[None]:
-        """Only lanes of `mask` (bool, (32,) or one for all) take part in what is done inside; none is allowed.
+        """Within `with warp.only(mask):` only the lanes of `mask` are active: bool (32,), or one bool for all.
 
-        An operation without active lanes does nothing; registers that it would bring are unwritten.
+        The mask may be empty. An operation without active lanes does nothing; the registers that it returns are
+        unwritten. Raises OperandError for anything but bools.
         """
         wanted = self.core.values(mask)
         if wanted.dtype != np.bool_ or wanted.shape not in ((), (WARP,)):
@@ -348,18 +349,22 @@ class Warp:
         return _Only(self.core, bits_of(wanted) if wanted.ndim else FULL * bool(wanted))
 
     def exit(self) -> None:
-        """exit: the active lanes end here, and take part in nothing that follows (PTX ISA 9.7.12.7).
+        """exit: the active lanes exit and take part in nothing that follows (PTX ISA 9.7.12.7).
 
-        When all lanes have exited, the kernel goes on in Python, and its operations do nothing.
+        After the last lane has exited, the Python function still runs to its end, but its operations do nothing.
         """
         if self.core.bits:
             self.core.by()
         self.core.exit()
 
     def registers(self, count: int, fill: int | None = None, dtype: npt.DTypeLike = np.uint32) -> Registers:
-        """Registers (32, count) of the warp, all of them `fill`, or never written."""
+        """New registers (32, count) of the warp, filled with `fill` or, without it, unwritten.
+
+        Raises OperandError for a count that is not 1 to 1024, a `fill` that does not fit, or another dtype than uint32
+        and uint64.
+        """
         if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= _MOST:
-            raise OperandError(f"a number of registers is an integer from 1 to {_MOST}; got {briefly(count)}")
+            raise OperandError(f"the number of registers is an integer from 1 to {_MOST}; got {briefly(count)}")
         kind = _register_dtype(dtype)
         if fill is None:
             return self.core.blank(int(count), kind)
@@ -369,7 +374,7 @@ class Warp:
         return self.core.made(np.full((WARP, count), int(fill) % (1 << bits), kind), FULL)
 
     def generic(self, shared_address: npt.ArrayLike) -> Any:
-        """cvta.shared: the generic addresses of addresses in shared memory, an int or int64 of their shape."""
+        """cvta.shared: the generic addresses of addresses in shared memory, an int or an int64 array of their shape."""
         array = self.core.values(shared_address)
         if array.dtype.kind not in "iu":
             raise OperandError(f"cvta.shared: addresses are integers; got dtype {array.dtype} (PTX ISA 9.7.9.20)")
@@ -377,12 +382,12 @@ class Warp:
         return found if array.ndim else int(found)
 
     def run(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
-        """Execute a PTX instruction, given as the opcode with all its qualifiers, on operands in PTX's order.
+        """Execute a PTX instruction, given as an opcode with all its qualifiers, on operands in PTX's order.
 
-        As tcemu.run for one warp, with the block's memory understood. The answer is registers (32, n), or None for a
-        store. Each warp of a warpgroup gives wgmma.mma_async its own (32, n) of the accumulator, which the answer is
-        too, once a wgmma.wait_group covers it. The other methods are shorter spellings of it:
-        `warp.run("bar.sync", 0)` is `warp.bar_sync()`.
+        This is tcemu.run for one warp, on the memory of the block. It returns registers (32, n), or None for a store.
+        Each warp of a warpgroup passes its own (32, n) of wgmma's accumulator and gets the same registers back; they
+        hold the result once a wgmma.wait_group covers it. The other methods are short forms: `warp.bar_sync()` is
+        `warp.run("bar.sync", 0)`.
 
         shfl.sync, match.all.sync and elect.sync can write two destinations, d|p. They return the one that PTX does not
         let you leave out or, with `both`, (d, p). Raises OperandError for `both` of another instruction.
@@ -392,31 +397,31 @@ class Warp:
     # ---------------------------------------------------------------------------------------- ld, st, atom, red
 
     def ld_shared(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
-        """ld.shared: registers (32, n) from byte addresses (32,), or one for all; `access` is "v4.b32" or such.
+        """ld.shared: load registers (32, n); `access` is the type, with a vector size in front: "b32", "v4.b32".
 
-        `order` is "volatile", "relaxed" or "acquire", with a scope behind it or not ("acquire.cta"): a strong load.
+        An `order` makes the load strong: "volatile", "relaxed" or "acquire", optionally with a scope ("acquire.cta").
         """
         form = _access("ld", "shared", access, order)
         return self.core.execute(form, addresses)  # type: ignore[no-any-return]
 
     def ld_global(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
-        """ld.global, as ld_shared; a pointer is the address of its first byte."""
+        """ld.global: like ld_shared, from global memory; a pointer is the address of its first byte."""
         form = _access("ld", "global", access, order)
         return self.core.execute(form, addresses)  # type: ignore[no-any-return]
 
     def st_shared(
         self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
     ) -> None:
-        """st.shared: store values (32, n), (32,) or one for all; floats of the access's width go as they are.
+        """st.shared: store values (32, n), (32,) or one for all; floats of the element's width keep their bits.
 
-        `order` is "volatile", "relaxed" or "release", with a scope behind it or not: a strong store.
+        An `order` makes the store strong: "volatile", "relaxed" or "release", optionally with a scope.
         """
         self.core.execute(_access("st", "shared", access, order), addresses, values)
 
     def st_global(
         self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
     ) -> None:
-        """st.global, as st_shared."""
+        """st.global: like st_shared, to global memory."""
         self.core.execute(_access("st", "global", access, order), addresses, values)
 
     def atom_shared(
@@ -428,10 +433,10 @@ class Warp:
         *,
         order: str = "",
     ) -> Registers:
-        """atom.shared: what was there, registers (32, 1); `operation` is "add.u32", "exch.b32", "cas.b32" or such.
+        """atom.shared: return the old values, registers (32, 1); `operation` is "add.u32", "exch.b32", "cas.b32" etc.
 
-        `cas` takes `b`, which is compared, and `c`. `order` is "relaxed", "acquire", "release" or "acq_rel", with a
-        scope behind it or not.
+        `cas` compares with `b` and stores `c`. `order` is "relaxed", "acquire", "release" or "acq_rel", optionally with
+        a scope.
         """
         return self._atom("shared", operation, addresses, b, c, order)
 
@@ -444,7 +449,7 @@ class Warp:
         *,
         order: str = "",
     ) -> Registers:
-        """atom.global, as atom_shared. Additions of f32 take subnormals for zeros, those in shared memory do not."""
+        """atom.global: like atom_shared. Additions of f32 flush subnormals to zero; those in shared memory do not."""
         return self._atom("global", operation, addresses, b, c, order)
 
     def _atom(self, space: str, operation: str, addresses: Any, b: Any, c: Any, order: str) -> Registers:
@@ -453,11 +458,11 @@ class Warp:
         return self.core.execute(form, addresses, *operands)  # type: ignore[no-any-return]
 
     def red_shared(self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
-        """red.shared: as atom_shared, without an answer; no "exch", no "cas", no order "acquire" or "acq_rel"."""
+        """red.shared: like atom_shared, but returns nothing; without "exch", "cas" and the orders of a read."""
         self.core.execute(_access("red", "shared", operation, order), addresses, b)
 
     def red_global(self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
-        """red.global, as red_shared."""
+        """red.global: like red_shared, on global memory."""
         self.core.execute(_access("red", "global", operation, order), addresses, b)
 
     # ---------------------------------------------------------------------------------------- lanes of the warp
@@ -465,10 +470,10 @@ class Warp:
     def shfl_sync(
         self, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP, *, both: bool = False
     ) -> Any:
-        """shfl.sync: each lane's value of another lane, in the shape (32,) or (32, n) and dtype of `values`.
+        """shfl.sync: each lane gets another lane's value, in the shape, (32,) or (32, n), and dtype of `values`.
 
-        mode is "idx", "up", "down" or "bfly", `lane` its operand (one, or one a lane), of which five bits count,
-        `width` the lanes of a segment. What an inactive lane would give or get is poison. With `both` the answer is
+        `mode` is "idx", "up", "down" or "bfly"; `lane` is its operand, one for all or (32,), of which five bits count;
+        `width` is the number of lanes in a segment. Values from or for inactive lanes are poison. With `both`, returns
         (values, p): the predicate p, bool (32,), is false in lanes whose source lies outside their segment.
         """
         form = _form("shfl.sync", _text("shfl.sync", "mode", mode), "b32")
@@ -480,148 +485,154 @@ class Warp:
         return self.core.execute(form, values, lane, clamp, both=both)
 
     def vote_sync(self, mode: str, predicate: npt.ArrayLike) -> Any:
-        """vote.sync: "all", "any" or "uni" of the active lanes' predicates as a bool, or "ballot", bits as an int.
+        """vote.sync: whether the predicate is true in "all" active lanes, in "any", or the same in all ("uni").
 
-        Where no lane is active all and uni are true, as of nothing everything is.
+        Returns a bool or, for the mode "ballot", an int with one bit for each lane. If no lane is active, "all" and
+        "uni" are true.
         """
         form = _form("vote.sync", _text("vote.sync", "mode", mode), _VOTES.get(mode, "pred"))
         return self.core.execute(form, predicate)
 
     def match_sync(self, mode: str, values: npt.ArrayLike) -> Any:
-        """match.sync: "any": for each lane the mask of lanes with its value; "all": (that mask or 0, a bool)."""
+        """match.sync: the lanes that have the same value, one bit for each.
+
+        "any" returns for each lane the mask of the lanes with its value, uint32 (32,). "all" returns (masks, p): the
+        active lanes if they all have the same value, which p tells, and 0 otherwise.
+        """
         form = _form("match", _text("match.sync", "mode", mode), "sync.b32")
         return self.core.execute(form, values, both=mode == "all")
 
     def redux_sync(self, operation: str, values: npt.ArrayLike) -> Registers:
-        """redux.sync: "add.u32", "min.s32", "and.b32" or such of the active lanes' values, which all of them get."""
+        """redux.sync: combine the active lanes' values ("add.u32", "min.s32", "and.b32"); all of them get it."""
         form = _form("redux.sync", _text("redux.sync", "operation", operation))
         return self.core.execute(form, values)  # type: ignore[no-any-return]
 
     def activemask(self) -> int:
-        """activemask: the active lanes as 32 bits."""
+        """activemask: the active lanes, one bit for each."""
         return self.core.execute("activemask.b32")  # type: ignore[no-any-return]
 
     def elect_sync(self, *, both: bool = False) -> Any:
         """elect.sync: a predicate, bool (32,), that is true in one active lane, the first.
 
-        With `both` the answer is (d, p): d is the number of that lane, -1 if no lane is active.
+        With `both`, returns (d, p): d is the number of that lane, or -1 if no lane is active.
         """
         return self.core.execute("elect.sync", both=both)
 
     def bar_warp_sync(self) -> None:
-        """bar.warp.sync (__syncwarp): the active lanes meet, and see what each of them wrote."""
+        """bar.warp.sync (__syncwarp): the active lanes wait for each other, and then see what each of them wrote."""
         self.core.execute("bar.warp.sync")
 
     # ---------------------------------------------------------------------------------------- barriers, fences
 
     def bar_sync(self, barrier: int = 0, threads: int | None = None) -> None:
-        """bar.sync (__syncthreads): wait until `threads` threads, by default the block's, came to this barrier."""
+        """bar.sync (__syncthreads): wait until `threads` threads, by default all of the block, have arrived."""
         self.core.execute("bar.sync", barrier, *(() if threads is None else (threads,)))
 
     def bar_arrive(self, barrier: int, threads: int) -> None:
-        """bar.arrive: count this warp at the barrier, and go on."""
+        """bar.arrive: arrive at the barrier without waiting."""
         self.core.execute("bar.arrive", barrier, threads)
 
     def bar_red(self, mode: str, predicate: npt.ArrayLike, barrier: int = 0, threads: int | None = None) -> Any:
-        """bar.red: as bar_sync, and the answer is how many threads' predicates are true, or whether all, or any, are.
+        """bar.red: like bar_sync; then return how many predicates are true, or whether all or any of them are.
 
-        mode is "popc" (an int), "and" or "or" (a bool); `predicate` is bool (32,), or one for all.
+        `mode` is "popc" (returns an int), "and" or "or" (return a bool); `predicate` is bool (32,), or one for all.
         """
         form = _form("bar.red", _text("bar.red", "mode", mode), "u32" if mode == "popc" else "pred")
         return self.core.execute(form, barrier, *(() if threads is None else (threads,)), predicate)
 
     def fence(self, semantics: str = "acq_rel", scope: str = "gpu") -> None:
-        """fence (__threadfence and its kin): orders this thread's strong accesses before and after it.
+        """fence (__threadfence etc.): order the strong accesses of each thread before it with those after it.
 
-        `semantics` is "acq_rel", "sc", "acquire" or "release", `scope` "cta", "cluster", "gpu" or "sys". A flag that is
-        written behind a fence and read in front of one orders what stands around; the fence alone waits for nobody.
+        `semantics` is "acq_rel", "sc", "acquire" or "release"; `scope` is "cta", "cluster", "gpu" or "sys". A flag that
+        one thread writes after a fence and another reads before one orders what the two do around it. A fence alone
+        waits for nobody.
         """
         order = _text("fence", "semantics", semantics) or "acq_rel"
         self.core.execute(_form("fence", order, _text("fence", "scope", scope)))
 
     def membar(self, level: str = "gl") -> None:
-        """membar: fence.sc under its old name; level is "cta", "gl" or "sys"."""
+        """membar: the old name of fence.sc; `level` is "cta", "gl" or "sys"."""
         self.core.execute(_form("membar", _text("membar", "level", level)))
 
     def fence_proxy_async(self, space: str = "") -> None:
-        """fence.proxy.async: what these lanes wrote before becomes visible to the async proxy.
+        """fence.proxy.async: make what the active lanes wrote visible to the async proxy.
 
-        `space` is "", "shared::cta", "shared::cluster" or "global". It orders this thread's own accesses: other threads
-        need a barrier after it.
+        `space` is "", "shared::cta", "shared::cluster" or "global". The fence orders each thread's own accesses only;
+        other threads need a barrier after it.
         """
         self.core.execute(_form("fence.proxy.async", _text("fence.proxy.async", "space", space)))
 
     def fence_mbarrier_init(self) -> None:
-        """fence.mbarrier_init.release.cluster: mbarriers that were initialised before are visible to bulk copies."""
+        """fence.mbarrier_init.release.cluster: make mbarriers that these lanes initialised visible to bulk copies."""
         self.core.execute("fence.mbarrier_init.release.cluster")
 
     def griddepcontrol(self, action: str) -> None:
-        """griddepcontrol: "wait" for the grid before this one, or "launch_dependents". Here grids come one by one."""
+        """griddepcontrol: "wait" or "launch_dependents". Grids run one at a time here, so neither has an effect."""
         self.core.execute(_form("griddepcontrol", _text("griddepcontrol", "action", action)))
 
     # ---------------------------------------------------------------------------------------- mbarriers
 
     def mbarrier_init(self, address: npt.ArrayLike, count: int) -> None:
-        """mbarrier.init: an mbarrier of 8 bytes at `address` that waits for `count` arrivals a phase.
+        """mbarrier.init: make the 8 bytes at `address` an mbarrier that expects `count` arrivals in each phase.
 
-        Other threads may use it after a barrier; bulk copies after fence_mbarrier_init, too.
+        Other threads may use it after a barrier; bulk copies also need fence_mbarrier_init before that barrier.
         """
         self.core.execute("mbarrier.init.shared::cta.b64", address, count)
 
     def mbarrier_inval(self, address: npt.ArrayLike) -> None:
-        """mbarrier.inval: the 8 bytes are ordinary memory again."""
+        """mbarrier.inval: make the 8 bytes ordinary memory again."""
         self.core.execute("mbarrier.inval.shared::cta.b64", address)
 
     def mbarrier_arrive(self, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
         """mbarrier.arrive: each active lane arrives `count` times.
 
-        The state of the mbarrier before the warp's first arrival, for `mbarrier_test_wait` and `mbarrier_wait`: an
-        int, or where lanes give different addresses uint64 (32,), 0 for inactive lanes.
+        Returns the state of the mbarrier before the warp's first arrival, for mbarrier_test_wait and mbarrier_wait: an
+        int or, if lanes give different addresses, uint64 (32,) with 0 for inactive lanes.
         """
         return self.core.execute("mbarrier.arrive.shared::cta.b64", address, count)
 
     def mbarrier_arrive_drop(self, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
-        """mbarrier.arrive_drop: each active lane arrives `count` times and is not expected again in later phases.
+        """mbarrier.arrive_drop: each active lane arrives `count` times; later phases expect that many arrivals fewer.
 
-        The state, as `mbarrier_arrive` returns it.
+        Returns the state, as mbarrier_arrive does.
         """
         return self.core.execute("mbarrier.arrive_drop.shared::cta.b64", address, count)
 
     def mbarrier_expect_tx(self, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
-        """mbarrier.expect_tx: for each active lane, the phase waits for `tx_count` more bytes."""
+        """mbarrier.expect_tx: each active lane lets the phase wait for `tx_count` more bytes."""
         self.core.execute("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", address, tx_count)
 
     def mbarrier_arrive_expect_tx(self, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> Any:
         """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives.
 
-        The state, as `mbarrier_arrive` returns it.
+        Returns the state, as mbarrier_arrive does.
         """
         return self.core.execute("mbarrier.arrive.expect_tx.shared::cta.b64", address, tx_count)
 
     def mbarrier_test_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> bool:
-        """mbarrier.test_wait: whether the phase with this parity is complete; if not, others go first.
+        """mbarrier.test_wait: whether the phase with this parity is complete. If it is not, other warps run first.
 
-        In place of the parity, the `state` that an arrival in the phase returned. Where lanes ask for different phases:
-        whether all of them are complete.
+        Instead of the parity you can pass the `state` that an arrival in the phase returned. If lanes ask for different
+        phases, the answer is whether all of them are complete.
         """
         found = self._asked("mbarrier.test_wait", address, parity, state)
         return bool(self.core.bits) and bool(found[self.core.active].all())
 
     def mbarrier_try_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> Lanes:
-        """mbarrier.try_wait: wait until the phase is complete; the predicate, bool (32,), of the active lanes."""
+        """mbarrier.try_wait: wait until the phase is complete; the predicate, bool (32,), is true in active lanes."""
         return self._asked("mbarrier.try_wait", address, parity, state)
 
     def mbarrier_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> None:
         """mbarrier.try_wait in a loop: wait until the phase with this parity is complete.
 
-        In place of the parity, the `state` that an arrival in the phase returned.
+        Instead of the parity you can pass the `state` that an arrival in the phase returned.
         """
         self._asked("mbarrier.try_wait", address, parity, state)
 
     def _asked(self, name: str, address: npt.ArrayLike, parity: Any, state: Any) -> Lanes:
         if (parity is None) == (state is None):
             given = f"{briefly(parity)} and {briefly(state)}"
-            raise OperandError(f"{name} asks by parity or by state; got {given} (PTX ISA 9.7.13.15.16)")
+            raise OperandError(f"{name} takes either a parity or a state; got {given} (PTX ISA 9.7.13.15.16)")
         if state is None:
             found = self.core.execute(_form(name, "parity.shared::cta.b64"), address, parity)
         else:
@@ -639,19 +650,20 @@ class Warp:
         *,
         cache: str = "ca",
     ) -> None:
-        """cp.async: each lane copies `size` bytes (4, 8, 16) from global to shared memory, not waiting for them.
+        """cp.async: each active lane starts to copy `size` bytes (4, 8 or 16) from global to shared memory.
 
-        Of the source only `src_size` bytes are read (an integer, or one a lane); the rest is filled with zeros.
+        Only `src_size` bytes of the source are read (an integer, or (32,)); zeros fill the rest. `cache` is "ca" or,
+        for 16 bytes, "cg".
         """
         form = _form("cp.async", _text("cp.async", "cache", cache), "shared.global")
         self.core.execute(form, destination, source, size, *(() if src_size is None else (src_size,)))
 
     def cp_async_commit_group(self) -> None:
-        """cp.async.commit_group: this warp's cp.async so far, that are in no group, become one."""
+        """cp.async.commit_group: the cp.async of this warp that are in no group yet become a group."""
         self.core.execute("cp.async.commit_group")
 
     def cp_async_wait_group(self, pending: int) -> None:
-        """cp.async.wait_group N: wait until at most the N youngest groups of this warp are under way."""
+        """cp.async.wait_group N: wait until at most the N youngest groups of this warp are still under way."""
         self.core.execute("cp.async.wait_group", pending)
 
     def cp_async_wait_all(self) -> None:
@@ -661,16 +673,16 @@ class Warp:
     def cp_async_mbarrier_arrive(self, address: npt.ArrayLike, *, noinc: bool = False) -> None:
         """cp.async.mbarrier.arrive: each active lane arrives at the mbarrier once its cp.async so far have ended.
 
-        Without .noinc the phase expects that many more arrivals, so that the count set by init need not include them.
+        Without .noinc the phase expects that many more arrivals, so the count of mbarrier_init need not include them.
         """
         self.core.execute(_form("cp.async.mbarrier.arrive", "noinc" if noinc else "", "shared.b64"), address)
 
     def cp_async_bulk_shared_global(
         self, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
     ) -> None:
-        """cp.async.bulk.shared::cta.global: each active lane copies `size` bytes into shared memory.
+        """cp.async.bulk.shared::cta.global: each active lane starts to copy `size` bytes into shared memory.
 
-        Their number is counted at `mbarrier`. Addresses and sizes are multiples of 16.
+        The copy completes on `mbarrier`, which counts its bytes. Addresses and sizes are multiples of 16.
         """
         form = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
         self.core.execute(form, destination, source, size, mbarrier)
@@ -678,15 +690,16 @@ class Warp:
     def cp_async_bulk_global_shared(
         self, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike
     ) -> None:
-        """cp.async.bulk.global.shared::cta.bulk_group: each active lane copies `size` bytes out of shared memory."""
+        """cp.async.bulk.global.shared::cta.bulk_group: each lane starts to copy `size` bytes to global memory."""
         self.core.execute("cp.async.bulk.global.shared::cta.bulk_group", destination, source, size)
 
     def cp_async_bulk_tensor_shared_global(
         self, destination: npt.ArrayLike, tensor_map: TensorMap, coordinates: Sequence[int], mbarrier: npt.ArrayLike
     ) -> None:
-        """cp.async.bulk.tensor, tile mode: each active lane copies the box at `coordinates` (innermost first) in.
+        """cp.async.bulk.tensor, tile mode: each active lane starts to copy a box of the tensor into shared memory.
 
-        The whole box, of `tensor_map.bytes`, is counted at `mbarrier`.
+        `coordinates` are those of the box's first element, innermost first. The copy completes on `mbarrier`, which
+        counts the whole box, `tensor_map.bytes`.
         """
         end = "shared::cta.global.tile.mbarrier::complete_tx::bytes"
         form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), end)
@@ -695,26 +708,29 @@ class Warp:
     def cp_async_bulk_tensor_global_shared(
         self, tensor_map: TensorMap, coordinates: Sequence[int], source: npt.ArrayLike
     ) -> None:
-        """cp.async.bulk.tensor, tile mode: each active lane copies the box at `source` out, where the tensor is."""
+        """cp.async.bulk.tensor, tile mode: each active lane starts to copy the box at `source` into the tensor."""
         form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), "global.shared::cta.tile.bulk_group")
         self.core.execute(form, tensor_map, coordinates, source)
 
     def cp_async_bulk_commit_group(self) -> None:
-        """cp.async.bulk.commit_group: this warp's bulk copies out of shared memory so far become a group."""
+        """cp.async.bulk.commit_group: the bulk copies of this warp to global memory so far become a group."""
         self.core.execute("cp.async.bulk.commit_group")
 
     def cp_async_bulk_wait_group(self, pending: int, *, read: bool = False) -> None:
-        """cp.async.bulk.wait_group N: at most N groups are under way then; with .read, their sources may change."""
+        """cp.async.bulk.wait_group N: wait until at most the N youngest groups are under way.
+
+        With `read` (.read) wait only until the other groups have read their sources, which may then be overwritten.
+        """
         self.core.execute(_form("cp.async.bulk.wait_group", "read" if read else ""), pending)
 
     # ---------------------------------------------------------------------------------------- wgmma, hints
 
     def wgmma_fence(self) -> None:
-        """wgmma.fence.sync.aligned: orders this warp's register accesses before with the mma_asyncs after."""
+        """wgmma.fence.sync.aligned: order the register accesses of this warp before it with the mma_asyncs after it."""
         self.core.execute("wgmma.fence.sync.aligned")
 
     def wgmma_commit_group(self) -> None:
-        """wgmma.commit_group.sync.aligned: the warpgroup's mma_asyncs since the last one become a group."""
+        """wgmma.commit_group.sync.aligned: the mma_asyncs of the warpgroup that are in no group yet become a group."""
         self.core.execute("wgmma.commit_group.sync.aligned")
 
     def wgmma_wait_group(self, pending: int) -> None:
@@ -722,28 +738,28 @@ class Warp:
         self.core.execute("wgmma.wait_group.sync.aligned", pending)
 
     def setmaxnreg(self, action: str, count: int) -> None:
-        """setmaxnreg.{inc,dec}.sync.aligned.u32: how many registers a thread of this warp may use from now on.
+        """setmaxnreg.{inc,dec}.sync.aligned.u32: set how many registers a thread of this warp may use from now on.
 
-        .inc waits until other warps have given back enough. A warp begins with as many as the launch has room for; as
-        a kernel may be compiled for fewer, its first .inc may be to fewer. Raises OperandError for a count that is not
-        a multiple of 8 from 24 to 256, LaunchError for one that goes the other way.
+        "inc" waits until other warps have given back enough. A warp starts with as many as the launch has room for;
+        because a kernel may be compiled for fewer, its first "inc" may name fewer. Raises OperandError for a count that
+        is not a multiple of 8 from 24 to 256, and LaunchError for one that contradicts `action`.
         """
         self.core.execute(_form("setmaxnreg", _text("setmaxnreg", "action", action), "sync.aligned.u32"), count)
 
     def nanosleep(self, duration: npt.ArrayLike) -> None:
-        """nanosleep: about `duration` nanoseconds, in which others go first. Here a wait has no length."""
+        """nanosleep: sleep for about `duration` nanoseconds. Here time does not pass; other warps run first."""
         self.core.execute("nanosleep.u32", duration)
 
     def prefetch_global(self, level: str, addresses: npt.ArrayLike) -> None:
-        """prefetch.global: bring lines into "L1" or "L2". Here memory has no caches, and nothing happens."""
+        """prefetch.global: bring lines into the cache "L1" or "L2". This machine has no caches: nothing happens."""
         self.core.execute(_form("prefetch.global", _text("prefetch", "level", level)), addresses)
 
     def prefetch_tensormap(self, tensor_map: TensorMap) -> None:
-        """prefetch.tensormap: bring a tensor map into the cache. Nothing happens here."""
+        """prefetch.tensormap: bring a tensor map into the cache. This machine has no caches: nothing happens."""
         self.core.execute("prefetch.tensormap", tensor_map)
 
 
-#: The types that votes end in.
+#: The types of votes, if they are not .pred.
 _VOTES = {"ballot": "b32"}
 
 

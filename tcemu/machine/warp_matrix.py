@@ -36,7 +36,7 @@ _ARGUMENTS: dict[Space, str] = {"shared": "shared", "global": "memory"}
 
 @executes("*")
 def matrix(instruction: Instruction) -> Act:
-    """Any instruction that tcemu.run executes: as there for one warp, with the block's memory understood."""
+    """Any instruction that tcemu.run executes, for one warp and on the memory of its block."""
     family, sources = family_of(instruction), instruction.sources
     out = next((each for each in instruction.operands if each.written), None)
 
@@ -84,7 +84,10 @@ def _warps(instruction: Instruction, got: str) -> str:
 
 
 def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], pointed: bool) -> Space:
-    """The state space of the address in front, which becomes the address inside it. Checks that there is one warp."""
+    """The state space of the first operand, an address, which is replaced by the address within it.
+
+    Checks that the operands are those of one warp.
+    """
     for number, (role, each) in enumerate(zip_longest(instruction.sources, list(given))):
         if role is None or each is None:
             continue

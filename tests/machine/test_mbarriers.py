@@ -190,12 +190,12 @@ def test_observers_hear_of_those_who_drop_out():
 @pytest.mark.parametrize(
     ("deed", "told"),
     [
-        (lambda warp, _: warp.mbarrier_test_wait(64), "by parity or by state; got None and None"),
+        (lambda warp, _: warp.mbarrier_test_wait(64), "takes either a parity or a state; got None and None"),
         (
             lambda warp, state: warp.mbarrier_test_wait(64, 0, state=state),
-            "test_wait asks by parity or by state; got 0",
+            "test_wait takes either a parity or a state; got 0",
         ),
-        (lambda warp, _: warp.mbarrier_wait(64), "mbarrier.try_wait asks by parity or by state"),
+        (lambda warp, _: warp.mbarrier_wait(64), "mbarrier.try_wait takes either a parity or a state"),
         (lambda warp, _: warp.mbarrier_test_wait(64, state=1), "the state must come from mbarrier.arrive; got 1. For"),
         (lambda warp, _: warp.mbarrier_wait(64, state="x"), "the state must come from mbarrier.arrive; got 'x'"),
         (lambda warp, _: warp.run("mbarrier.test_wait.shared::cta.b64", 64, 0), "test_wait.parity (PTX ISA 9.7.13.15"),
