@@ -23,6 +23,7 @@ import numpy as np
 import tcemu
 from tcemu.arithmetic import compute
 from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
+from tcemu.instructions import Instruction
 from tcemu.instructions.targets import target_named
 from tcemu.layouts import Descriptor
 from tcemu.machine.memory import Pointer
@@ -31,7 +32,11 @@ from tcemu.machine.warp import Warp
 ROUNDS = 5
 #: Operations of each kind in one launch.
 TIMES = 500
-KERNELS = {"wgmma, TMA": wgmma_tma, "mma.sync, cp.async": mma_pipeline, "wmma, global": wmma_global}
+KERNELS = {
+    "wgmma, TMA": (wgmma_tma, wgmma_tma.DEFAULT.mma),
+    "mma.sync, cp.async": (mma_pipeline, mma_pipeline.MMA),
+    "wmma, global": (wmma_global, wmma_global.MMA),
+}
 WGMMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
 SMALL = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 
@@ -144,13 +149,13 @@ def one_wgmma(rng: np.random.Generator) -> None:
     )
 
 
-def kernel(name: str, module: Any, sizes: list[int], rng: np.random.Generator) -> None:
+def kernel(name: str, module: Any, mma: str | Instruction, sizes: list[int], rng: np.random.Generator) -> None:
     """Time one kernel and print a line for each size."""
     print(f"\n{name:<20} {'size':>5} {'off':>9} {'ns per multiply-add':>20} {'off / matmul':>13} {'on / matmul':>12}")
     for size in sizes:
         a, b = (rng.standard_normal((size, size)).astype(np.float16) for _ in range(2))
         works = [
-            lambda: tcemu.matmul(a, b, instruction=module.MMA),  # noqa: B023
+            lambda: tcemu.matmul(a, b, instruction=mma),  # noqa: B023
             lambda: module.multiply(a, b, sanitizer="off"),  # noqa: B023
             lambda: module.multiply(a, b, sanitizer="raise"),  # noqa: B023
         ]
@@ -167,8 +172,8 @@ def main(sizes: list[int]) -> None:
     operations()
     print()
     one_wgmma(rng)
-    for name, module in KERNELS.items():
-        kernel(name, module, sizes, rng)
+    for name, (module, mma) in KERNELS.items():
+        kernel(name, module, mma, sizes, rng)
 
 
 if __name__ == "__main__":
