@@ -142,6 +142,7 @@ def test_a_mistake_is_exit_code_2_and_a_sentence(tmp_path, monkeypatch, capsys, 
     (tmp_path / "theirs" / "notebooks").mkdir(parents=True)
     (tmp_path / "theirs" / "notebooks" / "thesis.ipynb").touch()
     before = sorted(tmp_path.rglob("*"))
+    monkeypatch.delenv("COLUMNS", raising=False)  # where it is set, messages are wrapped
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["tcemu", *arguments])
     with pytest.raises(SystemExit) as end:

@@ -138,7 +138,7 @@ def test_lines_of_the_kernels_are_told():
     sites = {event.by.site for event in heard if isinstance(event, events.Issued)}
     assert {site.file for site in sites} == {mma_pipeline.__file__, store.__file__}
     functions = {site.function.partition(".")[0] for site in sites}
-    assert functions == {"kernel", "copy", "multiply_stage", "store"}
+    assert functions == {"accumulate", "copy", "multiply_stage", "store"}
 
 
 # ---------------------------------------------------------------------------------------------------- plans and edges
