@@ -239,14 +239,8 @@ def tiles_of(
         raise TypeError(model)
     through = [lookup(model.through or getattr(operation, role)) for role in "ab"]
     result = lookup(model.via or operation.d)
-    convert = [
-        conversion(getattr(operation, role), model.through).astype(np.uint32) if model.through else _NO_TABLE
-        for role in "ab"
-    ]
     return Tiles(
         shape,
-        (numbers(through[0]), numbers(through[1])),
-        (convert[0], convert[1]),
         (numbers(operation.formats["a"]), numbers(operation.formats["b"])),
         (through[0].emin < operation.formats["a"].emin, through[1].emin < operation.formats["b"].emin),
         tuple(tuple(ks) for ks in model.sums(shape[2])),
@@ -263,9 +257,6 @@ def tiles_of(
         c=places[2],
         d=results,
     )
-
-
-_NO_TABLE = np.empty(0, np.uint32)
 
 
 def narrow(patterns: Array) -> Array:

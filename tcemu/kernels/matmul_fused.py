@@ -65,8 +65,8 @@ def tile(
     if fast:
         for i, (patterns, form) in enumerate(zip((a, b), formats, strict=True)):
             value, exponent = scratch.parts(i, (1, *patterns.shape))
-            start = sums.window(patterns.reshape(-1), form)
-            found |= sums.pack(patterns.reshape(-1), form, start, value.reshape(-1), exponent.reshape(-1))
+            start = sums.window(patterns.reshape(-1), form, False)
+            found |= sums.pack(patterns.reshape(-1), form, False, start, value.reshape(-1), exponent.reshape(-1))
             operands += [value, exponent]
             bases += start
         sweep = sums.sweep_of(a.shape[2], rule.half, WIDTH)

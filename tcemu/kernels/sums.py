@@ -71,11 +71,14 @@ def _limit(fmt):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def window(patterns, fmt):  # type: ignore[no-untyped-def]
-    """Where the window of these elements starts.
+    """Where the window of these elements starts; `fmt` as `blocks.pack` takes it.
 
-    As low as the largest element allows and the results permit, so that as little as possible lies outside.
+    Small formats fit in one, whatever the elements. Else as low as the largest element allows and the results permit,
+    so that as little as possible lies outside.
     """
     whole_vectors()
+    if fmt[0] <= 5:
+        return 1 - fmt[2] - fmt[1] * fmt[6]
     shift, mantissa = uint32(fmt[3]), uint32(fmt[1])
     magnitudes, limit = uint32((1 << (fmt[0] + fmt[1])) - 1), _limit(fmt)
     top = uint32(0)
@@ -88,11 +91,11 @@ def window(patterns, fmt):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def pack(patterns, fmt, start, value, exponent):  # type: ignore[no-untyped-def]
+def pack(patterns, fmt, normal, start, value, exponent):  # type: ignore[no-untyped-def]
     """Fill value (float32, scaled by 2^-(start + CENTRE)) and exponent (bytes from `start`); all are flat.
 
-    Returns SPECIAL where something is NaN or infinite, plus OUTSIDE where something misses the window; both count as
-    zeros.
+    `normal`: subnormals are normalised, as in a wider format. Returns SPECIAL where something is NaN or infinite, plus OUTSIDE where something misses the window; both
+    count as zeros.
     """
     whole_vectors()
     shift, mantissa = uint32(fmt[3]), uint32(fmt[1])
@@ -101,6 +104,7 @@ def pack(patterns, fmt, start, value, exponent):  # type: ignore[no-untyped-def]
     sign = uint32(31 - fmt[0] - fmt[1])
     lowest = int32(start + fmt[2])  # exponent field at the window's start
     unit = int32(127 - CENTRE - fmt[1])  # exponent field of the last bit of an element at the window's start
+    centre = int32(127 - CENTRE)
     found = uint32(0)
     for i in range(patterns.shape[0]):
         code = uint32(0) if patterns[i] == uint32(PRUNED) else down(patterns[i], shift)
@@ -109,9 +113,10 @@ def pack(patterns, fmt, start, value, exponent):  # type: ignore[no-untyped-def]
         significand = int32(uint32(magnitude & low) | uint32(hidden if field > 0 else uint32(0)))
         power = int32(larger(field, int32(1)) - lowest)
         special = magnitude >= limit
-        outside = ((power < 0) | (power > SPAN)) & (magnitude != 0) & (not special)
+        outside = ((power < 0) | (power > SPAN)) & (magnitude != 0) & (not special) & (not normal)
         out = special | outside | (magnitude == 0)
         x = float32(float32(significand) * from_bits32(int32(int32(unit + power) << 23)))
+        power = int32(int32(bits32(x) >> 23) - centre) if normal else power
         x = from_bits32(int32(bits32(x) | int32(up(code, sign) & uint32(0x80000000))))
         value[i] = float32(0.0) if out else x
         exponent[i] = int8(ABSENT) if out else int8(power)

@@ -1,0 +1,388 @@
+"""Chains of fused sums for a block of outputs: four rows of sixteen lanes, in explicit vectors.
+
+    sixteen lanes                       elements of x for one k, side by side
+    four rows                           elements of y for the same k, each taken by all lanes
+    c[row][lane]                        the accumulators, float32 patterns; they stay in registers over the chain
+
+What a sum does is told in `tcemu.kernels.sums`; the depth, the rule and the way are numbers, so that one compiled
+function serves every instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tcemu.kernels.simd import BYTE, LONG, REAL, WIDTH, WORD, Code, Lanes, Slot
+from tcemu.kernels.sums import ABSENT, BOTTOM, CENTRE, INFINITY, OUTSIDE, QUIET, SPAN, SPECIAL
+
+#: Rows of a block.
+ROWS = 4
+#: Numbers that `block` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
+#: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain.
+FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS = range(7)
+#: A sum of so many products cannot leave 32 bits.
+SAFE = 16
+
+_REALS, _WORDS = ir.VectorType(REAL, WIDTH), ir.VectorType(WORD, WIDTH)
+_BYTES = ir.VectorType(BYTE, 4 * WIDTH)
+_SIGN = -(1 << 31)
+
+
+class _Chain:
+    """The chain of one block, while it is emitted."""
+
+    def __init__(self, builder: Any, places: Any) -> None:
+        self.code = Code(builder)
+        self.x, self.ex, self.y, self.ey, self.sx, self.sy, self.c, rule, base, self.wide, self.special = places
+        numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
+        self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
+        self.half, self.join = numbers[HALF], numbers[JOIN]
+        fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
+        self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
+        self.given = [self.code.load(self.c, row, _WORDS, unit=64) for row in range(ROWS)]
+        self.running = [Slot(each) for each in self.given]
+
+    def _constants(self, fraction: Lanes, floor: Lanes, keep: Lanes, base: Lanes) -> None:
+        """What all sums share. Exponents stand where float32 has them, so that none of them needs to be moved."""
+        half = self.half.compare("!=", 0)
+        start = base + 127  # exponent field of the start of the window of products
+        self.offset = self.code.byte(start).everywhere(4 * WIDTH)
+        self.least = half.choose((floor + 127).larger(start), start).up(23).everywhere()
+        self.top = (fraction + start + 2 * CENTRE).up(23).everywhere()
+        # With E this far above the exponents of the products all of them vanish, and c passes, NaN and infinities too.
+        self.far, self.unit = (fraction + 2).up(23).everywhere(), fraction.up(23).everywhere()
+        self.scale = (fraction + 254).up(23).everywhere()
+        kept = self.code.word(-1).up(self.code.word(23) - keep)
+        self.mask = half.choose(self.code.word(-1), kept).everywhere()
+        self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
+
+    def emit(self) -> None:
+        """All sums, one after the other."""
+        self.code.branch(self.join, lambda: [each.set(self.code.lanes(0)) for each in self.running])
+        with self.code.loop(0, self.sums) as i:
+            first = i * self.depth
+            marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+            self.code.branch(self.special, lambda: self._look_for_specials(first, marks))
+            self.code.branch(self.wide, lambda: self._wide_sum(first), lambda: self._sum(first))
+            self.code.branch(self.special, lambda: self._put_right(marks))
+        self.code.branch(self.join, self._join)
+        for row in range(ROWS):
+            self.code.store(self.running[row].get(), self.c, row, unit=64)
+
+    # ------------------------------------------------------------------------------------------------ the fast way
+
+    def _sum(self, first: Lanes) -> None:
+        peaks = self._peaks(first)
+        exponents, addends, terms = [], [], []
+        for bits, peak in zip(self._accumulators(), peaks, strict=True):
+            own = bits & INFINITY
+            # A subnormal lies below all that is kept beside a product, and costs the processor much.
+            held = own.compare(">", 0).choose(bits, 0).floats()
+            own = self._raised_to_half(own)
+            e = peak.larger(self.least).larger(own)
+            exponents.append(e)
+            addends.append(self.top - e)
+            terms.append((held * (self.scale - e).floats()).truncated())
+        totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
+        for row, (magnitude, negative) in enumerate(totals):
+            power, passes = (exponents[row] - self.unit).floats(), exponents[row] - peaks[row]
+            self._round(row, magnitude, negative, power, passes.compare(">=", self.far))
+
+    def _raised_to_half(self, own: Lanes) -> Lanes:
+        """The exponents of accumulators: of float16 ones a subnormal has that of the smallest normal number."""
+        normal = own.compare(">", 0).choose(own.larger((127 - 14) << 23), 0)
+        return self.half.compare("!=", 0).everywhere().choose(normal, own)
+
+    def _peaks(self, first: Lanes) -> list[Lanes]:
+        """The largest exponent of the products of each row, where float32 has its exponent; 0 where all are zero.
+
+        A lane of x holds the exponent byte of its element four times, once for each row.
+        """
+        peak = Slot(self.code.lanes(-128, BYTE, 4 * WIDTH))
+        with self.code.loop(0, self.depth) as k:
+            rows = self.code.load(self.ey, first + k, WORD, unit=4).everywhere().seen_as(_BYTES)
+            peak.set((self.code.load(self.ex, first + k, _BYTES, unit=64) + rows).larger(peak.get()))
+        largest = peak.get()
+        fields = largest.compare("<", 0).choose(self.code.lanes(0, BYTE, 4 * WIDTH), largest + self.offset)
+        words = fields.seen_as(_WORDS)
+        return [(words.up(23 - 8 * row) if row < 3 else words.down(1)) & (255 << 23) for row in range(ROWS)]
+
+    def _round(self, row: int, magnitude: Lanes, negative: Lanes, power: Lanes, passes: Lanes) -> None:
+        """+-magnitude * power in the format of the results, into the accumulators of a row, unless they pass."""
+        bits, sign = self.running[row].get(), negative & _SIGN
+
+        def toward_zero() -> None:
+            found = (_cut(magnitude) * power).bits() & self.mask
+            self.running[row].set(passes.choose(bits & self.mask, found | sign))
+
+        def to_nearest() -> None:
+            # More than 24 bits: the lower eight become one that says whether any of them was set.
+            sticky = (magnitude & ~0xFF) | (((magnitude & 0xFF) + 0xFF) & 0x100)
+            small = magnitude.down(24).compare("==", 0)
+            found = _to_half(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
+            found = found.compare("==", 0).choose(found, found | sign)
+            self.running[row].set(passes.choose(bits, found))
+
+        self.code.branch(self.half, to_nearest, toward_zero)
+
+    # ------------------------------------------------------------------------------------------------ the wide way
+
+    def _wide_sum(self, first: Lanes) -> None:
+        peaks = [Slot(self.floor) for _ in range(ROWS)]
+        with self.code.loop(0, self.depth) as k:
+            for row, both in enumerate(self._exponents(first + k)):
+                peaks[row].set(both.larger(peaks[row].get()))
+        raised, terms = [], []
+        for bits, peak in zip(self._accumulators(), peaks, strict=True):
+            one, term = self._raise(bits, peak.get())
+            raised.append(one)
+            terms.append(term)
+
+        def aligned(x: Lanes, y: Lanes, at: Lanes, row: int) -> Lanes:
+            """A product of significands times 2^(exponent + raised), toward zero."""
+            exponent = self._exponents(at, row)[0]
+            # 2^-100 takes every product below one, and no further than float32's normal range.
+            power = (exponent + raised[row]).larger(-100)
+            return (x * y * (power + 127).up(23).floats()).truncated()
+
+        for row, (magnitude, negative) in enumerate(self._halves(first, aligned, terms)):
+            bits = self.running[row].get()
+            result = _wide_result(magnitude, raised[row]) | (negative & _SIGN)
+            result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
+            self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
+
+    def _exponents(self, at: Lanes, row: int | None = None) -> list[Lanes]:
+        """The exponents of the products of one k, of one row or of all."""
+        x = self.code.load(self.ex, at, _WORDS, unit=64)
+        rows = range(ROWS) if row is None else (row,)
+        return [x + self.code.load(self.ey, at.up(2) + each, WORD, unit=4).everywhere() for each in rows]
+
+    def _raise(self, bits: Lanes, most: Lanes) -> tuple[Lanes, Lanes]:
+        """(F - E, the aligned accumulator), for accumulators and the largest exponents of the products."""
+        field = bits.up(1).down(24)
+        own = field.larger(1) - 127
+        e = (bits & QUIET).compare("==", 0).choose(most, most.larger(own))
+        raised = self.fraction - e
+        # The significand of c as an integer: a subnormal float costs the processor much.
+        significand = (bits & 0x7FFFFF) | field.compare(">", 0).choose(self.code.lanes(0x800000), 0)
+        lift = (own + raised - 23).larger(-100).smaller(100)  # where it is more, c is zero
+        size = (significand.converted() * (lift + 127).up(23).floats()).truncated()
+        negative = bits.sign()
+        return raised, (size ^ negative) - negative
+
+    # ------------------------------------------------------------------------------------------------ what both share
+
+    def _accumulators(self) -> list[Lanes]:
+        return [each.get() for each in self.running]
+
+    def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[tuple[Lanes, Lanes]]:
+        """The sums of `term` over all k and the addends: of each row the magnitude, 32 bits, and -1 where negative."""
+        totals = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+        rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+
+        def add(into: list[Slot], start: Any, stop: Any) -> None:
+            with self.code.loop(start, stop) as k:
+                at = first + k
+                x = self.code.load(self.x, at, _REALS, unit=64)
+                for row in range(ROWS):
+                    y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
+                    into[row].set(into[row].get() + term(x, y, at, row))
+
+        many = self.depth.compare(">", SAFE)
+        add(totals, 0, many.choose(self.code.long(SAFE), self.depth))
+        signs = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+
+        def close() -> None:
+            for total, sign, addend in zip(totals, signs, addends, strict=True):
+                # No overflow yet; with c there can be one, but not in the sign where both agree.
+                part, whole = total.get(), total.get() + addend
+                sign.set(((part & addend) | ((part | addend) & whole)).sign())
+                total.set(whole)
+
+        def far() -> None:
+            add(rests, SAFE, self.depth)
+            for total, rest, sign, addend in zip(totals, rests, signs, addends, strict=True):
+                whole = total.get() + rest.get() + addend
+                near = total.get().converted() + rest.get().converted() + addend.converted()
+                sure = near.size().compare(">", float(1 << 30))
+                sign.set(sure.choose(near.bits(), whole).sign())
+                total.set(whole)
+
+        self.code.branch(many, far, close)
+        return [((total.get() ^ sign.get()) - sign.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
+
+    def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
+        """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
+        sums = []
+        for bits in self._accumulators():
+            infinite = (bits & INFINITY).compare("==", INFINITY)
+            sums.append(Slot(infinite.choose(bits, 0).floats()))
+        with self.code.loop(0, self.depth) as k:
+            at = first + k
+            x = self.code.load(self.sx, at, _REALS, unit=64)
+            stored = x.compare("!=", 2.0, unordered=True)
+            for row in range(ROWS):
+                y = self.code.load(self.sy, at.up(2) + row, REAL, unit=4).everywhere()
+                so_far = sums[row].get()
+                sums[row].set(stored.choose(so_far + x * y, so_far))
+        for mark, total in zip(marks, sums, strict=True):
+            x = total.get()
+            infinite = x.size().compare(">", 100.0).choose(x.bits(), 0)
+            mark.set(x.compare("==", x).choose(infinite, self.code.lanes(QUIET)))
+
+    def _put_right(self, marks: list[Slot]) -> None:
+        for mark, running in zip(marks, self.running, strict=True):
+            found = mark.get()
+            running.set(found.compare("==", 0).choose(running.get(), found))
+
+    def _join(self) -> None:
+        """c plus the end of the chain, the ordinary addition of the format, rounded to nearest even."""
+        for c, running in zip(self.given, self.running, strict=True):
+            x = Slot(c.floats() + running.get().floats())
+
+            def to_half(x: Slot = x) -> None:
+                # float32 has more than twice the bits of float16: rounding twice is rounding once.
+                size, bits = _to_half(x.get().size()), x.get().bits()
+                x.set((size.bits() | (bits & _SIGN)).floats())
+
+            self.code.branch(self.half, to_half)
+            found = x.get()
+            running.set(found.compare("==", found).choose(found.bits(), QUIET))
+
+
+def _cut(magnitude: Lanes) -> Lanes:
+    """Magnitudes of 32 bits as floats, toward zero.
+
+    Where one has n > 24 bits, magnitude >> 24 has its top bit just below the 24 that stay: clearing its bits leaves a
+    number that the conversion, which rounds to nearest, rounds down.
+    """
+    return (magnitude & ~magnitude.down(24)).converted_unsigned()
+
+
+def _to_half(size: Lanes) -> Lanes:
+    """Floats that are not negative, rounded to float16, nearest even."""
+    # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
+    field = size.bits().down(23).larger(127 - 14).smaller(240)
+    magic = (field + 13).up(23).floats()
+    size = size + magic - magic
+    infinite = size.bits() & 0 | INFINITY
+    return size.compare(">", 65504.0).choose(infinite.floats(), size)
+
+
+def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
+    """The pattern of magnitude * 2^-raised, toward zero; it may be subnormal or infinite."""
+    # What lies below the last place of a subnormal is cut first, then all but 24 bits.
+    drop = (raised - 149).larger(0)
+    kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
+    x = _cut(kept)
+    # A normal number's pattern by its exponent; a subnormal's is x in units of the last place of float32.
+    power = x.bits().down(23) + (drop - raised)
+    normal = x.bits() + (drop - raised).up(23)
+    normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
+    places = (magnitude & 0 | 149) - raised
+    return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
+
+
+# ------------------------------------------------------------------------------------------------------ packing
+
+
+class _Pack:
+    """The loop that packs elements, sixteen at a time, while it is emitted."""
+
+    def __init__(self, builder: Any, args: Any) -> None:
+        self.code = code = Code(builder)
+        self.patterns, form, count, start, self.value, self.exponent, self.fourfold = args
+        self.count = code.number(count)
+        exponent, mantissa, bias, padding, nan, normal = (
+            code.short(code.load(form, i, LONG, unit=8)) for i in (0, 1, 2, 3, 5, 6)
+        )
+        one, first = code.word(1), code.short(code.number(start))
+        magnitudes = one.up(exponent + mantissa) - 1
+        ieee = one.up(exponent + mantissa) - one.up(mantissa)
+        limit = nan.compare("==", 1).choose(ieee, nan.compare("==", 2).choose(magnitudes, magnitudes + 1))
+        self.normal = normal.compare("!=", 0).everywhere()
+        spread = (padding, mantissa, magnitudes, limit, one.up(mantissa) - 1, one.up(mantissa), first + bias)
+        (self.padding, self.mantissa, self.magnitudes, self.limit, self.low, self.hidden, self.lowest) = (
+            each.everywhere() for each in spread
+        )
+        self.sign = (code.word(31) - exponent - mantissa).everywhere()
+        self.unit = (code.word(127 - CENTRE) - mantissa).everywhere()
+
+    def emit(self) -> Any:
+        """The loop; what it found, as `pack` returns it."""
+        specials, outsides = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
+        with self.code.loop(0, self.count) as i:
+            special, outside = self._vector(i)
+            specials.set(special.choose(self.code.lanes(SPECIAL), specials.get()))
+            outsides.set(outside.choose(self.code.lanes(OUTSIDE), outsides.get()))
+        found = specials.get() | outsides.get()
+        return self.code.any_bits(found)
+
+    def _vector(self, i: Lanes) -> tuple[Lanes, Lanes]:
+        code, pattern = self.code, self.code.load(self.patterns, i, _WORDS, unit=64)
+        pattern = pattern.compare("==", -1).choose(code.lanes(0), pattern).down(self.padding)
+        magnitude = pattern & self.magnitudes
+        field = magnitude.down(self.mantissa)
+        hidden = field.compare("==", 0).choose(code.lanes(0), self.hidden)
+        power = field.larger(1) - self.lowest
+        special = magnitude.compare(">=", self.limit)
+        # an unsigned comparison: what is below the window is far above it
+        misses = power.compare(">", SPAN, unsigned=True)
+        nothing = magnitude.compare("==", 0)
+        outside = misses.both(nothing.neither(special)).but_not(self.normal)
+        out = special.either(outside).either(nothing)
+        x = ((magnitude & self.low) | hidden).converted() * (self.unit + power).up(23).floats()
+        power = self.normal.choose(x.bits().down(23) - (127 - CENTRE), power)
+        x = x.bits() | (pattern.up(self.sign) & _SIGN)
+        code.store(out.choose(code.lanes(0), x), self.value, i, unit=64)
+        power = out.choose(code.lanes(ABSENT), power) & 0xFF
+
+        def four_times() -> None:
+            twice = power | power.up(8)
+            code.store(twice | twice.up(16), self.exponent, i, unit=64)
+
+        code.branch(self.fourfold, four_times, lambda: code.store(power.bytes(), self.exponent, i, unit=16))
+        return special, outside
+
+
+@intrinsic
+def pack(typingctx, patterns, form, count, start, value, exponent, fourfold):  # type: ignore[no-untyped-def]
+    """Pack `count` times 16 patterns; all but count, start and fourfold are addresses.
+
+    form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. value: float32,
+    scaled by 2^-(start + CENTRE). exponent: bytes counted from `start`, with `fourfold` each four times. Returns SPECIAL
+    where something is NaN or infinite, plus OUTSIDE where something misses the window; both count as zeros.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return _Pack(builder, args).emit()
+
+    kinds = [types.uint64] * 2 + [types.int64] * 2 + [types.uint64] * 2 + [types.int64]
+    return types.int64(*kinds), codegen
+
+
+# ------------------------------------------------------------------------------------------------------ the block
+
+
+@intrinsic
+def block(typingctx, x, ex, y, ey, sx, sy, c, rule, base, wide, special):  # type: ignore[no-untyped-def]
+    """c[row, lane] = a chain of fused sums from there. All are addresses, but for the last three.
+
+    x (k, 16) float32 and ex (k, 16) its exponents, each byte four times; y (k, 4) float32 and ey (k, 4) bytes, from
+    `sums.pack`; c (4, 16) float32 patterns; rule: see FRACTION. base: the sum of the starts of both windows. With
+    `wide`, all come from `sums.pack_wide` and exponents are int32. With `special`, sx and sy come from
+    `sums.pack_special`.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        # llvmlite knows no attributes with values; a set of texts is what it prints.
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        _Chain(builder, args).emit()
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 8, *[types.int64] * 3), codegen
