@@ -6,9 +6,10 @@ the order of the sums) is put together once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,26 +19,31 @@ from tcemu.arithmetic.model import FusedSums
 from tcemu.backend import backend
 from tcemu.layouts import Fragment
 
-if TYPE_CHECKING:
-    from tcemu.kernels.tiles import Tiles
-
 Array = npt.NDArray[Any]
 
 
 def compute_registers(
-    operation: Operation, fragments: Mapping[str, Fragment], a: Array, b: Array, c: Array, places: Array | None = None
+    operation: Operation,
+    fragments: Mapping[str, Fragment],
+    a: Array,
+    b: Array,
+    c: Array,
+    places: Array | None = None,
+    out: Array | None = None,
 ) -> Array:
     """Flat registers of D (warps, lanes * registers) from those of A, B and C; fragments a, b, c and d are read.
 
-    `places` (warps, m, k) makes A sparse, as in `compute`.
+    `places` (warps, m, k) makes A sparse, as in `compute`. D is written into `out`, if that is given and contiguous.
     """
-    known = tuple(fragments[role] for role in "abcd")
-    fused = isinstance(operation.model, FusedSums) and not operation.keeps_addend
-    if fused and backend() == "numba" and all(len(one.shape) == 2 for one in known):
-        plan = _plan(operation, *known, places is not None)
-        a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
-        return plan(a, b, c, places)
-    return _by_layout(operation, fragments, a, b, c, places)
+    known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
+    plan = _plan(operation, *known, places is not None)
+    if plan is not None:
+        return plan(np.ascontiguousarray(a), np.ascontiguousarray(b), np.ascontiguousarray(c), places, out)
+    d = _by_layout(operation, fragments, a, b, c, places)
+    if out is None:
+        return d
+    out[...] = d
+    return out
 
 
 def _by_layout(
@@ -59,9 +65,59 @@ def _by_layout(
     return fragments["d"].write(d.reshape(-1, fragments["d"].layout.scatter.size))
 
 
+class FewWarps:
+    """D of A, B and C of a few warps, where the kernels take the registers as they are; without looking any further.
+
+    What the checks found is remembered for each combination of shapes.
+    """
+
+    def __init__(self, operation: Operation, fragments: Mapping[str, Fragment], most: int) -> None:
+        known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
+        self._plan = _plan(operation, *known, False)
+        self._own = [(each.lanes, each.registers) for each in known]
+        self._most = most
+        self._shapes: dict[tuple[tuple[int, ...], ...], tuple[int, tuple[int, ...]] | None] = {}
+
+    def __call__(self, a: Any, b: Any, c: Any) -> Array | None:
+        """Registers of D (..., 32, registers); None where that takes checks, or makes errors, that others know of."""
+        if self._plan is None or not type(a) is type(b) is type(c) is np.ndarray:
+            return None
+        if not a.dtype is b.dtype is c.dtype is _WORDS:
+            return None
+        shapes = a.shape, b.shape, c.shape
+        if shapes not in self._shapes:
+            self._remember(shapes)
+        found = self._shapes[shapes]
+        if found is None:
+            return None
+        count, shape = found
+        d = np.empty(shape, _WORDS)
+        if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
+            a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
+        self._plan(a.reshape(count, -1), b.reshape(count, -1), c.reshape(count, -1), None, d.reshape(count, -1))
+        return d
+
+    def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Whether these are registers of the same few warps: how many, and the shape of D."""
+        if len(self._shapes) >= 256:
+            self._shapes.clear()
+        warps = shapes[0][:-2]
+        fits = all(shape == (*warps, *own) for shape, own in zip(shapes, self._own, strict=False))
+        fits = fits and 0 < prod(warps) <= self._most
+        self._shapes[shapes] = (prod(warps), (*warps, *self._own[-1])) if fits else None
+
+
+_WORDS = np.dtype(np.uint32)
+#: Takes flat registers of A, B and C, the places of a sparse A, and perhaps room for D, which it returns.
+Plan = Callable[[Array, Array, Array, "Array | None", "Array | None"], Array]
+
+
 @lru_cache(maxsize=1024)
-def _plan(operation: Operation, a: Fragment, b: Fragment, c: Fragment, d: Fragment, sparse: bool) -> Tiles:
-    """How the kernels compute an operation on these fragments."""
+def _plan(operation: Operation, a: Fragment, b: Fragment, c: Fragment, d: Fragment, sparse: bool) -> Plan | None:
+    """How the kernels compute an operation on these fragments in one pass; None where they do not."""
+    fused = isinstance(operation.model, FusedSums) and not operation.keeps_addend
+    if not fused or backend() != "numba" or any(len(one.shape) != 2 for one in (a, b, c, d)):
+        return None
     from tcemu.kernels.tiles import Place, Results
 
     places = [Place(*fragment.places, fragment.format.code_mask) for fragment in (a, b, c)]

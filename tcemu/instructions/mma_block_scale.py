@@ -116,9 +116,9 @@ def execute(
         others[role] = (array, array.shape[:-1])
         picks[role] = byte_and_thread(instruction, role, pick)
 
-    def run(parts: Mapping[str, Array], first: int) -> Array:
+    def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
         places = stored_places(instruction, parts["metadata"], chosen, first) if sparse else None
-        return _execute(instruction, operation, picks, parts, places)
+        d[...] = _execute(instruction, operation, picks, parts, places)
 
     return in_chunks(instruction, given, others, run)
 

@@ -35,8 +35,8 @@ _SIGN = -(1 << 31)
 class _Chain:
     """The chain of one block, while it is emitted."""
 
-    def __init__(self, builder: Any, places: Any) -> None:
-        self.code = Code(builder)
+    def __init__(self, code: Code, places: Any) -> None:
+        self.code = code
         self.x, self.ex, self.y, self.ey, self.sx, self.sy, self.c, rule, base, self.wide, self.special = places
         numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
         self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
@@ -287,14 +287,135 @@ def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
     return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
 
 
+# ------------------------------------------------------------------------------------------------------ in and out
+
+
+@intrinsic
+def load(typingctx, words, picked, count, source, bits, vectors, mask, held, patterns):  # type: ignore[no-untyped-def]
+    """patterns[v, j] = words[picked[source[v], j]] >> bits[v, j] & mask, for `vectors` vectors v of 16 lanes j.
+
+    All but counts and the mask are addresses, of 32-bit words. `count` words are picked; `held` has room for them.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, picked, count, source, bits, vectors, mask, held, patterns = args
+        code = _code(builder)
+        _pick(code, words, picked, code.number(count), held)
+        mask = code.short(code.number(mask)).everywhere()
+        with code.loop(0, code.number(vectors)) as v:
+            word = code.load(held, code.wide(code.load(source, v, WORD, unit=4)), _WORDS, unit=64)
+            code.store(word.down(code.load(bits, v, _WORDS, unit=64)) & mask, patterns, v, unit=64)
+        return context.get_dummy_value()
+
+    kinds = [types.uint64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.int64]
+    return types.none(*kinds, types.uint64, types.uint64), codegen
+
+
+@intrinsic
+def store(typingctx, running, vectors, half, out, per, width, count, words):  # type: ignore[no-untyped-def]
+    """words[i] = the results out[e, i] for e < per, `width` bits each; `running` has `vectors` times 16 and changes.
+
+    A float16 comes from the float32 of the same value, or is rounded to nearest. All but counts are addresses.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        running, vectors, half, out, per, width, count, words = args
+        code = _code(builder)
+
+        def finish(v: Lanes, found: Any) -> None:
+            bits = code.load(running, v, _WORDS, unit=64)
+            code.store(found(bits), running, v, unit=64)
+
+        def narrow() -> None:
+            with code.loop(0, code.number(vectors)) as v:
+                finish(v, _narrowed)
+
+        def plain() -> None:
+            with code.loop(0, code.number(vectors)) as v:
+                finish(v, _one_nan)
+
+        code.branch(half, narrow, plain)
+        number, bits = code.number(count), code.short(code.number(width))
+        _pick(code, running, out, number, words)
+        with code.loop(1, code.number(per)) as e, code.loop(0, number) as i:
+            one = code.load(running, code.wide(code.load(out, e * number + i, WORD, unit=4)), WORD, unit=4)
+            so_far = code.load(words, i, WORD, unit=4)
+            code.store(so_far | one.up(code.short(e) * bits), words, i, unit=4)
+        return context.get_dummy_value()
+
+    kinds = [types.uint64, types.int64, types.int64, types.uint64, types.int64, types.int64, types.int64]
+    return types.none(*kinds, types.uint64), codegen
+
+
+@intrinsic
+def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyped-def]
+    """Accumulators as float32 patterns with one NaN and, since no sum keeps it, without -0."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        patterns, half, vectors, running = args
+        code = _code(builder)
+        with code.loop(0, code.number(vectors)) as v:
+            bits = Slot(code.load(patterns, v, _WORDS, unit=64))
+            code.branch(half, lambda: bits.set(_widened(bits.get())))
+            found = bits.get()
+            found = (found & QUIET).compare(">", INFINITY).choose(code.lanes(QUIET), found)
+            code.store(found.compare("==", _SIGN).choose(code.lanes(0), found), running, v, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
+
+
+def _code(builder: Any) -> Code:
+    """A kernel that may use the widest vectors: LLVM prefers half of them, for fear of a lower clock."""
+    # llvmlite knows no attributes with values; a set of texts is what it prints.
+    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+    return Code(builder)
+
+
+def _pick(code: Code, words: Any, picked: Any, count: Lanes, into: Any) -> None:
+    """into[i] = words[picked[i]]."""
+    vectors = count.down(4)
+    with code.loop(0, vectors) as v:
+        code.store(code.gather(words, code.load(picked, v, _WORDS, unit=64)), into, v, unit=64)
+    with code.loop(vectors.up(4), count) as i:
+        at = code.wide(code.load(picked, i, WORD, unit=4))
+        code.store(code.load(words, at, WORD, unit=4), into, i, unit=4)
+
+
+def _widened(bits: Lanes) -> Lanes:
+    """The float32 patterns of float16 patterns."""
+    size = bits & 0x7FFF
+    normal = size.up(13) + 0x38000000
+    normal = size.compare("<", 0x7C00).choose(normal, size.compare("==", 0x7C00).choose(size & 0 | INFINITY, QUIET))
+    tiny = (size.converted() * 2.0**-24).bits()
+    return size.compare("<", 0x400).choose(tiny, normal) | (bits.up(16) & _SIGN)
+
+
+def _one_nan(bits: Lanes) -> Lanes:
+    """Results with one NaN. A subnormal that passed and lost all its bits to the fraction bits kept left its sign."""
+    bits = bits.compare("==", _SIGN).choose(bits & 0, bits)
+    return (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
+
+
+def _narrowed(bits: Lanes) -> Lanes:
+    """The float16 patterns of float32 patterns, to nearest even."""
+    size = bits & QUIET
+    normal = size - 0x38000000
+    normal = (normal + 0xFFF + (normal.down(13) & 1)).down(13).smaller(0x7C00)
+    # Added to 0.5, whose last place is that of a subnormal float16, the number becomes that subnormal.
+    tiny = (size.floats() + 0.5).bits() - 0x3F000000
+    found = size.compare("<", 0x38800000).choose(tiny, normal) | (bits.down(16) & 0x8000)
+    return size.compare(">", INFINITY).choose(bits & 0 | 0x7FFF, found)
+
+
 # ------------------------------------------------------------------------------------------------------ packing
 
 
 class _Pack:
     """The loop that packs elements, sixteen at a time, while it is emitted."""
 
-    def __init__(self, builder: Any, args: Any) -> None:
-        self.code = code = Code(builder)
+    def __init__(self, code: Code, args: Any) -> None:
+        self.code = code
         self.patterns, form, count, start, self.value, self.exponent, self.fourfold = args
         self.count = code.number(count)
         exponent, mantissa, bias, padding, nan, normal = (
@@ -342,8 +463,7 @@ class _Pack:
         power = out.choose(code.lanes(ABSENT), power) & 0xFF
 
         def four_times() -> None:
-            twice = power | power.up(8)
-            code.store(twice | twice.up(16), self.exponent, i, unit=64)
+            code.store(power.seen_as(_BYTES).shuffled([4 * lane for lane in range(WIDTH) for _ in range(4)]), self.exponent, i, unit=64)
 
         code.branch(self.fourfold, four_times, lambda: code.store(power.bytes(), self.exponent, i, unit=16))
         return special, outside
@@ -359,8 +479,7 @@ def pack(typingctx, patterns, form, count, start, value, exponent, fourfold):  #
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-        return _Pack(builder, args).emit()
+        return _Pack(_code(builder), args).emit()
 
     kinds = [types.uint64] * 2 + [types.int64] * 2 + [types.uint64] * 2 + [types.int64]
     return types.int64(*kinds), codegen
@@ -380,9 +499,7 @@ def block(typingctx, x, ex, y, ey, sx, sy, c, rule, base, wide, special):  # typ
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        # llvmlite knows no attributes with values; a set of texts is what it prints.
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-        _Chain(builder, args).emit()
+        _Chain(_code(builder), args).emit()
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 8, *[types.int64] * 3), codegen

@@ -162,6 +162,12 @@ class Lanes:
         return Lanes(b, b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), mask))
 
 
+    def shuffled(self, lanes: list[int]) -> Lanes:
+        """The lanes of these numbers."""
+        mask = ir.Constant(ir.VectorType(WORD, len(lanes)), lanes)
+        return Lanes(self.builder, self.builder.shuffle_vector(self.value, self.value, mask))
+
+
 class Slot:
     """A variable: vectors that change in a loop."""
 
@@ -201,6 +207,10 @@ class Code:
         """The low 32 bits of a number of 64."""
         return Lanes(self.builder, self.builder.trunc(number.value, WORD))
 
+    def wide(self, number: Lanes) -> Lanes:
+        """A number of 32 bits without a sign, in 64 bits."""
+        return Lanes(self.builder, self.builder.zext(number.value, LONG))
+
     def byte(self, number: Lanes) -> Lanes:
         """The low 8 bits of a number."""
         return Lanes(self.builder, self.builder.trunc(number.value, BYTE))
@@ -234,6 +244,20 @@ class Code:
             high = self.builder.shuffle_vector(found.value, found.value, ir.Constant(mask[0].type, mask[1]))
             found = Lanes(self.builder, self.builder.or_(low, high))
         return self.builder.zext(self.builder.extract_element(found.value, ir.Constant(WORD, 0)), LONG)
+
+    def gather(self, address: Any, indices: Lanes) -> Lanes:
+        """The words of 32 bits whose numbers, counted from an address, stand in the lanes."""
+        count = indices.type.count
+        longs, words = ir.VectorType(LONG, count), ir.VectorType(WORD, count)
+        places = ir.VectorType(WORD.as_pointer(), count)
+        far = self.builder.shl(self.builder.zext(indices.value, longs), ir.Constant(longs, [2] * count))
+        base = Lanes(self.builder, address).everywhere(count).value
+        mask = ir.VectorType(ir.IntType(1), count)
+        kind = ir.FunctionType(words, [places, WORD, mask, words])
+        found = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.gather.v{count}i32.v{count}p0")
+        at = self.builder.inttoptr(self.builder.add(base, far), places)
+        every, none = ir.Constant(mask, [1] * count), ir.Constant(words, ir.Undefined)
+        return Lanes(self.builder, self.builder.call(found, [at, ir.Constant(WORD, 4), every, none]))
 
     @contextmanager
     def loop(self, start: Any, stop: Any) -> Any:

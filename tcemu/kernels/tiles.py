@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, int32, int64, njit, uint8, uint32, uint64
+from numba import int64, njit, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.blocks import ROWS, block, pack
+from tcemu.kernels.blocks import ROWS, block, load, pack, store, widen
 from tcemu.kernels.simd import WIDTH
-from tcemu.kernels.vectors import bits32, down, from_bits32, inlined, smaller, up, whole_vectors
 
 Array = npt.NDArray[Any]
 
@@ -28,132 +27,83 @@ Array = npt.NDArray[Any]
 
 
 @njit(cache=True, nogil=True)
-def load(words, picked, source, bits, mask, held, patterns):  # type: ignore[no-untyped-def]
-    """patterns[v, j] = words[picked[source[v], j]] >> bits[v, j] & mask, for vectors v of 16 lanes j."""
-    whole_vectors()
-    for i in range(picked.shape[0]):
-        held[i] = words[picked[i]]
-    for v in range(source.shape[0]):
-        here, there = uint64(v * WIDTH), uint64(source[v] * WIDTH)
-        for j in range(WIDTH):
-            patterns[here + uint64(j)] = uint32(down(held[there + uint64(j)], bits[here + uint64(j)]) & mask)
-
-
-@njit(cache=True, nogil=True)
-def spread(stored, places, which, slots, depth, patterns):  # type: ignore[no-untyped-def]
+def spread(stored, places, t, of_places, depth, patterns):  # type: ignore[no-untyped-def]
     """The elements that a sparse operand stores, each where it belongs; the others are pruned.
 
-    stored: rows of 16 lanes, half of `depth` rows to a sum; patterns: `depth` rows. which: for each stored element its
-    number among `places`. slots: for each k of the longer operand its slot in its sum.
+    stored: rows of 16 lanes, half of `depth` rows to a sum; patterns: `depth` rows. of_places: for each stored element
+    its number among places[t]; for each k of the longer operand its slot in its sum.
     """
     patterns[:] = fast.PRUNED
-    half = depth // 2
-    for row in range(stored.shape[0] // WIDTH):
-        first = row // half * depth
-        for j in range(WIDTH):
-            i = row * WIDTH + j
-            patterns[(first + slots[places[which[i]]]) * WIDTH + j] = stored[i]
-
-
-@njit(cache=True, nogil=True)
-def widen(patterns, half, running):  # type: ignore[no-untyped-def]
-    """Accumulators as float32 patterns with one NaN and, since no sum keeps it, without -0."""
-    whole_vectors()
-    for i in range(patterns.shape[0]):
-        bits = patterns[i]
-        if half:
-            size = uint32(bits & uint32(0x7FFF))
-            normal = uint32(uint32(size << uint32(13)) + uint32(0x38000000))
-            normal = uint32(fast.INFINITY) if size == uint32(0x7C00) else normal
-            normal = uint32(fast.QUIET) if size > uint32(0x7C00) else normal
-            tiny = uint32(bits32(float32(float32(int32(size)) * float32(2.0**-24))))
-            bits = uint32(
-                uint32(normal if size >= uint32(0x400) else tiny) | uint32(uint32(bits << uint32(16)) & uint32(1 << 31))
-            )
-        bits = uint32(fast.QUIET) if uint32(bits & uint32(0x7FFFFFFF)) > uint32(fast.INFINITY) else bits
-        running[i] = int32(uint32(0) if bits == uint32(1 << 31) else bits)
-
-
-@inlined
-def _narrowed(bits):  # type: ignore[no-untyped-def]
-    """The float16 pattern of a float32 pattern, to nearest even."""
-    size = int32(bits & int32(0x7FFFFFFF))
-    normal = int32(size - int32(0x38000000))
-    normal = int32(int32(normal + int32(0xFFF) + int32((normal >> 13) & 1)) >> 13)
-    normal = smaller(normal, int32(0x7C00))
-    # Added to 0.5, whose last place is that of a subnormal float16, the number becomes that subnormal.
-    tiny = int32(bits32(float32(from_bits32(size) + float32(0.5))) - int32(0x3F000000))
-    found = normal if size >= int32(0x38800000) else tiny
-    return uint32(uint32(found) | uint32(uint32(bits >> 16) & uint32(0x8000)))
-
-
-@njit(cache=True, nogil=True)
-def store(running, half, table, width, words):  # type: ignore[no-untyped-def]
-    """words[i] = the results table[e, i] for all e, `width` bits each; `running` changes on the way.
-
-    A float16 comes from the float32 of the same value, or is rounded to nearest.
-    """
-    whole_vectors()
-    for i in range(running.shape[0]):
-        bits = running[i]
-        nan = int32(bits & int32(0x7FFFFFFF)) > int32(fast.INFINITY)
-        if half:
-            running[i] = int32(0x7FFF) if nan else int32(_narrowed(bits))
-        else:
-            # A subnormal that passed and lost all its bits to the fraction bits kept left its sign.
-            bits = int32(0) if bits == int32(-0x80000000) else bits
-            running[i] = int32(fast.QUIET) if nan else bits
-    for i in range(table.shape[1]):
-        words[i] = uint32(running[table[0, i]])
-    for e in range(1, table.shape[0]):
-        for i in range(table.shape[1]):
-            words[i] |= up(uint32(running[table[e, i]]), uint32(e * width))
+    half = uint64(depth // 2)
+    for row in range(uint64(stored.shape[0] // WIDTH)):
+        first = row // half * uint64(depth)
+        for j in range(uint64(WIDTH)):
+            i = row * uint64(WIDTH) + j
+            slot = uint64(of_places[1, uint64(places[t, uint64(of_places[0, i])])])
+            patterns[(first + slot) * uint64(WIDTH) + j] = stored[i]
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
 
 #: Where the numbers stand that `run` reads beside the rule.
-_FORMAT_X, _FORMAT_Y, _MASKS, _HALVES, _BITS = 7, 14, 21, 24, 26
+_FORMAT_X, _FORMAT_Y, _MASKS, _HALVES, _COUNTS = 7, 14, 21, 24, 28
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run(x, y, c, places, of_x, of_y, of_c, which, slots, out, numbers, d):  # type: ignore[no-untyped-def]
+def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-untyped-def]
     """d[t] = the results of tile t, for words x, y and c (tiles, words) of registers.
 
-    x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. of_x, of_y, of_c:
-    what `load` takes. numbers: the rule as `block` reads it, both formats as `pack` reads them, the masks of x, y and
-    c, whether accumulators and results are float16, and the bits of a result.
+    x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. tables: what `load`
+    takes of x, y and c, then what `store` takes. of_places: what `spread` takes. numbers: the rule as `block` reads it,
+    both formats as `pack` reads them, the masks of x, y and c, whether accumulators and results are float16, the bits of
+    a result and how many a word has; then how many words `load` picks and how many vectors it makes, of x, y and c,
+    and the words of a result.
     """
     fmt_x, fmt_y = numbers[_FORMAT_X : _FORMAT_X + 7], numbers[_FORMAT_Y : _FORMAT_Y + 7]
-    mask_x, mask_y, mask_c = uint32(numbers[_MASKS]), uint32(numbers[_MASKS + 1]), uint32(numbers[_MASKS + 2])
-    half_c, half_d = numbers[_HALVES] != 0, numbers[_HALVES + 1] != 0
-    depth, products, sparse = numbers[5], numbers[5] * numbers[6], which.shape[0] > 0
-    count_x, count_y, count_c = of_x[2].shape[0], of_y[2].shape[0], of_c[2].shape[0]
-    stored = np.empty(count_x if sparse else 0, np.uint32)
-    count_x *= 2 if sparse else 1
-    held = np.empty(max(of_x[0].shape[0], of_y[0].shape[0], of_c[0].shape[0]), np.uint32)
-    patterns_x, value_x = np.empty(count_x, np.uint32), np.empty(count_x, np.float32)
-    patterns_y, value_y = np.empty(count_y, np.uint32), np.empty(count_y, np.float32)
-    word_x, word_y = np.empty(count_x, np.int32), np.empty(count_y, np.int32)
-    sign_x, sign_y = np.empty(count_x, np.float32), np.empty(count_y, np.float32)
-    patterns_c, running = np.empty(count_c, np.uint32), np.empty(count_c, np.int32)
-    rule, size = uint64(numbers.ctypes.data), uint64(4)
+    mask_x, mask_y, mask_c = numbers[_MASKS], numbers[_MASKS + 1], numbers[_MASKS + 2]
+    half_c, half_d, width, per = numbers[_HALVES], numbers[_HALVES + 1], numbers[_HALVES + 2], numbers[_HALVES + 3]
+    pick_x, count_x, pick_y, count_y = numbers[_COUNTS], numbers[_COUNTS + 1], numbers[_COUNTS + 2], numbers[_COUNTS + 3]
+    pick_c, count_c, words_d = numbers[_COUNTS + 4], numbers[_COUNTS + 5], numbers[_COUNTS + 6]
+    size, table = uint64(4), uint64(tables.ctypes.data)
+    # of each operand: words to pick, the source of each vector, bits
+    x_1 = table + uint64(pick_x) * size
+    x_2 = x_1 + uint64(count_x) * size
+    y_0 = x_2 + uint64(count_x) * uint64(64)
+    y_1 = y_0 + uint64(pick_y) * size
+    y_2 = y_1 + uint64(count_y) * size
+    c_0 = y_2 + uint64(count_y) * uint64(64)
+    c_1 = c_0 + uint64(pick_c) * size
+    c_2 = c_1 + uint64(count_c) * size
+    out = c_2 + uint64(count_c) * uint64(64)
+    depth, products, sparse = numbers[5], numbers[5] * numbers[6], of_places.shape[1] > 0
+    stored = np.empty(count_x * WIDTH if sparse else 0, np.uint32)
+    packed_x = count_x * 2 if sparse else count_x
+    held = np.empty(max(pick_x, pick_y, pick_c), np.uint32)
+    patterns_x, value_x = np.empty(packed_x * WIDTH, np.uint32), np.empty(packed_x * WIDTH, np.float32)
+    patterns_y, value_y = np.empty(count_y * WIDTH, np.uint32), np.empty(count_y * WIDTH, np.float32)
+    word_x, word_y = np.empty(packed_x * WIDTH, np.int32), np.empty(count_y * WIDTH, np.int32)
+    sign_x, sign_y = np.empty(packed_x * WIDTH, np.float32), np.empty(count_y * WIDTH, np.float32)
+    running = np.empty(count_c * WIDTH, np.int32)
+    rule, room = uint64(numbers.ctypes.data), uint64(held.ctypes.data)
     form_x, form_y = rule + uint64(8 * _FORMAT_X), rule + uint64(8 * _FORMAT_Y)
-    at_x, at_y = uint64(patterns_x.ctypes.data), uint64(patterns_y.ctypes.data)
+    at_x, at_y, at_c = uint64(patterns_x.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
     values_x, values_y = uint64(value_x.ctypes.data), uint64(value_y.ctypes.data)
     words_x, words_y = uint64(word_x.ctypes.data), uint64(word_y.ctypes.data)
+    signs_x, signs_y = uint64(sign_x.ctypes.data), uint64(sign_y.ctypes.data)
+    into = uint64(stored.ctypes.data) if sparse else at_x
     for t in range(c.shape[0]):
+        from_x = uint64(x.ctypes.data) + uint64(t * x.shape[1]) * size
+        from_y = uint64(y.ctypes.data) + uint64(t * y.shape[1]) * size
+        from_c = uint64(c.ctypes.data) + uint64(t * c.shape[1]) * size
+        load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, room, into)
         if sparse:
-            load(x[t], of_x[0], of_x[1], of_x[2], mask_x, held, stored)
-            spread(stored, places[t], which, slots, depth, patterns_x)
-        else:
-            load(x[t], of_x[0], of_x[1], of_x[2], mask_x, held, patterns_x)
-        load(y[t], of_y[0], of_y[1], of_y[2], mask_y, held, patterns_y)
-        load(c[t], of_c[0], of_c[1], of_c[2], mask_c, held, patterns_c)
-        widen(patterns_c, half_c, running)
+            spread(stored, places, t, of_places, depth, patterns_x)
+        load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, room, at_y)
+        load(from_c, c_0, pick_c, c_1, c_2, count_c, mask_c, room, at_c)
+        widen(at_c, half_c, count_c, at_c)
         start_x, start_y = fast.window(patterns_x, fmt_x), fast.window(patterns_y, fmt_y)
-        found = pack(at_x, form_x, int64(count_x // WIDTH), int64(start_x), values_x, words_x, int64(1))
-        found |= pack(at_y, form_y, int64(count_y // WIDTH), int64(start_y), values_y, words_y, int64(0))
+        found = pack(at_x, form_x, packed_x, int64(start_x), values_x, words_x, int64(1))
+        found |= pack(at_y, form_y, count_y, int64(start_y), values_y, words_y, int64(0))
         wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
         if wide:
             fast.pack_wide(patterns_x, fmt_x, value_x, word_x)
@@ -161,18 +111,18 @@ def run(x, y, c, places, of_x, of_y, of_c, which, slots, out, numbers, d):  # ty
         if special:
             fast.pack_special(patterns_x, fmt_x, sign_x)
             fast.pack_special(patterns_y, fmt_y, sign_y)
-        at = uint64(running.ctypes.data)
-        for i in range(count_x // (products * WIDTH)):
+        at = at_c
+        for i in range(packed_x // products):
             x_at = uint64(i * products * WIDTH) * size
-            for j in range(count_y // (products * ROWS)):
+            for j in range(count_y * WIDTH // (products * ROWS)):
                 y_at = uint64(j * products * ROWS)
                 block(
                     values_x + x_at,
                     words_x + x_at,
                     values_y + y_at * size,
                     words_y + y_at * (size if wide else uint64(1)),
-                    uint64(sign_x.ctypes.data) + x_at,
-                    uint64(sign_y.ctypes.data) + y_at * size,
+                    signs_x + x_at,
+                    signs_y + y_at * size,
                     at,
                     rule,
                     int64(start_x + start_y),
@@ -180,7 +130,7 @@ def run(x, y, c, places, of_x, of_y, of_c, which, slots, out, numbers, d):  # ty
                     special,
                 )
                 at += uint64(ROWS * WIDTH) * size
-        store(running, half_d, out, numbers[_BITS], d[t])
+        store(at_c, count_c, half_d, out, per, width, words_d, uint64(d.ctypes.data) + uint64(t * words_d) * size)
 
 
 _NONE = np.empty((0, 0), np.int16)
@@ -199,7 +149,7 @@ class Place:
         words = self.word.ravel()[elements.ravel()].reshape(-1, WIDTH)
         picked, source = np.unique(words, axis=0, return_inverse=True)
         bits = self.bit.ravel()[elements.ravel()]
-        return picked.ravel().astype(np.int32), source.ravel().astype(np.int32), bits.astype(np.uint32)
+        return picked.ravel(), source.ravel(), bits
 
 
 @dataclass(frozen=True)
@@ -280,27 +230,34 @@ class Tiles:
         sides = (self.b, self.a) if self.along_n else (self.a, self.b)
         formats, normal = (pair[::-1] if self.along_n else pair for pair in (self.formats, self.normal))
 
-        which, slots = np.empty(0, np.int32), np.empty(0, np.int32)
+        of_places = np.empty((2, 0), np.int32)
         if self.sparse:
-            which = x.ravel().astype(np.int32)
-            slots = np.empty(2 * self.shape[2], np.int32)
+            of_places = np.zeros((2, max(x.size, 2 * self.shape[2])), np.int32)
+            of_places[0, : x.size] = x.ravel()
             for ks in self.sums:
                 longer = self._longer(ks)
-                slots[longer] = np.arange(len(longer))
+                of_places[1, longer] = np.arange(len(longer))
         floor = -(1 << 19) if self.floor is None else self.floor
         numbers = [self.fraction, floor, self.keep, self.half, self.join, self.depth, len(self.sums)]
-        numbers += [*formats[0], normal[0], *formats[1], normal[1], sides[0].mask, sides[1].mask, self.c.mask, self.half_c, self.half_d]
-        numbers.append(self.d.width)
-        out = np.ascontiguousarray(where[self.d.elements].T.astype(np.uint32))
-        tables = sides[0].tables(x), sides[1].tables(y), self.c.tables(c)
-        return (*tables, which, slots, out, np.array(numbers, np.int64))
+        numbers += [*formats[0], normal[0], *formats[1], normal[1], sides[0].mask, sides[1].mask, self.c.mask]
+        out = where[self.d.elements].T
+        numbers += [self.half_c, self.half_d, self.d.width, len(out)]
+        loads = [side.tables(elements) for side, elements in zip((*sides, self.c), (x, y, c), strict=True)]
+        for picked, source, _ in loads:
+            numbers += [picked.size, source.size]
+        numbers.append(out.shape[1])
+        tables = np.concatenate([each.ravel() for each in (*(one for load in loads for one in load), out)])
+        return tables.astype(np.uint32), of_places, np.array(numbers, np.int64)
 
-    def __call__(self, a: Array, b: Array, c: Array, places: Array | None = None) -> Array:
-        """D as uint32 words (tiles, words), from words (tiles, words) of A, B and C.
+    def __call__(
+        self, a: Array, b: Array, c: Array, places: Array | None = None, out: Array | None = None
+    ) -> Array:
+        """D as uint32 words (tiles, words), from words (tiles, words) of A, B and C, all contiguous; `out` or a new one.
 
         places (tiles, m, k): for each stored element of a sparse A the row of B that it meets.
         """
         x, y = (b, a) if self.along_n else (a, b)
-        d = np.empty((len(c), len(self.d.elements)), np.uint32)
-        run(x, y, c, _NONE if places is None else places.reshape(len(c), -1), *self.tables, d)
+        tables, of_places, numbers = self.tables
+        d = np.empty((len(c), numbers[-1]), np.uint32) if out is None else out
+        run(x, y, c, _NONE if places is None else places.reshape(len(c), -1), tables, of_places, numbers, d)
         return d
