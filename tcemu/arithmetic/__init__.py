@@ -4,7 +4,7 @@ from tcemu.arithmetic.compute import Operation, compute, compute_scaled
 from tcemu.arithmetic.matmul import matmul
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.arithmetic.reference import FusedSum, Term, dot, fused_sum, fused_sums
-from tcemu.arithmetic.registers import FewWarps, compute_registers
+from tcemu.arithmetic.registers import FewWarps, InWords, compute_registers, plan_of
 from tcemu.arithmetic.table import ROWS, Row, find
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "FmaGroups",
     "FusedSum",
     "FusedSums",
+    "InWords",
     "IntegerDot",
     "Model",
     "Operation",
@@ -29,4 +30,5 @@ __all__ = [
     "fused_sum",
     "fused_sums",
     "matmul",
+    "plan_of",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -115,12 +115,33 @@ Plan = Callable[[Array, Array, Array, "Array | None", "Array | None"], Array]
 @lru_cache(maxsize=1024)
 def _plan(operation: Operation, a: Fragment, b: Fragment, c: Fragment, d: Fragment, sparse: bool) -> Plan | None:
     """How the kernels compute an operation on these fragments in one pass; None where they do not."""
-    fused = isinstance(operation.model, FusedSums) and not operation.keeps_addend
-    if not fused or backend() != "numba" or any(len(one.shape) != 2 for one in (a, b, c, d)):
+    if any(len(one.shape) != 2 for one in (a, b, c, d)):
+        return None
+    return plan_of(operation, InWords(*a.places), InWords(*b.places), c, d, sparse=sparse)
+
+
+class InWords(NamedTuple):
+    """Where the elements of a matrix, in C order, stand among words of 32 bits: the word, and the first bit in it."""
+
+    word: Array
+    bit: Array
+    #: Whether the signs are turned over.
+    negate: bool = False
+
+
+def plan_of(
+    operation: Operation, a: InWords, b: InWords, c: Fragment, d: Fragment, *, sparse: bool = False
+) -> Plan | None:
+    """How the kernels compute an operation on operands in any words in one pass; None where they do not."""
+    if not isinstance(operation.model, FusedSums) or operation.keeps_addend or backend() != "numba":
         return None
     from tcemu.kernels.tiles import Place, Results
 
-    places = [Place(*fragment.places, fragment.format.code_mask) for fragment in (a, b, c)]
-    per = d.elements_per_register
-    results = Results(np.array(d.layout.gather).reshape(-1, per), d.container.width)
-    return tiles_of(operation, (d.shape[0], d.shape[1], a.shape[1]), sparse, places, results)
+    (m, n), forms = d.shape, operation.formats
+    given = [
+        Place(one.word, one.bit, forms[role].code_mask, forms[role].sign_bit if one.negate else 0)
+        for role, one in (("a", a), ("b", b))
+    ]
+    addend = Place(*c.places, c.format.code_mask)
+    results = Results(np.array(d.layout.gather).reshape(-1, d.elements_per_register), d.container.width)
+    return tiles_of(operation, (m, n, a.word.size // m), sparse, [*given, addend], results)

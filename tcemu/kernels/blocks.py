@@ -291,23 +291,23 @@ def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
 
 
 @intrinsic
-def load(typingctx, words, picked, count, source, bits, vectors, mask, held, patterns):  # type: ignore[no-untyped-def]
-    """patterns[v, j] = words[picked[source[v], j]] >> bits[v, j] & mask, for `vectors` vectors v of 16 lanes j.
+def load(typingctx, words, picked, count, source, bits, vectors, mask, flip, held, patterns):  # type: ignore[no-untyped-def]
+    """patterns[v, j] = words[picked[source[v], j]] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
 
-    All but counts and the mask are addresses, of 32-bit words. `count` words are picked; `held` has room for them.
+    All but counts, mask and flip are addresses, of 32-bit words. `count` words are picked; `held` has room for them.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, picked, count, source, bits, vectors, mask, held, patterns = args
+        words, picked, count, source, bits, vectors, mask, flip, held, patterns = args
         code = _code(builder)
         _pick(code, words, picked, code.number(count), held)
-        mask = code.short(code.number(mask)).everywhere()
+        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
         with code.loop(0, code.number(vectors)) as v:
             word = code.load(held, code.wide(code.load(source, v, WORD, unit=4)), _WORDS, unit=64)
-            code.store(word.down(code.load(bits, v, _WORDS, unit=64)) & mask, patterns, v, unit=64)
+            code.store(word.down(code.load(bits, v, _WORDS, unit=64)) & mask ^ flip, patterns, v, unit=64)
         return context.get_dummy_value()
 
-    kinds = [types.uint64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.int64]
+    kinds = [types.uint64, types.uint64, types.int64, types.uint64, types.uint64, *[types.int64] * 3]
     return types.none(*kinds, types.uint64, types.uint64), codegen
 
 

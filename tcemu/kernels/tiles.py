@@ -46,7 +46,7 @@ def spread(stored, places, t, of_places, depth, patterns):  # type: ignore[no-un
 # ------------------------------------------------------------------------------------------------------ many tiles
 
 #: Where the numbers stand that `run` reads beside the rule.
-_FORMAT_X, _FORMAT_Y, _MASKS, _HALVES, _COUNTS = 7, 14, 21, 24, 28
+_FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -55,12 +55,13 @@ def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-unty
 
     x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. tables: what `load`
     takes of x, y and c, then what `store` takes. of_places: what `spread` takes. numbers: the rule as `block` reads it,
-    both formats as `pack` reads them, the masks of x, y and c, whether accumulators and results are float16, the bits of
+    both formats as `pack` reads them, the masks of x, y and c, the bits of x and y to turn over, whether accumulators and results are float16, the bits of
     a result and how many a word has; then how many words `load` picks and how many vectors it makes, of x, y and c,
     and the words of a result.
     """
     fmt_x, fmt_y = numbers[_FORMAT_X : _FORMAT_X + 7], numbers[_FORMAT_Y : _FORMAT_Y + 7]
     mask_x, mask_y, mask_c = numbers[_MASKS], numbers[_MASKS + 1], numbers[_MASKS + 2]
+    flip_x, flip_y = numbers[_FLIPS], numbers[_FLIPS + 1]
     half_c, half_d, width, per = numbers[_HALVES], numbers[_HALVES + 1], numbers[_HALVES + 2], numbers[_HALVES + 3]
     pick_x, count_x, pick_y, count_y = numbers[_COUNTS], numbers[_COUNTS + 1], numbers[_COUNTS + 2], numbers[_COUNTS + 3]
     pick_c, count_c, words_d = numbers[_COUNTS + 4], numbers[_COUNTS + 5], numbers[_COUNTS + 6]
@@ -95,11 +96,11 @@ def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-unty
         from_x = uint64(x.ctypes.data) + uint64(t * x.shape[1]) * size
         from_y = uint64(y.ctypes.data) + uint64(t * y.shape[1]) * size
         from_c = uint64(c.ctypes.data) + uint64(t * c.shape[1]) * size
-        load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, room, into)
+        load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, flip_x, room, into)
         if sparse:
             spread(stored, places, t, of_places, depth, patterns_x)
-        load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, room, at_y)
-        load(from_c, c_0, pick_c, c_1, c_2, count_c, mask_c, room, at_c)
+        load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, flip_y, room, at_y)
+        load(from_c, c_0, pick_c, c_1, c_2, count_c, mask_c, int64(0), room, at_c)
         widen(at_c, half_c, count_c, at_c)
         start_x, start_y = fast.window(patterns_x, fmt_x), fast.window(patterns_y, fmt_y)
         found = pack(at_x, form_x, packed_x, int64(start_x), values_x, words_x, int64(1))
@@ -143,6 +144,8 @@ class Place:
     word: Array
     bit: Array
     mask: int
+    #: bits of each element that are turned over
+    flip: int = 0
 
     def tables(self, elements: Array) -> tuple[Array, Array, Array]:
         """What `load` takes for elements, whose number is a multiple of 16; a vector of words is picked only once."""
@@ -240,6 +243,7 @@ class Tiles:
         floor = -(1 << 19) if self.floor is None else self.floor
         numbers = [self.fraction, floor, self.keep, self.half, self.join, self.depth, len(self.sums)]
         numbers += [*formats[0], normal[0], *formats[1], normal[1], sides[0].mask, sides[1].mask, self.c.mask]
+        numbers += [sides[0].flip, sides[1].flip]
         out = where[self.d.elements].T
         numbers += [self.half_c, self.half_d, self.d.width, len(out)]
         loads = [side.tables(elements) for side, elements in zip((*sides, self.c), (x, y, c), strict=True)]
