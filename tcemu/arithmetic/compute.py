@@ -237,12 +237,11 @@ def tiles_of(
     model = operation.model
     if not isinstance(model, FusedSums):
         raise TypeError(model)
-    through = [lookup(model.through or getattr(operation, role)) for role in "ab"]
     result = lookup(model.via or operation.d)
     return Tiles(
         shape,
         (numbers(operation.formats["a"]), numbers(operation.formats["b"])),
-        (through[0].emin < operation.formats["a"].emin, through[1].emin < operation.formats["b"].emin),
+        normalised(operation),
         tuple(tuple(ks) for ks in model.sums(shape[2])),
         model.fraction,
         model.floor,
@@ -257,6 +256,14 @@ def tiles_of(
         c=places[2],
         d=results,
     )
+
+
+def normalised(operation: Operation) -> tuple[bool, bool]:
+    """Whether the subnormals of A, and of B, become normal numbers of the format to which they are converted first."""
+    through = getattr(operation.model, "through", None)
+    if through is None:
+        return False, False
+    return lookup(through).emin < operation.formats["a"].emin, lookup(through).emin < operation.formats["b"].emin
 
 
 def narrow(patterns: Array) -> Array:

@@ -45,8 +45,67 @@ def spread(stored, places, t, of_places, depth, patterns):  # type: ignore[no-un
 
 # ------------------------------------------------------------------------------------------------------ many tiles
 
-#: Where the numbers stand that `run` reads beside the rule.
+#: Where the numbers stand that the kernels read beside the rule.
 _FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def multiply(  # type: ignore[no-untyped-def]
+    patterns_x, patterns_y, steps, numbers, value_x, word_x, sign_x, value_y, word_y, sign_y, c
+):
+    """c = `steps` chains, one after the other, from there; what `pack` found.
+
+    patterns_x (groups, steps, sums, depth, 16) and patterns_y (groups, steps, sums, depth, 4), all flat: the elements
+    of x, which lie in vectors, and those of y, taken one at a time; c (groups of x, groups of y, 4, 16) float32
+    patterns. numbers: the rule as `block` reads it and both formats as `pack` reads them. The other arrays are room for
+    as many elements. Exponents outside the window are for results in float32 that keep all their bits: for others
+    nothing is computed.
+    """
+    fmt_x, fmt_y = numbers[_FORMAT_X : _FORMAT_X + 7], numbers[_FORMAT_Y : _FORMAT_Y + 7]
+    rule, size = uint64(numbers.ctypes.data), uint64(4)
+    values_x, values_y = uint64(value_x.ctypes.data), uint64(value_y.ctypes.data)
+    words_x, words_y = uint64(word_x.ctypes.data), uint64(word_y.ctypes.data)
+    signs_x, signs_y = uint64(sign_x.ctypes.data), uint64(sign_y.ctypes.data)
+    count_x, count_y, chain = patterns_x.shape[0], patterns_y.shape[0], numbers[5] * numbers[6]
+    start_x, start_y = fast.window(patterns_x, fmt_x), fast.window(patterns_y, fmt_y)
+    found = pack(
+        uint64(patterns_x.ctypes.data), rule + uint64(8 * _FORMAT_X), int64(count_x // WIDTH), int64(start_x), values_x,
+        words_x, int64(1),
+    )  # fmt: skip
+    found |= pack(
+        uint64(patterns_y.ctypes.data), rule + uint64(8 * _FORMAT_Y), int64(count_y // WIDTH), int64(start_y), values_y,
+        words_y, int64(0),
+    )  # fmt: skip
+    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
+    if wide:
+        if numbers[2] != 23 or numbers[3]:
+            return found
+        fast.pack_wide(patterns_x, fmt_x, value_x, word_x)
+        fast.pack_wide(patterns_y, fmt_y, value_y, word_y)
+    if special:
+        fast.pack_special(patterns_x, fmt_x, sign_x)
+        fast.pack_special(patterns_y, fmt_y, sign_y)
+    at = uint64(c.ctypes.data)
+    for i in range(count_x // (chain * steps * WIDTH)):
+        for j in range(count_y // (chain * steps * ROWS)):
+            for step in range(steps):
+                x_at = uint64((i * steps + step) * chain * WIDTH) * size
+                y_at = uint64((j * steps + step) * chain * ROWS)
+                block(
+                    values_x + x_at,
+                    words_x + x_at,
+                    values_y + y_at * size,
+                    words_y + y_at * (size if wide else uint64(1)),
+                    signs_x + x_at,
+                    signs_y + y_at * size,
+                    at,
+                    rule,
+                    int64(start_x + start_y),
+                    wide,
+                    special,
+                )
+            at += uint64(ROWS * WIDTH) * size
+    return found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -54,12 +113,11 @@ def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-unty
     """d[t] = the results of tile t, for words x, y and c (tiles, words) of registers.
 
     x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. tables: what `load`
-    takes of x, y and c, then what `store` takes. of_places: what `spread` takes. numbers: the rule as `block` reads it,
-    both formats as `pack` reads them, the masks of x, y and c, the bits of x and y to turn over, whether accumulators and results are float16, the bits of
-    a result and how many a word has; then how many words `load` picks and how many vectors it makes, of x, y and c,
-    and the words of a result.
+    takes of x, y and c, then what `store` takes. of_places: what `spread` takes. numbers: those of `multiply`, the masks
+    of x, y and c, the bits of x and y to turn over, whether accumulators and results are float16, the bits of a result
+    and how many a word has; then how many words `load` picks and how many vectors it makes, of x, y and c, and the
+    words of a result.
     """
-    fmt_x, fmt_y = numbers[_FORMAT_X : _FORMAT_X + 7], numbers[_FORMAT_Y : _FORMAT_Y + 7]
     mask_x, mask_y, mask_c = numbers[_MASKS], numbers[_MASKS + 1], numbers[_MASKS + 2]
     flip_x, flip_y = numbers[_FLIPS], numbers[_FLIPS + 1]
     half_c, half_d, width, per = numbers[_HALVES], numbers[_HALVES + 1], numbers[_HALVES + 2], numbers[_HALVES + 3]
@@ -76,61 +134,29 @@ def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-unty
     c_1 = c_0 + uint64(pick_c) * size
     c_2 = c_1 + uint64(count_c) * size
     out = c_2 + uint64(count_c) * uint64(64)
-    depth, products, sparse = numbers[5], numbers[5] * numbers[6], of_places.shape[1] > 0
+    sparse = of_places.shape[1] > 0
     stored = np.empty(count_x * WIDTH if sparse else 0, np.uint32)
-    packed_x = count_x * 2 if sparse else count_x
-    held = np.empty(max(pick_x, pick_y, pick_c), np.uint32)
-    patterns_x, value_x = np.empty(packed_x * WIDTH, np.uint32), np.empty(packed_x * WIDTH, np.float32)
-    patterns_y, value_y = np.empty(count_y * WIDTH, np.uint32), np.empty(count_y * WIDTH, np.float32)
-    word_x, word_y = np.empty(packed_x * WIDTH, np.int32), np.empty(count_y * WIDTH, np.int32)
-    sign_x, sign_y = np.empty(packed_x * WIDTH, np.float32), np.empty(count_y * WIDTH, np.float32)
-    running = np.empty(count_c * WIDTH, np.int32)
-    rule, room = uint64(numbers.ctypes.data), uint64(held.ctypes.data)
-    form_x, form_y = rule + uint64(8 * _FORMAT_X), rule + uint64(8 * _FORMAT_Y)
-    at_x, at_y, at_c = uint64(patterns_x.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
-    values_x, values_y = uint64(value_x.ctypes.data), uint64(value_y.ctypes.data)
-    words_x, words_y = uint64(word_x.ctypes.data), uint64(word_y.ctypes.data)
-    signs_x, signs_y = uint64(sign_x.ctypes.data), uint64(sign_y.ctypes.data)
-    into = uint64(stored.ctypes.data) if sparse else at_x
+    packed_x, packed_y = count_x * (2 * WIDTH if sparse else WIDTH), count_y * WIDTH
+    patterns_x, patterns_y = np.empty(packed_x, np.uint32), np.empty(packed_y, np.uint32)
+    value_x, value_y = np.empty(packed_x, np.float32), np.empty(packed_y, np.float32)
+    word_x, word_y = np.empty(packed_x, np.int32), np.empty(packed_y, np.int32)
+    sign_x, sign_y = np.empty(packed_x, np.float32), np.empty(packed_y, np.float32)
+    held, running = np.empty(max(pick_x, pick_y, pick_c), np.uint32), np.empty(count_c * WIDTH, np.int32)
+    room, at_y, at_c = uint64(held.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
+    at_x = uint64(stored.ctypes.data) if sparse else uint64(patterns_x.ctypes.data)
     for t in range(c.shape[0]):
         from_x = uint64(x.ctypes.data) + uint64(t * x.shape[1]) * size
         from_y = uint64(y.ctypes.data) + uint64(t * y.shape[1]) * size
         from_c = uint64(c.ctypes.data) + uint64(t * c.shape[1]) * size
-        load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, flip_x, room, into)
+        load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, flip_x, room, at_x)
         if sparse:
-            spread(stored, places, t, of_places, depth, patterns_x)
+            spread(stored, places, t, of_places, numbers[5], patterns_x)
         load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, flip_y, room, at_y)
         load(from_c, c_0, pick_c, c_1, c_2, count_c, mask_c, int64(0), room, at_c)
         widen(at_c, half_c, count_c, at_c)
-        start_x, start_y = fast.window(patterns_x, fmt_x), fast.window(patterns_y, fmt_y)
-        found = pack(at_x, form_x, packed_x, int64(start_x), values_x, words_x, int64(1))
-        found |= pack(at_y, form_y, count_y, int64(start_y), values_y, words_y, int64(0))
-        wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
-        if wide:
-            fast.pack_wide(patterns_x, fmt_x, value_x, word_x)
-            fast.pack_wide(patterns_y, fmt_y, value_y, word_y)
-        if special:
-            fast.pack_special(patterns_x, fmt_x, sign_x)
-            fast.pack_special(patterns_y, fmt_y, sign_y)
-        at = at_c
-        for i in range(packed_x // products):
-            x_at = uint64(i * products * WIDTH) * size
-            for j in range(count_y * WIDTH // (products * ROWS)):
-                y_at = uint64(j * products * ROWS)
-                block(
-                    values_x + x_at,
-                    words_x + x_at,
-                    values_y + y_at * size,
-                    words_y + y_at * (size if wide else uint64(1)),
-                    signs_x + x_at,
-                    signs_y + y_at * size,
-                    at,
-                    rule,
-                    int64(start_x + start_y),
-                    wide,
-                    special,
-                )
-                at += uint64(ROWS * WIDTH) * size
+        multiply(
+            patterns_x, patterns_y, 1, numbers, value_x, word_x, sign_x, value_y, word_y, sign_y, running
+        )
         store(at_c, count_c, half_d, out, per, width, words_d, uint64(d.ctypes.data) + uint64(t * words_d) * size)
 
 
