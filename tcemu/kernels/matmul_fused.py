@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint64
+from numba import int64, njit, uint64
 
 from tcemu.kernels import sums
 from tcemu.kernels.blocks import ROWS
@@ -64,6 +64,15 @@ def _join(part, c, half):  # type: ignore[no-untyped-def]
     sums.join(part, c, half)
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _multiplied(x, y, steps, numbers, room, c):  # type: ignore[no-untyped-def]
+    """`tiles.multiply` for arrays."""
+    of_x, of_y = uint64(x.ctypes.data), uint64(y.ctypes.data)
+    at, into = uint64(numbers.ctypes.data), uint64(c.ctypes.data)
+    vectors_x, vectors_y = int64(x.shape[0] // WIDTH), int64(y.shape[0] // WIDTH)
+    return multiply(of_x, vectors_x, of_y, vectors_y, steps, numbers, at, uint64(room.ctypes.data), into)
+
+
 class Rule(NamedTuple):
     """Fraction bits F, the floor of E, fraction bits kept, and whether results are float16 rounded to nearest."""
 
@@ -100,16 +109,11 @@ class Tile:
             x, y = self._room("x", size_x, np.uint32), self._room("y", size_y, np.uint32)
             _arranged_x(b, x)
             _arranged_y(a, y)
-            rooms = [
-                self._room(f"{side} {i}", size, kind)
-                for side, size in (("x", size_x), ("y", size_y))
-                for i, kind in enumerate((np.float32, np.int32, np.float32))
-            ]
+            room = self._room("packed", 3 * (size_x + size_y), np.int32)
             steps = len(b) // (self._sums * self._depth) if self._join else 1
-            numbers = self._numbers
             if not self._join:
-                numbers[6] = len(b) // self._depth
-            found = multiply(x, y, steps, numbers, *rooms, c.reshape(-1))
+                self._numbers[6] = len(b) // self._depth
+            found = _multiplied(x, y, steps, self._numbers, room, c.reshape(-1))
             if not found & sums.OUTSIDE or (self._rule[2] == 23 and not self._rule[3]):
                 return
         self._plainly(a, b, c)

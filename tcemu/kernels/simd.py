@@ -234,16 +234,25 @@ class Code:
         """Put it `index` times `unit` bytes behind an address."""
         self.builder.store(value.value, self._pointer(address, value.type, index, unit)).align = 4
 
+    def signed(self, number: Lanes) -> Lanes:
+        """A signed number of 32 bits in 64 bits."""
+        return Lanes(self.builder, self.builder.sext(number.value, LONG))
+
     def any_bits(self, found: Lanes) -> Any:
         """The bits that are set in any of the lanes, as a number of 64 bits."""
+        return self.wide(self._together(found, lambda low, high: low | high)).value
+
+    def largest(self, found: Lanes) -> Lanes:
+        """The largest of the lanes."""
+        return self._together(found, lambda low, high: low.larger(high))
+
+    def _together(self, found: Lanes, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+        """One number of all lanes, half of them joined with the other half at a time."""
         width = found.type.count
         while width > 1:
             width //= 2
-            mask = ir.Constant(ir.VectorType(WORD, width), list(range(width))), list(range(width, 2 * width))
-            low = self.builder.shuffle_vector(found.value, found.value, mask[0])
-            high = self.builder.shuffle_vector(found.value, found.value, ir.Constant(mask[0].type, mask[1]))
-            found = Lanes(self.builder, self.builder.or_(low, high))
-        return self.builder.zext(self.builder.extract_element(found.value, ir.Constant(WORD, 0)), LONG)
+            found = join(found.shuffled(list(range(width))), found.shuffled(list(range(width, 2 * width))))
+        return Lanes(self.builder, self.builder.extract_element(found.value, ir.Constant(WORD, 0)))
 
     def gather(self, address: Any, indices: Lanes) -> Lanes:
         """The words of 32 bits whose numbers, counted from an address, stand in the lanes."""

@@ -125,9 +125,13 @@ def pack(patterns, fmt, normal, start, value, exponent):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def pack_wide(patterns, fmt, value, exponent):  # type: ignore[no-untyped-def]
-    """Fill value (signed significands from 1 to 2, float32; less for subnormals) and exponent (int32); all are flat."""
+def pack_wide(patterns, numbers, form, value, exponent):  # type: ignore[no-untyped-def]
+    """Fill value (signed significands from 1 to 2, float32; less for subnormals) and exponent (int32); all are flat.
+
+    The format's six numbers start at numbers[form].
+    """
     whole_vectors()
+    fmt = numbers[form:]
     shift, mantissa = uint32(fmt[3]), uint32(fmt[1])
     magnitudes, limit = uint32((1 << (fmt[0] + fmt[1])) - 1), _limit(fmt)
     low, hidden = uint32((1 << fmt[1]) - 1), uint32(1 << fmt[1])
@@ -146,9 +150,13 @@ def pack_wide(patterns, fmt, value, exponent):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def pack_special(patterns, fmt, value):  # type: ignore[no-untyped-def]
-    """Fill value (float32): NaN, infinities and zeros as they are, +-1 for what is finite, 2 for what was pruned."""
+def pack_special(patterns, numbers, form, value):  # type: ignore[no-untyped-def]
+    """Fill value (float32): NaN, infinities and zeros as they are, +-1 for what is finite, 2 for what was pruned.
+
+    The format's six numbers start at numbers[form].
+    """
     whole_vectors()
+    fmt = numbers[form:]
     shift = uint32(fmt[3])
     magnitudes, limit = uint32((1 << (fmt[0] + fmt[1])) - 1), _limit(fmt)
     infinite = uint32(((1 << fmt[0]) - 1) << fmt[1]) if fmt[4] else uint32(PRUNED)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numba import int64, njit, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.blocks import ROWS, block, load, pack, store, widen
+from tcemu.kernels.blocks import ROWS, block, load, pack, pack_special, pack_wide, store, widen, window
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
@@ -50,60 +50,42 @@ _FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def multiply(  # type: ignore[no-untyped-def]
-    patterns_x, patterns_y, steps, numbers, value_x, word_x, sign_x, value_y, word_y, sign_y, c
-):
-    """c = `steps` chains, one after the other, from there; what `pack` found.
+def multiply(x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c):  # type: ignore[no-untyped-def]
+    """c = `steps` chains, one after the other, from there; what `pack` found. All but counts are addresses.
 
-    patterns_x (groups, steps, sums, depth, 16) and patterns_y (groups, steps, sums, depth, 4), all flat: the elements
-    of x, which lie in vectors, and those of y, taken one at a time; c (groups of x, groups of y, 4, 16) float32
-    patterns. numbers: the rule as `block` reads it and both formats as `pack` reads them. The other arrays are room for
-    as many elements. Exponents outside the window are for results in float32 that keep all their bits: for others
-    nothing is computed.
+    x (groups, steps, sums, depth, 16) and y (groups, steps, sums, depth, 4), of 16 times so many patterns: the elements
+    that lie in vectors, and those that are taken one at a time; c (groups of x, groups of y, 4, 16) float32 patterns.
+    numbers: the rule as `block` reads it and both formats as `pack` reads them. room: for three words for each pattern.
+    Exponents outside the window are for results in float32 that keep all their bits: for others nothing is computed.
     """
-    fmt_x, fmt_y = numbers[_FORMAT_X : _FORMAT_X + 7], numbers[_FORMAT_Y : _FORMAT_Y + 7]
-    rule, size = uint64(numbers.ctypes.data), uint64(4)
-    values_x, values_y = uint64(value_x.ctypes.data), uint64(value_y.ctypes.data)
-    words_x, words_y = uint64(word_x.ctypes.data), uint64(word_y.ctypes.data)
-    signs_x, signs_y = uint64(sign_x.ctypes.data), uint64(sign_y.ctypes.data)
-    count_x, count_y, chain = patterns_x.shape[0], patterns_y.shape[0], numbers[5] * numbers[6]
-    start_x, start_y = fast.window(patterns_x, fmt_x), fast.window(patterns_y, fmt_y)
-    found = pack(
-        uint64(patterns_x.ctypes.data), rule + uint64(8 * _FORMAT_X), int64(count_x // WIDTH), int64(start_x), values_x,
-        words_x, int64(1),
-    )  # fmt: skip
-    found |= pack(
-        uint64(patterns_y.ctypes.data), rule + uint64(8 * _FORMAT_Y), int64(count_y // WIDTH), int64(start_y), values_y,
-        words_y, int64(0),
-    )  # fmt: skip
+    size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
+    value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x
+    value_y = room + uint64(3) * size_x
+    word_y, sign_y = value_y + size_y, value_y + uint64(2) * size_y
+    form_x, form_y = numbers_at + uint64(8 * _FORMAT_X), numbers_at + uint64(8 * _FORMAT_Y)
+    start_x, start_y = window(x, form_x, vectors_x), window(y, form_y, vectors_y)
+    found = pack(x, form_x, vectors_x, start_x, value_x, word_x, int64(1))
+    found |= pack(y, form_y, vectors_y, start_y, value_y, word_y, int64(0))
     wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
     if wide:
         if numbers[2] != 23 or numbers[3]:
             return found
-        fast.pack_wide(patterns_x, fmt_x, value_x, word_x)
-        fast.pack_wide(patterns_y, fmt_y, value_y, word_y)
+        pack_wide(x, form_x, vectors_x, value_x, word_x)
+        pack_wide(y, form_y, vectors_y, value_y, word_y)
     if special:
-        fast.pack_special(patterns_x, fmt_x, sign_x)
-        fast.pack_special(patterns_y, fmt_y, sign_y)
-    at = uint64(c.ctypes.data)
-    for i in range(count_x // (chain * steps * WIDTH)):
-        for j in range(count_y // (chain * steps * ROWS)):
+        pack_special(x, form_x, vectors_x, sign_x)
+        pack_special(y, form_y, vectors_y, sign_y)
+    at, size, unit = c, uint64(4), uint64(4 if wide else 1)
+    chain = numbers[5] * numbers[6]
+    for i in range(vectors_x // (chain * steps)):
+        for j in range(vectors_y * WIDTH // (chain * steps * ROWS)):
             for step in range(steps):
-                x_at = uint64((i * steps + step) * chain * WIDTH) * size
-                y_at = uint64((j * steps + step) * chain * ROWS)
+                at_x = uint64((i * steps + step) * chain * WIDTH) * size
+                at_y = uint64((j * steps + step) * chain * ROWS)
                 block(
-                    values_x + x_at,
-                    words_x + x_at,
-                    values_y + y_at * size,
-                    words_y + y_at * (size if wide else uint64(1)),
-                    signs_x + x_at,
-                    signs_y + y_at * size,
-                    at,
-                    rule,
-                    int64(start_x + start_y),
-                    wide,
-                    special,
-                )
+                    value_x + at_x, word_x + at_x, value_y + at_y * size, word_y + at_y * unit, sign_x + at_x,
+                    sign_y + at_y * size, at, numbers_at, start_x + start_y, wide, special,
+                )  # fmt: skip
             at += uint64(ROWS * WIDTH) * size
     return found
 
@@ -136,28 +118,27 @@ def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-unty
     out = c_2 + uint64(count_c) * uint64(64)
     sparse = of_places.shape[1] > 0
     stored = np.empty(count_x * WIDTH if sparse else 0, np.uint32)
-    packed_x, packed_y = count_x * (2 * WIDTH if sparse else WIDTH), count_y * WIDTH
-    patterns_x, patterns_y = np.empty(packed_x, np.uint32), np.empty(packed_y, np.uint32)
-    value_x, value_y = np.empty(packed_x, np.float32), np.empty(packed_y, np.float32)
-    word_x, word_y = np.empty(packed_x, np.int32), np.empty(packed_y, np.int32)
-    sign_x, sign_y = np.empty(packed_x, np.float32), np.empty(packed_y, np.float32)
+    packed_x = count_x * 2 if sparse else count_x
+    patterns_x, patterns_y = np.empty(packed_x * WIDTH, np.uint32), np.empty(count_y * WIDTH, np.uint32)
+    packed = np.empty((packed_x + count_y) * 3 * WIDTH, np.int32)
     held, running = np.empty(max(pick_x, pick_y, pick_c), np.uint32), np.empty(count_c * WIDTH, np.int32)
-    room, at_y, at_c = uint64(held.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
-    at_x = uint64(stored.ctypes.data) if sparse else uint64(patterns_x.ctypes.data)
+    # addresses, taken once: asking for one counts who holds the array
+    all_x, all_y, at_c = uint64(patterns_x.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
+    at_x = uint64(stored.ctypes.data) if sparse else all_x
+    room, pack_room, numbers_at = uint64(held.ctypes.data), uint64(packed.ctypes.data), uint64(numbers.ctypes.data)
+    from_x, from_y, from_c = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data)
+    step_x, step_y, step_c = uint64(x.shape[1]) * size, uint64(y.shape[1]) * size, uint64(c.shape[1]) * size
+    to_d = uint64(d.ctypes.data)
     for t in range(c.shape[0]):
-        from_x = uint64(x.ctypes.data) + uint64(t * x.shape[1]) * size
-        from_y = uint64(y.ctypes.data) + uint64(t * y.shape[1]) * size
-        from_c = uint64(c.ctypes.data) + uint64(t * c.shape[1]) * size
         load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, flip_x, room, at_x)
         if sparse:
             spread(stored, places, t, of_places, numbers[5], patterns_x)
-        load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, flip_y, room, at_y)
+        load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, flip_y, room, all_y)
         load(from_c, c_0, pick_c, c_1, c_2, count_c, mask_c, int64(0), room, at_c)
         widen(at_c, half_c, count_c, at_c)
-        multiply(
-            patterns_x, patterns_y, 1, numbers, value_x, word_x, sign_x, value_y, word_y, sign_y, running
-        )
-        store(at_c, count_c, half_d, out, per, width, words_d, uint64(d.ctypes.data) + uint64(t * words_d) * size)
+        multiply(all_x, packed_x, all_y, count_y, 1, numbers, numbers_at, pack_room, at_c)
+        store(at_c, count_c, half_d, out, per, width, words_d, to_d)
+        from_x, from_y, from_c, to_d = from_x + step_x, from_y + step_y, from_c + step_c, to_d + uint64(words_d) * size
 
 
 _NONE = np.empty((0, 0), np.int16)
