@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
+from llvmlite.binding import get_host_cpu_features
+from numba.core import cgutils, config
 
 #: Lanes of a vector of words.
 WIDTH = 16
 
 BYTE, WORD, LONG, REAL = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+@cache
+def _gathers_words() -> bool:
+    """Whether this processor, for which numba compiles, gathers 16 words at once."""
+    return bool(get_host_cpu_features().get("avx512f")) and not config.CPU_NAME
 
 
 class Lanes:
@@ -257,6 +265,8 @@ class Code:
     def gather(self, address: Any, indices: Lanes) -> Lanes:
         """The words of 32 bits whose numbers, counted from an address, stand in the lanes."""
         count = indices.type.count
+        if count == WIDTH and _gathers_words():
+            return self._gather_words(address, indices)
         longs, words = ir.VectorType(LONG, count), ir.VectorType(WORD, count)
         places = ir.VectorType(WORD.as_pointer(), count)
         far = self.builder.shl(self.builder.zext(indices.value, longs), ir.Constant(longs, [2] * count))
@@ -267,6 +277,15 @@ class Code:
         at = self.builder.inttoptr(self.builder.add(base, far), places)
         every, none = ir.Constant(mask, [1] * count), ir.Constant(words, ir.Undefined)
         return Lanes(self.builder, self.builder.call(found, [at, ir.Constant(WORD, 4), every, none]))
+
+    def _gather_words(self, address: Any, indices: Lanes) -> Lanes:
+        """The same in one instruction of the processor, which LLVM does not find behind addresses."""
+        words, place, mask = ir.VectorType(WORD, WIDTH), BYTE.as_pointer(), ir.VectorType(ir.IntType(1), WIDTH)
+        kind = ir.FunctionType(words, [words, place, words, mask, WORD])
+        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.mask.gather.dpi.512")
+        none, every = ir.Constant(words, [0] * WIDTH), ir.Constant(mask, [1] * WIDTH)
+        given = [none, self.builder.inttoptr(address, place), indices.value, every, ir.Constant(WORD, 4)]
+        return Lanes(self.builder, self.builder.call(found, given))
 
     @contextmanager
     def loop(self, start: Any, stop: Any) -> Any:

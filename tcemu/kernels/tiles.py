@@ -214,7 +214,7 @@ class Tiles:
         Lanes and rows behind the last one repeat others: they compute what nobody reads.
         """
         m, n, k = self.shape
-        stored = np.array(self.sums)  # (sums, products)
+        stored = np.array([sorted(ks, key=self._bits_of) for ks in self.sums])  # (sums, products)
         longer = np.array([self._longer(ks) for ks in self.sums]) if self.sparse else stored
         across, along = (n, m) if self.along_n else (m, n)
         lanes = (np.arange(-(-across // WIDTH) * WIDTH) % across).reshape(-1, 1, 1, WIDTH)
@@ -228,6 +228,13 @@ class Tiles:
         where = np.empty(m * n, np.int64)
         where[c.ravel()[::-1]] = np.arange(c.size)[::-1]
         return x, y, c, where
+
+    def _bits_of(self, k: int) -> int:
+        """What the products of a sum are ordered by, which changes nothing: where an element of B stands in its word.
+
+        Elements of one word then stand at the same place of different vectors, which are made from the same words.
+        """
+        return 0 if self.sparse else int(self.b.bit.ravel()[k * self.shape[1]])
 
     def _longer(self, ks: Sequence[int]) -> list[int]:
         """The k of the longer operand that the stored elements `ks` may meet: two stored ones stand for four."""
