@@ -6,8 +6,9 @@ the order of the sums) is put together once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic.compute import Operation, compute, tiles_of
-from tcemu.arithmetic.model import FusedSums
+from tcemu.arithmetic.model import FusedSums, ScaledSums
 from tcemu.backend import backend
+from tcemu.formats import Format
 from tcemu.layouts import Fragment
 
 Array = npt.NDArray[Any]
@@ -44,6 +46,29 @@ def compute_registers(
         return d
     out[...] = d
     return out
+
+
+def scaled_plan(operation: Operation, fragments: Mapping[str, Fragment], *, sparse: bool) -> ScaledPlan | None:
+    """How the kernels compute sums of scaled products in one pass: where a scale is a power of two, one for all of k."""
+    model = operation.model
+    if not isinstance(model, ScaledSums) or model.group != 1 or operation.formats["scale"].mantissa:
+        return None
+    unscaled = replace(operation, model=FusedSums(model.fraction, model.block, model.floor), scale="")
+    plan = _plan(unscaled, fragments["a"], fragments["b"], fragments["c"], fragments["d"], sparse)
+    return None if plan is None else partial(_scaled, plan, operation.formats["scale"])
+
+
+def _scaled(
+    plan: Any, form: Format, a: Array, b: Array, c: Array, scales: Sequence[Array], places: Array | None, out: Array
+) -> Array:
+    """D into `out`, from flat registers and from the scales' patterns (warps, m, 1) and (warps, 1, n)."""
+    from tcemu.kernels.blocks import SCALE_NAN
+
+    table = np.arange(1 << form.container, dtype=np.int32) - form.bias
+    table[form.nan_bits] = SCALE_NAN
+    exponents = tuple(table[each.reshape(len(each), -1)] for each in scales)
+    found: Array = plan(*(np.ascontiguousarray(each) for each in (a, b, c)), places, out, exponents)
+    return found
 
 
 def _by_layout(
@@ -108,6 +133,7 @@ class FewWarps:
 
 
 _WORDS = np.dtype(np.uint32)
+ScaledPlan = Callable[..., Array]
 #: Takes flat registers of A, B and C, the places of a sparse A, and perhaps room for D, which it returns.
 Plan = Callable[[Array, Array, Array, "Array | None", "Array | None"], Array]
 

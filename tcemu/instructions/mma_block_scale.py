@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import Operation, compute_scaled
+from tcemu.arithmetic import Operation, compute_scaled, scaled_plan
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
@@ -116,9 +116,15 @@ def execute(
         others[role] = (array, array.shape[:-1])
         picks[role] = byte_and_thread(instruction, role, pick)
 
+    plan = scaled_plan(operation, instruction.fragments, sparse=sparse)
+
     def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
         places = stored_places(instruction, parts["metadata"], chosen, first) if sparse else None
-        d[...] = _execute(instruction, operation, picks, parts, places)
+        scales = [_scales(instruction, role, parts[role], picks[role]) for role in picks]
+        if plan is not None and instruction.facts.scales == 1:
+            plan(parts["a"], parts["b"], parts["c"], scales, places, d)
+        else:
+            d[...] = _execute(instruction, operation, scales, parts, places)
 
     return in_chunks(instruction, given, others, run)
 
@@ -126,7 +132,7 @@ def execute(
 def _execute(
     instruction: Instruction,
     operation: Operation,
-    picks: Mapping[str, tuple[int, int]],
+    scales: Sequence[Array],
     parts: Mapping[str, Array],
     places: Array | None,
 ) -> Array:
@@ -138,10 +144,9 @@ def _execute(
     a = fragments["a"].read(parts["a"]).reshape(-1, m, stored)
     b = fragments["b"].read(parts["b"]).reshape(-1, k, n)
     c = fragments["c"].read(parts["c"]).reshape(-1, m, n)
-    scale_a, scale_b = (_scales(instruction, role, parts[role], picks[role]) for role in ("scale_a", "scale_b"))
 
     # COMPUTE: by the arithmetic row
-    d = compute_scaled(operation, a, b, c, scale_a, scale_b, places)
+    d = compute_scaled(operation, a, b, c, *scales, places)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, m * n))

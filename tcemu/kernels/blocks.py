@@ -24,6 +24,10 @@ ROWS = 4
 #: Numbers that `block` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
 #: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain.
 FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS = range(7)
+#: The exponent of a scale that is NaN.
+SCALE_NAN = 1 << 14
+#: Bounds of the powers of two by which products are multiplied: outside of them all are below one, and zeros stay so.
+_LEAST_POWER, _MOST_POWER = 1, 126
 #: A sum of so many products cannot leave 32 bits.
 SAFE = 16
 
@@ -37,7 +41,8 @@ class _Chain:
 
     def __init__(self, code: Code, places: Any) -> None:
         self.code = code
-        self.x, self.ex, self.y, self.ey, self.sx, self.sy, self.c, rule, base, self.wide, self.special = places
+        (self.x, self.ex, self.y, self.ey, self.sx, self.sy, scale_x, scale_y, self.c, rule, base, self.wide,
+         self.special, self.scaled) = places  # fmt: skip
         numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
         self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
         self.half, self.join = numbers[HALF], numbers[JOIN]
@@ -45,6 +50,13 @@ class _Chain:
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
         self.given = [self.code.load(self.c, row, _WORDS, unit=64) for row in range(ROWS)]
         self.running = [Slot(each) for each in self.given]
+        self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+        self.code.branch(self.scaled, lambda: self._add_scales(scale_x, scale_y))
+
+    def _add_scales(self, of_x: Any, of_y: Any) -> None:
+        lanes = self.code.load(of_x, 0, _WORDS, unit=64)
+        for row, both in enumerate(self.scales):
+            both.set(lanes + self.code.load(of_y, row, WORD, unit=4).everywhere())
 
     def _constants(self, fraction: Lanes, floor: Lanes, keep: Lanes, base: Lanes) -> None:
         """What all sums share. Exponents stand where float32 has them, so that none of them needs to be moved."""
@@ -58,6 +70,7 @@ class _Chain:
         self.scale = (fraction + 254).up(23).everywhere()
         kept = self.code.word(-1).up(self.code.word(23) - keep)
         self.mask = half.choose(self.code.word(-1), kept).everywhere()
+        self.base = base.everywhere()
         self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
 
     def emit(self) -> None:
@@ -67,13 +80,17 @@ class _Chain:
             first = i * self.depth
             marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
             self.code.branch(self.special, lambda: self._look_for_specials(first, marks))
-            self.code.branch(self.wide, lambda: self._wide_sum(first), lambda: self._sum(first))
+            self.code.branch(self.scaled, lambda: self._scaled_sum(first), lambda: self._plain_sum(first))
             self.code.branch(self.special, lambda: self._put_right(marks))
         self.code.branch(self.join, self._join)
+        self.code.branch(self.scaled, self._put_nan)
         for row in range(ROWS):
             self.code.store(self.running[row].get(), self.c, row, unit=64)
 
     # ------------------------------------------------------------------------------------------------ the fast way
+
+    def _plain_sum(self, first: Lanes) -> None:
+        self.code.branch(self.wide, lambda: self._wide_sum(first), lambda: self._sum(first))
 
     def _sum(self, first: Lanes) -> None:
         peaks = self._peaks(first)
@@ -149,7 +166,11 @@ class _Chain:
             power = (exponent + raised[row]).larger(-100)
             return (x * y * (power + 127).up(23).floats()).truncated()
 
-        for row, (magnitude, negative) in enumerate(self._halves(first, aligned, terms)):
+        self._round_wide(self._halves(first, aligned, terms), raised)
+
+    def _round_wide(self, totals: list[tuple[Lanes, Lanes]], raised: list[Lanes]) -> None:
+        """+-magnitude * 2^-raised as float32 toward zero, into the accumulators of each row."""
+        for row, (magnitude, negative) in enumerate(totals):
             bits = self.running[row].get()
             result = _wide_result(magnitude, raised[row]) | (negative & _SIGN)
             result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
@@ -173,6 +194,28 @@ class _Chain:
         size = (significand.converted() * (lift + 127).up(23).floats()).truncated()
         negative = bits.sign()
         return raised, (size ^ negative) - negative
+
+    # ------------------------------------------------------------------------------------------------ with scales
+
+    def _scaled_sum(self, first: Lanes) -> None:
+        """The products of the fast way, the rest of the wide one: a scale moves all products of a sum alike."""
+        raised, terms, addends = [], [], []
+        for bits, field, scale in zip(self._accumulators(), self._peaks(first), self.scales, strict=True):
+            most = field.down(23) - 127 + scale.get()
+            most = field.compare("==", 0).choose(self.floor, most).larger(self.floor)
+            one, term = self._raise(bits, most)
+            raised.append(one)
+            terms.append(term)
+            # Outside of these bounds all products vanish, or are zero.
+            power = (one + scale.get() + self.base + 2 * CENTRE).larger(_LEAST_POWER).smaller(_MOST_POWER)
+            addends.append(power.up(23))
+        totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
+        self._round_wide(totals, raised)
+
+    def _put_nan(self) -> None:
+        """A scale that is NaN makes all its results NaN."""
+        for running, scale in zip(self.running, self.scales, strict=True):
+            running.set(scale.get().compare(">", SCALE_NAN // 2).choose(self.code.lanes(QUIET), running.get()))
 
     # ------------------------------------------------------------------------------------------------ what both share
 
@@ -600,17 +643,20 @@ def pack_special(typingctx, patterns, form, count, value):  # type: ignore[no-un
 
 
 @intrinsic
-def block(typingctx, x, ex, y, ey, sx, sy, c, rule, base, wide, special):  # type: ignore[no-untyped-def]
-    """c[row, lane] = a chain of fused sums from there. All are addresses, but for the last three.
+def block(  # type: ignore[no-untyped-def]
+    typingctx, x, ex, y, ey, sx, sy, scale_x, scale_y, c, rule, base, wide, special, scaled
+):
+    """c[row, lane] = a chain of fused sums from there. All are addresses, but for the last four.
 
     x (k, 16) float32 and ex (k, 16) its exponents, each byte four times; y (k, 4) float32 and ey (k, 4) bytes, from
-    `sums.pack`; c (4, 16) float32 patterns; rule: see FRACTION. base: the sum of the starts of both windows. With
-    `wide`, all come from `sums.pack_wide` and exponents are int32. With `special`, sx and sy come from
-    `sums.pack_special`.
+    `pack`; c (4, 16) float32 patterns; rule: see FRACTION. base: the sum of the starts of both windows. With
+    `wide`, all come from `pack_wide` and exponents are int32. With `special`, sx and sy come from `pack_special`. With
+    `scaled`, scale_x (16) and scale_y (4) are int32 exponents of scales, whose products' exponents they join, or
+    SCALE_NAN; results are float32 that keep all their bits.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         _Chain(_code(builder), args).emit()
         return context.get_dummy_value()
 
-    return types.none(*[types.uint64] * 8, *[types.int64] * 3), codegen
+    return types.none(*[types.uint64] * 10, *[types.int64] * 4), codegen

@@ -70,7 +70,10 @@ def _multiplied(x, y, steps, numbers, room, c):  # type: ignore[no-untyped-def]
     of_x, of_y = uint64(x.ctypes.data), uint64(y.ctypes.data)
     at, into = uint64(numbers.ctypes.data), uint64(c.ctypes.data)
     vectors_x, vectors_y = int64(x.shape[0] // WIDTH), int64(y.shape[0] // WIDTH)
-    return multiply(of_x, vectors_x, of_y, vectors_y, steps, numbers, at, uint64(room.ctypes.data), into)
+    none = uint64(0)
+    return multiply(
+        of_x, vectors_x, of_y, vectors_y, steps, numbers, at, uint64(room.ctypes.data), into, none, none, none
+    )
 
 
 class Rule(NamedTuple):

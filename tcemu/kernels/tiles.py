@@ -50,13 +50,15 @@ _FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def multiply(x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c):  # type: ignore[no-untyped-def]
+def multiply(  # type: ignore[no-untyped-def]
+    x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled
+):
     """c = `steps` chains, one after the other, from there; what `pack` found. All but counts are addresses.
 
     x (groups, steps, sums, depth, 16) and y (groups, steps, sums, depth, 4), of 16 times so many patterns: the elements
     that lie in vectors, and those that are taken one at a time; c (groups of x, groups of y, 4, 16) float32 patterns.
     numbers: the rule as `block` reads it and both formats as `pack` reads them. room: for three words for each pattern.
-    Exponents outside the window are for results in float32 that keep all their bits: for others nothing is computed.
+    With `scaled`, scale_x and scale_y are what `block` takes, of all groups. Exponents outside the window are for results in float32 that keep all their bits: for others nothing is computed.
     """
     size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
     value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x
@@ -84,18 +86,20 @@ def multiply(x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c):  
                 at_y = uint64((j * steps + step) * chain * ROWS)
                 block(
                     value_x + at_x, word_x + at_x, value_y + at_y * size, word_y + at_y * unit, sign_x + at_x,
-                    sign_y + at_y * size, at, numbers_at, start_x + start_y, wide, special,
+                    sign_y + at_y * size, scale_x + uint64(64 * i) * scaled, scale_y + uint64(16 * j) * scaled, at,
+                    numbers_at, start_x + start_y, wide, special, int64(scaled),
                 )  # fmt: skip
             at += uint64(ROWS * WIDTH) * size
     return found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-untyped-def]
+def run(x, y, c, places, scale_x, scale_y, tables, of_places, numbers, d):  # type: ignore[no-untyped-def]
     """d[t] = the results of tile t, for words x, y and c (tiles, words) of registers.
 
     x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. tables: what `load`
-    takes of x, y and c, then what `store` takes. of_places: what `spread` takes. numbers: those of `multiply`, the masks
+    takes of x, y and c, then what `store` takes. scale_x and scale_y (tiles, scales): as `multiply` takes them, or empty.
+    of_places: what `spread` takes. numbers: those of `multiply`, the masks
     of x, y and c, the bits of x and y to turn over, whether accumulators and results are float16, the bits of a result
     and how many a word has; then how many words `load` picks and how many vectors it makes, of x, y and c, and the
     words of a result.
@@ -128,7 +132,9 @@ def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-unty
     room, pack_room, numbers_at = uint64(held.ctypes.data), uint64(packed.ctypes.data), uint64(numbers.ctypes.data)
     from_x, from_y, from_c = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data)
     step_x, step_y, step_c = uint64(x.shape[1]) * size, uint64(y.shape[1]) * size, uint64(c.shape[1]) * size
-    to_d = uint64(d.ctypes.data)
+    to_d, scaled = uint64(d.ctypes.data), uint64(1 if scale_x.shape[0] else 0)
+    scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
+    step_scale_x, step_scale_y = uint64(scale_x.shape[1]) * size, uint64(scale_y.shape[1]) * size
     for t in range(c.shape[0]):
         load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, flip_x, room, at_x)
         if sparse:
@@ -136,12 +142,13 @@ def run(x, y, c, places, tables, of_places, numbers, d):  # type: ignore[no-unty
         load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, flip_y, room, all_y)
         load(from_c, c_0, pick_c, c_1, c_2, count_c, mask_c, int64(0), room, at_c)
         widen(at_c, half_c, count_c, at_c)
-        multiply(all_x, packed_x, all_y, count_y, 1, numbers, numbers_at, pack_room, at_c)
+        multiply(all_x, packed_x, all_y, count_y, 1, numbers, numbers_at, pack_room, at_c, scales_x, scales_y, scaled)
         store(at_c, count_c, half_d, out, per, width, words_d, to_d)
+        scales_x, scales_y = scales_x + step_scale_x, scales_y + step_scale_y
         from_x, from_y, from_c, to_d = from_x + step_x, from_y + step_y, from_c + step_c, to_d + uint64(words_d) * size
 
 
-_NONE = np.empty((0, 0), np.int16)
+_NONE, _NO_SCALES = np.empty((0, 0), np.int16), np.empty((0, 0), np.int32)
 
 
 @dataclass(frozen=True)
@@ -268,14 +275,23 @@ class Tiles:
         return tables.astype(np.uint32), of_places, np.array(numbers, np.int64)
 
     def __call__(
-        self, a: Array, b: Array, c: Array, places: Array | None = None, out: Array | None = None
+        self,
+        a: Array,
+        b: Array,
+        c: Array,
+        places: Array | None = None,
+        out: Array | None = None,
+        scales: tuple[Array, Array] | None = None,
     ) -> Array:
         """D as uint32 words (tiles, words), from words (tiles, words) of A, B and C, all contiguous; `out` or a new one.
 
-        places (tiles, m, k): for each stored element of a sparse A the row of B that it meets.
+        places (tiles, m, k): for each stored element of a sparse A the row of B that it meets. scales (tiles, m) and
+        (tiles, n), int32: the exponent of the scale of each row of A and column of B, or `blocks.SCALE_NAN`.
         """
         x, y = (b, a) if self.along_n else (a, b)
         tables, of_places, numbers = self.tables
         d = np.empty((len(c), numbers[-1]), np.uint32) if out is None else out
-        run(x, y, c, _NONE if places is None else places.reshape(len(c), -1), tables, of_places, numbers, d)
+        of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales
+        met = _NONE if places is None else places.reshape(len(c), -1)
+        run(x, y, c, met, of_x, of_y, tables, of_places, numbers, d)
         return d
