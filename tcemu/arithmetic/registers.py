@@ -49,7 +49,7 @@ def compute_registers(
 
 
 def scaled_plan(operation: Operation, fragments: Mapping[str, Fragment], *, sparse: bool) -> ScaledPlan | None:
-    """How the kernels compute sums of scaled products in one pass: where a scale is a power of two, one for all of k."""
+    """How the kernels compute sums of scaled products in one pass, where one power of two is the scale of all of k."""
     model = operation.model
     if not isinstance(model, ScaledSums) or model.group != 1 or operation.formats["scale"].mantissa:
         return None

@@ -146,7 +146,7 @@ def _execute(
     c = fragments["c"].read(parts["c"]).reshape(-1, m, n)
 
     # COMPUTE: by the arithmetic row
-    d = compute_scaled(operation, a, b, c, *scales, places)
+    d = compute_scaled(operation, a, b, c, scales[0], scales[1], places)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, m * n))

@@ -238,7 +238,9 @@ def _at_once(
 ) -> Array | None:
     """The new D of one dense mma_async whose operands are as a kernel has them; None where that takes a closer look."""
     shared = memories.get("shared")
-    if type(shared) is not np.ndarray or shared.dtype != np.uint8 or shared.ndim != 1 or memories.get("memory") is not None:
+    if type(shared) is not np.ndarray or shared.dtype != np.uint8 or shared.ndim != 1 or not shared.flags.aligned:
+        return None
+    if memories.get("memory") is not None or not shared.flags.c_contiguous:
         return None
     if len(operands) < 4 or "e" in instruction.fragments or type(operands[3]) is not bool:
         return None
@@ -343,14 +345,14 @@ class Read:
     index: Array
     #: behind the last byte that it reads; none lies before 0, and elements are always aligned
     end: int
-    #: what `addresses` minus `base` depend on: swizzles repeat every 1,024 bytes, so other stages of a pipeline share it
+    #: what `addresses` minus `base` depend on: as swizzles repeat every 1,024 bytes, the stages of a pipeline share it
     key: tuple[int, bool]
     base: int
 
     def words(self, shape: tuple[int, int], *, negate: bool) -> InWords:
         """Where the elements stand, in C order of a matrix (m, k) or (k, n), behind `base`."""
-        inside = (self.addresses - self.base).reshape(shape)
-        inside = (inside.T if self.role == "b" else inside).ravel()
+        matrix = (self.addresses - self.base).reshape(shape)
+        inside = (matrix.T if self.role == "b" else matrix).ravel()
         return InWords(inside // 4, inside % 4 * 8, negate)
 
 
@@ -444,11 +446,20 @@ class Issue:
 
     def by_plan(self, plan: Any, d: Array, a: Array | None, memory: Array) -> Array:
         """The new D (128, n)."""
-        words = memory[: memory.size // 4 * 4].view(np.uint32)
+        words = _in_words(memory)
         left = words[self.a.base // 4 :] if self.a is not None else np.ascontiguousarray(a).reshape(-1)
         given = np.ascontiguousarray(d) if self.adds else np.zeros(d.shape, d.dtype)
         found = plan(left[None], words[self.b.base // 4 :][None], given.reshape(1, -1), None, None)
         return np.asarray(found.reshape(d.shape))
+
+
+def _in_words(memory: Array) -> Array:
+    """The bytes as words of 32 bits; a copy where they do not stand as words do."""
+    if memory.size % 4 == 0:
+        words = memory.view(np.uint32)
+        if words.flags.aligned:
+            return words
+    return np.append(memory, np.zeros(-memory.size % 4, np.uint8)).view(np.uint32)
 
 
 #: So many plans are kept for an instruction: those of all stages of a few kernels.

@@ -75,7 +75,7 @@ class _Chain:
 
     def emit(self) -> None:
         """All sums, one after the other."""
-        self.code.branch(self.join, lambda: [each.set(self.code.lanes(0)) for each in self.running])
+        self.code.branch(self.join, self._from_zero)
         with self.code.loop(0, self.sums) as i:
             first = i * self.depth
             marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
@@ -86,6 +86,10 @@ class _Chain:
         self.code.branch(self.scaled, self._put_nan)
         for row in range(ROWS):
             self.code.store(self.running[row].get(), self.c, row, unit=64)
+
+    def _from_zero(self) -> None:
+        for each in self.running:
+            each.set(self.code.lanes(0))
 
     # ------------------------------------------------------------------------------------------------ the fast way
 
@@ -256,7 +260,8 @@ class _Chain:
                 total.set(whole)
 
         self.code.branch(many, far, close)
-        return [((total.get() ^ sign.get()) - sign.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
+        found = [(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
+        return [((whole ^ negative) - negative, negative) for whole, negative in found]
 
     def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
         """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
@@ -567,8 +572,10 @@ def pack(typingctx, patterns, form, count, start, value, exponent, fourfold):  #
     """Pack `count` times 16 patterns; all but count, start and fourfold are addresses.
 
     form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. value: float32,
-    scaled by 2^-(start + CENTRE). exponent: bytes counted from `start`, with `fourfold` each four times. Returns SPECIAL
-    where something is NaN or infinite, plus OUTSIDE where something misses the window; both count as zeros.
+    scaled by 2^-(start + CENTRE). exponent: bytes counted from `start`, with `fourfold` each four times.
+
+    Returns SPECIAL where something is NaN or infinite, plus OUTSIDE where something misses the window; both count as
+    zeros.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]

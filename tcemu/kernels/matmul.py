@@ -65,8 +65,9 @@ def fused(
     format_a, format_b: exponent bits, mantissa bits, bias, padding bits below, infinities (0 or 1), NaN kind (0 none,
     1 IEEE, 2 all ones). sums: for one instruction, the k of each fused sum, in the order of the chain. fraction: bits
     kept behind the point of the largest exponent E. floor: E is never below it. keep: fraction bits of the result.
-    normal: whether subnormals of A and of B are normalised, as in a wider format; only the fast way can do that. join: the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: at most
-    so many; None for two a core. fast: False computes every element by the plain integer rule.
+    normal: whether subnormals of A and of B are normalised, as in a wider format; only the fast way can do that. join:
+    the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: at most so
+    many; None for two a core. fast: False computes every element by the plain integer rule.
     """
     _check_shapes(a, b, c)
     depth = sum(len(ks) for ks in sums)

@@ -24,7 +24,7 @@ BYTE, WORD, LONG, REAL = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.Float
 @cache
 def _gathers_words() -> bool:
     """Whether this processor, for which numba compiles, gathers 16 words at once."""
-    return bool(get_host_cpu_features().get("avx512f")) and not config.CPU_NAME
+    return bool(get_host_cpu_features().get("avx512f")) and config.CPU_NAME is None
 
 
 class Lanes:

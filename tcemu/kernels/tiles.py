@@ -58,7 +58,8 @@ def multiply(  # type: ignore[no-untyped-def]
     x (groups, steps, sums, depth, 16) and y (groups, steps, sums, depth, 4), of 16 times so many patterns: the elements
     that lie in vectors, and those that are taken one at a time; c (groups of x, groups of y, 4, 16) float32 patterns.
     numbers: the rule as `block` reads it and both formats as `pack` reads them. room: for three words for each pattern.
-    With `scaled`, scale_x and scale_y are what `block` takes, of all groups. Exponents outside the window are for results in float32 that keep all their bits: for others nothing is computed.
+    With `scaled`, scale_x and scale_y are what `block` takes, of all groups. Exponents outside the window are for
+    results in float32 that keep all their bits: for others nothing is computed.
     """
     size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
     value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x
@@ -97,17 +98,17 @@ def multiply(  # type: ignore[no-untyped-def]
 def run(x, y, c, places, scale_x, scale_y, tables, of_places, numbers, d):  # type: ignore[no-untyped-def]
     """d[t] = the results of tile t, for words x, y and c (tiles, words) of registers.
 
-    x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. tables: what `load`
-    takes of x, y and c, then what `store` takes. scale_x and scale_y (tiles, scales): as `multiply` takes them, or empty.
-    of_places: what `spread` takes. numbers: those of `multiply`, the masks
-    of x, y and c, the bits of x and y to turn over, whether accumulators and results are float16, the bits of a result
-    and how many a word has; then how many words `load` picks and how many vectors it makes, of x, y and c, and the
-    words of a result.
+    x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. scale_x and
+    scale_y (tiles, scales): as `multiply` takes them, or empty. tables: what `load` takes of x, y and c, then what
+    `store` takes. of_places: what `spread` takes. numbers: those of `multiply`, the masks of x, y and c, the bits of x
+    and y to turn over, whether accumulators and results are float16, the bits of a result and how many a word has;
+    then how many words `load` picks and how many vectors it makes, of x, y and c, and the words of a result.
     """
     mask_x, mask_y, mask_c = numbers[_MASKS], numbers[_MASKS + 1], numbers[_MASKS + 2]
     flip_x, flip_y = numbers[_FLIPS], numbers[_FLIPS + 1]
     half_c, half_d, width, per = numbers[_HALVES], numbers[_HALVES + 1], numbers[_HALVES + 2], numbers[_HALVES + 3]
-    pick_x, count_x, pick_y, count_y = numbers[_COUNTS], numbers[_COUNTS + 1], numbers[_COUNTS + 2], numbers[_COUNTS + 3]
+    pick_x, count_x = numbers[_COUNTS], numbers[_COUNTS + 1]
+    pick_y, count_y = numbers[_COUNTS + 2], numbers[_COUNTS + 3]
     pick_c, count_c, words_d = numbers[_COUNTS + 4], numbers[_COUNTS + 5], numbers[_COUNTS + 6]
     size, table = uint64(4), uint64(tables.ctypes.data)
     # of each operand: words to pick, the source of each vector, bits
@@ -252,7 +253,9 @@ class Tiles:
         """Everything that `run` takes between the operands and the results, and that does not change."""
         x, y, c, where = self._elements()
         sides = (self.b, self.a) if self.along_n else (self.a, self.b)
-        formats, normal = (pair[::-1] if self.along_n else pair for pair in (self.formats, self.normal))
+        formats, normal = self.formats, self.normal
+        if self.along_n:
+            formats, normal = formats[::-1], normal[::-1]
 
         of_places = np.empty((2, 0), np.int32)
         if self.sparse:
@@ -262,7 +265,7 @@ class Tiles:
                 longer = self._longer(ks)
                 of_places[1, longer] = np.arange(len(longer))
         floor = -(1 << 19) if self.floor is None else self.floor
-        numbers = [self.fraction, floor, self.keep, self.half, self.join, self.depth, len(self.sums)]
+        numbers: list[Any] = [self.fraction, floor, self.keep, self.half, self.join, self.depth, len(self.sums)]
         numbers += [*formats[0], normal[0], *formats[1], normal[1], sides[0].mask, sides[1].mask, self.c.mask]
         numbers += [sides[0].flip, sides[1].flip]
         out = where[self.d.elements].T
@@ -283,7 +286,7 @@ class Tiles:
         out: Array | None = None,
         scales: tuple[Array, Array] | None = None,
     ) -> Array:
-        """D as uint32 words (tiles, words), from words (tiles, words) of A, B and C, all contiguous; `out` or a new one.
+        """D as uint32 words (tiles, words), from contiguous words (tiles, words) of A, B and C; `out` or a new array.
 
         places (tiles, m, k): for each stored element of a sparse A the row of B that it meets. scales (tiles, m) and
         (tiles, n), int32: the exponent of the scale of each row of A and column of B, or `blocks.SCALE_NAN`.

@@ -175,7 +175,8 @@ def test_scales_of_any_size(data):
         fragments[role].pack(np.broadcast_to(given, fragments[role].shape).copy())[..., 0]
         for role, given in (("scale_a", scales[0][:, None]), ("scale_b", scales[1]))
     ]
-    d = fragments["d"].unpack_patterns(tcemu.run(instruction, a, b, c, held[0], (0, 0), held[1], (0, 0), target="sm_120a"))
+    found = tcemu.run(instruction, a, b, c, held[0], (0, 0), held[1], (0, 0), target="sm_120a")
+    d = fragments["d"].unpack_patterns(found)
     model = find(120, "mma.block_scale", "m16n8k32", forms["a"].name, forms["b"].name, "f32", "f32").model
     known = {role: forms[role] for role in "abcd"} | {"scale": lookup("ue8m0")}
     for m, n in zip(rng.integers(0, 16, 6).tolist(), rng.integers(0, 8, 6).tolist(), strict=True):
