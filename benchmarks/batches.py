@@ -3,8 +3,8 @@
 Each case runs so many warps (20,000 if not said otherwise) in one call of tcemu.run, registers in and registers out,
 and one square product of the same instruction by tcemu.matmul; both take turns, the best of some rounds count. The goal
 is half of matmul's rate. Sparse and block-scaled forms stand beside the dense product of the same types; what a sparse
-one prunes counts, as in a GPU's figures. Then come the classes of inputs beside normal numbers (goal: at most 3 times as long), and
-what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
+one prunes counts, as in a GPU's figures. Then come the classes of inputs beside normal numbers (goal: at most 3 times
+as long), and what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
 """
 
 from __future__ import annotations

@@ -3,25 +3,25 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-from tcemu.errors import (
-    ArithmeticUnknown,
-    FormatError,
-    IllegalInstruction,
-    KernelsUnavailable,
-    LaunchError,
-    LayoutError,
-    OperandError,
-    TargetError,
-    TcemuError,
-    UndefinedBehaviour,
-)
-from tcemu.instructions import Instruction, matmul, parse, run
-from tcemu.launcher import launch
-from tcemu.timing import wavefronts
 from tcemu.version import __version__
 
-if TYPE_CHECKING:  # what an editor and Jupyter's completion read
-    from tcemu import gemm, live, microscaling, show, sparse, wmma
+if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker read
+    from tcemu import formats, gemm, layouts, live, machine, microscaling, sanitizer, show, sparse, wmma
+    from tcemu.errors import (
+        ArithmeticUnknown,
+        FormatError,
+        IllegalInstruction,
+        KernelsUnavailable,
+        LaunchError,
+        LayoutError,
+        OperandError,
+        TargetError,
+        TcemuError,
+        UndefinedBehaviour,
+    )
+    from tcemu.instructions import Instruction, matmul, parse, run
+    from tcemu.launcher import launch
+    from tcemu.timing import wavefronts
 
 __all__ = [
     "ArithmeticUnknown",
@@ -36,30 +36,50 @@ __all__ = [
     "TcemuError",
     "UndefinedBehaviour",
     "__version__",
+    "formats",
     "gemm",
     "launch",
+    "layouts",
     "live",
+    "machine",
     "matmul",
     "microscaling",
     "parse",
     "run",
+    "sanitizer",
     "show",
     "sparse",
     "wavefronts",
     "wmma",
 ]
 
-#: Packages that `import tcemu` does not load: `tcemu.wmma` imports the package when it is first used.
-_LAZY = ("gemm", "live", "microscaling", "show", "sparse", "wmma")
-#: Packages that are always loaded and that a user calls by name, as in tcemu.formats.lookup.
-_LOADED = ("formats", "layouts", "machine", "sanitizer")
+#: The rooms that the public names come from. `import tcemu` loads none of them: a room is loaded when one of its names
+#: is first used, and from then on the name is an ordinary attribute.
+_HOMES = {
+    "errors": "ArithmeticUnknown FormatError IllegalInstruction KernelsUnavailable LaunchError LayoutError "
+    "OperandError TargetError TcemuError UndefinedBehaviour",
+    "instructions": "Instruction matmul parse run",
+    "launcher": "launch",
+    "timing": "wavefronts",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+#: Rooms that are attributes of tcemu without being imported; those that are not in `__all__` are for maintainers.
+_ROOMS = {*__all__, "arithmetic", "errors", "instructions", "timing", "vectors"} - {*_HOME, "__version__"}
+
+#: Rooms whose modules are named by users, as in tcemu.machine.events; launching loads them.
+_WHOLE = ("machine", "sanitizer")
 
 
 def __getattr__(name: str) -> object:
-    if name in _LAZY:
+    if name in _HOME:
+        found = globals()[name] = getattr(_import_module(f"tcemu.{_HOME[name]}"), name)
+        return found
+    if name in _WHOLE:
+        _import_module("tcemu.launcher")
+    if name in _ROOMS:
         return _import_module(f"tcemu.{name}")
     raise AttributeError(f"module 'tcemu' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LOADED})
+    return sorted(__all__)

@@ -13,6 +13,7 @@ import click
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
+from tcemu.commands.warm import warm, warm_up
 from tcemu.course import Laid, clone_around, files, lay_out, source
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
@@ -46,14 +47,19 @@ def commands() -> None:
 @click.option("--no-browser", is_flag=True, help="Start the server and print its address, but do not open a browser.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the server, or the next free one if it is taken.")
 @click.option("--lay-out-only", is_flag=True, help="Lay the course out and stop.")
+@click.option("--no-warm", is_flag=True, help="Do not compile the kernels first, as `tcemu warm` does.")
 @click.pass_obj
-def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, lay_out_only: bool) -> None:
+def lab(
+    passed_on: list[str], folder: Path, no_browser: bool, port: int | None, lay_out_only: bool, no_warm: bool
+) -> None:
     """Lay the course out in FOLDER (by default, the current folder) and open it in JupyterLab.
 
     You can run it again at any time. Files that you changed stay as they are, files that you did not change are updated
     to the installed version of the course, and if both changed, the course's version is put beside yours as
     NAME.new.ipynb. To start a notebook afresh, delete it. In a clone of the repository, the clone's own notebooks are
     opened in place.
+
+    The first time, the kernels are compiled for this processor before JupyterLab opens, so that no cell waits for it.
 
     Everything after -- is passed to jupyter lab.
     """
@@ -63,6 +69,8 @@ def lab(passed_on: list[str], folder: Path, no_browser: bool, port: int | None, 
     else:
         click.echo(report(folder, lay_out(folder)))
     if not lay_out_only:
+        if not no_warm and (warmed := warm_up()):
+            click.echo(warmed)
         options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])
         open_lab(clone or folder, files(clone or source())[0], [*options, *passed_on])
 
@@ -71,6 +79,7 @@ commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(record)
 commands.add_command(verify)
+commands.add_command(warm)
 
 
 def report(folder: Path, done: list[Laid]) -> str:

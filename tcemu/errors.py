@@ -26,7 +26,7 @@ class LayoutError(TcemuError):
 
 
 class TableError(TcemuError):
-    """A row of one of the three tables contradicts itself or another row, so the table cannot be imported."""
+    """A row of one of the three tables contradicts itself or another row, so the table cannot be used."""
 
 
 class IllegalInstruction(TcemuError):  # noqa: N818 - the name is the hardware's word for it

@@ -188,7 +188,7 @@ def _patterns(form: Format, matrix: npt.ArrayLike, what: str) -> tuple[Array, Ar
 
 
 def _as_given(form: Format, given: Array, patterns: Array) -> Array:
-    """The patterns as they are if patterns were given, else in the format's dtype."""
+    """The patterns unchanged if patterns were given, otherwise in the format's dtype."""
     return patterns if form.kind == "float" and given.dtype == form.storage else form.matrix(patterns)
 
 

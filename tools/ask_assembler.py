@@ -2,12 +2,12 @@
 
     .venv/bin/python tools/ask_assembler.py [--all] [--ptxas PROGRAM]
 
-New rows are asked about, with --all every row. ptxas comes with CUDA, or alone: pip install nvidia-cuda-nvcc (then it
-is nvidia/cu13/bin/ptxas in that environment). Where there is none, or one too old for a row, the row is listed as
-one that nobody has asked about, until somebody runs this with a newer assembler.
+It asks about new rows; with --all, about every row. Without ptxas, or with one that is too old for a row, it lists the
+row as one that nobody has asked about, until somebody runs this with a newer one.
 
 tests/golden/ptxas.txt has a block for each pair of PTX version and targets: the opcodes that the assembler takes from
-that .version on and with those .target lines, as patterns in which {a,b} stands for a and for b.
+that .version on and with those .target lines, as patterns in which {a,b} stands for a and for b. ptxas-operands.txt has
+lines with right and wrong operands. ptxas-words.txt has the families without fragments; plain_families.py describes it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import argparse
 import datetime
 import itertools
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+import plain_families
+from ptxas import Ptxas, find
 
 from tcemu.instructions import FAMILIES
 from tcemu.instructions.instruction import Instruction
@@ -33,17 +32,11 @@ GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 VERDICTS = GOLDEN / "ptxas.txt"
 #: Lines with right and wrong operands, each as "yes TARGET LINE" or "no TARGET LINE".
 OPERAND_LINES = GOLDEN / "ptxas-operands.txt"
-#: Targets and PTX versions that the assembler is asked about.
+#: Targets that the assembler is asked about.
 TARGETS = (
     "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f",
     "sm_103a", "sm_107a", "sm_110a", "sm_120", "sm_120a", "sm_120f", "sm_121a", "sm_121f",
 )  # fmt: skip
-VERSIONS = (
-    "6.0", "6.1", "6.2", "6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0",
-    "8.1", "8.2", "8.3", "8.4", "8.5", "8.6", "8.7", "8.8", "9.0", "9.1", "9.2", "9.3", "9.4", "9.5",
-)  # fmt: skip
-#: Code for sm_70 and sm_72 is no longer generated, but their .target lines are still checked.
-ARCHITECTURES = {"sm_70": "sm_75", "sm_72": "sm_75"}
 UNASKED = "nobody has asked"
 NOTE = """\
 # What NVIDIA's assembler takes: for each .version that brought them and the .targets that have them, the opcodes.
@@ -61,6 +54,9 @@ class Verdict(NamedTuple):
     ptxas: str
     version: str
     targets: tuple[str, ...]
+
+
+NOBODY = Verdict("", "", ())
 
 
 # ---------------------------------------------------------------------------------------------------- the file
@@ -87,15 +83,15 @@ def patterns(opcodes: Iterable[str]) -> list[str]:
 def read(path: Path = VERDICTS) -> dict[str, Verdict]:
     """The verdicts of the file by opcode."""
     found: dict[str, Verdict] = {}
-    verdict, ptxas = Verdict("", "", ()), ""
+    verdict, release = NOBODY, ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("ptxas "):
-            ptxas = line.split(",")[0].removeprefix("ptxas ")
+            release = line.split(",")[0].removeprefix("ptxas ")
         elif line.startswith(UNASKED):
-            ptxas, verdict = "", Verdict("", "", ())
+            release, verdict = "", NOBODY
         elif line.startswith("PTX "):
             _, version, *targets = line.split()
-            verdict = Verdict(ptxas, version, tuple(targets))
+            verdict = Verdict(release, version, tuple(targets))
         elif line.startswith("  "):
             for opcode in expand(line.strip()):
                 if opcode in found:
@@ -107,12 +103,12 @@ def read(path: Path = VERDICTS) -> dict[str, Verdict]:
 def write(verdicts: dict[str, Verdict], path: Path = VERDICTS) -> None:
     """Write verdicts in blocks: the newest assembler first, then by version and targets."""
     lines = [NOTE]
-    for ptxas in sorted({verdict.ptxas for verdict in verdicts.values()}, key=_numbers, reverse=True):
-        held = {opcode: verdict for opcode, verdict in verdicts.items() if verdict.ptxas == ptxas}
+    for release in sorted({verdict.ptxas for verdict in verdicts.values()}, key=_numbers, reverse=True):
+        held = {opcode: verdict for opcode, verdict in verdicts.items() if verdict.ptxas == release}
         today = datetime.datetime.now(tz=datetime.UTC).date()
-        lines.append(f"ptxas {ptxas}\n" if ptxas else f"{UNASKED}, {today}\n")
+        lines.append(f"ptxas {release}\n" if release else f"{UNASKED}, {today}\n")
         for verdict in sorted(set(held.values()), key=lambda verdict: (_numbers(verdict.version), verdict.targets)):
-            if ptxas:
+            if release:
                 lines.append(f"PTX {verdict.version} {' '.join(verdict.targets)}\n")
             lines += [f"  {each}\n" for each in patterns(opcode for opcode in held if held[opcode] == verdict)]
     path.write_text("".join(lines), encoding="utf-8")
@@ -147,13 +143,6 @@ def _wgmma(instruction: Instruction) -> str:
     return f"{registers(instruction, 'd')}, %q1, %q2{metadata}, %p1{more}"
 
 
-#: What the operands name: a module's shared memory, and registers of every type in a kernel.
-DECLARATIONS = (
-    ".shared .align 128 .b8 smem[1024];",
-    ".visible .entry k() {",
-    ".reg .b16 %h<20>; .reg .b32 %r<200>; .reg .f32 %f<200>; .reg .f64 %d<40>, %fd<40>; .reg .b64 %q<4>, %rd<40>;",
-    ".reg .pred %p<4>;",
-)
 #: How the operands of a family are written.
 OPERANDS: dict[str, Callable[[Instruction], str]] = {
     "mma": _vectors("d", "a", "b", "c"),
@@ -180,48 +169,29 @@ def instructions() -> Iterator[Instruction]:
             yield from (instruction for _, instruction in family.variants)
 
 
-def taken(ptxas: str, asked: list[Instruction], version: str, target: str) -> set[str]:
-    """The opcodes that the assembler takes in a module of that .version and .target."""
+def taken(assembler: Ptxas, asked: list[Instruction], version: str, target: str) -> set[str]:
+    """The opcodes that the assembler takes in a module with that .version and .target."""
     lines = [f"{each.opcode} {OPERANDS[each.family](each)};" for each in asked]
-    accepted = lines_taken(ptxas, lines, version, target)
+    accepted = assembler.taken(lines, version, target)
     return {each.opcode for each, line in zip(asked, lines, strict=True) if line in accepted}
 
 
-def lines_taken(ptxas: str, lines: list[str], version: str, target: str) -> set[str]:
-    """The lines, opcodes with operands, that the assembler takes in a module of that .version and .target."""
-    head = [f".version {version}", f".target {target}", ".address_size 64", *DECLARATIONS]
-    # The last line is wrong, so that nothing is ever assembled: the verdicts stand in the errors before.
-    text = "\n".join([*head, *lines, "nonsense.b32 %r0;", "ret;", "}"])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "asked.ptx")
-        path.write_text(text, encoding="ascii")
-        command = [ptxas, f"-arch={ARCHITECTURES.get(target, target)}", "-o", f"{folder}/asked.cubin", str(path)]
-        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr  # noqa: S603
-    if re.search(r"does not support \.target|Unsupported \.version", said):
-        return set()
-    wrong = {int(line) for line in re.findall(r"asked\.ptx, line (\d+); error", said)}
-    if len(head) + len(lines) + 1 not in wrong:
-        raise SystemExit(f"{ptxas} with .version {version} and .target {target}:\n{said[:2000]}")
-    return {line for number, line in enumerate(lines, len(head) + 1) if number not in wrong}
-
-
-def ask(ptxas: str, asked: list[Instruction]) -> dict[str, Verdict]:
+def ask(assembler: Ptxas, asked: list[Instruction]) -> dict[str, Verdict]:
     """The verdicts of an assembler on instructions."""
-    name = release(ptxas)
-    versions = [version for version in VERSIONS if ptx_version(version) <= ptx_version(newest(ptxas))]
+    versions = assembler.versions
     with ThreadPoolExecutor() as pool:
-        answers = pool.map(lambda target: taken(ptxas, asked, versions[-1], target), TARGETS)
+        answers = pool.map(lambda target: taken(assembler, asked, versions[-1], target), TARGETS)
         there = dict(zip(TARGETS, answers, strict=True))
         targets = {i.opcode: tuple(t for t in TARGETS if i.opcode in there[t]) for i in asked}
         earliest = {found[0] for found in targets.values() if found}
         pairs = list(itertools.product(sorted(earliest), versions))
         parts = [[i for i in asked if targets[i.opcode][:1] == (target,)] for target, _ in pairs]
-        answers = pool.map(lambda pair, part: taken(ptxas, part, pair[1], pair[0]), pairs, parts)
+        answers = pool.map(lambda pair, part: taken(assembler, part, pair[1], pair[0]), pairs, parts)
         by_pair = dict(zip(pairs, answers, strict=True))
     found = {}
     for opcode, where in targets.items():
         since = next((v for v in versions if where and opcode in by_pair[where[0], v]), "")
-        found[opcode] = Verdict(name, since or versions[-1], where)
+        found[opcode] = Verdict(assembler.release, since or versions[-1], where)
     return found
 
 
@@ -232,69 +202,68 @@ def operand_lines() -> list[tuple[bool, str, str]]:
     return [(verdict == "yes", target, line) for verdict, target, line in words]
 
 
-def ask_about_operands(ptxas: str) -> None:
-    """Write the other file again."""
+def ask_about_operands(assembler: Ptxas) -> None:
+    """Ask again about the lines of the operands' file."""
     held = operand_lines()
     there = {
-        target: lines_taken(ptxas, [line for _, where, line in held if where == target], newest(ptxas), target)
+        target: assembler.taken([line for _, where, line in held if where == target], assembler.versions[-1], target)
         for target in {target for _, target, _ in held}
     }
-    head = f"# Operands that ptxas {release(ptxas)} takes; tools/ask_assembler.py --all asks about these lines again.\n"
+    head = f"# Which operands ptxas {assembler.release} takes; tools/ask_assembler.py --all asks about these lines.\n"
     verdicts = [("yes" if line in there[target] else "no", target, line) for _, target, line in held]
     OPERAND_LINES.write_text(head + "".join(f"{' '.join(each)}\n" for each in verdicts), encoding="utf-8")
 
 
-def release(ptxas: str) -> str:
-    """13.5.37, say."""
-    said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
-    return re.findall(r"V(\d+\.\d+\.\d+)", said)[0]  # type: ignore[no-any-return]
+def ask_about_rows(assembler: Ptxas | None, everything: bool) -> None:
+    """Ask about the rows that nobody has asked about, or about all of them, and report what is new."""
+    known, rows = read(), {instruction.opcode: instruction for instruction in instructions()}
+    verdicts = {opcode: verdict for opcode, verdict in known.items() if opcode in rows}
+    asked = [rows[opcode] for opcode in rows if everything or not verdicts.get(opcode, NOBODY).ptxas]
+    if assembler:
+        newest = ptx_version(assembler.versions[-1])
+        verdicts |= {
+            opcode: verdict
+            for opcode, verdict in ask(assembler, asked).items()
+            if verdict.targets or ptx_version(rows[opcode].gate.ptx) <= newest
+        }
+    write({row.opcode: NOBODY for row in asked} | verdicts)
+    print(f"{len(rows)} opcodes, {len(asked)} to ask about, {len(known.keys() - rows.keys())} gone from the tables")
+    for row in asked:
+        verdict = verdicts.get(row.opcode, NOBODY)
+        if not verdict.ptxas:
+            print(f"  nobody has asked about {row}")
+        elif not everything or not verdict.targets:
+            print(f"  {row}: PTX {verdict.version}, {' '.join(verdict.targets) or 'REFUSED for every target'}")
 
 
-def newest(ptxas: str) -> str:
-    """The newest PTX version that it knows: CUDA 13.0 has 9.0, and later ones have one each."""
-    major, minor = _numbers(release(ptxas))[:2]
-    known = [version for version in VERSIONS if _numbers(version) <= (major - 4, minor)]
-    return known[-1]
-
-
-def assembler() -> str | None:
-    """The assembler of this environment, or the one on the path."""
-    here = sorted(Path(sys.prefix).glob("lib/python*/site-packages/nvidia/*/bin/ptxas"))
-    return str(here[-1]) if here else shutil.which("ptxas")
+def ask_about_words(assembler: Ptxas | None, everything: bool) -> None:
+    """Ask about the families without fragments that have new words, or about all of them."""
+    release, sections = plain_families.read()
+    families = plain_families.plain_families()
+    asked = [family for family in families if everything or plain_families.unasked(family, sections)]
+    if assembler and asked:
+        print(f"words of {', '.join(family.name for family in asked)}")
+        plain_families.write(assembler.release, sections | plain_families.ask(assembler, asked))
+    elif asked or sections.keys() != {family.name for family in families}:
+        plain_families.write(release, sections)
+        print(f"  nobody has asked about the words of {', '.join(family.name for family in asked)}")
 
 
 def main() -> None:
-    """Ask, write and tell."""
+    """Ask, write the verdicts and report them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="ask about every row again")
-    parser.add_argument("--ptxas", default=assembler(), help="the assembler (default: %(default)s)")
+    parser.add_argument("--ptxas", default=find(), help="the assembler (default: %(default)s)")
     given = parser.parse_args()
-    known = read()
-    latest = max((verdict.ptxas for verdict in known.values()), key=_numbers)
-    if given.ptxas and _numbers(release(given.ptxas)) < _numbers(latest):
-        print(f"{given.ptxas} is {release(given.ptxas)}, older than the {latest} that answered before; it is not asked")
-        given.ptxas = None
-    rows = {instruction.opcode: instruction for instruction in instructions()}
-    gone = known.keys() - rows.keys()
-    verdicts = {opcode: verdict for opcode, verdict in known.items() if opcode in rows}
-    asked = [rows[opcode] for opcode in rows if given.all or not verdicts.get(opcode, Verdict("", "", ())).ptxas]
-    if given.ptxas:
-        verdicts |= {
-            opcode: verdict
-            for opcode, verdict in ask(given.ptxas, asked).items()
-            if verdict.targets or ptx_version(rows[opcode].gate.ptx) <= ptx_version(newest(given.ptxas))
-        }
-    unasked = [instruction.opcode for instruction in asked if instruction.opcode not in verdicts]
-    write(verdicts | {opcode: Verdict("", "", ()) for opcode in unasked})
-    if given.ptxas and given.all:
-        ask_about_operands(given.ptxas)
-    print(f"{len(rows)} opcodes, {len(asked)} to ask about, {len(gone)} gone from the tables")
-    for row in asked:
-        verdict = verdicts.get(row.opcode)
-        if verdict is None:
-            print(f"  nobody has asked about {row}")
-        elif not given.all or not verdict.targets:
-            print(f"  {row}: PTX {verdict.version}, {' '.join(verdict.targets) or 'REFUSED for every target'}")
+    assembler = Ptxas(given.ptxas) if given.ptxas else None
+    latest = max((verdict.ptxas for verdict in read().values()), key=_numbers)
+    if assembler and _numbers(assembler.release) < _numbers(latest):
+        print(f"{given.ptxas} is {assembler.release}, older than {latest}, which answered before; it is not asked")
+        assembler = None
+    ask_about_rows(assembler, given.all)
+    ask_about_words(assembler, given.all)
+    if assembler and given.all:
+        ask_about_operands(assembler)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/save_notebooks.py [notebooks/NAME.ipynb ...]
 
-What differs from run to run is left out: ids and states of widgets, times, the version of Python, and output to
-stderr, such as the message that a kernel is being compiled. Cells tagged `live-gpu` show the recorded answer, even if
+What differs from run to run is left out: ids and states of widgets, times, the version of Python, output to stderr,
+and the line that says that a kernel is being compiled. Cells tagged `live-gpu` show the recorded answer, even if
 there is a GPU; to record the answer for a new cell, run the notebook on an H200 with
 TCEMU_LIVE_RECORD=tcemu/live/recorded.json, without this tool. A widget is saved as its first picture; the widget
 itself appears when the cell runs.
@@ -62,7 +62,7 @@ def save(path: Path) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    os.environ["TCEMU_LIVE"] = "recorded"  # the kernel inherits it
+    os.environ.update(TCEMU_LIVE="recorded", TCEMU_QUIET="1")  # the kernel inherits them
     place = {"metadata": {"path": str(path.parent)}}
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=False, resources=place)
     client.execute()

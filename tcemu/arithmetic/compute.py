@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcemu.arithmetic import reference
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
-from tcemu.backend import backend
+from tcemu.backend import backend, computed
 from tcemu.formats import Format, lookup
 
 if TYPE_CHECKING:
@@ -71,10 +71,12 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
     `places` (w, m, k) makes A sparse: its elements meet those rows of a B that has more than k.
     """
     d = np.empty(c.shape, operation.formats["d"].storage)
-    if backend() == "numba":
+    products = d.size * operation.depth
+    if backend(products) == "numba":
         _kernel(operation)(a, b, c, d, _for_kernels(places))
     else:
         _by_reference(operation, a, b, c, d, places)
+        computed(products)
     return d
 
 
@@ -99,7 +101,8 @@ def compute_scaled(
 ) -> Array:
     """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for an equal share of A's elements."""
     d = np.empty(c.shape, operation.formats["d"].storage)
-    if backend() == "numba":
+    products = d.size * operation.depth
+    if backend(products) == "numba":
         _scaled_kernel(operation)(a, b, c, d, scale_a, scale_b, _for_kernels(places))
         return d
     model = operation.model
@@ -107,6 +110,7 @@ def compute_scaled(
         scales = scale_a[w, m].tolist(), scale_b[w, :, n].tolist()
         row, column = a[w, m].tolist(), _met(b, places, w, m, n)
         d[w, m, n] = reference.dot_scaled(_scaled(model), row, column, int(c[w, m, n]), scales, operation.formats)
+    computed(products)
     return d
 
 

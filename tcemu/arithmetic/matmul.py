@@ -21,7 +21,7 @@ def matmul(operation: Operation, a: Array, b: Array, c: Array) -> Array:
 
     K is a multiple of the operation's depth. Each step's result is the next step's addend, in the type of D.
     """
-    if backend() == "numba":
+    if backend(c.size * a.shape[1] * (32 if operation.packed else 1)) == "numba":
         return _whole(operation.model, operation, a, b, c)
     return _step_by_step(operation, a, b, c)
 

@@ -38,7 +38,8 @@ def compute_registers(
     `places` (warps, m, k) makes A sparse, as in `compute`. D is written into `out`, if that is given and contiguous.
     """
     known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
-    plan = _plan(operation, *known, places is not None)
+    products = len(c) * prod(fragments["d"].shape) * operation.depth
+    plan = _plan(operation, *known, places is not None) if backend(products) == "numba" else None
     if plan is not None:
         return plan(np.ascontiguousarray(a), np.ascontiguousarray(b), np.ascontiguousarray(c), places, out)
     d = _by_layout(operation, fragments, a, b, c, places)
@@ -98,14 +99,16 @@ class FewWarps:
 
     def __init__(self, operation: Operation, fragments: Mapping[str, Fragment], most: int) -> None:
         known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
-        self._plan = _plan(operation, *known, False)
+        self._make = partial(_plan, operation, *known, False)
+        self._plan: Plan | None = None
+        self._products = prod(fragments["d"].shape) * operation.depth
         self._own = [(each.lanes, each.registers) for each in known]
         self._most = most
         self._shapes: dict[tuple[tuple[int, ...], ...], tuple[int, tuple[int, ...]] | None] = {}
 
     def __call__(self, a: Any, b: Any, c: Any) -> Array | None:
         """Registers of D (..., 32, registers); None where that takes checks, or makes errors, that others know of."""
-        if self._plan is None or not type(a) is type(b) is type(c) is np.ndarray:
+        if not type(a) is type(b) is type(c) is np.ndarray:
             return None
         if not a.dtype is b.dtype is c.dtype is _WORDS:
             return None
@@ -116,6 +119,10 @@ class FewWarps:
         if found is None:
             return None
         count, shape = found
+        if self._plan is None and backend(count * self._products) == "numba":
+            self._plan = self._make()
+        if self._plan is None:
+            return None
         d = np.empty(shape, _WORDS)
         if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
             a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))

@@ -13,6 +13,9 @@ that one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim 2.1.1 (Microsoft; arXiv
 their models with GPUs on random bits. tests/arithmetic/peers/ has what such models answer; the table equals them bit
 for bit.
 "SASS" in a note: what ptxas 12.9 emits there was read.
+
+`unseen` names what of a model no recorded output confirms: were it changed a little, the tests that replay recordings
+would still pass. tests/arithmetic/mutants.py asks all recordings. Of a row that is inferred there is none.
 """
 
 from __future__ import annotations
@@ -28,6 +31,12 @@ from tcemu.errors import ArithmeticUnknown, TableError, listing
 
 Known = Literal["silicon", "published silicon", "paper", "inferred"]
 
+#: What a row may rest on a statement alone for, by the field of the model (and rounding, which no model says).
+UNSEEN = {
+    "fraction": "the fraction bits", "block": "the number of products in a sum", "order": "the order of k",
+    "rounding": "the rounding of sums", "floor": "the floor", "through": "the conversion of fp8 subnormals",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Row:
@@ -42,13 +51,25 @@ class Row:
     known: Known
     #: Shapes such as "m8n8k4"; empty: every shape that no other row of these types claims by name.
     shapes: frozenset[str] = frozenset()
-    note: str = ""
+    #: What was compared, or who says it.
+    statement: str = ""
     #: Types of C; empty: whatever the instruction takes.
     c: frozenset[str] = frozenset()
+    #: What no recorded output confirms, so that it rests on the statement alone: keys of UNSEEN.
+    unseen: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.known not in get_args(Known):
             raise TableError(f"how is {self} known? say one of {listing(get_args(Known))}")
+        if not self.unseen <= set(UNSEEN) or (self.unseen and not self.statement):
+            raise TableError(f"what does no recording of {self} confirm, and who says it? say {listing(UNSEEN)}")
+
+    @property
+    def note(self) -> str:
+        """The statement, and what rests on it alone."""
+        unseen = [words for name, words in UNSEEN.items() if name in self.unseen]
+        alone = f". No recorded output confirms {listing(unseen)}: that rests on the statement alone" if unseen else ""
+        return f"{self.statement}{alone}"
 
     def covers(self, architecture: int, family: str, a: str, b: str, c: str, d: str) -> bool:
         """Whether the row speaks of these words, whatever the shape."""
@@ -82,10 +103,12 @@ def _row(
     note: str = "",
     b: str = "",
     c: str = "",
+    unseen: str = "",
 ) -> Row:
     left, right, result, addend = (frozenset(text.split()) for text in (a, b or a, d, c))
     chips, named = frozenset(architectures), frozenset(shapes.split())
-    return Row(chips, frozenset({"mma"}), left, right, result, model, known, named, note, addend)
+    missing = frozenset(unseen.split())
+    return Row(chips, frozenset({"mma"}), left, right, result, model, known, named, note, addend, missing)
 
 
 def _floating(
@@ -115,18 +138,19 @@ _M8N8K4_F32 = FmaGroups(groups=((0, 1, 2, 3),), order=(0, ADDEND), from_zero=Tru
 _M8N8K4_F16 = FmaGroups(groups=((0, 1), (2, 3)), order=(0, ADDEND, 1), from_zero=False)
 
 
-def _lowered(architectures: tuple[int, ...], a: str, known32: Known, known16: Known, note: str) -> list[Row]:
-    """fp8 mma.sync as two f16 multiplies chained from zero, c added last."""
+def _lowered(architectures: tuple[int, ...], known: Known, note: str, unseen: dict[str, str]) -> list[Row]:
+    """fp8 mma.sync as two f16 multiplies chained from zero, c added last; `unseen` by the type of D."""
     return [
         _row(
             architectures,
-            a,
+            FP8,
             d,
             FusedSums(25, None, floor, order="pairs", addend="last", through="f16"),
             known,
             note=note,
+            unseen=unseen[d],
         )
-        for d, floor, known in (("f32", -133, known32), ("f16", -21, known16))
+        for d, floor in (("f32", -133), ("f16", -21))
     ]
 
 
@@ -134,14 +158,8 @@ _LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; 
 _FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
 _OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"
-_F2FP = (
-    "H200; two f16 multiplies from zero, then c. That subnormals are converted, and into f16 the fraction bits, rest "
-    "on SASS (F2FP, HMMA): sampled recordings do not show them"
-)
-_TWO_HMMA = (
-    "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one. Fraction bits, and of "
-    "f32 results blocks, order and rounding, rest on that alone: the published outputs do not show them"
-)
+_F2FP = "H200; two f16 multiplies from zero, then c. SASS: F2FP, HMMA"
+_TWO_HMMA = "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one"
 _EXACT = "exact: the manual leaves no choice"
 _NOT_HOPPER = tuple(x for x in ALL if x not in HOPPER)
 
@@ -169,8 +187,13 @@ _MMA: tuple[Row, ...] = (
     # ---- fp8, fp6, fp4
     _row(ADA, FP8, "f32", FusedSums(13, 16, None, keep=13), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
     _row(ADA, FP8, "f16", FusedSums(13, 16, None), "published silicon", note="RTX 1000 Ada, L40S; 13 bits"),
-    *_lowered(HOPPER, FP8, "silicon", "silicon", _F2FP),
-    *_lowered(BLACKWELL, FP8, "published silicon", "published silicon", _TWO_HMMA),
+    *_lowered(HOPPER, "silicon", _F2FP, {"f32": "", "f16": "through"}),
+    *_lowered(
+        BLACKWELL,
+        "published silicon",
+        _TWO_HMMA,
+        {"f32": "fraction block order rounding through", "f16": "fraction through"},
+    ),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f32", FusedSums(25, 32, -133), "paper", note=_QMMA),
     _row(RTX_BLACKWELL, FP8_TO_FP4, "f16", FusedSums(25, 32, -21), "paper", note=_QMMA),
     # ---- f64, integers, bits
@@ -186,7 +209,8 @@ _MMA: tuple[Row, ...] = (
 def _as(family: str, row: Row, **changes: Any) -> Row:
     """The row for another family; what was not recorded there is inferred from mma.sync."""
     if row.known != "silicon":
-        row = replace(row, known="inferred", note=f"as mma.sync: {row.note}" if row.note else "as mma.sync")
+        statement = f"as mma.sync: {row.statement}" if row.statement else "as mma.sync"
+        row = replace(row, known="inferred", statement=statement, unseen=frozenset())
     return replace(row, families=frozenset({family}), **changes)
 
 
@@ -197,19 +221,27 @@ def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
             continue
         model = row.model
         if isinstance(model, FusedSums) and row.a == {"tf32"}:
-            known = _published(row) if model.block == 4 else {"note": f"SASS: two sums of 4. {row.note}"}
-            yield _as("wmma.mma", row, model=replace(model, block=4), **known)
+            pairs = row if model.block == 4 else replace(row, statement=f"SASS: two sums of 4. {row.statement}")
+            yield _as("wmma.mma", pairs, **_published(pairs, 4), model=replace(model, block=4))
         elif isinstance(model, FusedSums) and row.d == {"f16"}:
-            yield _as("wmma.mma", row, c=frozenset({"f16"}), **_published(row))
+            yield _as("wmma.mma", row, c=frozenset({"f16"}), **_published(row, model.block))
         else:
-            yield _as("wmma.mma", row, **_published(row))
+            yield _as("wmma.mma", row, **_published(row, getattr(model, "block", None)))
         if isinstance(model, FusedSums) and "f16" in row.a and row.d == {"f32"} and model.widen:
             yield _as("wmma.mma", row, **_F16, model=replace(model, via="f32"))
 
 
-def _published(row: Row) -> dict[str, Any]:
-    """Published outputs of f16, bf16 and tf32 were made by wmma itself."""
-    return {"known": row.known, "note": row.note} if row.known == "published silicon" else {}
+def _published(row: Row, block: int | None) -> dict[str, Any]:
+    """Published outputs of f16, bf16 and tf32 were made by wmma itself.
+
+    They are single sums of values near 1, which show neither floors nor how sums are chained, nor, rounded to f16, the
+    fraction bits.
+    """
+    if row.known != "published silicon" or not isinstance(row.model, FusedSums):
+        return {}
+    hidden = {"floor": row.model.floor is not None, "block": block != 16, "fraction": row.d == {"f16"}}
+    unseen = frozenset(name for name, missing in hidden.items() if missing)
+    return {"known": row.known, "statement": f"{row.statement}. SASS: the HMMA of mma.sync", "unseen": unseen}
 
 
 _F16: dict[str, Any] = {
@@ -221,10 +253,16 @@ _F16: dict[str, Any] = {
 
 
 def _sparse(rows: tuple[Row, ...]) -> Iterator[Row]:
-    """mma.sp sums the products of the stored elements as mma.sync sums all; a pruned one takes no part at all."""
+    """mma.sp sums the products of the stored elements as mma.sync sums all; a pruned one takes no part at all.
+
+    sm_80 is the first to have it. Only kind::f8f6f4 has f16 results of fp8.
+    """
     for row in rows:
-        if not row.shapes and not row.a & {"f64", "b1"}:
-            yield _as("mma.sp", row)
+        lowered = isinstance(row.model, FusedSums) and row.model.through is not None
+        halved = row.a == set(FP8.split()) and row.d == {"f16"}
+        if not row.shapes and not row.a & {"f64", "b1"} and not halved and max(row.architectures) >= AMPERE[0]:
+            unseen = {"unseen": frozenset({"through"})} if lowered and row.known == "silicon" else {}
+            yield _as("mma.sp", row, **unseen)
 
 
 def _block_scaled() -> Iterator[Row]:

@@ -1,16 +1,46 @@
 """Complete kernels that multiply matrices, from a simple one to a pipelined one: examples to read.
 
+    wmma_global     wmma, without shared memory
+    mma_pipeline    mma.sync with ldmatrix, fed by cp.async in 2 to 5 stages
+    split_k         the same with several blocks for a tile, each with its part of K
+    mma_sparse      mma.sp on a pruned matrix
+    wgmma_tma       wgmma fed by TMA, with producer and consumer warps and mbarriers, for every type
+    wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
+    wgmma_sparse    the same with a pruned A
+    attention       fused attention: two products and a softmax between them
+    twins           the same kernels in CUDA C++, on the GPU of this machine
+
 Each module has a `kernel`, which is what a learner would write, and `multiply`, which launches it. Each gives the same
-bits as tcemu.matmul with the same instruction.
+bits as tcemu.matmul with the same instruction, and as its twin.
 """
 
 import os
 from pathlib import Path
 
-from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
+from tcemu.gemm import (
+    attention,
+    mma_pipeline,
+    mma_sparse,
+    split_k,
+    twins,
+    wgmma_epilogue,
+    wgmma_sparse,
+    wgmma_tma,
+    wmma_global,
+)
 from tcemu.machine import sites
 
-__all__ = ["mma_pipeline", "wgmma_tma", "wmma_global"]
+__all__ = [
+    "attention",
+    "mma_pipeline",
+    "mma_sparse",
+    "split_k",
+    "twins",
+    "wgmma_epilogue",
+    "wgmma_sparse",
+    "wgmma_tma",
+    "wmma_global",
+]
 
 #: Reports name lines of these modules, as they name those of any kernel.
 sites.KERNELS.append(f"{Path(__file__).parent}{os.sep}")

@@ -1,4 +1,4 @@
-"""mma.sync with ldmatrix, fed by cp.async in two stages: while one tile is multiplied, the next is being copied.
+"""mma.sync with ldmatrix, fed by cp.async in stages: while one tile is multiplied, the next ones are being copied.
 
 A block of four warps computes a tile of 64 x 64, each warp 32 x 32 of it. In shared memory the 16-byte units of a row
 are permuted by the number of the row, so that the eight rows of a matrix are in different banks.
@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.gemm.wmma_global import check
+from tcemu.errors import OperandError, briefly
+from tcemu.gemm.operands import check
+from tcemu.gemm.store import store
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
 
-#: A block's tile, its step along K, and the stages.
+#: A block's tile, and its step along K.
 M, N, K = 64, 64, 32
-STAGES = 2
+#: Stages that a kernel may have: with one there would be nothing to overlap.
+STAGES = range(2, 6)
 #: Bytes of the tiles of A (64 rows of 64 bytes) and B (32 rows of 128 bytes) in one stage.
 A_BYTES, B_BYTES = 2 * M * K, 2 * K * N
 STAGE_BYTES = A_BYTES + B_BYTES
@@ -42,17 +45,24 @@ def place_b(row: Lanes, unit: Lanes) -> Lanes:
     return row * 128 + ((unit ^ row % 8) * 16)
 
 
+def copy(warp: Warp, to: Lanes, matrix: Pointer, row: Lanes, column: Lanes) -> None:
+    """Start copying 16 bytes from (row, column) of each lane; beyond the edges of the matrix, zeros."""
+    rows, columns = matrix.shape
+    inside = (row < rows) & (column < columns)
+    source = matrix.at(np.where(inside, row, 0), np.where(inside, column, 0))
+    warp.cp_async(to, source, 16, np.where(inside, 16, 0), cache="cg")
+
+
 def copy_stage(warp: Warp, a: Pointer, b: Pointer, k: int, stage: int) -> None:
     """Start copying the tiles of A and B at `k`: 256 units of 16 bytes from each, two for each thread."""
     x, y, _ = warp.ctaid
+    first_a, first_b = stage * STAGE_BYTES, stage * STAGE_BYTES + A_BYTES
     for half in range(2):
         unit = warp.threads + 128 * half
         row, column = unit // 4, unit % 4
-        warp.cp_async(stage * STAGE_BYTES + place_a(row, column), a.at(M * y + row, k + 8 * column), 16, cache="cg")
+        copy(warp, first_a + place_a(row, column), a, M * y + row, k + 8 * column)
         row, column = unit // 8, unit % 8
-        to = stage * STAGE_BYTES + A_BYTES + place_b(row, column)
-        warp.cp_async(to, b.at(k + row, N * x + 8 * column), 16, cache="cg")
-    warp.cp_async_commit_group()
+        copy(warp, first_b + place_b(row, column), b, k + row, N * x + 8 * column)
 
 
 def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
@@ -70,38 +80,48 @@ def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
                 c[m][n] = warp.run(MMA, held_a[m], pair, c[m][n])
 
 
-def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
-    """D = A B, all row-major: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
-    x, y, _ = warp.ctaid
-    steps = b.shape[0] // K
+def accumulate(warp: Warp, stages: int, a: Pointer, b: Pointer, steps: range) -> list[list[Registers]]:
+    """This warp's 32 x 32 of the products of some steps along K, as 2 x 4 accumulators."""
     c = [[warp.registers(4, fill=0) for _ in range(4)] for _ in range(2)]
-    copy_stage(warp, a, b, 0, 0)
-    for step in range(steps):
-        if step + 1 < steps:
-            copy_stage(warp, a, b, K * (step + 1), (step + 1) % STAGES)
-            warp.cp_async_wait_group(1)
-        else:
-            warp.cp_async_wait_group(0)
-        warp.bar_sync()  # the copies of all warps have arrived
-        multiply_stage(warp, step % STAGES, c)
-        warp.bar_sync()  # all warps have read them: the stage may be overwritten
-    row = M * y + 32 * (warp.warpid // 2) + warp.laneid // 4
-    column = N * x + 32 * (warp.warpid % 2) + 2 * (warp.laneid % 4)
+    for step in range(steps.start, steps.start + stages - 1):
+        if step in steps:
+            copy_stage(warp, a, b, K * step, step % stages)
+        warp.cp_async_commit_group()
+    for step in steps:
+        warp.cp_async_wait_group(stages - 2)  # this thread's copies for this step have arrived
+        warp.bar_sync()  # everyone's have; and everyone has read the stage before, which is filled again
+        if step + stages - 1 in steps:
+            copy_stage(warp, a, b, K * (step + stages - 1), (step + stages - 1) % stages)
+        warp.cp_async_commit_group()  # an empty group, too, so that the number to wait for stays the same
+        multiply_stage(warp, step % stages, c)
+    return c
+
+
+def store_all(warp: Warp, d: Pointer, c: list[list[Registers]]) -> None:
+    """Write this warp's 32 x 32."""
+    x, y, _ = warp.ctaid
+    row, column = M * y + 32 * (warp.warpid // 2), N * x + 32 * (warp.warpid % 2)
     for m in range(2):
         for n in range(4):
-            for half in range(2):
-                where = d.at(row + 16 * m + 8 * half, column + 8 * n)
-                warp.st_global(where, c[m][n][:, 2 * half : 2 * half + 2], "v2.b32")
+            store(warp, d, c[m][n], row + 16 * m + warp.laneid // 4, column + 8 * n)
+
+
+def kernel(warp: Warp, stages: int, a: Pointer, b: Pointer, d: Pointer) -> None:
+    """D = A B, all row-major: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
+    store_all(warp, d, accumulate(warp, stages, a, b, range(-(-b.shape[0] // K))))
 
 
 def multiply(
-    a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], **options: Any
+    a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], stages: int = 3, **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:
-    """D (m, n) of A (m, k) and B (k, n), and the launch; m and n are multiples of 64, k of 32.
+    """D (m, n) of A (m, k) and B (k, n), and the launch; n and k are multiples of 8, so that 16 bytes are in one row.
 
-    `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
+    `stages` is 2 to 5. `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for
+    other shapes and stages.
     """
-    check(a, b, M, N, K)
+    check(a, b, n=8, k=8)
+    if stages not in STAGES:
+        raise OperandError(f"stages= must be {STAGES[0]} to {STAGES[-1]}; got {briefly(stages)}")
     d = np.zeros((len(a), b.shape[1]), np.float32)
-    grid = b.shape[1] // N, len(a) // M
-    return d, launch(kernel, grid, 128, (a, b, d), shared=STAGES * STAGE_BYTES, **options)
+    grid = -(-b.shape[1] // N), -(-len(a) // M)
+    return d, launch(kernel, grid, 128, (stages, a, b, d), shared=stages * STAGE_BYTES, **options)

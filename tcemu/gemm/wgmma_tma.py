@@ -1,120 +1,201 @@
-"""wgmma fed by TMA: a producer warp copies tiles, a consumer warpgroup multiplies them, mbarriers synchronise the two.
+"""wgmma fed by TMA: a producer warp copies tiles, consumer warpgroups multiply them, mbarriers synchronise the two.
 
-A block computes a tile of 64 x 128. Each stage has a tile of A, 64 x 64 in one box, and one of B, 64 x 128 in two boxes
-of 64 columns, all with the 128-byte swizzle. The mbarrier `full` tells the consumer that the bytes of a stage have
-arrived; `empty` tells the producer that they have been read.
+Each stage of shared memory has a tile of A and one of B. A row of a tile has 128 bytes, whatever the type: one line of
+the 128-byte swizzle, copied by one box for all rows, and consumed by four wgmma of 32 bytes along K. The mbarrier
+`full` tells the consumers that the bytes of a stage have arrived; `empty` tells the producer that they have been read.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.gemm.wmma_global import check
+from tcemu.gemm import scalar
+from tcemu.gemm.operands import check
+from tcemu.gemm.store import store
+from tcemu.instructions import Instruction, parse
 from tcemu.launcher import launch
 from tcemu.layouts import Descriptor
+from tcemu.layouts.canonical import element_bits
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
+from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
 
-#: A block's tile, its step along K, and the stages.
-M, N, K = 64, 128, 64
-STAGES = 3
-#: Elements of f16 in one line of the swizzle.
-LINE = 64
-A_BYTES, B_BYTES = 2 * M * K, 2 * K * N
-STAGE_BYTES = A_BYTES + B_BYTES
-#: The mbarriers follow the stages: first the full ones, then the empty ones.
-FULL = STAGES * STAGE_BYTES
-EMPTY = FULL + 8 * STAGES
-SHARED = EMPTY + 8 * STAGES
-
-MMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
-CONSUMERS = 128
-PRODUCER = 4
+#: Bytes of a tile's row, and of it what one wgmma multiplies.
+LINE, STEP = 128, 32
+#: Rows of A that one warpgroup multiplies, and its threads.
+ROWS, WARPGROUP = 64, 128
+#: The immediates of a wgmma after scale_d: A and B are not negated and, where the type has a choice, K-major.
+IMMEDIATES = {"f16": (1, 1, 0, 0), "bf16": (1, 1, 0, 0), "tf32": (1, 1), "e4m3": (1, 1), "e5m2": (1, 1), "s8": ()}
 
 
-def produce(warp: Warp, a: TensorMap, b: TensorMap, steps: int) -> None:
+@dataclass(frozen=True)
+class Plan:
+    """What a kernel is made for: the type of A and B, a block's columns, its consumer warpgroups and stages.
+
+    `promote` adds the sums of each stage to the accumulator in f32 instead of inside the tensor core, whose sums of
+    fp8 keep only 13 fraction bits.
+    """
+
+    element: str = "f16"
+    columns: int = 128
+    consumers: int = 1
+    stages: int = 3
+    promote: bool = False
+
+    @cached_property
+    def mma(self) -> Instruction:
+        """The instruction."""
+        accumulator = "s32" if self.element == "s8" else "f32"
+        k = STEP * self.depth // LINE
+        types = f"{accumulator}.{self.element}.{self.element}"
+        return parse(f"wgmma.mma_async.sync.aligned.m{ROWS}n{self.columns}k{k}.{types}")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block's tile."""
+        return ROWS * self.consumers
+
+    @property
+    def depth(self) -> int:
+        """Elements of a tile's row: a stage's part of K."""
+        return 8 * LINE // element_bits(self.element)
+
+    @property
+    def a_bytes(self) -> int:
+        """Bytes of A in a stage; B's follow."""
+        return self.rows * LINE
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of a stage."""
+        return self.a_bytes + self.columns * LINE
+
+    def full(self, stage: int) -> int:
+        """The address of the mbarrier that completes when a stage's bytes have arrived; they follow the stages."""
+        return self.stages * self.stage_bytes + 8 * stage
+
+    def empty(self, stage: int) -> int:
+        """The address of the mbarrier that completes when all consumers have read a stage."""
+        return self.full(self.stages + stage)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory that a block needs."""
+        return self.empty(self.stages)
+
+
+#: f16, a tile of 64 x 128, three stages.
+DEFAULT = Plan()
+
+
+def produce(warp: Warp, plan: Plan, a: TensorMap, b: TensorMap, steps: int) -> None:
     """One lane copies the tiles of all steps, each as soon as its stage is empty."""
     x, y, _ = warp.ctaid
     with warp.only(warp.elect_sync()):
         for step in range(steps):
-            stage, turn = step % STAGES, step // STAGES
-            full = FULL + 8 * stage
-            warp.mbarrier_wait(EMPTY + 8 * stage, (turn + 1) % 2)
-            warp.mbarrier_arrive_expect_tx(full, STAGE_BYTES)
-            first = stage * STAGE_BYTES
-            warp.cp_async_bulk_tensor_shared_global(first, a, (K * step, M * y), full)
-            for part in range(N // LINE):
-                to = first + A_BYTES + part * (B_BYTES * LINE // N)
-                warp.cp_async_bulk_tensor_shared_global(to, b, (N * x + LINE * part, K * step), full)
+            stage, turn = step % plan.stages, step // plan.stages
+            tile, full = stage * plan.stage_bytes, plan.full(stage)
+            warp.mbarrier_wait(plan.empty(stage), (turn + 1) % 2)
+            warp.mbarrier_arrive_expect_tx(full, plan.stage_bytes)
+            warp.cp_async_bulk_tensor_shared_global(tile, a, (plan.depth * step, plan.rows * y), full)
+            warp.cp_async_bulk_tensor_shared_global(tile + plan.a_bytes, b, (plan.depth * step, plan.columns * x), full)
 
 
-def consume(warp: Warp, d: Pointer, steps: int) -> None:
+def multiply_stage(warp: Warp, plan: Plan, stage: int, c: Registers, begin: bool) -> None:
+    """Issue the products of a stage as one group; with `begin`, C starts at zero."""
+    tile = stage * plan.stage_bytes
+    rows = tile + LINE * ROWS * warp.warpgroup
+    a = Descriptor.for_tile(plan.element, ROWS, plan.depth, swizzle=LINE, start=rows)
+    b = Descriptor.for_tile(plan.element, plan.columns, plan.depth, swizzle=LINE, start=tile + plan.a_bytes)
+    warp.wgmma_fence()
+    for at in range(0, LINE, STEP):
+        warp.run(plan.mma, c, a.step(at), b.step(at), at > 0 or not begin, *IMMEDIATES[plan.element])
+    warp.wgmma_commit_group()
+
+
+def consume(warp: Warp, plan: Plan, steps: int) -> Registers:
     """The warpgroup multiplies the tiles of all steps. One group is still running while the next is issued."""
-    c = warp.registers(N // 2, fill=0)
+    c = warp.registers(plan.columns // 2, fill=0)
     for step in range(steps):
-        stage, turn = step % STAGES, step // STAGES
-        warp.mbarrier_wait(FULL + 8 * stage, turn % 2)
-        first = stage * STAGE_BYTES
-        tile_a = Descriptor.for_tile("f16", M, K, swizzle=128, start=first)
-        tile_b = Descriptor.for_tile("f16", N, K, major="MN", swizzle=128, start=first + A_BYTES, first="K")
-        warp.wgmma_fence()
-        for k in range(0, K, 16):
-            here_a, here_b = tile_a.advance("f16", k=k), tile_b.advance("f16", k=k, major="MN")
-            warp.run(MMA, c, here_a, here_b, step + k > 0, 1, 1, 0, 1)
-        warp.wgmma_commit_group()
+        stage, turn = step % plan.stages, step // plan.stages
+        warp.mbarrier_wait(plan.full(stage), turn % 2)
+        multiply_stage(warp, plan, stage, c, begin=step == 0)
         warp.wgmma_wait_group(1)
         if step:  # the previous group is complete: its stage may be filled again
-            release(warp, (step - 1) % STAGES)
+            release(warp, plan, (step - 1) % plan.stages)
     warp.wgmma_wait_group(0)
-    store(warp, d, c)
+    return c
 
 
-def release(warp: Warp, stage: int) -> None:
+def consume_promoted(warp: Warp, plan: Plan, steps: int) -> Registers:
+    """The same with sums that start anew at each stage and are added in f32, rounded to nearest."""
+    c = warp.registers(plan.columns // 2, fill=0)
+    part = warp.registers(plan.columns // 2, fill=0)
+    for step in range(steps):
+        stage, turn = step % plan.stages, step // plan.stages
+        warp.mbarrier_wait(plan.full(stage), turn % 2)
+        multiply_stage(warp, plan, stage, part, begin=True)
+        warp.wgmma_wait_group(0)
+        release(warp, plan, stage)
+        c[:] = scalar.add(c.view(np.float32), part.view(np.float32)).view(np.uint32)
+    return c
+
+
+def release(warp: Warp, plan: Plan, stage: int) -> None:
     """One lane signals that this warp no longer needs the stage."""
     with warp.only(warp.elect_sync()):
-        warp.mbarrier_arrive(EMPTY + 8 * stage)
+        warp.mbarrier_arrive(plan.empty(stage))
 
 
-def store(warp: Warp, d: Pointer, c: Any) -> None:
-    """Write the accumulator: each lane holds pairs of neighbouring elements, 8 columns apart, in two rows."""
-    x, y, _ = warp.ctaid
-    row = M * y + 16 * warp.warpid + warp.laneid // 4
-    column = N * x + 2 * (warp.laneid % 4)
-    for pair in range(N // 4):
-        half, step = pair % 2, pair // 2
-        warp.st_global(d.at(row + 8 * half, column + 8 * step), c[:, 2 * pair : 2 * pair + 2], "v2.b32")
-
-
-def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
-    """D = A B, all row-major: A (m, k) and B (k, n) of f16, D (m, n) of f32."""
-    steps = b.shape[0] // K
-    if warp.warpid == PRODUCER:
+def begin(warp: Warp, plan: Plan) -> None:
+    """One lane of the producer makes the mbarriers; then everyone may use them."""
+    if warp.warpid == 4 * plan.consumers:
         with warp.only(warp.elect_sync()):
-            for stage in range(STAGES):
-                warp.mbarrier_init(FULL + 8 * stage, 1)
-                warp.mbarrier_init(EMPTY + 8 * stage, CONSUMERS // 32)
+            for stage in range(plan.stages):
+                warp.mbarrier_init(plan.full(stage), 1)
+                warp.mbarrier_init(plan.empty(stage), 4 * plan.consumers)
             warp.fence_mbarrier_init()
     warp.bar_sync()
-    if warp.warpid == PRODUCER:
-        box_a, box_b = TensorMap.of(a, (K, M), swizzle=128), TensorMap.of(b, (LINE, K), swizzle=128)
-        produce(warp, box_a, box_b, steps)
-    else:
-        consume(warp, d, steps)
+
+
+def produce_all(warp: Warp, plan: Plan, a: Pointer, b: Pointer, steps: int) -> None:
+    """The producer's whole work: a box is all rows of a tile."""
+    box_a = TensorMap.of(a, (plan.depth, plan.rows), swizzle=LINE)
+    box_b = TensorMap.of(b, (plan.depth, plan.columns), swizzle=LINE)
+    produce(warp, plan, box_a, box_b, steps)
+
+
+def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer) -> None:
+    """D = A B^T: A (m, k) and B (n, k), both with K innermost, which all types of wgmma accept; D (m, n)."""
+    x, y, _ = warp.ctaid
+    steps = -(-a.shape[1] // plan.depth)
+    begin(warp, plan)
+    if warp.warpid == 4 * plan.consumers:
+        produce_all(warp, plan, a, b, steps)
+        return
+    c = consume_promoted(warp, plan, steps) if plan.promote else consume(warp, plan, steps)
+    row = plan.rows * y + 16 * warp.warpid + warp.laneid // 4
+    store(warp, d, c, row, plan.columns * x)
 
 
 def multiply(
-    a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], **options: Any
-) -> tuple[npt.NDArray[np.float32], Launch]:
-    """D (m, n) of A (m, k) and B (k, n), and the launch; m and k are multiples of 64, n of 128.
+    a: npt.NDArray[Any], b: npt.NDArray[Any], plan: Plan = DEFAULT, **options: Any
+) -> tuple[npt.NDArray[Any], Launch]:
+    """D (m, n) of A (m, k) and B (k, n), and the launch. D is f32, or s32 for s8.
 
-    `options` are passed to tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes.
+    Rows of A and columns of B must be whole units of 16 bytes along K, as a tensor map demands; m and n are free.
+    `options` are passed to tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes.
     """
-    check(a, b, M, N, K)
-    d = np.zeros((len(a), b.shape[1]), np.float32)
-    grid = b.shape[1] // N, len(a) // M
-    return d, launch(kernel, grid, CONSUMERS + 32, (a, b, d), shared=SHARED, **options)
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
+    threads = WARPGROUP * plan.consumers + 32
+    given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
+    return d, launch(kernel, grid, threads, (plan, *given, d), shared=plan.shared, **options)

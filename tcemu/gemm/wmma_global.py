@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, briefly
+from tcemu.gemm.operands import check
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
@@ -46,18 +46,7 @@ def multiply(
     `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
     """
     block = TILE * WARPS
-    check(a, b, block, block, TILE)
+    check(a, b, m=block, n=block, k=TILE)
     d = np.zeros((len(a), b.shape[1]), np.float32)
     grid = b.shape[1] // block, len(a) // block
     return d, launch(kernel, grid, 32 * WARPS**2, (a, b, d), **options)
-
-
-def check(a: npt.NDArray[Any], b: npt.NDArray[Any], m: int, n: int, k: int) -> None:
-    """Raise OperandError unless A (rows, depth) and B (depth, columns) are f16 and consist of whole tiles m, n, k."""
-    wanted = f"A must be (m, k) and B (k, n), both float16, with m a multiple of {m}, n of {n} and k of {k}"
-    f16 = all(isinstance(each, np.ndarray) and each.dtype == np.float16 for each in (a, b))
-    shapes = (a.shape, b.shape) if f16 else ((), ())
-    whole = all(len(shape) == 2 and min(shape) > 0 for shape in shapes) and shapes[0][1] == shapes[1][0]
-    if not f16 or not whole or shapes[0][0] % m or shapes[1][1] % n or shapes[1][0] % k:
-        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in (a, b)]
-        raise OperandError(f"{wanted}; got {got[0]} and {got[1]}")

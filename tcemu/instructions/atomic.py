@@ -1,8 +1,8 @@
-"""atom and red: reading and writing a place in memory in one piece (PTX ISA 9.1, 9.7.13.5 and 9.7.13.6).
+"""atom and red: atomic operations on memory (PTX ISA 9.1, 9.7.13.5 and 9.7.13.6).
 
     atom.shared.add.u32   atom.acquire.gpu.global.cas.b32   red.release.gpu.global.add.u32   red.global.add.v4.f32
 
-The table has operation, type and bits; what an operation computes is the machine's.
+The table has operation, type and bits; the machine knows what an operation computes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tcemu.instructions.rows import Hints, Rows
 
 ATOM_SECTION, RED_SECTION = "9.7.13.5", "9.7.13.6"
 
-#: Without a word for it the order is .relaxed and the scope .gpu.
+#: By default, the order is .relaxed and the scope .gpu.
 _FACTS = Facts(lanes=1, order="relaxed", scope="gpu")
 _SWAPS = replace(_FACTS, swaps=True)
 
@@ -24,7 +24,7 @@ def _each(operations: str, types: str) -> list[str]:
     return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
 
 
-#: "op type" of what red executes, too.
+#: "op type" of the forms that red has too.
 _REDUCTIONS = [
     *_each("and or xor", "b32 b64"),
     *_each("add", "u32 s32 u64 f32 f64"),
@@ -37,7 +37,7 @@ _HALVES = Part({"op noftz type": ["add noftz f16"]}, "6.3")
 _BRAINS = Part({"op noftz type": ["add noftz bf16", "add noftz bf16x2"]}, "7.8", "sm_90")
 _EXCHANGES, _SWAP = Part({"op type": _each("exch", "b32 b64")}), Part({"op type": _each("cas", "b32 b64")})
 _SWAP_16 = Part({"op type": ["cas b16"]}, "6.3")
-#: What PTX ISA 9.4 brought.
+#: New in PTX ISA 9.4.
 _UNFLUSHED = Part({"op noftz type": ["add noftz f32"]}, "9.4", "sm_90")
 _UNFLUSHED_VECTORS = Part({"op noftz vec type": ["add noftz v2 f32", "add noftz v4 f32"]}, "9.4", "sm_90")
 _NOT_YET = replace(_FACTS, unsupported="the machine has no .add.noftz.f32, which came with PTX ISA 9.4")
@@ -61,7 +61,7 @@ _SHARED = [
     Part({"ss": ["shared::cta"]}, "7.8"),
     Part({"ss": ["shared::cluster"]}, "7.8", "sm_90"),
 ]
-#: Not for shared memory, and not for .cas, where ptxas refuses it.
+#: Not for shared memory, and not for .cas, for which ptxas refuses it.
 _POLICY: Hints = {"cache_hint": {"L2::cache_hint": "7.4 sm_80"}}
 
 
@@ -87,10 +87,10 @@ def _rows(orders: str, swaps: bool) -> list[Rows]:
 
 _TEMPLATE = "[.{order}][.{scope}][.{ss}].{op}[.{noftz}][.{cache_hint}][.{vec}].{type}"
 _RULES = (
-    "An address is a multiple of the bytes of its type.",
-    "Lanes that address one place take turns, in no particular order.",
-    "Without an order it is .relaxed, without a scope .gpu: it is atomic for the threads of its scope only.",
-    "Sums of floats round to nearest even; .add.f32 flushes subnormals to zero in global memory, but not in shared.",
+    "An address is a multiple of the size of the type in bytes.",
+    "Lanes with the same address take turns, in no particular order.",
+    "The default order is .relaxed, the default scope .gpu: it is atomic only for the threads of its scope.",
+    "Float sums are rounded to nearest even; .add.f32 flushes subnormals to zero in global but not in shared memory.",
 )
 ATOM = family(
     "atom",
@@ -98,8 +98,8 @@ ATOM = family(
     ATOM_SECTION,
     _rows("relaxed acquire release acq_rel", swaps=True),
     signature="d_value = address b_value [swaps: c_value] [.cache_hint: cache_policy]",
-    changes=False,  # the machine says so itself, where memory has become another
-    about="changes memory atomically, and returns what was there before",
+    changes=False,  # the machine itself reports whether memory changed
+    about="changes memory atomically and returns the old value",
     rules=(*_RULES, ".cas stores c where memory equals b; .exch stores b."),
 )
 RED = family(
@@ -108,7 +108,7 @@ RED = family(
     RED_SECTION,
     _rows("relaxed release", swaps=False),
     signature="= address b_value [.cache_hint: cache_policy]",
-    about="changes memory atomically, and returns nothing",
+    about="changes memory atomically and returns nothing",
     rules=_RULES,
 )
 FAMILIES = (ATOM, RED)

@@ -2,7 +2,7 @@
 
     bar.sync   bar.arrive   bar.red.popc.u32   barrier.sync.aligned   barrier.cluster.arrive.release
 
-bar is barrier.aligned under its old name: bar.sync does not take .aligned, ptxas refuses it there.
+bar is the old name of barrier.aligned, so ptxas refuses .aligned on bar.sync.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcemu.instructions.rows import Rows
 
 SECTION, CLUSTER_SECTION = "9.7.13.1", "9.7.13.3"
 _NUMBERS = "A block has barriers 0 to 15. The number of threads is a multiple of 32; if left out, all must arrive."
-_WHOLE = "A warp counts as 32 threads, whatever lanes are active."
+_WHOLE = "A warp counts as 32 threads, no matter which lanes are active."
 _ALIGNED = "All lanes of a warp execute it together."
 
 
@@ -43,7 +43,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             _rows(aligned, {}, WARP),
             stems=stems("sync"),
             signature="= barrier threads?",
-            about="makes the threads of a block wait for each other, and see what each of them wrote",
+            about="makes the threads of a block wait for each other and see what each of them wrote",
             rules=rules,
             **how,
         ),
@@ -54,7 +54,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             _rows(aligned, {}, WARP),
             stems=stems("arrive"),
             signature="= barrier threads",
-            about="arrives at a barrier without waiting there",
+            about="arrives at a barrier without waiting",
             rules=rules,
             **how,
         ),
@@ -68,7 +68,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             ],
             stems=stems("red"),
             signature="d_answer = barrier threads? predicate",
-            about="waits at a barrier, and tells how many predicates are true, or whether all or any are",
+            about="waits at a barrier and tells how many predicates are true, or whether all or any are",
             rules=rules,
             **how,
         ),

@@ -1,4 +1,4 @@
-"""What there is: the instructions that a target and a PTX version have, one by one and summed up in tables."""
+"""The instructions that a target and a PTX version have, one by one and summarised in tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcemu.instructions.rows import Rows
 from tcemu.instructions.table import FAMILIES
 from tcemu.instructions.targets import ptx_version, target_named
 
-#: The slots whose words name what is moved, where there are no operand types.
+#: The slots whose words name what is moved, for instructions without operand types.
 _MOVED = ("type", "dst_fmt", "src_fmt")
 #: Those that name operand types.
 _TYPED = ("atype", "btype", "ctype", "dtype")
@@ -19,7 +19,7 @@ _TYPED = ("atype", "btype", "ctype", "dtype")
 
 @dataclass(frozen=True)
 class Group:
-    """Forms that differ in words which do not matter for an overview: layouts, rounding, state space."""
+    """Forms that differ only in words that an overview leaves out: layouts, rounding, state space."""
 
     family: str
     #: The .kind qualifier, empty for most.
@@ -40,7 +40,7 @@ def catalogue(
     type: str | None = None,  # noqa: A002 - the word of the manual and of the command line
     shape: str | None = None,
 ) -> list[Instruction]:
-    """Every instruction that fits what is given, in the order of the tables.
+    """Every instruction that matches the arguments, in the order of the tables.
 
     `type` is that of any operand ("f16", "b16"). Raises TargetError for a target or version that does not exist, and
     IllegalInstruction for a family, type or shape that no instruction has.
@@ -64,7 +64,7 @@ def catalogue(
 
 
 def _has(row: Rows, word: str) -> bool:
-    """Whether any form of the row has this word, so that a form may have this type or shape."""
+    """Whether any form of the row has this word; without it, no form has this type or shape."""
     return any(word in words for words in row.alone.values())
 
 
@@ -74,7 +74,7 @@ def types(instruction: Instruction) -> tuple[str, ...]:
 
 
 def groups(instructions: Iterable[Instruction]) -> list[Group]:
-    """The instructions summed up: forms with the same types and PTX version in one line, with all their shapes."""
+    """The instructions summarised: forms with the same types and PTX version in one line, with all their shapes."""
     cells: dict[tuple[str, ...], list[Instruction]] = {}
     for instruction in instructions:
         cells.setdefault((instruction.family, _kind(instruction), *_pair(instruction)), []).append(instruction)
@@ -118,7 +118,7 @@ def _kind(instruction: Instruction) -> str:
 
 
 def _into(instruction: Instruction) -> str:
-    """The type of D, with that of C where it differs; or which matrix."""
+    """The type of D, with that of C if it differs; or which matrix."""
     if {"c", "d"} <= set(instruction.types):
         d, c = instruction.types["d"].name, instruction.types["c"].name
         return d if c == d else f"{d} (C {c})"

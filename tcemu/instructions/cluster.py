@@ -1,8 +1,8 @@
-"""What only clusters, several GPUs or changing tensor maps need: explained, and refused by name (PTX ISA 9.1, 9.7.9).
+"""Instructions for clusters, several GPUs or changing tensor maps, explained and refused by name (PTX ISA 9.1, 9.7.9).
 
     st.async   red.async   st.bulk   multimem.ld_reduce   multimem.st   multimem.red   tensormap.replace
 
-The machine executes none of them; each says why.
+The machine executes none of them; each row says why.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STORE = family(
     ],
     signature="= address b_value [completes: mbarrier]",
     unsupported=CLUSTERS,
-    about="stores registers to a cluster's shared memory while the lane goes on; an mbarrier counts the bytes",
+    about="stores registers in a cluster's shared memory while the lane goes on; an mbarrier counts the bytes",
 )
 _REDUCTIONS = [
     *_each("add min max", "u32 s32"),
@@ -119,7 +119,7 @@ def _multimem(
     weak: bool,
     **told: Any,
 ) -> Family:
-    """Forms without an order, and those with one and a scope."""
+    """Forms without an order, and forms with an order and a scope."""
     orders: list[dict[str, list[str]]] = [
         {"order": [""]},
         {"order scope": _each(f"relaxed {ordered}", "cta cluster gpu sys")},
@@ -147,7 +147,7 @@ LOAD_REDUCE = _multimem(
     weak=True,
     signature="d_value = address",
     changes=False,
-    about="loads from the memory of several GPUs, and combines",
+    about="loads from the memory of several GPUs and combines the values",
 )
 STORE_ALL = _multimem(
     "multimem.st",
@@ -159,7 +159,7 @@ STORE_ALL = _multimem(
     ],
     weak=True,
     signature="= address b_value",
-    about="stores registers to the memory of several GPUs",
+    about="stores registers in the memory of several GPUs",
 )
 REDUCE_ALL = _multimem(
     "multimem.red",
@@ -232,7 +232,7 @@ FENCE_PROXY = family(
     [one("8.3", "sm_90", WARP, order="release", scope="cta cluster gpu sys")],
     signature="= destination source size",
     unsupported=_MAPS,
-    about="copies a tensor map from shared to global memory, and makes it visible to tensor copies",
+    about="copies a tensor map from shared to global memory and makes it visible to tensor copies",
 )
 FAMILIES = (
     STORE, REDUCE, FILL, LOAD_REDUCE, STORE_ALL, REDUCE_ALL, COPY_ALL, COPY_REDUCE_ALL, REPLACE, FENCE_PROXY,

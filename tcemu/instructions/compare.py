@@ -1,4 +1,4 @@
-"""What tells two instructions apart: gates, types, registers, layouts element by element, and arithmetic."""
+"""How two instructions differ: in gates, types, registers, layouts element by element, and arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcemu.layouts import Fragment
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that both have, in words; absent is an empty text."""
+    """One property of both, in words; empty if one lacks it."""
 
     what: str
     first: str
@@ -25,13 +25,13 @@ class Fact:
 
     @property
     def differs(self) -> bool:
-        """Whether they are not the same."""
+        """Whether the two differ in it."""
         return self.first != self.second
 
 
 @dataclass(frozen=True)
 class Moved:
-    """An element that stands elsewhere: every (lane, register, element) that holds it in both."""
+    """An element that is in different places: every (lane, register, element) that holds it in each of the two."""
 
     role: str
     position: tuple[int, ...]
@@ -46,13 +46,13 @@ class Differences:
     opcodes: tuple[str, str]
     targets: tuple[str, str]
     facts: tuple[Fact, ...]
-    #: For each role that both have: elements that both matrices have, and those of them that stand elsewhere.
+    #: For each role that both have: the elements that both matrices have, and those of them in different places.
     common: dict[str, int]
     moved: tuple[Moved, ...]
 
 
 def compare(one: str | Instruction, other: str | Instruction, target: str | None = None) -> Differences:
-    """The differences of two instructions on `target`; where it is not given, on each one's default target.
+    """The differences between two instructions on `target`, by default on each one's default target.
 
     Raises what tcemu.parse raises: IllegalInstruction and TargetError.
     """

@@ -1,4 +1,4 @@
-"""What changes how warps run: registers, sleep, dependent grids (PTX ISA 9.1, 9.7.13.13 and 9.7.20)."""
+"""Instructions that control how warps run: registers, sleep, dependent grids (PTX ISA 9.1, 9.7.13.13 and 9.7.20)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REGISTERS = family(
     rules=(
         "The count is a multiple of 8 from 24 to 256.",
         ".inc waits until other warps have given back enough.",
-        "All warps of a warpgroup execute the same one. Registers that .dec gives back lose their content.",
+        "All warps of a warpgroup execute the same one. Registers that .dec gives back lose their contents.",
     ),
 )
 SLEEP = family(
@@ -24,8 +24,8 @@ SLEEP = family(
     [one("6.2")],
     signature="= duration",
     changes=False,
-    about="pauses for about so many nanoseconds",
-    rules=("The pause is at most twice that, and at most a millisecond. Here it has no length: other warps go first.",),
+    about="pauses for about the given number of nanoseconds",
+    rules=("It lasts at most twice that, and at most a millisecond. Here it has no length: other warps run first.",),
 )
 DEPENDENTS = family(
     "griddepcontrol",
@@ -34,7 +34,7 @@ DEPENDENTS = family(
     [one("7.8", "sm_90", THREAD, action="wait launch_dependents")],
     signature="=",
     changes=False,
-    about="waits for the grids that this one depends on, or lets those that depend on it start",
+    about="waits for the grids that this one depends on, or lets the grids that depend on it start",
     rules=("Without programmatic dependent launch it does nothing. Here grids run one after the other.",),
 )
 FAMILIES = (REGISTERS, SLEEP, DEPENDENTS)

@@ -1,12 +1,12 @@
 """Copies that run while the warps go on (PTX ISA 9.1, 9.7.9.25 to 9.7.9.27).
 
-    cp.async.cg.shared.global                                                   one piece a lane, in groups
-    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes           a run of bytes, counted at an mbarrier
-    cp.async.bulk.global.shared::cta.bulk_group                                 the other way, in groups
+    cp.async.cg.shared.global                                                   a few bytes per lane, in groups
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes           a run of bytes, counted by an mbarrier
+    cp.async.bulk.global.shared::cta.bulk_group                                 in the other direction, in groups
     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes     a box of a tensor
     cp.reduce.async.bulk...   cp.async.bulk.prefetch...
 
-A block is a cluster of its own here, so .shared::cluster names its own shared memory.
+Here every block is a cluster of its own, so .shared::cluster means the block's own shared memory.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tcemu.instructions.facts import Facts
-from tcemu.instructions.plain import CLUSTERS, THREAD, family, one
+from tcemu.instructions.plain import CLUSTERS, THREAD, family, one, single
 from tcemu.instructions.rows import Hints, Rows
 
 _ASYNC, _BULK, _TENSOR, _GROUPS = "9.7.9.25.3", "9.7.9.25.4", "9.7.9.27.1", "9.7.9.27.2"
 _BYTES = "mbarrier::complete_tx::bytes"
-#: Chips that have what is new with Blackwell's data centre.
+#: Chips with the instructions that came with the data-centre Blackwell.
 _BLACKWELL = "sm_100f sm_110f"
 _POLICY: Hints = {"cache_hint": {"L2::cache_hint": ""}}
 _POLICIES = "[.cache_hint: cache_policy]"
@@ -54,38 +54,35 @@ COPY = family(
         )
     ],
     signature=f"= destination source size src_size? {_POLICIES}",
-    about="copies a few bytes a lane from global to shared memory while the lane goes on",
+    about="copies a few bytes per lane from global to shared memory while the lane goes on",
     rules=(
         _PIECES,
         "Only src-size bytes of the source are read; the rest of the destination is filled with zeros.",
         "It is under way until a cp.async.wait_group or cp.async.wait_all of its thread covers it.",
     ),
 )
-COMMIT = family(
-    "cp.async.commit_group",
+COMMIT = single(
     "cp.async.commit_group",
     f"{_ASYNC}.2",
-    [one("7.0", "sm_80")],
+    one("7.0", "sm_80"),
     signature="=",
-    about="closes a group: a thread's cp.async since its last one",
+    about="makes a group of a thread's cp.async since its last group",
     rules=("A group may be empty.",),
 )
-WAIT = family(
-    "cp.async.wait_group",
+WAIT = single(
     "cp.async.wait_group",
     f"{_ASYNC}.3",
-    [one("7.0", "sm_80")],
+    one("7.0", "sm_80"),
     signature="= N",
     about="waits until at most N groups of a thread's cp.async are under way",
     rules=("The latest N groups may still be under way. Other threads see the copied bytes only after a barrier.",),
 )
-WAIT_ALL = family(
-    "cp.async.wait_all",
+WAIT_ALL = single(
     "cp.async.wait_all",
     f"{_ASYNC}.3",
-    [one("7.0", "sm_80")],
+    one("7.0", "sm_80"),
     signature="=",
-    about="waits until all cp.async of a thread have ended, whether in a group or not",
+    about="waits until all cp.async of a thread are complete, in a group or not",
 )
 ARRIVE = family(
     "cp.async.mbarrier.arrive",
@@ -96,14 +93,14 @@ ARRIVE = family(
         one("7.8", "sm_80", noinc=" noinc", ss="shared::cta"),
     ],
     signature="= mbarrier",
-    about="arrives at an mbarrier once a thread's cp.async so far have ended",
-    rules=("Without .noinc the phase expects one more arrival for it; with it, the count of init includes it.",),
+    about="arrives at an mbarrier when a thread's cp.async so far are complete",
+    rules=("Without .noinc, the phase expects one more arrival for it; with .noinc, the count of init includes it.",),
 )
 
 # ---------------------------------------------------------------------------------------------------- bulk copies
 
 _UNITS = "Size and addresses are multiples of 16 bytes."
-_COUNTED = "The mbarrier counts the bytes when they have landed; an expect_tx announces them."
+_COUNTED = "The mbarrier counts the bytes when they arrive; an expect_tx announces them."
 _PROXY = "It sees what a thread wrote with st only after that thread's fence.proxy.async."
 _MULTICAST = f"it copies to several blocks: {CLUSTERS}"
 _REMOTE = f"it copies to another block: {CLUSTERS}"
@@ -126,7 +123,7 @@ BULK_LOAD = family(
     about="copies a run of bytes into shared memory; an mbarrier counts them",
     rules=(_UNITS, _COUNTED, _PROXY),
 )
-_LATER = "It is under way until a cp.async.bulk.wait_group of its thread covers it; for its source .read is enough."
+_LATER = "It is under way until a cp.async.bulk.wait_group of its thread covers it; for its source, .read is enough."
 _MASKED = "the machine has no copy that leaves bytes out"
 BULK_STORE = family(
     "cp.async.bulk.store",
@@ -142,13 +139,12 @@ BULK_STORE = family(
     about="copies a run of bytes from shared to global memory, in a group",
     rules=(_UNITS, _PROXY, _LATER),
 )
-BULK_COMMIT = family(
-    "cp.async.bulk.commit_group",
+BULK_COMMIT = single(
     "cp.async.bulk.commit_group",
     f"{_GROUPS}.1",
-    [one("8.0", "sm_90")],
+    one("8.0", "sm_90"),
     signature="=",
-    about="closes a group: a thread's bulk copies out of shared memory since its last one",
+    about="makes a group of a thread's bulk copies out of shared memory since its last group",
     rules=("A group may be empty. Copies whose bytes an mbarrier counts belong to no group.",),
 )
 BULK_WAIT = family(
@@ -158,7 +154,7 @@ BULK_WAIT = family(
     [one("8.0", "sm_90", read=" read")],
     signature="= N",
     about="waits until at most N groups of a thread's bulk copies are under way",
-    rules=(".read waits only until the sources have been read, and so may change.",),
+    rules=(".read waits only until the sources have been read and may be changed.",),
 )
 BULK_PREFETCH = family(
     "cp.async.bulk.prefetch",
@@ -178,7 +174,7 @@ def _each(operations: str, types: str) -> list[str]:
     return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
 
 
-#: "op type" into global memory, and with .noftz; into another block's shared memory.
+#: "op type" for global memory, the same with .noftz, and those for another block's shared memory.
 _INTO_GLOBAL = {
     "op type": [
         *_each("and or xor", "b32 b64"),
@@ -211,7 +207,7 @@ REDUCE = family(
         Rows({**_ACROSS, "done": (_BYTES,), **_INTO_SHARED}, "8.0", "sm_90", replace(_only(_ADDS), completes=True)),
     ],
     signature=f"= destination source size [completes: mbarrier] {_POLICIES}",
-    about="combines a run of elements in shared memory with those in global memory, in a group",
+    about="combines a run of elements in shared memory with a run in global memory, in a group",
     rules=(_UNITS, _PROXY, _ALONE, _LATER),
 )
 
@@ -234,7 +230,7 @@ def _tensor(dims: tuple[str, ...], ends: _Slots, **slots: tuple[str, ...]) -> _S
 
 
 def _tensor_loads() -> list[Rows]:
-    """Into the cluster's shared memory, to several blocks or not, and into the block's."""
+    """Rows of copies into the cluster's shared memory, of one block or several, and into the block's own."""
     cluster, block = _FROM_GLOBAL
     many, pairs = ("", "multicast::cluster"), ("cta_group::1", "cta_group::2")
     hopper, later, blackwell = ("8.6", "sm_90"), ("8.6", "sm_100"), ("8.6", _BLACKWELL)
@@ -261,9 +257,9 @@ def _tensor_loads() -> list[Rows]:
     ]
 
 
-_BOX = "The coordinates are those of the box's first element, innermost first. What lies outside the tensor is zero."
-_WHOLE_BOX = "The mbarrier counts the bytes of the whole box, those outside the tensor included."
-_MAP = "The tensor map says where the tensor lies, how large the box is, and how it is swizzled in shared memory."
+_BOX = "The coordinates are those of the box's first element, innermost first. Elements outside the tensor are zero."
+_WHOLE_BOX = "The mbarrier counts the bytes of the whole box, including those outside the tensor."
+_MAP = "The tensor map says where the tensor is, how large the box is, and how it is swizzled in shared memory."
 TENSOR_LOAD = family(
     "cp.async.bulk.tensor.load",
     f"cp.async.bulk.tensor.{{dim}}.{{dst}}.{{src}}[.{{mode}}].{_BYTES}[.{{multicast}}][.{{group}}][.{{cache_hint}}]",
@@ -299,7 +295,7 @@ TENSOR_REDUCE = family(
         Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
     ],
     signature=f"= tensor_map coordinates source {_POLICIES}",
-    about="combines a box in shared memory with that of a tensor, in a group",
+    about="combines a box in shared memory with a box of a tensor, in a group",
     rules=(_MAP, _BOX.replace("is zero", "is left alone"), _PROXY, _ALONE, _LATER),
 )
 TENSOR_PREFETCH = family(

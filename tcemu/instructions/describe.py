@@ -1,4 +1,4 @@
-"""The operands of an instruction, described for a learner: what each is, which array holds it, which rules it keeps.
+"""The operands of an instruction, described for a learner: what each is, which array holds it, and its rules.
 
 `Instruction.operands` has the records; this module puts them into words.
 """
@@ -28,15 +28,15 @@ class Description:
     name: str
     #: "in", "out", or "optional" for one that may be left out.
     direction: str
-    #: What it is: "16 x 16 f16", "byte addresses".
+    #: What it holds: "16 x 16 f16", "byte addresses".
     what: str
-    #: Registers of a lane; None where it is no register.
+    #: Registers per lane; None if it is not in registers.
     registers: int | None
-    #: Elements that share one of them.
+    #: Elements that share a register.
     sharing: int | None
     #: The array that tcemu.run takes or returns: "uint32 (..., 32, 4)".
     array: str
-    #: Rules that it keeps, each a sentence or two.
+    #: Its rules, each a sentence or two.
     rules: tuple[str, ...]
     example: str
 
@@ -48,17 +48,17 @@ def describe(instruction: Instruction) -> tuple[Description, ...]:
 
 
 def memory(instruction: Instruction, family: Family) -> str:
-    """The argument of tcemu.run that holds the bytes which the instruction touches; empty for one that touches none."""
+    """The argument of tcemu.run with the bytes that the instruction accesses; empty if it accesses none."""
     usable = [name for name in SPACES[instruction.words.get("ss", "")] if name in family.memories]
     return usable[-1] if usable else ""
 
 
-#: Kinds of operands of which _plain tells, whatever they are called: b is a descriptor elsewhere.
+#: Kinds of operands that _plain describes whatever their role: elsewhere, b is a descriptor.
 _VALUES = ("value",)
 
 
 def _with_descriptor(operand: Operand) -> bool:
-    """Whether it follows only where A has a descriptor: the rule of the operand behind it says so."""
+    """Whether it is present only if A is a descriptor; the rule of the next operand says so."""
     return operand.kind == "immediate" and operand.optional
 
 
@@ -87,7 +87,7 @@ def _register(instruction: Instruction, role: str, direction: str) -> Descriptio
     return Description(role, direction, what, registers, fragment.elements_per_register, array, (), example)
 
 
-#: What an operand is that is no fragment: by its role, else by its kind. {type} is what a lane moves.
+#: What an operand is that is not a fragment: by its role, otherwise by its kind. {type} is what a lane moves.
 _ROLES = {
     "a": "the value that a lane gives, {type}",
     "address": "byte address of each lane, {where}",
@@ -95,26 +95,26 @@ _ROLES = {
     "barrier": "number of the barrier, 0 to 15",
     "byte_mask": "which bytes of 16 are copied, one bit each",
     "c": "{type} of each lane, stored where b is found",
-    "cache_policy": "how caches keep the line, from createpolicy",
+    "cache_policy": "how caches treat the line, from createpolicy",
     "cta": "rank of the block in its cluster",
-    "cta_mask": "which blocks of the cluster get it, one bit each",
+    "cta_mask": "which blocks of the cluster receive it, one bit each",
     "d": "{type} of each lane",
-    "destination": "byte address that is written",
+    "destination": "byte address to write to",
     "duration": "nanoseconds",
     "mbarrier": "byte address of the mbarrier",
-    "N": "groups that may go on",
+    "N": "how many groups may still be under way",
     "new_value": "the field's new value",
     "offsets": "offsets of the window",
-    "ordinal": "which of the numbers",
+    "ordinal": "which of several numbers",
     "p": "predicate of each lane",
     "parity": "0 or 1, the phase's parity",
     "predicate": "predicate of each lane",
     "size": "bytes",
-    "source": "byte address that is read",
-    "src_size": "bytes that are read, all if left out",
+    "source": "byte address to read from",
+    "src_size": "bytes to read; all if left out",
     "state": "the mbarrier's state, 64 opaque bits",
-    "suspend_hint": "nanoseconds that it may wait",
-    "threads": "threads to wait for, all if left out",
+    "suspend_hint": "longest wait in nanoseconds",
+    "threads": "threads to wait for; all if left out",
     "tx_count": "bytes",
 }
 _KINDS = {
@@ -125,11 +125,11 @@ _KINDS = {
     "coordinates": "coordinates of the box, innermost first",
     "predicate": "predicate",
     "immediate": "immediate",
-    "membermask": "lanes that take part, one bit each; the active ones if left out",
+    "membermask": "lanes that take part, one bit each; the active lanes if left out",
 }
-#: The same, where the family gives the role another meaning.
+#: Exceptions: roles to which a family gives another meaning.
 _COUNTS = {"mbarrier.init": "arrivals of a phase", "setmaxnreg": "registers of a thread"}
-_SHUFFLES = {"b": "which lane, by the mode", "c": "segment mask from bit 8 on, bound below"}
+_SHUFFLES = {"b": "the source lane, depending on the mode", "c": "segment mask from bit 8 on, bound below"}
 
 
 def _plain(instruction: Instruction, operand: Operand) -> Description:
@@ -143,7 +143,7 @@ def _plain(instruction: Instruction, operand: Operand) -> Description:
 
 def _what(instruction: Instruction, operand: Operand) -> str:
     if operand.role == "count":
-        return _COUNTS.get(instruction.family, "arrivals, 1 if left out")
+        return _COUNTS.get(instruction.family, "arrivals; 1 if left out")
     if instruction.family == "shfl.sync" and operand.role in _SHUFFLES:
         return _SHUFFLES[operand.role]
     told = _KINDS[operand.kind] if operand.kind == "predicate" else _ROLES.get(operand.role, _KINDS[operand.kind])
@@ -173,8 +173,8 @@ def _metadata(instruction: Instruction) -> Description:
     pattern, fragment = pattern_of(instruction), instruction.fragments["e"]
     codes = ", ".join(f"{code:04b} = {' '.join(map(str, places))}" for code, places in sorted(pattern.places.items()))
     rule = (
-        f"e is the metadata of A's sparsity ({pattern.name}): of every {pattern.chunk} neighbours in a row of A "
-        f"{pattern.stored} are stored, and four bits of e say which: {codes}. Nothing else is legal."
+        f"e is the metadata of A's sparsity ({pattern.name}): of every {pattern.chunk} neighbours in a row of A, "
+        f"{pattern.stored} are stored, and four bits of e say which: {codes}. No other values are legal."
     )
     code = min(pattern.places)
     example = f"np.full({fragment.lanes}, 0x{8 * f'{code:x}'}, np.uint32)"
@@ -185,7 +185,7 @@ def _metadata(instruction: Instruction) -> Description:
 def _selector(instruction: Instruction) -> Description:
     fragment = instruction.fragments["e"]
     count = fragment.shape[0]
-    rule = f"f, the sparsity selector, says which lanes' metadata counts: {_choice(fragment, 'f')}."
+    rule = f"f, the sparsity selector, says which lanes' metadata is used: {_choice(fragment, 'f')}."
     return Description("f", "in", f"selector, {_range(count)}", None, None, "int", (rule,), "0")
 
 
@@ -194,7 +194,7 @@ def _scale(role: str) -> Callable[[Instruction], Description]:
         count, of = instruction.facts.scales, "a row of A" if role == "scale_a" else "a column of B"
         each = instruction.shape.k // count
         scales = f"{counted(count, 'scale')}, one for each {each} of k"
-        rule = f"{role}: {of} has {scales}, a byte each in one lane's register."
+        rule = f"{role}: {of} has {scales}, one byte each in one lane's register."
         example = f"np.full(32, {_ONE[instruction.words['stype']]}, np.uint32)"
         what = f"scales, {instruction.words['stype']}"
         return Description(role, "in", what, 1, 4, "uint32 (..., 32)", (rule,), example)
@@ -211,8 +211,8 @@ def _pick(role: str) -> Callable[[Instruction], Description]:
         fragment = instruction.fragments[role]
         count = instruction.facts.scales
         rule = (
-            f"The pair after {role} is (byte_id, thread_id). The scales stand from byte byte_id of the register on, "
-            f"{listing(range(0, 4, count))}, and in the lanes that thread_id picks: {_choice(fragment, 'thread_id')}."
+            f"The pair after {role} is (byte_id, thread_id). The scales begin at byte byte_id of the register, "
+            f"{listing(range(0, 4, count))}, in the lanes that thread_id selects: {_choice(fragment, 'thread_id')}."
         )
         return Description("pair", "in", "(byte_id, thread_id)", None, None, "(int, int)", (rule,), "(0, 0)")
 
@@ -220,7 +220,7 @@ def _pick(role: str) -> Callable[[Instruction], Description]:
 
 
 def _choice(fragment: Fragment, name: str) -> str:
-    """Which lanes each value of the number in front picks: "those with lane mod 4 = f"."""
+    """Which lanes each value of the batch index selects: "those with lane mod 4 = f"."""
     size = fragment.shape[1] * fragment.shape[2]
     places = []
     for number in range(fragment.shape[0]):
@@ -245,15 +245,15 @@ def _addresses(instruction: Instruction) -> Description:
     if instruction.facts.all_lanes:
         others = " Here all 32 lanes must hold valid addresses."
     elif needed < 32:
-        others = f" Addresses of lanes {needed} to 31 are not looked at."
+        others = f" Addresses of lanes {needed} to 31 are ignored."
     where = f"Lane {rows} i + r" if matrices > 1 else "Lane r"
     which = "row r of matrix i" if matrices > 1 else "row r"
-    rule = f"{where} gives the address of {which} in shared memory, not of what the lane itself holds.{others}"
+    rule = f"{where} gives the address of {which} in shared memory, not of what the lane itself receives.{others}"
     row = row_bytes(instruction)
-    rules = [rule, f"A row is {row} bytes and starts at a multiple of {row}."]
+    rules = [rule, f"A row has {row} bytes and starts at a multiple of {row}."]
     source = SOURCES.get(instruction.words.get("src_fmt", ""))
     if source:
-        rest = ", padding behind them" if 2 * source.bits < row else ""
+        rest = ", with padding after them" if 2 * source.bits < row else ""
         filled = "its sign" if source.signed else "zeros"
         rules.append(f"It holds 16 elements of {source.bits} bits, the first in the lowest bits{rest}.")
         rules.append(f"Each is filled up to a byte with {filled}.")
@@ -265,24 +265,24 @@ def _pointer(instruction: Instruction) -> Description:
     fragment, line = _matrix(instruction), "row" if instruction.words["layout"] == "row" else "column"
     size = fragment.registers * fragment.container.register_bits // 8
     own = _extent(instruction)[0] * fragment.container.width // 8
-    starts = f"It is a multiple of {size} bytes, the size of a lane's fragment, and so are the starts of all {line}s."
+    starts = f"It is a multiple of {size} bytes, the size of a lane's fragment, and so is the start of every {line}."
     if own < size:
-        starts = f"It is a multiple of {size} bytes, the size of a lane's fragment; the other {line}s, of {own} bytes."
-    rule = f"The pointer is where {line} 0 starts, the same for all lanes; {line} i starts i strides behind. {starts}"
+        starts = f"It is a multiple of {size} bytes, the size of a lane's fragment; other {line}s, of {own} bytes."
+    rule = f"The pointer is where {line} 0 starts, the same for all lanes; {line} i starts i strides later. {starts}"
     return Description("pointer", "in", "byte address", None, None, "int (...)", (rule,), "0")
 
 
 def _stride(instruction: Instruction) -> Description:
     length, _, _ = _extent(instruction)
-    rule = f"The stride counts elements, at least {length}, which it is if you leave it out."
+    rule = f"The stride counts elements. It is at least {length}, which is also the default."
     return Description("stride", "optional", "elements", None, None, "int (...)", (rule,), str(length))
 
 
 def _descriptor(instruction: Instruction) -> Description:
     _, n, k = instruction.shape
     rule = (
-        "The descriptor says where in shared memory the tile of B lies: its start, the two byte offsets between its "
-        "parts, and the swizzle. A may be given by one too, instead of by registers."
+        "The descriptor says where the tile of B is in shared memory: its start, the two byte offsets between its "
+        "parts, and the swizzle. A may be given by a descriptor too, instead of registers."
     )
     what = f"descriptor of {k} x {n} {instruction.types['b'].name}"
     return Description("b", "in", what, None, None, "uint64 (...)", (rule,), "np.uint64(0)")
@@ -315,7 +315,7 @@ def _range(count: int) -> str:
 
 
 _OTHERS: dict[str, Callable[[Instruction], Description]] = {
-    "N": _immediate("N", "int", "", "N is an integer from 0 on, part of the instruction and no register."),
+    "N": _immediate("N", "int", "", "N is an integer of at least 0 and part of the instruction, not a register."),
     "e": _metadata,
     "f": _selector,
     "scale_a": _scale("scale_a"),
@@ -326,11 +326,11 @@ _OTHERS: dict[str, Callable[[Instruction], Description]] = {
     "pointer": _pointer,
     "stride": _stride,
     "b": _descriptor,
-    "scale_d": _immediate("scale_d", "bool (...)", "True", "With scale_d false, D is not added: sums start from 0."),
+    "scale_d": _immediate("scale_d", "bool (...)", "True", "If scale_d is false, D is not added: sums start from 0."),
     "imm_scale_a": _immediate("imm_scale_a", "int", "1", "imm_scale_a is 1, or -1 to negate A."),
     "imm_scale_b": _immediate("imm_scale_b", "int", "1", "imm_scale_b is 1, or -1 to negate B."),
     "imm_trans_b": _immediate(
-        "imm_trans_b", "int", "0", "imm_trans_b is 0 for a K-major tile, 1 for an MN-major one; imm_trans_a stands "
-        "before it where A has a descriptor."
+        "imm_trans_b", "int", "0", "imm_trans_b is 0 for a K-major tile, 1 for an MN-major one; imm_trans_a precedes "
+        "it if A has a descriptor."
     ),
 }

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tcemu.instructions.instruction import Instruction
 
 Kind = Literal["b", "u", "s", "f"]
-#: The state space of an address: generic ones lie in whichever window they point into.
+#: The state space of an address; a generic address is in the space whose window it points into.
 StateSpace = Literal["generic", "shared", "shared::cluster", "global", "local", "const", "param"]
 
-#: Bits of a type whose name does not end in them: several floats that one register holds, and floats of 8 bits.
+#: Bits of the types whose names do not end in them: packed floats, and floats of 8 bits.
 _BITS = {"f16x2": 32, "bf16x2": 32, "e4m3x4": 32, "e5m2x4": 32, "e4m3": 8, "e5m2": 8}
-#: What the .vec qualifier counts.
+#: Elements for each .vec qualifier.
 _COUNTS = {"": 1, "v2": 2, "v4": 4, "v8": 8}
 
 
@@ -40,22 +40,22 @@ class Elements:
 
     @property
     def signed(self) -> bool:
-        """Whether a narrow element is extended by its sign when a register takes it."""
+        """Whether a narrow element is sign-extended when it is loaded into a register."""
         return self.kind == "s"
 
     @property
     def bytes(self) -> int:
-        """Bytes that a lane moves, which its address is a multiple of."""
+        """Bytes that a lane moves; its address is a multiple of this number."""
         return self.count * self.bits // 8
 
     @property
     def registers(self) -> int:
-        """Registers of a lane."""
+        """Registers per lane."""
         return self.count * (2 if self.bits == 128 else 1)
 
     @property
     def held(self) -> tuple[int, int]:
-        """Registers of a lane, and the bits of one."""
+        """Registers per lane, and bits per register."""
         return self.registers, 8 * self.register.itemsize
 
     @property
@@ -65,12 +65,12 @@ class Elements:
 
     @property
     def element(self) -> np.dtype[Any]:
-        """The dtype of an element in memory, an integer; of 128 bits, of its halves."""
+        """The integer dtype of an element in memory; for 128 bits, the dtype of its halves."""
         return np.dtype(f"<{'i' if self.signed else 'u'}{min(self.bits, 64) // 8}")
 
 
 def elements_of(instruction: Instruction) -> Elements:
-    """What a lane moves or computes with, by the words .vec and .type. Raises TableError where there are none."""
+    """What a lane moves or computes with, from the words .vec and .type. Raises TableError if there are none."""
     word = instruction.words.get("type")
     if word is None:
         raise TableError(f"{instruction} has no .type, so it moves no elements")
@@ -85,7 +85,7 @@ def elements(word: str, vec: str = "") -> Elements:
 
 
 class Order(NamedTuple):
-    """A memory order and the scope in which it holds (PTX ISA 9.1, 8.3 to 8.5).
+    """A memory order and its scope (PTX ISA 9.1, 8.3 to 8.5).
 
     `order` is "weak", "volatile", "relaxed", "acquire", "release", "acq_rel" or "sc"; `scope` is "cta", "cluster",
     "gpu" or "sys", and empty for a weak access.
@@ -95,12 +95,12 @@ class Order(NamedTuple):
     scope: str
 
 
-#: What membar calls the scopes.
+#: The scopes by the names that membar gives them.
 _SCOPES = {"gl": "gpu"}
 
 
 def order_of(instruction: Instruction) -> Order:
-    """How it orders memory: what its opcode says, else what the manual says of one that says nothing."""
+    """How it orders memory: as its opcode says, otherwise the manual's default."""
     words, facts = instruction.words, instruction.facts
     order = words.get("order") or facts.order
     scope = words.get("scope") or ("sys" if order == "volatile" else facts.scope)
@@ -114,5 +114,5 @@ _SPACES: dict[str, StateSpace] = {
 
 
 def space_of(instruction: Instruction) -> StateSpace:
-    """The state space of its address, by the word .ss."""
+    """The state space of its address, from the word .ss."""
     return _SPACES[instruction.words.get("ss", "")]

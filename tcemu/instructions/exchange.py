@@ -1,15 +1,15 @@
-"""What the lanes of a warp tell each other (PTX ISA 9.1, 9.7.9.6 and 9.7.13.9 to 9.7.13.14).
+"""Exchange between the lanes of a warp (PTX ISA 9.1, 9.7.9.6 and 9.7.13.9 to 9.7.13.14).
 
     shfl.sync.bfly.b32   vote.sync.ballot.b32   match.any.sync.b64   redux.sync.add.u32   activemask.b32   elect.sync
 
-Their last operand says which lanes take part. Kernels may leave it out: the active lanes do.
+Their last operand says which lanes take part. A kernel may leave it out; then the active lanes take part.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from tcemu.instructions.plain import WARP, family, one
+from tcemu.instructions.plain import WARP, family, one, single
 
 _MASK = "The membermask names the lanes that take part; all of them must execute the instruction, with the same mask."
 
@@ -22,10 +22,10 @@ SHUFFLE = family(
     changes=False,
     about="gives each lane the value of another lane of the warp",
     rules=(
-        ".up and .down read the lane b below or above, .bfly the lane whose number differs in the bits of b.",
+        ".up and .down read the lane b lower or higher, .bfly the lane whose number differs in the bits of b.",
         ".idx reads lane b of the segment.",
         "c has the segment mask in bits 8 to 12, and the bound of the segment in bits 0 to 4.",
-        "A lane that would read beyond its segment gets its own value. An inactive lane's value is undefined.",
+        "A lane that would read outside its segment gets its own value. The value of an inactive lane is undefined.",
         _MASK,
     ),
 )
@@ -39,8 +39,8 @@ VOTE = family(
     ],
     signature="d_answer = predicate membermask?",
     changes=False,
-    about="tells whether the predicate is true in all lanes, in any, or the same in all; or in which",
-    rules=(".uni is true if all predicates are the same. .ballot has a bit for each lane.", _MASK),
+    about="tells whether the predicate is true in all lanes or in any, or equal in all; or where it is true",
+    rules=(".uni is true if all predicates are equal. .ballot returns one bit for each lane.", _MASK),
 )
 MATCH = family(
     "match.sync",
@@ -52,7 +52,7 @@ MATCH = family(
     changes=False,
     about="tells which lanes have the same value, one bit each",
     rules=(
-        ".any answers the lanes whose value is this lane's; .all the membermask if all values are the same, else 0.",
+        ".any returns the lanes whose value equals this lane's; .all the membermask if all values are equal, else 0.",
         _MASK,
     ),
 )
@@ -68,7 +68,7 @@ REDUCE = family(
     ],
     signature="d_value = a_value membermask?",
     changes=False,
-    about="combines the values of all lanes: their sum, minimum, maximum, bitwise and, or, xor",
+    about="combines the values of all lanes: sum, minimum, maximum, bitwise and, or, xor",
     rules=("Sums wrap around at 32 bits.", _MASK),
 )
 ACTIVE = family(
@@ -81,24 +81,22 @@ ACTIVE = family(
     about="tells which lanes are active, one bit each",
     rules=("It does not synchronize: other lanes may still execute the same code later.",),
 )
-ELECT = family(
-    "elect.sync",
+ELECT = single(
     "elect.sync",
     "9.7.13.14",
-    [one("8.0", "sm_90", WARP)],
+    one("8.0", "sm_90", WARP),
     signature="predicate_out = membermask?",
     changes=False,
     about="elects one lane: the predicate is true in that lane alone",
-    rules=("For one membermask it always elects the same lane; here that is the first.", _MASK),
+    rules=("For the same membermask it always elects the same lane; here that is the first one.", _MASK),
 )
-WARP_BARRIER = family(
-    "bar.warp.sync",
+WARP_BARRIER = single(
     "bar.warp.sync",
     "9.7.13.2",
-    [one(facts=WARP)],
+    one(facts=WARP),
     signature="= membermask?",
     changes=False,
-    about="makes the lanes of a warp wait for each other, and see what each of them wrote",
+    about="makes the lanes of a warp wait for each other and see what each of them wrote",
     rules=(_MASK,),
 )
 FAMILIES = (SHUFFLE, VOTE, MATCH, REDUCE, ACTIVE, ELECT, WARP_BARRIER)

@@ -1,4 +1,4 @@
-"""An instruction told to a learner, as plain data: operands, layouts, gates, arithmetic, and how each is known."""
+"""An instruction explained to a learner, as plain data: operands, layouts, gates, arithmetic, and how each is known."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
 from tcemu.layouts.evidence import evidence
 from tcemu.layouts.formulas import digits, formulas
 
-#: Where a learner's question goes that names no target, if the instruction exists there: what tcemu.run does.
+#: The target of a question that names none, if the instruction exists there; tcemu.run has the same default.
 DEFAULT_TARGET = "sm_90a"
 
 
 @dataclass(frozen=True)
 class LayoutLine:
-    """Who holds what of one operand."""
+    """Which lane holds what of one operand."""
 
     role: str
     shape: tuple[int, ...]
     #: "(h g) (t p) -> (g t) (h p)", and the digits' sizes.
     pattern: str
     sizes: dict[str, int]
-    #: The same as sums: {"row": "8 h + g", "lane": "4 g + t", ...}, and the digits' ranges.
+    #: The layout as sums: {"row": "8 h + g", "lane": "4 g + t", ...}, and the digits' ranges.
     formulas: dict[str, str]
     digits: str
-    #: How often every element is held.
+    #: How many times each element is held.
     copies: int
     known: str
     note: str
@@ -41,19 +41,19 @@ class LayoutLine:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What the target computes; `known` is empty where nobody knows."""
+    """What the target computes; `known` is empty if nobody knows."""
 
     line: str
     sentences: str
     known: str
-    #: What that word of evidence stands for, and what was compared.
+    #: What that word of evidence means, and what was compared.
     evidence: str
     note: str
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What other chips compute, those with one answer together."""
+    """What other chips compute; those with the same answer are listed together."""
 
     targets: tuple[str, ...]
     line: str
@@ -62,7 +62,7 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything the tables know of one instruction on one target."""
+    """Everything that the tables say about one instruction on one target."""
 
     opcode: str
     family: str
@@ -74,28 +74,28 @@ class Explanation:
     targets: str
     operands: tuple[Description, ...]
     layouts: tuple[LayoutLine, ...]
-    #: Why there are no layouts, where nobody has told them.
+    #: Why there are no layouts, if nobody has published them.
     unknown: str
     #: None for an instruction that only moves bits.
     arithmetic: Arithmetic | None
     elsewhere: tuple[Elsewhere, ...]
-    #: Lines of Python that run it on zeros; empty where it cannot run.
+    #: Lines of Python that run it on zeros; empty if it cannot run alone.
     example: tuple[str, ...]
-    #: What the program, addresses, metadata and scales must keep.
+    #: Rules for the program, addresses, metadata and scales.
     rules: tuple[str, ...]
-    #: Why the machine does not execute it; empty where it does.
+    #: Why the machine does not execute it; empty if it does.
     unsupported: str = ""
 
 
 def default_target(gate: Gate) -> str:
-    """sm_90a, or the first target after it that the gate admits, or the first of all."""
+    """sm_90a, otherwise the first later target that the gate admits, otherwise the first of all."""
     names = list(TARGETS)
     later = names[names.index(DEFAULT_TARGET) :]
     return next(name for name in [*later, *names] if gate.admits(target_named(name)))
 
 
 def explain(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Explanation:
-    """What there is to know of `instruction` on `target` (where it is not given: sm_90a, or the first that has it).
+    """What is known about `instruction` on `target` (by default sm_90a, or the first target that has it).
 
     Raises what tcemu.parse raises: IllegalInstruction and TargetError.
     """
@@ -130,7 +130,7 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
 
 
 def _rules(family: Family, instruction: Instruction) -> list[str]:
-    """The family's rules; one that begins with a qualifier is told where the opcode has one that it names."""
+    """The family's rules; one that begins with qualifiers applies only if the opcode has one of them."""
     words = set(instruction.opcode.split("."))
 
     def concerns(rule: str) -> bool:
@@ -157,7 +157,7 @@ def _layout(instruction: Instruction, role: str, target: Target) -> LayoutLine:
 
 
 def depth(instruction: Instruction) -> int:
-    """The products of one element of D that take part: those of a sparse A are the stored ones."""
+    """The products that take part in one element of D: with a sparse A, those of the stored elements."""
     return instruction.facts.stored or instruction.shape.k
 
 
@@ -189,7 +189,7 @@ def _chips() -> tuple[tuple[str, ...], ...]:
 
 
 def _example(instruction: Instruction, family: Family, target: str, told: tuple[Description, ...]) -> tuple[str, ...]:
-    """Lines of Python: the operands as zeros, and the call."""
+    """Lines of Python that make operands of zeros and call tcemu.run."""
     if not told or any(operand.direction == "in" and not operand.example for operand in told):
         return ()
     lines, arguments = ["import numpy as np, tcemu", *_opcode(instruction.opcode)], []
@@ -217,7 +217,7 @@ def _opcode(opcode: str, width: int = 76) -> list[str]:
 
 
 def _call(out: str, arguments: list[str], width: int = 76) -> list[str]:
-    """The call of tcemu.run, one line if it fits `width`, else broken between arguments."""
+    """The call of tcemu.run, on one line if it fits `width`, otherwise broken between arguments."""
     whole = f"{out}tcemu.run(opcode, {', '.join(arguments)})"
     if len(whole) <= width:
         return [whole]

@@ -9,25 +9,25 @@ from tcemu.instructions.sparsity import Sparsity
 
 #: A state space as the machine keeps it.
 Space = Literal["shared", "global"]
-#: What an instruction answers with, where its words decide: registers, a predicate, or nothing.
+#: What an instruction returns, if its words decide: registers, a predicate, or nothing.
 Answer = Literal["", "value", "predicate"]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Typed facts. Each family reads the few that concern it; the defaults say nothing."""
+    """Typed facts. Each family reads the few that concern it; the defaults mean nothing special."""
 
-    #: The family whose rows of arithmetic count, where it is not the instruction's own.
+    #: The family whose rows of arithmetic apply, if it is not the instruction's own.
     computes_as: str = ""
-    #: Bits that an element of A or B takes, where it is more than the format's own.
+    #: Bits that an element of A or B takes, if there are more than the format has.
     width: int | None = None
-    #: Whether quad pairs of lanes multiply on their own: mma.m8n8k4.
+    #: Whether each quad pair of lanes computes a product of its own: mma.m8n8k4.
     quads: bool = False
     #: The kind of sparsity ("2:4"), the pattern it stands for, and how many products of each output are stored.
     sparsity: str = ""
     pattern: Sparsity | None = None
     stored: int = 0
-    #: Selectors that the assembler takes, where they are more than the manual gives.
+    #: Number of selectors that the assembler accepts, if it accepts more than the manual gives.
     assembled: int = 0
     #: Scales of a row of A.
     scales: int = 0
@@ -36,26 +36,26 @@ class Facts:
     transposes: bool = False
     #: Bytes of a row of ldmatrix and stmatrix.
     row: int = 16
-    #: Whether all 32 lanes give valid addresses, however many count.
+    #: Whether all 32 lanes must give valid addresses, even if not all are used.
     all_lanes: bool = False
-    #: Lanes that execute one together, where no fragment tells: 1, 32 or 128.
+    #: Lanes that execute one together, if it has no fragments: 1, 32 or 128.
     lanes: int = 32
     #: The state spaces that a proxy fence orders.
     spaces: tuple[Space, ...] = ()
-    #: Whether a compare-and-swap takes the new value behind the one that it compares with.
+    #: Whether a third value follows: a compare-and-swap takes the new value after the one to compare with.
     swaps: bool = False
-    #: Whether an mbarrier counts its bytes, where other forms of the family go in groups.
+    #: Whether an mbarrier counts its bytes; other forms of the family go in groups.
     completes: bool = False
-    #: Whether one of several is meant, which a number in front of the new value says: fields of a tensor map.
+    #: Whether a number before the new value says which of several is meant: fields of a tensor map.
     numbered: bool = False
-    #: Whether a fence names the bytes that it is about.
+    #: Whether a fence names the bytes that it applies to.
     ranged: bool = False
-    #: Whether a tensor copy goes by windows of a convolution, which have offsets: im2col.
+    #: Whether a tensor copy goes by the windows of a convolution, which have offsets: im2col.
     windows: bool = False
-    #: What it answers with, where its words decide: vote, bar.red, mbarrier.arrive.
+    #: What it returns, if its words decide: vote, bar.red, mbarrier.arrive.
     answers: Answer = ""
-    #: The memory order and scope of forms whose words say neither; see tcemu.instructions.elements.order_of.
+    #: The memory order and scope of forms whose words give neither; see tcemu.instructions.elements.order_of.
     order: str = ""
     scope: str = ""
-    #: Why the machine does not execute these forms; empty where it does.
+    #: Why the machine does not execute these forms; empty if it does.
     unsupported: str = ""

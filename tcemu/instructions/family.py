@@ -23,34 +23,35 @@ Make = Callable[[Words, Rows, str], Instruction]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Words that the assembler takes although the hardware does nothing with them, and why they are refused here."""
+    """Words that the assembler accepts but the hardware ignores, and why they are refused here."""
 
     words: Mapping[str, tuple[str, ...]]
     reason: str
 
     def applies(self, words: Words) -> bool:
-        """Whether it speaks of an opcode with these words."""
+        """Whether it is about an opcode with these words."""
         return all(words.get(slot) in accepted for slot, accepted in self.words.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """All instructions with one mnemonic. Legal means present in a row.
+    """All instructions with one mnemonic. An instruction is legal if a row has it.
 
-    Forms are made when they are asked for. Importing a family checks that no two rows spell one instruction, and makes
-    the first and the last form of each row; a form whose layouts contradict its row raises where it is made.
+    Rows are checked on demand: no two may spell the same instruction, and the first and the last form of each are made.
+    So are the other forms; making one whose layouts contradict its row raises TableError.
     """
 
     name: str
     section: str
     spelling: Spelling
-    rows: tuple[Rows, ...]
-    #: The instruction of some words, by the row that admits them; the third argument is the opcode.
+    #: The rows as they are written; `rows` are the same, checked.
+    written: tuple[Rows, ...]
+    #: Makes the instruction from its words, the row that has them, and the opcode.
     make: Make
-    #: What executes one on registers and memory; None for what means something in a kernel only.
+    #: Executes one on registers and memory; None if it has a meaning only in a kernel.
     execute: Execute | None = None
     refusals: tuple[Refusal, ...] = ()
-    #: The mnemonic, and words of which at least one tells the family from others with that mnemonic.
+    #: The mnemonic, and words of which at least one distinguishes the family from others with that mnemonic.
     mnemonic: str = ""
     marks: frozenset[str] = frozenset()
     #: The words that its opcodes begin with, in this order: "bar.sync", "bar.cta.sync".
@@ -59,51 +60,56 @@ class Family:
     computes: bool = False
     #: Whether tcemu.matmul can send whole matrices through it: a dense product without further operands.
     matrices: bool = False
-    #: Keyword arguments of tcemu.run that it has a use for: "shared", "memory".
+    #: Keyword arguments of tcemu.run that it uses: "shared", "memory".
     memories: frozenset[str] = frozenset()
     #: The operands in PTX's order, see tcemu.instructions.operand.
     signature: str = "d = a b c"
-    #: Whether all lanes of the warp must execute it together though the opcode does not say .aligned.
+    #: Whether all lanes of the warp must execute it together even though the opcode does not say .aligned.
     aligned: bool = False
-    #: Whether anything but the destination may be another afterwards: whoever waits may hope for it.
+    #: Whether it may change anything besides the destination, so that another thread may be waiting for it.
     changes: bool = True
-    #: Whether no form of it has fragments, so that nothing but its spelling can contradict a row.
+    #: Whether none of its forms has fragments, so that only the spelling can contradict a row.
     plain: bool = False
-    #: Why the machine does not execute it; empty where it does, or where some of its forms say why.
+    #: Why the machine does not execute it; empty if it does, or if the rows of some forms say why.
     unsupported: str = ""
-    #: What one of it does, in a line.
+    #: What an instruction does, in one line.
     about: str = ""
-    #: What a program has to keep that has nothing to do with one operand, each a sentence or two.
+    #: Rules for programs that concern no single operand, each a sentence or two.
     rules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.mnemonic:
             object.__setattr__(self, "mnemonic", self.name)
-        for (one, mine), (other, its) in combinations(zip(self.rows, self._masks, strict=True), 2):
+
+    @cached_property
+    def rows(self) -> tuple[Rows, ...]:
+        """What is legal. Raises TableError, each time, for rows that contradict themselves or each other."""
+        for (one, mine), (other, its) in combinations(zip(self.written, self._masks, strict=True), 2):
             if all(map(and_, mine, its)) and one.meets(other):
                 raise TableError(f"two rows of {self.name} spell the same instruction")
-        for row in self.rows:
+        for row in self.written:
             for words in row.ends:
                 if self.plain:
                     self.check(self.spelling.write(words), words)
                 else:
                     made = self._made(words, row)
                     self.check(made.opcode, made.words)
+        return self.written
 
     @property
     def _masks(self) -> list[list[int]]:
-        """For each row and each slot the words that it may have, one bit each, the lowest for none."""
+        """For each row and slot, the words that it may have, one bit each; the lowest bit means no word."""
         bits = {
             slot: {word: 2 << number for number, word in enumerate(words)} | {"": 1}
             for slot, words in self.spelling.vocabulary.items()
         }
         return [
             [sum(known[word] for word in row.alone.get(slot, ("",))) for slot, known in bits.items()]
-            for row in self.rows
+            for row in self.written
         ]
 
     def check(self, opcode: str, words: Mapping[str, str]) -> None:
-        """Raise TableError for a form that does not read back as the words it is made of."""
+        """Raise TableError for a form that does not read back as the words it was made from."""
         if self.spelling.read(opcode) != words:
             raise TableError(f"{opcode} does not read back as {words}")
 
@@ -122,13 +128,13 @@ class Family:
         return sum(len(row) for row in self.rows)
 
     def claims(self, words: Sequence[str]) -> bool:
-        """Whether an opcode of these words is one of this family, right or wrong."""
+        """Whether an opcode with these words belongs to this family, legal or not."""
         if words[0] != self.mnemonic or (self.marks and self.marks.isdisjoint(words)):
             return False
         return not self.stems or any(list(words[: len(stem)]) == stem for stem in self._stems)
 
     def begins(self, words: Sequence[str], opcode: str) -> bool:
-        """Whether an opcode of these words begins as `opcode`, which is what it means, does."""
+        """Whether an opcode with these words begins like `opcode`, its meaning in documented order."""
         stems = (stem for stem in self.stems if f"{opcode}.".startswith(f"{stem}."))
         return not self.stems or any(".".join(words).startswith(stem) for stem in stems)
 
@@ -138,7 +144,7 @@ class Family:
 
     @cached_property
     def _forms(self) -> dict[str, Instruction]:
-        """Those that were made, by opcode."""
+        """The instructions made so far, by opcode."""
         return {}
 
     def _made(self, words: Words, row: Rows) -> Instruction:
@@ -160,7 +166,7 @@ class Family:
         return found
 
     def find(self, words: Words) -> Instruction:
-        """The instruction spelt with `words`. Raises IllegalInstruction that tells the nearest legal one."""
+        """The instruction spelt with `words`. Raises IllegalInstruction, which names the nearest legal one."""
         for row in self.rows:
             if row.admits(words):
                 return self._made(words, row)
@@ -170,17 +176,17 @@ class Family:
         raise IllegalInstruction(f"{self.clash(words)} Nearest legal form: {self.nearest(words).opcode}")
 
     def nearest(self, words: Words) -> Instruction:
-        """The legal instruction that shares the most words, the shape and other early slots first."""
+        """The legal instruction that shares the most words; of equals, the one that agrees in earlier slots."""
         best = [(row.closest(words, self.spelling.vocabulary), row) for row in self.rows]
         chosen, row = max(best, key=lambda each: alike(each[0], words, self.spelling.vocabulary))
         return self._made(chosen, row)
 
     def clash(self, words: Words) -> str:
-        """Which slot does not go with the others, and what would."""
+        """Which slot does not go with the others, and which words would."""
         found = ((slot, self._would_do(slot, words)) for slot in self.spelling.vocabulary)
         would_do = [(slot, accepted) for slot, accepted in found if accepted]
         if not would_do:
-            return "These qualifiers do not go together."
+            return "These qualifiers cannot be combined."
         return " ".join(self._advice(slot, words, accepted) for slot, accepted in would_do[:2])
 
     def _would_do(self, slot: str, words: Words) -> list[str]:

@@ -2,7 +2,7 @@
 
     fence.acq_rel.gpu   fence.sc.cta   membar.gl   fence.mbarrier_init.release.cluster   fence.proxy.alias
 
-fence.proxy.async stands in ordering.py, beside what reads memory asynchronously.
+fence.proxy.async is in ordering.py, with wgmma's other ordering instructions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SECTION = "9.7.13.4"
 _ALL = "cta gpu sys"
 _ORDERED = replace(THREAD, order="acq_rel")
 _PROXIES = "the machine has only the generic and the asynchronous proxy"
-_RESTRICTED = "the machine has no fence that is restricted to a cluster's shared memory"
+_RESTRICTED = "the machine has no fence restricted to a cluster's shared memory"
 _MAPS = "tensor maps are constants of a launch here: a kernel cannot change one"
 
 _LIMITED = replace(THREAD, unsupported=_RESTRICTED)
@@ -31,10 +31,10 @@ FENCE = family(
         *(one("8.6", "sm_90", _LIMITED, order=order, sync_restrict=space, scope="cluster") for order, space in _LIMITS),
     ],
     signature="=",
-    about="orders a thread's accesses to memory before it with those after it",
+    about="orders a thread's earlier accesses to memory with its later ones",
     rules=(
-        "It waits for nobody: two threads need a fence each, and a flag that one writes and the other reads.",
-        "Without an order it is .acq_rel. .sc fences stand in one order that all threads agree on.",
+        "It does not wait: two threads each need a fence, and a flag that one writes and the other reads.",
+        "The default order is .acq_rel. All threads agree on one order of .sc fences.",
     ),
 )
 MEMBAR = family(
@@ -43,7 +43,7 @@ MEMBAR = family(
     SECTION,
     [one(facts=replace(THREAD, order="sc"), scope="cta gl sys")],
     signature="=",
-    about="fence.sc under its old name",
+    about="the old name of fence.sc",
     rules=(".gl is the scope .gpu.",),
 )
 INIT = family(
@@ -53,7 +53,7 @@ INIT = family(
     [one("8.0", "sm_90", THREAD, order="release", scope="cluster")],
     signature="=",
     about="makes mbarriers that a thread has initialized visible to the cluster and to bulk copies",
-    rules=("Threads of the same block need a barrier behind it.",),
+    rules=("Threads of the same block need a barrier after it.",),
 )
 _MAPPED, _TENSOR_MAP, _SCOPES = replace(THREAD, unsupported=_MAPS), "tensormap::generic", "cta cluster gpu sys"
 PROXY = family(
@@ -70,7 +70,7 @@ PROXY = family(
         ),
     ],
     signature="= [ranged: address size]",
-    about="orders a thread's accesses between two proxies, which are ways to memory",
+    about="orders a thread's accesses across two proxies, which are paths to memory",
 )
 MEMBAR_PROXY = family(
     "membar.proxy",
@@ -78,7 +78,7 @@ MEMBAR_PROXY = family(
     SECTION,
     [one("7.5", proxy="alias"), one("8.0", "sm_90", proxy="async")],
     signature="=",
-    unsupported="it is fence.proxy under its old name: write that",
-    about="fence.proxy under its old name",
+    unsupported="it is the old name of fence.proxy: write that",
+    about="the old name of fence.proxy",
 )
 FAMILIES = (FENCE, MEMBAR, INIT, PROXY, MEMBAR_PROXY)

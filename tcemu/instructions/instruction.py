@@ -1,4 +1,4 @@
-"""An instruction: one legal opcode with everything the tables know of it."""
+"""An instruction: one legal opcode and everything that the tables say about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fragments = Mapping[str, Fragment]
 
 
 def placed(error: OperandError, instruction: Instruction) -> OperandError:
-    """The error of an operand with what was asked and the manual's section, where it does not name them itself."""
+    """The error about an operand, with the instruction and the manual's section added if the message lacks them."""
     told, opcode = str(error), instruction.opcode
     if opcode in told and "PTX ISA" in told:
         return error
@@ -29,20 +29,20 @@ def placed(error: OperandError, instruction: Instruction) -> OperandError:
 
 
 class UnknownFragments(dict[str, Fragment]):
-    """No fragments: nobody has told how the chip lays them out. Asking for one raises ArithmeticUnknown."""
+    """No fragments, because the chip's layouts have not been published. Looking one up raises ArithmeticUnknown."""
 
     def __init__(self, opcode: str, target: Target) -> None:
         super().__init__()
-        self._message = f"{opcode} is legal on {target}, but nobody has told how that chip lays out its fragments"
+        self._message = f"{opcode} is legal on {target}, but nobody has published that chip's fragment layouts"
 
     def __missing__(self, role: str) -> Fragment:
         raise ArithmeticUnknown(self._message)
 
 
 class Shape(NamedTuple):
-    """Rows of A and D, columns of B and D, and the products summed for each output.
+    """m rows of A and D, n columns of B and D, and k products summed for each output.
 
-    k is 0 for a mere matrix, all are for an instruction that has none.
+    k is 0 for a single matrix; all three are 0 for an instruction without a shape.
     """
 
     m: int = 0
@@ -61,7 +61,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Instruction:
-    """A legal instruction. Made by tcemu.parse; two with the same opcode are equal."""
+    """A legal instruction, made by tcemu.parse. Two with the same opcode are equal."""
 
     #: The opcode in the documented order of its qualifiers.
     opcode: str
@@ -70,29 +70,29 @@ class Instruction:
     #: Where the PTX manual describes it.
     section: str
     shape: Shape = field(compare=False)
-    #: What it needs of PTX version and target.
+    #: The PTX version and target that it needs.
     gate: Gate = field(compare=False, repr=False)
     #: Number formats of the operands, by role: d, a, b, c.
     types: Mapping[str, Format] = field(compare=False, repr=False)
-    #: Who holds what, by role; a batch stands in front of rows and columns where several matrices run side by side.
+    #: Which lane holds what, by role; with several matrices side by side, a batch axis precedes rows and columns.
     fragments: Fragments = field(compare=False, repr=False)
     #: The word in each slot of the opcode.
     words: Mapping[str, str] = field(compare=False, repr=False, default_factory=dict)
-    #: What else the family's row says of it.
+    #: What else the family's row says about it.
     facts: Facts = field(compare=False, repr=False, default_factory=Facts)
-    #: Fields that differ on some chips; None where nobody knows the fragments there.
+    #: Fields that differ on some chips; None if the fragments of the chip are unknown.
     elsewhere: tuple[tuple[frozenset[int], Mapping[str, Any] | None], ...] = field(
         compare=False, repr=False, default=()
     )
-    #: The operands in PTX's order, as text; `operands` are the records.
+    #: The operands in PTX's order, as text; `operands` has the records.
     signature: str = field(compare=False, repr=False, default="=")
     #: Whether all lanes of the warp must execute it together.
     aligned: bool = field(compare=False, repr=False, default=False)
-    #: Whether the lanes that execute it meet.
+    #: Whether the lanes that execute it wait for each other.
     sync: bool = field(compare=False, repr=False, default=False)
-    #: Whether anything but the destination may be another afterwards.
+    #: Whether it may change anything besides the destination.
     changes: bool = field(compare=False, repr=False, default=True)
-    #: Why the machine does not execute it; empty where it does.
+    #: Why the machine does not execute it; empty if it does.
     unsupported: str = field(compare=False, repr=False, default="")
 
     def __post_init__(self) -> None:
@@ -100,10 +100,10 @@ class Instruction:
         sizes = {"d": (m, n), "a": (m, self.facts.stored or k), "b": (k, n), "c": (m, n)}
         for role, fragment in self.fragments.items():
             if k and role in sizes and fragment.shape[-2:] != sizes[role]:
-                raise TableError(f"{self.opcode}: {role} is {sizes[role]}, its layout describes {fragment.shape}")
+                raise TableError(f"{self.opcode}: {role} is {sizes[role]}, but its layout describes {fragment.shape}")
 
     def on(self, target: Target) -> Instruction:
-        """The instruction as it is on `target`'s chip. Where nobody knows its fragments, asking for one raises."""
+        """The instruction as it is on `target`'s chip. If its fragments are unknown there, looking one up raises."""
         for architectures, known in self.elsewhere:
             if target.number in architectures:
                 changes = {"fragments": UnknownFragments(self.opcode, target)} if known is None else known
@@ -122,7 +122,7 @@ class Instruction:
         return find(target.number, family, str(self.shape), types["a"], types["b"], types["c"], types["d"])
 
     def operation(self, target: Target) -> Operation:
-        """What one tile of it computes on `target`, over the products that take part."""
+        """What one tile computes on `target`, over the products that take part."""
         names = {role: self.types[role].name for role in "abcd"}
         depth = self.facts.stored or self.shape.k
         return Operation(
@@ -136,7 +136,7 @@ class Instruction:
     @cached_property
     def lanes(self) -> int:
         """Lanes that execute it together."""
-        # fragments that nobody has told are those of a warp
+        # where fragments are unpublished, a warp executes the instruction
         return next((fragment.lanes for fragment in self.fragments.values()), self.facts.lanes)
 
     @cached_property
@@ -146,7 +146,7 @@ class Instruction:
 
     @cached_property
     def sources(self) -> tuple[Operand, ...]:
-        """The operands that tcemu.run takes: all but a destination that is only written."""
+        """The operands that tcemu.run takes: all except a destination that is only written."""
         return tuple(operand for operand in self.operands if operand.read)
 
     @cached_property
@@ -161,7 +161,7 @@ class Instruction:
 
     @property
     def knows_fragments(self) -> bool:
-        """Whether somebody has published who holds what."""
+        """Whether it is known which lane holds what."""
         return not isinstance(self.fragments, UnknownFragments)
 
     @property

@@ -1,8 +1,8 @@
-"""ld and st, prefetches, and what asks about addresses (PTX ISA 9.1, 9.7.9.8 to 9.7.9.24).
+"""ld and st, prefetches, and queries about addresses (PTX ISA 9.1, 9.7.9.8 to 9.7.9.24).
 
     ld.shared.v4.b32   ld.acquire.gpu.global.u32   ld.global.nc.L1::no_allocate.v4.f32   st.release.cta.shared.b64
 
-What ptxas takes beyond the manual stands in the rows: .v8 of 8- and 16-bit elements, everywhere.
+The rows include what ptxas accepts beyond the manual: .v8 of 8- and 16-bit elements, everywhere.
 """
 
 from __future__ import annotations
@@ -125,11 +125,11 @@ def _read_only() -> list[Rows]:
 
 
 _POLICIES = "[.cache_hint: cache_policy]"
-_ALIGNED = "An address is a multiple of the bytes that a lane moves."
+_ALIGNED = "An address is a multiple of the number of bytes that a lane moves."
 _WINDOWS = "Without a state space the address is generic: its value says which memory it points to."
 _STRONG = (
-    "Without an order the access is weak: a barrier or a fence must stand between it and what other threads do there.",
-    ".relaxed and .{} are strong, and name the scope of threads that may race with them; .volatile is .relaxed.sys.",
+    "Without an order the access is weak: a barrier or a fence must separate it from other threads' accesses there.",
+    ".relaxed and .{} are strong and name the scope of the threads that may race with them; .volatile is .relaxed.sys.",
 )
 LOAD = family(
     "ld",
@@ -158,7 +158,7 @@ STORE = family(
     rules=(
         _ALIGNED,
         _WINDOWS,
-        "The low bits of a register are stored, as many as the type has.",
+        "The lowest bits of a register are stored, as many as the type has.",
         _STRONG[0],
         _STRONG[1].format("release"),
     ),
@@ -205,7 +205,7 @@ PREFETCH_UNIFORM = family(
 # ---------------------------------------------------------------------------------------------------- addresses
 
 _POINTERS = "the machine's kernels compute addresses in Python: {}"
-_TO_GENERIC = _POINTERS.format("warp.generic makes a generic address of a shared one")
+_TO_GENERIC = _POINTERS.format("warp.generic makes a generic address from a shared one")
 _ANYWHERE = [
     one(ss="global shared local const"),
     one("7.7", ss="param"),
@@ -221,7 +221,7 @@ CONVERT = family(
     signature="d_value = a_value",
     changes=False,
     unsupported=_TO_GENERIC,
-    about="makes a generic address of one in a state space, or with .to the reverse",
+    about="converts an address in a state space to a generic one, or with .to the reverse",
 )
 IS_SPACE = family(
     "isspacep",
@@ -251,7 +251,7 @@ GET_RANK = family(
     signature="d_answer = address",
     changes=False,
     unsupported=CLUSTERS,
-    about="tells the rank of the block whose shared memory an address lies in",
+    about="tells the rank of the block whose shared memory an address is in",
 )
 
 FAMILIES = (LOAD, STORE, PREFETCH, PREFETCH_MAP, PREFETCH_UNIFORM, CONVERT, IS_SPACE, MAP_ADDRESS, GET_RANK)

@@ -27,18 +27,18 @@ def matmul(
     instruction: str | Instruction,
     target: str = "sm_90a",
 ) -> Array:
-    """D = A B + C of whole matrices, bit for bit as a kernel computes it that loops over K with `instruction`.
+    """D = A B + C of whole matrices, bit for bit as a kernel that loops over K with `instruction` computes it.
 
-    a (M, K), b (K, N) and c (M, N; zeros where absent) have the dtypes of the instruction's types
-    (`tcemu.parse(instruction).types["a"].dtype`) or are their patterns; D comes in the dtype of D. M, N and K are
-    multiples of the instruction's m, n and k. K runs upward, each step's D being the next step's C.
+    a (M, K), b (K, N) and c (M, N; by default zeros) have the dtypes of the instruction's types
+    (`tcemu.parse(instruction).types["a"].dtype`), or hold their patterns as unsigned integers; the result has the dtype
+    of D. M, N and K must be multiples of the instruction's m, n and k. K ascends: each step's D is the next step's C.
 
     Raises IllegalInstruction, OperandError and ArithmeticUnknown, as tcemu.run does.
     """
     found = parse(instruction, target)
     if found.family not in _FAMILIES or found.sparse:
         raise OperandError(
-            f"{found} multiplies no whole matrices by itself; tcemu.matmul takes the dense forms of "
+            f"{found} cannot multiply whole matrices by itself; tcemu.matmul takes the dense forms of "
             f"{listing(_FAMILIES, 'and')}"
         )
     operation = found.operation(target_named(target))
@@ -54,7 +54,7 @@ def matmul(
 def _operands(
     instruction: Instruction, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike | None
 ) -> tuple[Array, Array, Array]:
-    """The patterns of A, B and C. Raises OperandError."""
+    """The patterns of A, B and C. Raises OperandError for shapes that do not match."""
     types = instruction.types
     left, right = types["a"].patterns(a, f"A of {instruction}"), types["b"].patterns(b, f"B of {instruction}")
     _check(instruction, left, right)
@@ -62,7 +62,7 @@ def _operands(
     addend = np.zeros(size, types["c"].storage) if c is None else types["c"].patterns(c, f"C of {instruction}")
     if addend.shape != size:
         raise OperandError(
-            f"C of {instruction} is {size[0]} x {size[1]}, as A has {size[0]} rows and B {size[1]} columns; got "
+            f"C of {instruction} is {size[0]} x {size[1]}, because A has {size[0]} rows and B {size[1]} columns; got "
             f"{addend.shape}"
         )
     return left, right, addend
@@ -71,7 +71,7 @@ def _operands(
 def _check(instruction: Instruction, a: Array, b: Array) -> None:
     for name, array in (("A", a), ("B", b)):
         if array.ndim != 2:
-            raise OperandError(f"{name} of {instruction} is one matrix, two axes; got shape {array.shape}")
+            raise OperandError(f"{name} of {instruction} is one matrix with two axes; got shape {array.shape}")
     if a.shape[1] != b.shape[0]:
         raise OperandError(f"A has {a.shape[1]} columns and B {b.shape[0]} rows; both are K, so they must be equal")
     m, n, k = instruction.shape
@@ -86,7 +86,7 @@ def _check(instruction: Instruction, a: Array, b: Array) -> None:
             [f"{name} = {have} ({what}) is not a multiple of {step}" for name, have, step, what in wrong], "and"
         )
         padded = listing([f"{name} to {-(-have // step) * step}" for name, have, step, _ in wrong], "and")
-        raise OperandError(f"{instruction}: {said}. Pad {padded} with zeros: they change no sum")
+        raise OperandError(f"{instruction}: {said}. Pad {padded} with zeros, which change no sum")
     same = instruction.types["d"] == instruction.types["c"]
     if not same and a.shape[1] != k:
         raise OperandError(
@@ -96,6 +96,6 @@ def _check(instruction: Instruction, a: Array, b: Array) -> None:
 
 
 def _words(bits: Array) -> Array:
-    """Rows of single bits as rows of 32-bit words, the first bit lowest."""
+    """Rows of single bits as rows of 32-bit words, with the first bit lowest."""
     packed = np.packbits(bits.astype(np.uint8), axis=1, bitorder="little")
     return np.ascontiguousarray(packed).view("<u4").astype(np.uint32)

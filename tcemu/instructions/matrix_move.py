@@ -5,11 +5,11 @@
     d = tcemu.run("movmatrix.sync.aligned.m8n8.trans.b16", a)                                   9.7.14.5.17
 
 A lane gives the address of a row of 16 bytes, not of what it receives: row r of matrix i is at the address of lane
-8 i + r (16 i + r for m16n16). Addresses are arrays (..., 32); the lanes that are not needed may hold anything from
-sm_80 on.
+8 i + r (16 i + r for m16n16). Addresses are arrays (..., 32); from sm_80 on, the addresses of lanes that are not needed
+may be anything.
 
-ldmatrix .s8.s4 is of PTX ISA 9.4, whose manual says that its elements are packed; that its rows of 8 bytes need no more
-than that alignment was seen on an H100 by others (the probe in vLLM's pull request 50096).
+ldmatrix .s8.s4 is from PTX ISA 9.4, whose manual says that its elements are packed. Others saw on an H100 that its rows
+of 8 bytes need only that alignment (the probe in vLLM's pull request 50096).
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ MOVE_ROWS = [Rows({"shape": ("m8n8",), "trans": ("trans",), "type": ("b16",)}, "
 
 
 class Source(NamedTuple):
-    """Elements in a row of memory that are filled up to bytes in registers: with zeros, or with their sign."""
+    """Elements in a row of memory that are extended to bytes in registers, with zeros or with their sign."""
 
     bits: int
     signed: bool = False
 
 
-#: By the .src_fmt qualifier; what is left of a row behind 16 elements is padding.
+#: By the .src_fmt qualifier; the rest of a row after 16 elements is padding.
 SOURCES = {"b6x16_p32": Source(6), "b4x16_p64": Source(4), "s4": Source(4, signed=True)}
-#: The element types of the fragments: of plain bits unsigned integers of that width hold them.
+#: The element types of the fragments; unsigned integers of the same width stand for plain bits.
 _BITS = {"b16": Container(lookup("f16"), 16), "b8": Container(lookup("u8"), 8), "s8": Container(lookup("s8"), 8)}
 
 
 def row_bytes(instruction: Instruction) -> int:
-    """Bytes of a row in shared memory, and what its address must be a multiple of."""
+    """Bytes of a row in shared memory; the row's address is a multiple of this number."""
     return instruction.facts.row
 
 
@@ -99,7 +99,7 @@ def _make_move(words: Words, rows: Rows, opcode: str) -> Instruction:
 
 
 def _addresses(instruction: Instruction, given: npt.ArrayLike, needed: int) -> tuple[Array, tuple[int, ...]]:
-    """Addresses (..., 32) as int64, cut to the lanes that are needed, and the warps in front."""
+    """Addresses (..., 32) as int64, cut to the lanes that are needed, and the leading axes, which are warps."""
     array = integers(instruction, given, "addresses")
     if array.ndim < 1 or array.shape[-1] != 32:
         raise OperandError(f"{instruction}: addresses are (..., 32), one for each lane; got shape {array.shape}")
@@ -113,7 +113,7 @@ def _check(memory: Memory, addresses: Array, first: int) -> None:
 
 
 def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:
-    """The matrices whose rows the lanes address."""
+    """Load the matrices whose rows the lanes address."""
     if len(operands) != 1:
         raise OperandError(f"{instruction} takes the addresses of rows (..., 32); got {len(operands)} operands")
     memory = Memory(instruction, memories, generic=("shared",))
@@ -133,7 +133,7 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
 
 
 def _elements(instruction: Instruction, lines: Array) -> Array:
-    """Patterns of rows of bytes; 6- and 4-bit elements are filled up to bytes."""
+    """Patterns of rows of bytes; 6- and 4-bit elements are extended to bytes."""
     source = SOURCES.get(instruction.words.get("src_fmt", ""))
     if source is None:
         return np.ascontiguousarray(lines).view(instruction.fragments["d"].container.storage)
@@ -145,7 +145,7 @@ def _elements(instruction: Instruction, lines: Array) -> Array:
 
 
 def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> None:
-    """Put the matrices into the rows that the lanes address; shared memory changes in place."""
+    """Store the matrices in the rows that the lanes address; shared memory changes in place."""
     if len(operands) != 2:
         raise OperandError(
             f"{instruction} takes the addresses of rows (..., 32) and registers; got {len(operands)} operands"
@@ -164,7 +164,7 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
         patterns = fragment.read(flat)
         return np.ascontiguousarray(patterns).reshape(len(patterns), rows, -1).view(np.uint8)
 
-    for some in chunks:  # all of it, before the first byte is stored
+    for some in chunks:  # check everything before storing the first byte
         _check(memory, at(some), some.start)
         twice = np.flatnonzero(memory.repeated(at(some), row_bytes(instruction)))
         if len(twice):
@@ -174,7 +174,7 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
 
 
 def _check_overlap(instruction: Instruction, addresses: Array, lines: Array, numbers: Array, warps: int) -> None:
-    """Two lanes of a warp must not store different rows at one address: which one stays is undefined."""
+    """Raise OperandError if two lanes of a warp store different rows at one address: which one remains is undefined."""
     for number, places, stored in zip(numbers, addresses, lines, strict=True):
         rows: dict[int, int] = {}
         for lane, address in enumerate(places.tolist()):
@@ -183,15 +183,15 @@ def _check_overlap(instruction: Instruction, addresses: Array, lines: Array, num
                 told = f" of warp {number}" if warps > 1 else ""
                 raise OperandError(
                     f"{instruction}: lanes {other} and {lane}{told} store different rows at address {address}; which "
-                    f"one stays is undefined (PTX ISA {instruction.section})"
+                    f"one remains is undefined (PTX ISA {instruction.section})"
                 )
 
 
 def _move(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:
-    """The transposed matrix, across the lanes."""
+    """Transpose a matrix across the lanes."""
     if len(operands) != 1:
         raise OperandError(
-            f"{instruction} takes registers of one matrix and returns it transposed; got {len(operands)} operands"
+            f"{instruction} takes the registers of one matrix and returns its transpose; got {len(operands)} operands"
         )
     source, target = instruction.fragments["a"], instruction.fragments["d"]
     registers = source.check(operands[0])

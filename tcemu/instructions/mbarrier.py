@@ -2,7 +2,7 @@
 
     mbarrier.init.shared::cta.b64   mbarrier.arrive.expect_tx.shared::cta.b64   mbarrier.try_wait.parity.shared::cta.b64
 
-Order and scope stand together or not at all. An arrival at another block's mbarrier (.shared::cluster) answers no
+An opcode has both order and scope, or neither. An arrival at another block's mbarrier (.shared::cluster) returns no
 state: PTX writes _ for it.
 """
 
@@ -20,7 +20,7 @@ _AMPERE, _HOPPER = ("7.0", "sm_80"), ("8.0", "sm_90")
 
 
 def _spaces(ptx: str, since: str, *, cluster: bool = False) -> list[Part]:
-    """A generic address, .shared, .shared::cta, and where it exists .shared::cluster."""
+    """A generic address, .shared, .shared::cta and, if it exists, .shared::cluster."""
     here = [Part({"ss": ["", "shared"]}, ptx, since), Part({"ss": ["shared::cta"]}, "7.8", since)]
     return [*here, Part({"ss": ["shared::cluster"]}, *_HOPPER)] if cluster else here
 
@@ -39,7 +39,7 @@ def _family(name: str, section: str, rows: list[Rows], **told: Any) -> Family:
     return family(name, f"{name}{words}.b64", f"{SECTION}.{section}", rows, **told)
 
 
-_PLACE = "The mbarrier is 8 bytes in shared memory, at a multiple of 8."
+_PLACE = "The mbarrier is 8 bytes in shared memory, at an address that is a multiple of 8."
 _RELEASE, _ACQUIRE = replace(THREAD, order="release", scope="cta"), replace(THREAD, order="acquire", scope="cta")
 _RELAXED = replace(THREAD, order="relaxed", scope="cta")
 
@@ -48,7 +48,7 @@ INIT = _family(
     "9",
     combined(_spaces(*_AMPERE)),
     signature="= mbarrier count",
-    about="makes an mbarrier whose phases wait for a number of arrivals",
+    about="initializes an mbarrier whose phases wait for a number of arrivals",
     rules=(
         _PLACE,
         "The count is 1 to 1048575.",
@@ -60,7 +60,7 @@ INVALIDATE = _family(
     "10",
     combined(_spaces(*_AMPERE)),
     signature="= mbarrier",
-    about="makes the bytes of an mbarrier ordinary memory again",
+    about="turns the bytes of an mbarrier into ordinary memory again",
     rules=(_PLACE,),
 )
 
@@ -79,7 +79,7 @@ def _transaction(what: str, section: str, about: str) -> Family:
 
 
 EXPECT = _transaction("expect_tx", "11", "makes the current phase wait for more bytes")
-COMPLETE = _transaction("complete_tx", "12", "counts bytes as arrived, though nothing was copied")
+COMPLETE = _transaction("complete_tx", "12", "counts bytes as arrived although nothing was copied")
 
 
 def _arrivals(what: str, section: str, told: str) -> list[Family]:
@@ -97,7 +97,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
             section,
             [*plain, *combined(_orders("release"), cluster, facts=silent)],
             signature="[answers: state] = mbarrier count?",
-            about=f"{told}, and returns the state before that",
+            about=f"{told} and returns the state before that",
             rules=(_PLACE, lanes, "A count other than 1 needs PTX 7.8 and sm_90.", remote),
         ),
         _family(
@@ -125,8 +125,8 @@ def _waits(what: str, target: tuple[str, str], parity: str, how: str, **told: An
     ptx, since = target
     rules = (
         _PLACE,
-        "Where it is true, the thread sees what others wrote before they arrived with .release.",
-        "The parity of the first phase is 0, of the second 1, and so on: it tells the current phase from the last.",
+        "If it is true, the thread sees what others wrote before they arrived with .release.",
+        "The parity of the first phase is 0, of the second 1, and so on: it tells the current phase from the previous.",
     )
     return [
         _family(
@@ -159,6 +159,6 @@ FAMILIES = (
     *_arrivals("arrive", "13", "arrives at an mbarrier"),
     *_arrivals("arrive_drop", "14", "arrives for the last time, so that later phases expect one arrival fewer"),
     *_waits("test_wait", _AMPERE, "7.1", "tells whether", changes=False),
-    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits a while, and tells whether"),
+    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits for a while and tells whether"),
     PENDING,
 )

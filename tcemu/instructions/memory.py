@@ -1,4 +1,4 @@
-"""The bytes that instructions load from and store to, and the rules that addresses must keep."""
+"""The bytes that instructions load and store, and the rules for addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.backend import backend
+from tcemu.backend import MOVED, backend
 from tcemu.errors import AddressError, OperandError, listing
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.instruction import Instruction
@@ -22,9 +22,9 @@ SPACES = {"global": ("memory",), "shared": ("shared",), "shared::cta": ("shared"
 
 
 class Told(NamedTuple):
-    """Memory whose owner wants to know what is read and written: `tell(writes, addresses (warps, n), bytes each)`.
+    """Memory that reports what is read and written to its owner: `tell(writes, addresses (warps, n), bytes each)`.
 
-    It hears of an access after its addresses were checked and before it happens.
+    It reports an access after its addresses were checked and before it happens.
     """
 
     bytes: Array
@@ -32,7 +32,7 @@ class Told(NamedTuple):
 
 
 class Memory:
-    """An array (..., bytes) of uint8, as the instruction sees it. The axes in front are independent memories."""
+    """An array (..., bytes) of uint8, as the instruction sees it. The leading axes are independent memories."""
 
     def __init__(
         self, instruction: Instruction, memories: Mapping[str, Any], generic: tuple[str, ...] | None = None
@@ -58,7 +58,7 @@ class Memory:
 
     @property
     def numbers(self) -> Array:
-        """The number of each memory, of shape `own`: what tells a warp which one it sees."""
+        """The number of each memory, in an array of shape `own`, from which a warp gets the one that it sees."""
         return np.arange(prod(self.own)).reshape(self.own)
 
     def _check(self, given: object) -> Array:
@@ -72,8 +72,8 @@ class Memory:
         return given
 
     def check(self, addresses: Array, count: int, align: int, who: str, rule: str, first: int = 0) -> None:
-        """Raise OperandError for an address of `addresses` (warps from `first` on, who) not aligned or not inside."""
-        if backend() == "numba":
+        """Raise AddressError if one of `addresses` (warps from `first` on, who) is not aligned or not inside."""
+        if backend(addresses.size >> MOVED) == "numba":
             from tcemu.kernels.memory import misplaced
 
             if not misplaced(addresses, count, align, self.size):
@@ -99,10 +99,10 @@ class Memory:
                 )
 
     def load(self, addresses: Array, count: int, which: Array | None) -> Array:
-        """Bytes (warps, n, count) from checked addresses (warps, n); `which` memory a warp sees (None: the one)."""
+        """Bytes (warps, n, count) from checked addresses (warps, n); `which` memory each warp sees (None: one)."""
         if self._tell:
             self._tell(False, addresses, count)
-        if backend() == "numba":
+        if backend(addresses.size * count >> MOVED) == "numba":
             from tcemu.kernels.memory import load
 
             lines = np.empty((*addresses.shape, count), np.uint8)
@@ -113,7 +113,7 @@ class Memory:
 
     @cached_property
     def _flat(self) -> Array:
-        """(memories, bytes): a view of the bytes where they are contiguous, else a copy."""
+        """(memories, bytes): a view of the bytes if they are contiguous, otherwise a copy."""
         return np.ascontiguousarray(self.bytes).reshape(prod(self.own), self.size)
 
     def elements(self, addresses: Array, size: int, which: Array | None) -> Array:
@@ -124,12 +124,12 @@ class Memory:
         return np.asarray(flat[0][index] if which is None else flat[which[:, None], index])
 
     def store(self, addresses: Array, lines: Array, which: Array | None) -> None:
-        """Put bytes (warps, n, count) at checked addresses (warps, n)."""
+        """Store bytes (warps, n, count) at checked addresses (warps, n)."""
         if not self.bytes.flags.writeable:
             raise OperandError(f"{self.instruction} stores to {self.name}=, but that array is read-only")
         if self._tell:
             self._tell(True, addresses, lines.shape[-1])
-        if backend() == "numba":
+        if backend(lines.size >> MOVED) == "numba":
             from tcemu.kernels.memory import store
 
             store(self._flat, addresses, which, np.ascontiguousarray(lines))
@@ -140,8 +140,8 @@ class Memory:
             self.bytes[...] = self._flat.reshape(self.bytes.shape)
 
     def repeated(self, addresses: Array, unit: int) -> Array:
-        """(warps,): whether two of a warp's checked addresses (warps, n), all multiples of `unit`, are the same."""
-        if backend() == "numba":
+        """(warps,): whether two of a warp's checked addresses (warps, n), all multiples of `unit`, are equal."""
+        if backend(addresses.size >> MOVED) == "numba":
             from tcemu.kernels.memory import repeated
 
             found = np.empty(len(addresses), np.bool_)
@@ -157,17 +157,17 @@ def integers(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array
     array = as_array(given, told)
     if array.dtype.kind not in "iu":
         raise OperandError(f"{told} dtype {array.dtype}")
-    # no memory is so large; what is beyond stays beyond
+    # no memory is that large, so clipping keeps invalid addresses invalid
     held = np.minimum(array, np.iinfo(np.int64).max) if array.dtype == np.uint64 else array
     return held.astype(np.int64)
 
 
 def uniform(instruction: Instruction, what: str, given: npt.ArrayLike) -> Array:
-    """The one value, int64 (), of `what` ("the pointer", "the stride") that all lanes of a warp give, () or (32,).
+    """The value, int64 (), of `what` ("the pointer", "the stride") that all lanes of a warp give, from () or (32,).
 
-    For callers that know which lane gives what, as a kernel does; tcemu.run takes one value a warp. Raises OperandError
-    for the first lane that differs from lane 0, and for another shape: with one that differs the behaviour of
-    wmma.load and wmma.store is undefined (PTX ISA 9.7.14.4.3 and 9.7.14.4.4).
+    For callers that have a value for each lane, such as a kernel; tcemu.run takes one value per warp. Raises
+    OperandError for another shape, and for the first lane that differs from lane 0, because the behaviour of wmma.load
+    and wmma.store is then undefined (PTX ISA 9.7.14.4.3 and 9.7.14.4.4).
     """
     values = integers(instruction, given, what)
     if values.shape not in ((), (32,)):
@@ -177,7 +177,7 @@ def uniform(instruction: Instruction, what: str, given: npt.ArrayLike) -> Array:
         kind = "address" if "pointer" in what else "value"
         raise OperandError(
             f"{instruction}: lane {lane} gives another {what.removeprefix('the ')} than lane 0: {kind} "
-            f"{int(values[lane])}, not {int(values[0])}. All lanes of a warp give the same, else what happens is "
-            f"undefined (PTX ISA {instruction.section})"
+            f"{int(values[lane])}, not {int(values[0])}. All lanes of a warp must give the same; otherwise the "
+            f"behaviour is undefined (PTX ISA {instruction.section})"
         )
     return values[0] if values.ndim else values

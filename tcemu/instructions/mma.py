@@ -2,7 +2,7 @@
 
     d = tcemu.run("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", a, b, c)
 
-Registers are arrays (..., 32, registers), uint32 (uint64 for f64). Every legal opcode is a row below.
+Registers are arrays (..., 32, registers) of uint32, or uint64 for f64. The rows below have every legal opcode.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SATFINITE = {"satfinite": ("", "satfinite")}
 ROUNDING = {"rounding": ("", "rn", "rz", "rm", "rp")}
 F8F6F4 = {"kind": ("kind::f8f6f4",)}
 FP8, FP6_FP4 = "e4m3 e5m2", "e3m2 e2m3 e2m1"
-#: Pairs of which at least one is a 6- or 4-bit float.
+#: Pairs in which at least one type is a 6- or 4-bit float.
 SMALL = [types for types in pairs("f16 f32", f"{FP8} {FP6_FP4}") if types not in pairs("f16 f32", FP8)]
 BLACKWELL, RTX_BLACKWELL = "sm_100f sm_110f sm_120f", "sm_120f"
 
@@ -65,8 +65,8 @@ ROWS = (
 REFUSALS = (
     Refusal(
         {"shape": ("m8n8k4",), "atype": ("bf16", "tf32"), "btype": ("bf16", "tf32")},
-        "m8n8k4 multiplies f16 and f64 only. The assembler takes it with bf16 and tf32, but emits no instruction "
-        "for it: D would keep what it held before.",
+        "m8n8k4 multiplies f16 and f64 only. The assembler accepts it with bf16 and tf32 but emits no instruction "
+        "for it: D would keep its old value.",
     ),
 )
 

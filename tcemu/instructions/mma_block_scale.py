@@ -3,8 +3,8 @@
     d = tcemu.run(opcode, a, b, c, scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id), target="sm_120a")
 
 A row of A and a column of B have a scale for each block of k: one (.scale_vec::1X), two or four. Scale registers are
-(..., 32) of uint32; the byte-id says from which byte on the scales stand, the thread-id in which lanes. Sparse forms
-take metadata and selector after c. No recording of these instructions exists: their rows of arithmetic say how they
+(..., 32) of uint32; the byte-id says at which byte the scales begin, the thread-id which lanes hold them. Sparse forms
+take metadata and a selector after c. No recording of these instructions exists: their rows of arithmetic say how they
 are known.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_scaled, scaled_plan
+from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
@@ -40,7 +41,7 @@ SECTION = "9.7.14.5.14"
 
 
 def _rows(kind: str, k: int, types: list[str], scales: str, stype: str, ptx: str, **facts: Any) -> list[Rows]:
-    """The dense form and the sparse one of twice the k; `scales` are its .scale_vec ("default": none)."""
+    """The dense form, and the sparse one with twice the k; `scales` are its .scale_vec ("default": none)."""
     vectors = tuple("" if word == "default" else f"scale_vec::{word}" for word in scales.split())
     options = {"kind": (f"kind::{kind}",), "scale_vec": vectors, "stype": (stype,)}
     count = int(scales[-2])
@@ -116,12 +117,13 @@ def execute(
         others[role] = (array, array.shape[:-1])
         picks[role] = byte_and_thread(instruction, role, pick)
 
-    plan = scaled_plan(operation, instruction.fragments, sparse=sparse)
-
     def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
         places = stored_places(instruction, parts["metadata"], chosen, first) if sparse else None
         scales = [_scales(instruction, role, parts[role], picks[role]) for role in picks]
-        if plan is not None and instruction.facts.scales == 1:
+        products = len(d) * instruction.shape.m * instruction.shape.n * operation.depth
+        fast = instruction.facts.scales == 1 and backend(products) == "numba"
+        plan = scaled_plan(operation, instruction.fragments, sparse=sparse) if fast else None
+        if plan is not None:
             plan(parts["a"], parts["b"], parts["c"], scales, places, d)
         else:
             d[...] = _execute(instruction, operation, scales, parts, places)
@@ -136,7 +138,7 @@ def _execute(
     parts: Mapping[str, Array],
     places: Array | None,
 ) -> Array:
-    """The three paragraphs, on flat registers (warps, 32 * registers); `places` is what a sparse A meets of B."""
+    """D, on flat registers (warps, 32 * registers); `places` are the rows of B by which a sparse A is multiplied."""
     fragments, (m, n, k) = instruction.fragments, instruction.shape
     stored = operation.depth
 
@@ -153,7 +155,7 @@ def _execute(
 
 
 def _scales(instruction: Instruction, role: str, held: Array, pick: tuple[int, int]) -> Array:
-    """Scales (warps, 16, s) of A, or (warps, s, 8) of B, out of flat registers (warps, 32)."""
+    """Scales (warps, 16, s) of A, or (warps, s, 8) of B, from flat registers (warps, 32)."""
     byte, thread = pick
     fragment = instruction.fragments[role]
     some = slice(byte, byte + instruction.facts.scales)
@@ -165,9 +167,9 @@ def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) 
     """Scales (..., 32) of uint32, checked."""
     try:
         return instruction.fragments[role].check(as_array(given, role)[..., None])[..., 0]
-    except (OperandError, IndexError):  # an array of 64 axes has no room for another
+    except (OperandError, IndexError):  # numpy allows 64 axes, so an array with 64 cannot get another
         got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
-        raise OperandError(f"{instruction}: {role} is one uint32 register a lane, (..., 32); got {got}") from None
+        raise OperandError(f"{instruction}: {role} is one uint32 register per lane, (..., 32); got {got}") from None
 
 
 def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[int, int]:

@@ -2,9 +2,9 @@
 
     d = tcemu.run("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", a, b, c, metadata, selector)
 
-A row of A is cut into chunks, and half of each chunk is stored: two of four elements (f16, bf16, s8, fp8), one of two
-(tf32), two of four pairs (s4). Four bits of metadata for each chunk say which. A pruned element takes no part at all:
-not even an infinity of B that meets it matters. `tcemu.sparse` compresses a matrix and makes its metadata.
+A row of A is divided into chunks, and half of each chunk is stored: two of four elements (f16, bf16, s8, fp8), one of
+two (tf32), two of four pairs (s4). Four bits of metadata for each chunk say which ones. A pruned element takes no part
+at all: even an infinity in B does not matter there. `tcemu.sparse` compresses a matrix and makes its metadata.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _both(
     options: Mapping[str, tuple[str, ...]] | None = None,
     **facts: Any,
 ) -> list[Rows]:
-    """Plain forms, and from PTX 8.5 those with ordered metadata."""
+    """Plain forms and, from PTX 8.5 on, those with ordered metadata."""
     return [
         multiply(shapes, types, version, since, {**order, **(options or {})}, sparsity=sparsity, **facts)
         for order, version in ((_PLAIN, ptx), (_ORDERED, "8.5"))
@@ -60,7 +60,7 @@ def _both(
 _HALVES = [*pairs("f16 f32", "f16"), *pairs("f32", "bf16")]
 ROWS = [
     *_both("m16n8k16", _HALVES, "7.1", "sm_80", "2:4"),
-    # ptxas takes selectors that the manual does not give to this shape
+    # ptxas accepts selectors that the manual does not give for this shape
     *_both("m16n8k32", _HALVES, "7.1", "sm_80", "2:4", assembled=4),
     *_both("m16n8k8 m16n8k16", pairs("f32", "tf32"), "7.1", "sm_80", "1:2"),
     *_both("m16n8k32 m16n8k64", pairs("s32", "s8 u8"), "7.1", "sm_80", "2:4", SATFINITE),
@@ -104,7 +104,7 @@ def execute(
     operands: Sequence[npt.ArrayLike],
     memories: Mapping[str, Any],
 ) -> Array:
-    """D of the stored A, of B, C, metadata (..., 32) and a selector."""
+    """D of the stored A, B, C, metadata (..., 32) and a selector."""
     if len(operands) != 5:
         raise OperandError(
             f"{instruction} takes registers of A, B and C, metadata and a selector; got {len(operands)} operands"
@@ -126,9 +126,9 @@ def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:
     """Metadata (..., 32) of uint32, checked."""
     try:
         return instruction.fragments["e"].check(as_array(given, "e")[..., None])[..., 0]
-    except (OperandError, IndexError):  # an array of 64 axes has no room for another
+    except (OperandError, IndexError):  # numpy allows 64 axes, so an array with 64 cannot get another
         got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
-        raise OperandError(f"{instruction}: metadata is one uint32 register a lane, (..., 32); got {got}") from None
+        raise OperandError(f"{instruction}: metadata is one uint32 register per lane, (..., 32); got {got}") from None
 
 
 def selector(instruction: Instruction, given: object) -> int:
@@ -136,10 +136,10 @@ def selector(instruction: Instruction, given: object) -> int:
     last = instruction.fragments["e"].layout.shape[0] - 1
     number = given if isinstance(given, int | np.integer) and not isinstance(given, bool | np.bool_) else None
     if number is None or not 0 <= int(number) <= last:
-        lanes = "it says which lanes' metadata counts" if last else "all lanes' metadata counts"
+        lanes = "it says which lanes' metadata is used" if last else "all lanes' metadata is used"
         taken = instruction.facts.assembled
         more = (
-            f". The assembler accepts {listing(range(last + 1, taken), 'and')} too, but no lanes are given to them"
+            f". The assembler accepts {listing(range(last + 1, taken), 'and')} too, but they select no lanes"
             if number is not None and last < int(number) < taken
             else ""
         )
@@ -169,7 +169,7 @@ def stored_places(instruction: Instruction, held: Array, chosen: int, first: int
 
 
 def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array, first: int) -> None:
-    """Name the first illegal four bits by lane and bit."""
+    """Raise the error about the first illegal four bits, which names lane and bits."""
     warp, row, chunk, _ = (int(x) for x in np.argwhere(places < 0)[0])
     lane, place = instruction.fragments["e"].layout.holders(chosen, row, chunk)[0]
     pattern = pattern_of(instruction)

@@ -1,4 +1,4 @@
-"""D = A B + C on fragments: what mma, wmma and their sparse and scaled forms share."""
+"""D = A B + C on fragments: code that mma, wmma and their sparse and scaled forms share."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Take = Callable[[slice], Array]
 #: Warps that are unpacked at a time: enough to hide the calls, few enough to stay in the cache.
 CHUNK = 1024
 
-#: Where the pattern stands in a container that is wider than it: e2m1 in bits 5:2 of its byte (9.7.14.5.14).
+#: The lowest bit of a pattern in a container that is wider: e2m1 is in bits 5:2 of its byte (9.7.14.5.14).
 _SHIFT_IN_BYTE = {"e2m1": 2}
 
 
 @cache
 def container(form: Format, width: int | None) -> Container:
-    """The container of an operand's elements: `width` bits where the row says so, else the format's own."""
+    """The container of an operand's elements: `width` bits if the row says so, otherwise the format's own."""
     if width is None or width == form.container:
         return Container(form, form.container)
     return Container(form, width, _SHIFT_IN_BYTE.get(form.name, 0))
@@ -47,7 +47,7 @@ def registers(instruction: Instruction, given: Mapping[str, npt.ArrayLike]) -> d
 
 
 def broadcast(instruction: Instruction, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The warps: the leading axes of all operands, broadcast. Raises OperandError where they do not fit."""
+    """The warps: the leading axes of all operands, broadcast. Raises OperandError if they do not broadcast."""
     first, *rest = shapes.values()
     if all(shape == first for shape in rest):
         return first
@@ -55,7 +55,7 @@ def broadcast(instruction: Instruction, shapes: Mapping[str, tuple[int, ...]]) -
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
         told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise OperandError(f"{instruction}: the axes in front, which count warps, do not broadcast: {told}") from None
+        raise OperandError(f"{instruction}: the leading axes, which count warps, do not broadcast: {told}") from None
 
 
 def take(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Take:
@@ -70,20 +70,20 @@ def take(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Take:
 
 
 def room(instruction: Instruction, warps: int) -> Array:
-    """Flat registers of D for so many warps, (warps, lanes * registers), not written yet. Raises OperandError."""
+    """Uninitialised flat registers of D, (warps, lanes * registers). Raises OperandError if they do not fit memory."""
     fragment = instruction.fragments["d"]
     width, dtype = fragment.lanes * fragment.registers, fragment.container.register_dtype
     try:
         return np.empty((warps, width), dtype)
     except (MemoryError, ValueError):
         size = warps * width * dtype.itemsize
-        raise OperandError(f"{instruction}: D of {warps} warps takes {size} bytes, more than there is memory") from None
+        raise OperandError(f"{instruction}: D of {warps} warps takes {size} bytes, which do not fit memory") from None
 
 
 def execute(
     instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]
 ) -> Array:
-    """D of A, B and C: registers (..., 32, registers) each; the axes in front are warps and broadcast."""
+    """D of A, B and C: registers (..., 32, registers) each; the leading axes are warps and broadcast."""
     if len(operands) != 3:
         raise OperandError(f"{instruction} takes registers of A, B and C, and returns D; got {len(operands)} operands")
     fragments = instruction.fragments

@@ -1,15 +1,15 @@
-"""Operands as records, parsed once from a family's signature: what the checks, the machine, live and the pages read.
+"""Operands as records, parsed once from a family's signature; the checks, the machine, live and `tcemu isa` read them.
 
 A signature gives the roles in PTX's order, "destination = sources":
 
     d = a b c                                           registers in, registers out
-    d = d a/descriptor b_descriptor [e f] scale_d       d is read and written; a may be a descriptor instead; e and f
-                                                        are there in sparse forms only
+    d = d a/descriptor b_descriptor [e f] scale_d       d is read and written; a may be a descriptor instead; only
+                                                        sparse forms have e and f
     {matrix} = pointer stride?                          a slot's word names the role; the stride may be left out
-    ... [negates: imm_scale_a imm_scale_b]              there where the row's fact of that name is true
-    ... [.cache_hint: cache_policy]                     there where the opcode has a word in that slot
+    ... [negates: imm_scale_a imm_scale_b]              present if the row's fact of that name is true
+    ... [.cache_hint: cache_policy]                     present if the opcode has a word in that slot
 
-A role that is one of the instruction's fragments is its registers. Every other role is a row of ROLES.
+A role named like one of the instruction's fragments means its registers. Every other role is a row of ROLES.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Operand:
     direction: Direction = "in"
     #: Whether the caller may leave it out.
     optional: bool = False
-    #: Whether a matrix descriptor may stand in place of the registers.
+    #: Whether a matrix descriptor may replace the registers.
     described: bool = False
-    #: What its registers hold, where that is a matrix.
+    #: The fragment that its registers hold, if it is a matrix.
     fragment: Fragment | None = None
-    #: Registers of a lane, 0 where it is none, and bits of one.
+    #: Registers per lane (0 if it is not in registers), and bits per register.
     registers: int = 0
     bits: int = 32
-    #: What an immediate may be, where the manual lists it.
+    #: The accepted values of an immediate, if the manual lists them.
     choices: tuple[int, ...] = ()
 
     @property
@@ -81,7 +81,7 @@ class Operand:
 
 
 _SIGNS, _MAJORS = (-1, 1), (0, 1)
-#: THE TABLE of roles that are no fragment, by their word in a signature.
+#: THE TABLE of roles that are not fragments, by their word in a signature.
 ROLES = {
     # ---- matrix instructions
     "e": Operand("e", "metadata", registers=1),
@@ -137,7 +137,7 @@ ROLES = {
     "ordinal": Operand("ordinal", "immediate"),
     "new_value": Operand("value", "value", registers=1, bits=64),
 }
-#: Roles that are registers holding no matrix, of as many registers and bits as the opcode says.
+#: Roles that are registers but not a matrix; the opcode gives their number and bits.
 VALUES: dict[str, Callable[[Instruction], tuple[int, int]]] = {
     "d_value": lambda instruction: elements_of(instruction).held,
     "a_value": lambda instruction: elements_of(instruction).held,
@@ -148,7 +148,7 @@ VALUES: dict[str, Callable[[Instruction], tuple[int, int]]] = {
 
 
 def operands_of(instruction: Instruction) -> tuple[Operand, ...]:
-    """The operands in PTX's order, the destination first; one that is read and written stands once."""
+    """The operands in PTX's order, the destination first; one that is read and written is listed once."""
     target, _, source = instruction.signature.format_map(instruction.words).partition("=")
     written, read = _present(instruction, target), _present(instruction, source)
     return tuple(
@@ -158,9 +158,9 @@ def operands_of(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def _present(instruction: Instruction, source: str) -> list[str]:
-    """The words without those in brackets that the instruction lacks: their fragment, or what stands before the colon.
+    """The words, without the bracketed ones that do not apply to the instruction.
 
-    That is the name of a fact, or a slot with a dot in front.
+    Bracketed words apply if the instruction has the fragment, or what precedes the colon: a fact, or .slot for a slot.
     """
 
     def group(match: re.Match[str]) -> str:
@@ -183,7 +183,7 @@ def _operand(instruction: Instruction, word: str, direction: Direction) -> Opera
         kind = "predicate" if bits == 1 else role.kind
         return replace(role, **how, kind=kind, registers=count, bits=bits, fragment=fragment)  # type: ignore[arg-type]
     if fragment is None and instruction.knows_fragments:
-        raise TableError(f"{instruction}: no fragment and no row of ROLES is called {name}")
-    fragment = instruction.fragments[name]  # raises where nobody knows it
+        raise TableError(f"{instruction}: neither a fragment nor a row of ROLES is called {name}")
+    fragment = instruction.fragments[name]  # raises if it is unknown
     bits = fragment.container.register_bits
     return Operand(name, "registers", **how, fragment=fragment, registers=fragment.registers, bits=bits)  # type: ignore[arg-type]

@@ -1,12 +1,13 @@
-"""What orders wgmma.mma_async, its registers and the memory that it reads (PTX ISA 9.1, 9.7.15.7 and 9.7.13.4).
+"""What orders wgmma.mma_async with accesses to its registers and memory (PTX ISA 9.1, 9.7.15.7 and 9.7.13.4).
 
-    wgmma.fence.sync.aligned            registers, between the warpgroup and its wgmma.mma_async
-    wgmma.commit_group.sync.aligned     the wgmma.mma_async so far become a group
-    wgmma.wait_group.sync.aligned N     until at most N groups are under way
-    fence.proxy.async                   memory, between ld and st and what reads it asynchronously
+    wgmma.fence.sync.aligned            orders accesses to registers by the warpgroup and by its wgmma.mma_async
+    wgmma.commit_group.sync.aligned     makes the wgmma.mma_async so far a group
+    wgmma.wait_group.sync.aligned N     waits until at most N groups are under way
+    fence.proxy.async                   orders ld and st with asynchronous accesses to memory
 
-None of them has registers or computes anything, and alone none means anything: tcemu.run refuses them. In a kernel
-the machine executes them; their facts say how many lanes execute one together, and which spaces a proxy fence orders.
+None of them has registers or computes anything, and none has a meaning outside a kernel, so tcemu.run refuses them. In
+a kernel the machine executes them; their facts say how many lanes execute one together, and which spaces a proxy fence
+orders.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tcemu.instructions.spelling import Spelling, Words
 
 
 def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
-    """The family of `name`, whose first word is the mnemonic and whose second tells it from others."""
+    """The family called `name`: its first word is the mnemonic, its second distinguishes it from the others."""
     mnemonic, mark, *_ = name.split(".")
 
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
@@ -40,11 +41,11 @@ FENCE = _family(
     "9.7.15.7.1",
     [Rows({}, "8.0", "sm_90a", _WARPGROUP)],
     signature="=",
-    about="registers ordered between a warpgroup and its wgmma.mma_async",
+    about="orders accesses to registers by a warpgroup and by its wgmma.mma_async",
     rules=(
         "All four warps of the warpgroup execute it before their first wgmma.mma_async.",
-        "So they do between any access to registers and a wgmma.mma_async that takes them as D or as A.",
-        "Between wgmma.mma_async of one shape that add to the same D it is not needed.",
+        "They execute it again between any access to registers and a wgmma.mma_async that uses them as D or A.",
+        "It is not needed between wgmma.mma_async of the same shape that add to the same D.",
     ),
 )
 COMMIT = _family(
@@ -53,8 +54,8 @@ COMMIT = _family(
     "9.7.15.7.2",
     [Rows({}, "8.0", "sm_90a", _WARPGROUP)],
     signature="=",
-    about="the wgmma.mma_async of a warpgroup since its last group become a group",
-    rules=("A group may be empty. wgmma.wait_group counts groups from the latest on.",),
+    about="makes a group of the wgmma.mma_async of a warpgroup since its last group",
+    rules=("A group may be empty. wgmma.wait_group counts back from the latest group.",),
 )
 WAIT = _family(
     "wgmma.wait_group",
@@ -64,9 +65,9 @@ WAIT = _family(
     signature="= N",
     about="waits until at most N groups of a warpgroup are under way",
     rules=(
-        "The latest N groups may go on; all before them have ended. With N = 0 all have.",
-        "Until a wait covers a wgmma.mma_async, its registers of D and A are neither read nor written.",
-        "Nor are its tiles in shared memory written before that.",
+        "The latest N groups may still be under way; all earlier ones have completed. With N = 0, all have.",
+        "Until a wait covers a wgmma.mma_async, its registers of D and A must be neither read nor written.",
+        "Nor may its tiles in shared memory be written before that.",
     ),
 )
 PROXY = _family(
@@ -81,10 +82,10 @@ PROXY = _family(
     stems=("fence.proxy",),
     marks=frozenset({"async"}),
     signature="=",
-    about="a thread's memory accesses ordered between ld, st and their like and what is asynchronous",
+    about="orders a thread's ordinary accesses to memory with asynchronous ones",
     rules=(
-        "wgmma.mma_async and bulk copies see what a thread wrote with st only after that thread's fence.",
-        "Where another thread starts them, a barrier follows the fence.",
+        "wgmma.mma_async and bulk copies see what a thread wrote with st only after this fence in that thread.",
+        "If another thread starts them, a barrier must follow the fence.",
         "A space restricts it: .shared::cta to the block's shared memory, .shared::cluster to that of the cluster.",
     ),
 )

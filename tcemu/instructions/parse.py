@@ -12,21 +12,21 @@ from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.instructions.targets import target_named
 
-#: What an opcode looks like, for errors.
+#: An opcode that errors show as an example.
 EXAMPLE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
-#: Words of tensor-core instructions that the package does not run yet; said so instead of "unknown".
+#: Tensor-core instructions that the package does not run yet; the error says so instead of calling them unknown.
 _NOT_YET = ("tcgen05",)
 
 
 def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:
     """The instruction that an opcode with all its qualifiers spells.
 
-    For example "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32". Qualifiers may stand in any
-    order, as for the assembler; the result prints them in the documented one. With `target` ("sm_90a") and `ptx`
-    ("8.7") the instruction must also exist there.
+    For example "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32". Qualifiers may be in any order, as for the
+    assembler; the result prints them in the documented order. If `target` ("sm_90a") or `ptx` ("8.7") is given, the
+    instruction must exist there.
 
-    Raises IllegalInstruction where there is no such instruction, or not there, and TargetError for a target or version
+    Raises IllegalInstruction if there is no such instruction, or not there, and TargetError for a target or version
     that does not exist.
     """
     found = instruction if isinstance(instruction, Instruction) else _parse(_as_opcode(instruction))
@@ -49,10 +49,10 @@ def _as_opcode(text: object) -> str:
 def _parse(text: str) -> Instruction:
     opcode = text.strip().removesuffix(";").strip()
     if not opcode:
-        raise IllegalInstruction("an empty text is no instruction")
+        raise IllegalInstruction("an empty text is not an instruction")
     if any(character.isspace() or character in "{}[](),%" for character in opcode):
         raise IllegalInstruction(
-            f"{_shown(opcode)}: give the opcode alone, e.g. {EXAMPLE!r}; operands are "
+            f"{_shown(opcode)}: give only the opcode, e.g. {EXAMPLE!r}; operands are "
             f"separate arguments"
         )
     parts = opcode.split(".")
@@ -70,13 +70,13 @@ def _parse(text: str) -> Instruction:
     except IllegalInstruction as error:
         raise IllegalInstruction(f"{_shown(opcode)}: {error} (PTX ISA {family.section})") from None
     if not family.begins(parts, found.opcode):
-        told = f"its first words stand in another order. Nearest legal form: {found} (PTX ISA {family.section})"
+        told = f"its first words are in the wrong order. Nearest legal form: {found} (PTX ISA {family.section})"
         raise IllegalInstruction(f"{_shown(opcode)}: {told}")
     return found
 
 
 def _meant(parts: list[str], family: Family) -> Family:
-    """The family that an opcode which cannot be read was meant for: one whose mark or start it nearly has, or its."""
+    """The family that an unreadable opcode was meant for: one whose mark or stem it nearly has, otherwise its own."""
     for other in reversed(FAMILIES):
         if other.mnemonic == family.mnemonic and not other.stems:
             if any(nearest(part, other.marks, cutoff=0.6) for part in parts[1:]):
@@ -88,13 +88,13 @@ def _meant(parts: list[str], family: Family) -> Family:
 
 
 def _alike(start: str, parts: list[str]) -> float:
-    """How much the first words of an opcode are like a start, 0 to 1."""
+    """How similar the first words of an opcode are to a stem, from 0 to 1."""
     words = ".".join(parts[: start.count(".") + 1])[:200]
     return SequenceMatcher(None, words, start).ratio()
 
 
 def _begins(parts: list[str], stem: list[str], family: Family) -> bool:
-    """Whether an opcode of `family` begins nearly with a longer stem, of which only the last word is spelt wrong."""
+    """Whether an opcode of `family` nearly begins with a longer stem, of which only the last word is misspelt."""
     *first, last = stem
     asked = parts[: len(stem)]
     if not first or asked[:-1] != first or not family.claims(first):
@@ -103,9 +103,9 @@ def _begins(parts: list[str], stem: list[str], family: Family) -> bool:
 
 
 def _nearest(opcode: str, family: Family) -> Instruction:
-    """For an opcode that cannot be read: the form with the fewest words changed, of several the most alike.
+    """The form nearest to an unreadable opcode: the one with the fewest words changed, of several the most similar.
 
-    Families without matrices have too many forms to compare; what was meant is guessed there word by word.
+    Families without matrices have too many forms to compare; there, the meaning is guessed word by word.
     """
     text = opcode[:200]
     asked = Counter(text.split("."))
@@ -122,7 +122,7 @@ def _nearest(opcode: str, family: Family) -> Instruction:
 
 
 def _likeness(words: Counter[str], asked: Counter[str]) -> tuple[int, int]:
-    """How many words were asked for; among equals, how few there are more than that."""
+    """A sort key: how many words of the form were asked for, then how few others it has."""
     return (words & asked).total(), -max(words.total() - asked.total(), 0)
 
 
@@ -136,12 +136,12 @@ def _unknown(opcode: str, mnemonic: str) -> str:
         seconds = listing(sorted({start.removeprefix(mnemonic) for start, _ in starts}))
         _, meant = max(starts, key=lambda each: _alike(each[0], opcode.split(".")))
         near = f"Nearest legal form: {_nearest(opcode, meant)} (PTX ISA {meant.section})"
-        return f"{mnemonic} is followed by {seconds}; no other form of it is run here. {near}"
+        return f"{mnemonic} is followed by {seconds}; this version runs no other form. {near}"
     if mnemonic in _NOT_YET:
         runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
     hint, known = did_you_mean(mnemonic.lower(), [*_MNEMONICS, *_NOT_YET]), listing(_MNEMONICS, "and")
-    return f"no instruction is called {shown(mnemonic)}.{hint} This version has {known} (PTX ISA 9.7)"
+    return f"no instruction is called {shown(mnemonic)}.{hint} This version knows {known} (PTX ISA 9.7)"
 
 
 def _starts_of(mnemonic: str) -> list[tuple[str, Family]]:
@@ -165,15 +165,15 @@ def _check_target(instruction: Instruction, target: str) -> None:
 
 
 def _alternative(instruction: Instruction, target: str) -> str:
-    """The nearest form that the target has."""
+    """The nearest form that exists on the target, as a sentence."""
     family = family_of(instruction)
     words = family.spelling.read(instruction.opcode)
     there = [variant for variant in family.variants if variant[1].gate.admits(target_named(target))]
     same = [v for v in there if all(v[0].get(slot) == words.get(slot) for slot in ("atype", "btype", "dtype"))]
     if not same:
-        return f" {target} has no form of it{' with these types' if instruction.types else ''}."
+        return f" {target} has no such instruction{' with these types' if instruction.types else ''}."
     shared = {form: sum(words.get(slot) == word for slot, word in own.items()) for own, form in same}
-    best = max(shared, key=lambda form: (shared[form], form.shape))  # among equals the largest tile
+    best = max(shared, key=lambda form: (shared[form], form.shape))  # of equals, the largest tile
     return f" Nearest form there: {best.opcode}"
 
 

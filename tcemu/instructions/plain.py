@@ -1,6 +1,6 @@
-"""Families without fragments: what a kernel executes beside matrix instructions. Here is how they are put together.
+"""How families without fragments are built: what a kernel executes besides matrix instructions.
 
-None of them means anything alone, so `execute` is None: tcemu.run refuses them, and the machine executes them.
+None of them has a meaning outside a kernel, so `execute` is None: tcemu.run refuses them; the machine executes them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.rows import Hints, Rows, latest, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
 
-#: A target that has every instruction which the table calls old.
+#: The oldest PTX version and target of the tables.
 OLDEST = "6.0", "sm_70"
-#: Facts of an instruction that a thread executes for itself, and of one that a warp executes together.
+#: Facts of an instruction that each thread executes for itself, and of one that a warp executes together.
 THREAD, WARP = Facts(lanes=1), Facts(lanes=32)
-#: Why the machine does not execute what works between the blocks of a cluster.
+#: Why the machine does not execute instructions that work between the blocks of a cluster.
 CLUSTERS = "it needs thread-block clusters, which this machine does not have yet"
 
 
 class Part(NamedTuple):
-    """Words of some slots, with the PTX version and the targets that they need."""
+    """Words of some slots, and the PTX version and targets that they need."""
 
     slots: Mapping[str, Iterable[str]]
     ptx: str = OLDEST[0]
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 def family(
     name: str, template: str, section: str, rows: Sequence[Rows], *, stems: Iterable[str] = (), **told: Any
 ) -> Family:
-    """The family of `name`, spelt by `template`, whose opcodes begin with `stems`: with `name`, where none is given."""
+    """The family called `name`, spelt by `template`; its opcodes begin with one of `stems`, by default with `name`."""
 
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
         return Instruction(opcode, name, section, Shape(), row.gate_of(words), {}, {}, words, row.facts)
@@ -43,14 +43,19 @@ def family(
     mnemonic, _, _ = name.partition(".")
     told |= {"mnemonic": mnemonic, "stems": tuple(stems) or (name,), "plain": True}
     found = vocabulary(rows)
-    # the nearest form keeps what an opcode does before how much of it
+    # the nearest form keeps the other words rather than the vector
     words = {slot: found[slot] for slot in sorted(re.findall(r"{(\w+)}", template), key=lambda slot: slot == "vec")}
     ends = ("dst", "src") if {"dst", "src"} <= set(words) else ()
     return Family(name, section, Spelling(template, words, ends), tuple(rows), make, **told)
 
 
+def single(name: str, section: str, row: Rows, **told: Any) -> Family:
+    """A family with a single form, spelt like its name."""
+    return family(name, name, section, [row], **told)
+
+
 def combined(*choices: Iterable[Part], facts: Facts = THREAD, hints: Hints | None = None) -> list[Rows]:
-    """Rows for every combination of parts, one of each choice; each needs what all of its parts need."""
+    """Rows for every combination of one part from each choice; a row needs what all of its parts need."""
     found = []
     for parts in product(*choices):
         slots: dict[str, Iterable[str]] = {}
@@ -62,5 +67,5 @@ def combined(*choices: Iterable[Part], facts: Facts = THREAD, hints: Hints | Non
 
 
 def one(ptx: str = OLDEST[0], since: str = OLDEST[1], facts: Facts = THREAD, **slots: str) -> Rows:
-    """A row whose slots have the words of a text each; a text that begins with a blank leaves the slot out, too."""
+    """A row whose slots have the words of a text each; if the text begins with a blank, the slot may be left out."""
     return Rows({slot: words.split(" ") for slot, words in slots.items()}, ptx, since, facts)

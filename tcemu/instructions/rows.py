@@ -22,9 +22,9 @@ Hints = Mapping[str, Mapping[str, str]]
 class Rows:
     """The product of the words of all slots. A key may name several slots whose words go together, in that order.
 
-    An empty word leaves an optional slot out, a key of several slots included; "-" leaves out one of several. `facts`
-    are what else the family knows of these forms. `hints` are slots whose words change nothing but speed: every form
-    takes any of them, or none.
+    An empty word leaves an optional slot out, or all slots of a key that names several; "-" leaves out one of several.
+    `facts` are what else the family says about these forms. `hints` are slots whose words change nothing but speed:
+    every form takes any of them, or none.
     """
 
     slots: Mapping[str, Iterable[str]]
@@ -35,11 +35,11 @@ class Rows:
 
     @cached_property
     def gate(self) -> Gate:
-        """What all of them need."""
+        """What all of these forms need."""
         return Gate(self.ptx, tuple(self.since.split()))
 
     def gate_of(self, words: Words) -> Gate:
-        """What one of them needs, spelt with `words`: hints may need more than the form without them."""
+        """What the form with `words` needs: hints may need more than the form without them."""
         needs = [self.hints[slot].get(word) for slot, word in words.items() if slot in self.hints]
         if not any(needs):
             return self.gate
@@ -48,7 +48,7 @@ class Rows:
 
     @cached_property
     def choices(self) -> tuple[tuple[Words, ...], ...]:
-        """For each key the words that it may be, by slot; none where the slot is left out."""
+        """For each key, the choices of words by slot; a slot that is left out has none."""
         return tuple(_choices(*key) for key in self.keys)
 
     @cached_property
@@ -83,15 +83,15 @@ class Rows:
         return not left
 
     def words_of(self, slot: str) -> tuple[str, ...]:
-        """What a slot may be in these forms, in the order of the row; absent is an empty word."""
+        """The words that a slot may have in these forms, in the order of the row; an empty word means absent."""
         keys = [chosen for chosen in self.choices if any(slot in choice for choice in chosen)]
         found = [choice.get(slot, "") for chosen in keys for choice in chosen]
         return tuple(dict.fromkeys(found)) or ("",)
 
     def closest(self, words: Words, order: Iterable[str]) -> Words:
-        """The form that shares the most words; among equals the earliest slots of `order`, then the fewest words."""
+        """The form that shares the most words; of equals, one that agrees in earlier slots of `order`."""
         slots, found = list(order), dict[str, str]()
-        for chosen in self.choices:  # the keys have no slot in common, so each has its best choice by itself
+        for chosen in self.choices:  # no two keys share a slot, so the best choices are independent
 
             best: Words = max(chosen, key=lambda choice: alike(dict(choice), words, slots))
             found |= best
@@ -99,11 +99,11 @@ class Rows:
 
     @cached_property
     def _sets(self) -> tuple[tuple[tuple[str, ...], frozenset[tuple[str, ...]]], ...]:
-        """For each key its slots, and the words that they may have together."""
+        """For each key, its slots and the combinations of words that they may have."""
         return tuple(_together(*key) for key in self.keys)
 
     def meets(self, other: Rows) -> bool:
-        """Whether both spell one instruction."""
+        """Whether some instruction is spelt by both rows."""
         mine, its = self.alone, other.alone
         if any(mine.get(slot, _NONE).isdisjoint(its.get(slot, _NONE)) for slot in {*mine, *its}):
             return False
@@ -112,19 +112,19 @@ class Rows:
 
     @cached_property
     def alone(self) -> dict[str, frozenset[str]]:
-        """The words that each slot may have, whatever the others have."""
+        """The words that each slot may have, regardless of the others."""
         found: dict[str, frozenset[str]] = {}
         for key in self.keys:
             found |= _apart(*key)
         return found
 
 
-# What rows have in common is worked out once: many share a key and its words.
+# These are cached because many rows share a key and its words.
 
 
 @cache
 def _choices(slots: str, chosen: tuple[str, ...]) -> tuple[Words, ...]:
-    """The word of each slot of a key, for each choice."""
+    """For each choice of a key, the word of each slot."""
     names = slots.split()
     pairs = (zip(names, words.split(), strict=True) if words else () for words in chosen)
     return tuple({slot: word for slot, word in each if word != "-"} for each in pairs)
@@ -132,21 +132,21 @@ def _choices(slots: str, chosen: tuple[str, ...]) -> tuple[Words, ...]:
 
 @cache
 def _together(slots: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[tuple[str, ...]]]:
-    """The slots of a key, and the words that they may have together."""
+    """The slots of a key, and the combinations of words that they may have."""
     names = tuple(slots.split())
     return names, frozenset(tuple(choice.get(slot, "") for slot in names) for choice in _choices(slots, chosen))
 
 
 @cache
 def _apart(slots: str, chosen: tuple[str, ...]) -> dict[str, frozenset[str]]:
-    """The words that each slot of a key may have, whatever the others have."""
+    """The words that each slot of a key may have, regardless of the others."""
     names, there = _together(slots, chosen)
     return {slot: frozenset(choice[place] for choice in there) for place, slot in enumerate(names)}
 
 
 @cache
 def _spelt(slots: str, chosen: tuple[str, ...]) -> dict[str, dict[str, None]]:
-    """The words of each slot of a key, in the order in which the choices come to have them."""
+    """The words of each slot of a key, in the order in which the choices first have them."""
     found: dict[str, dict[str, None]] = {}
     for choice in _choices(slots, chosen):
         for slot, word in choice.items():
@@ -155,26 +155,26 @@ def _spelt(slots: str, chosen: tuple[str, ...]) -> dict[str, dict[str, None]]:
 
 
 def latest(*needs: Sequence[str]) -> tuple[str, str]:
-    """Of several (PTX version, targets) the version and the targets that satisfy all: what was there last."""
+    """The PTX version and the targets that satisfy all of several (PTX version, targets): the latest of each."""
     ptx = max((each[0] for each in needs), key=ptx_version)
     return ptx, max((each[1] for each in needs), key=lambda since: target_named(since.split()[0]).number)
 
 
 def alike(one: Words, other: Words, slots: Iterable[str]) -> tuple[int, list[bool], int]:
-    """How many slots of `other` agree; among equals, which ones; among equals, how few words there are."""
+    """A sort key: how many slots agree with `other`, then which ones, then how few words there are."""
     agree = [slot in other and one.get(slot) == other[slot] for slot in slots]
     return sum(agree), agree, -len(one)
 
 
-#: What a slot may be that a row does not have.
+#: The words of a slot that a row does not have.
 _NONE = frozenset({""})
 
 
 def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
-    """The words of each slot that occur in `rows`; slots stand in the order in which the forms come to have them."""
+    """The words of each slot that occur in `rows`; the slots are in the order in which the forms first have them."""
     slots: dict[str, dict[str, None]] = {}
     for row in rows:
-        # the first form has the first choice of every key; the last key is the first to come to its second choice
+        # the first form has the first choice of every key; the last key is the first to move on to its second choice
         first = [key for key in row.keys if key[1][0]]
         later = [key for key in reversed(row.keys) if not key[1][0]]
         for key in (*first, *later):
@@ -186,7 +186,7 @@ def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
 
 
 def in_spaces(slots: Mapping[str, Iterable[str]], spaces: str, ptx: str, since: str, **facts: Any) -> list[Rows]:
-    """Forms with a generic address and in each of `spaces`; .shared::cta may be spelt from PTX 7.8 on."""
+    """Forms with a generic address, and forms in each of `spaces`; PTX 7.8 added .shared::cta."""
     later = max(ptx, "7.8", key=ptx_version)
     both = (("", *spaces.split()), ptx), (("shared::cta",), later)
     return [Rows({**slots, "ss": names}, version, since, Facts(**facts)) for names, version in both]
@@ -200,7 +200,7 @@ def multiply(
     options: Mapping[str, tuple[str, ...]] | None = None,
     **facts: Any,
 ) -> Rows:
-    """Forms of a matrix product: every shape with every "d a b c" of types; A by rows, B by columns by default."""
+    """Forms of a matrix product: every shape with every "d a b c" of types; by default A by rows and B by columns."""
     slots: dict[str, Iterable[str]] = {"shape": shapes.split(), "alayout": ("row",), "blayout": ("col",)}
     slots |= {"dtype atype btype ctype": list(types), **(options or {})}
     return Rows(slots, ptx, since, Facts(**facts))

@@ -23,18 +23,18 @@ def run(
     shared: npt.ArrayLike | None = None,
     memory: npt.ArrayLike | None = None,
 ) -> Any:
-    """Execute one PTX instruction and return its destination, bit for bit what `target` answers.
+    """Execute one PTX instruction and return its destination, bit for bit as `target` computes it.
 
     `instruction` is the opcode with all its qualifiers; the operands follow in PTX's order, without the destination.
-    Registers are arrays (..., lanes, registers) of uint32, uint64 for f64; axes in front are independent warps and
-    broadcast. `shared` and `memory` are for instructions that touch memory.
+    Registers are arrays (..., lanes, registers) of uint32, or uint64 for f64; leading axes are independent warps and
+    broadcast. `shared` and `memory` are uint8 arrays (..., bytes) for instructions that access memory.
 
     Raises IllegalInstruction (no such instruction, or not on the target), OperandError (registers, lanes, dtypes) and
     ArithmeticUnknown (legal, but nobody knows what that chip computes).
     """
     try:
         family, found, operation = prepared(instruction, target)
-    except TypeError:  # an unhashable argument is no text
+    except TypeError:  # an unhashable argument is not text
         raise IllegalInstruction(
             f"instruction and target are given as text; got {type(instruction).__name__} and {type(target).__name__}"
         ) from None
@@ -42,11 +42,11 @@ def run(
     for name, given in memories.items():
         if given is not None and name not in family.memories:
             touched = listing(sorted(family.memories)) if family.memories else "registers only"
-            raise OperandError(f"{found} has no use for {name}=: it touches {touched}")
+            raise OperandError(f"{found} does not take {name}=: it accesses {touched}")
     if family.execute is None:
         raise OperandError(
-            f"{found} belongs in a kernel, which tcemu.launch runs: alone, as tcemu.run executes an instruction, it "
-            f"has nothing to act on (PTX ISA {found.section})"
+            f"{found} belongs in a kernel, which tcemu.launch runs: tcemu.run executes an instruction alone, and this "
+            f"one has nothing to act on (PTX ISA {found.section})"
         )
     try:
         return family.execute(found, operation, operands, memories)
@@ -56,7 +56,7 @@ def run(
 
 @lru_cache(maxsize=1024)
 def prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation | None]:
-    """The family, the instruction as `target` has it, and what it computes there, if it computes."""
+    """The family, the instruction as it is on `target`, and what it computes there, if it computes."""
     found = parse(instruction, target)
     family = family_of(found)
     return family, found, operation_on(found, target) if family.computes else None

@@ -18,7 +18,7 @@ class Sparsity:
     name: str
     #: Elements of a chunk.
     chunk: int
-    #: Places in the chunk of the stored elements, for each legal value of the four bits.
+    #: The places in the chunk of the stored elements, for each legal value of the four bits.
     places: Mapping[int, tuple[int, ...]]
 
     @property
@@ -28,14 +28,14 @@ class Sparsity:
 
     @cached_property
     def table(self) -> npt.NDArray[Any]:
-        """(16, stored): the places for every value of the four bits; -1 where the value is not legal."""
+        """(16, stored): the places for every value of the four bits; -1 if the value is not legal."""
         table = np.full((16, self.stored), -1, np.int16)
         for code, places in self.places.items():
             table[code] = places
         return table
 
 
-#: Two indices of two bits, the first stored element's lowest; different, and rising with ordered metadata.
+#: Two indices of two bits, the first stored element's lowest; they differ, and ascend in ordered metadata.
 _TWO = {low | high << 2: (low, high) for low in range(4) for high in range(4) if low != high}
 _RISING = {code: places for code, places in _TWO.items() if places[0] < places[1]}
 
@@ -45,7 +45,7 @@ def _of_pairs(codes: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]
 
 
 _ONE_OF_TWO = {0b0100: (0,), 0b1110: (1,)}
-#: By the kind that a row names and the .sp qualifier.
+#: By the kind that a row names, and the .sp qualifier.
 SPARSITY = {
     (kind, order): Sparsity(name, chunk, places)
     for order, two in (("sp", _TWO), ("sp::ordered_metadata", _RISING))

@@ -2,9 +2,9 @@
 
     "mma.sync.aligned.{shape}.{alayout}.{blayout}[.{kind}].{dtype}.{atype}.{btype}.{ctype}[.{op}.popc]"
 
-Words outside braces are fixed, words in square brackets may be absent. Each slot has its vocabulary; slots that share
-one are filled in the order in which they stand. The assembler takes qualifiers in any order, so reading does too;
-writing gives the documented order.
+Words outside braces are fixed; words in square brackets may be absent. Each slot has its vocabulary; slots that share
+one are filled from left to right. The assembler accepts qualifiers in any order, and so does reading; writing produces
+the documented order.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tcemu.errors import IllegalInstruction, TableError, listing, nearest, shown
 
 Words = dict[str, str]
 
-#: So many words of a slot are told in full.
+#: A message lists up to this many words of a slot.
 _FEW = 24
 
 
 def most_like(word: str, accepted: Iterable[str]) -> str:
-    """The accepted word that looks most like `word`, of several one that begins alike; empty where none is like it."""
+    """The accepted word most similar to `word`, preferably with the same beginning; empty if none is similar."""
     asked, places = word[:80], [*accepted]
 
     def rank(one: str) -> tuple[float, bool, int]:
@@ -40,7 +40,7 @@ class Spelling:
 
     template: str
     vocabulary: Mapping[str, tuple[str, ...]]
-    #: Slots that keep their order, whatever the others do: from where to where.
+    #: Slots whose order matters, such as where a copy goes and where it comes from.
     sequence: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -64,12 +64,12 @@ class Spelling:
 
     @cached_property
     def fixed(self) -> list[str]:
-        """Words that every opcode of the family has, the mnemonic first."""
+        """The words that every opcode of the family has, the mnemonic first."""
         return re.sub(r"\[.*?\]|\.?{\w+}", "", self.template).split(".")
 
     @cached_property
     def _attached(self) -> dict[str, str]:
-        """Fixed words that come and go with an optional slot: popc with op."""
+        """Fixed words that accompany an optional slot: popc with op."""
         groups = re.findall(r"\[(.*?)\]", self.template)
         return {
             word: re.findall(r"{(\w+)}", group)[0]
@@ -88,13 +88,13 @@ class Spelling:
         return homes
 
     def write(self, words: Mapping[str, str]) -> str:
-        """The opcode in the documented order; slots without a word are left out."""
+        """The opcode in the documented order, without the slots that have no word."""
         there = (text for text, slots in self._parts if slots is None or any(words.get(slot) for slot in slots))
         return "".join(there).format_map(words)
 
     @cached_property
     def _parts(self) -> list[tuple[str, list[str] | None]]:
-        """The template in pieces: those in brackets with their slots, those that always stand without."""
+        """The pieces of the template: bracketed ones with their slots, fixed ones without."""
         pieces = re.split(r"\[(.*?)\]", self.template)
         return [(text, re.findall(r"{(\w+)}", text) if number % 2 else None) for number, text in enumerate(pieces)]
 
@@ -115,7 +115,7 @@ class Spelling:
         return words
 
     def guess(self, text: str, *, similar: bool) -> Words:
-        """The words of a text that cannot be read; for an unknown one the most similar, or none."""
+        """The words of a text that cannot be read, each unknown one replaced by the most similar word or dropped."""
         words: Words = {}
         for word in text.split("."):
             if word in self.fixed or word in self._attached:
@@ -134,11 +134,11 @@ class Spelling:
                 return
         if homes or word in self.fixed:
             places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
-            raise IllegalInstruction(f".{word} stands there once too often: the instruction {places}.")
+            raise IllegalInstruction(f".{word} occurs too often: the instruction {places}.")
         raise IllegalInstruction(self._unknown(word, words))
 
     def _complain_of_order(self, words: Words) -> None:
-        """`words` has its slots in the order in which their words stood."""
+        """Raise IllegalInstruction if ordered slots are out of order; `words` has the slots in the text's order."""
         found = [slot for slot in words if slot in self.sequence]
         wanted = [slot for slot in self.sequence if slot in words]
         if found != wanted:
@@ -146,9 +146,9 @@ class Spelling:
             raise IllegalInstruction(f"the words of .{' and .'.join(wanted)} keep their order: {first}.")
 
     def _unknown(self, word: str, words: Words) -> str:
-        """What is wrong with a word that no slot has, and what its slot has: the one that a similar word would fill."""
+        """What is wrong with a word that no slot accepts, and what the slot that it probably meant accepts."""
         if not word:
-            return "a dot stands where a qualifier should: two side by side, or one at an end."
+            return "a qualifier is missing: there are two dots in a row, or a dot at one end."
         accepted = [*self._homes, *self.fixed, *self._attached]
         meant = most_like(word, accepted)
         hint = f" Did you mean {meant!r}?" if meant else ""

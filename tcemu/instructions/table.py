@@ -1,4 +1,4 @@
-"""THE TABLE: every family of instructions, and which family an instruction belongs to."""
+"""THE TABLE: every family of instructions, and the family that an instruction belongs to."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tcemu.instructions import (
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 
-#: Families with one mnemonic stand from the general to the special: the last that claims an opcode has it. Those whose
-#: `execute` is None belong in a kernel, where the machine executes them.
+#: Families with the same mnemonic are listed from general to special: the last one that claims an opcode has it. Those
+#: whose `execute` is None belong in a kernel, where the machine executes them.
 FAMILIES: tuple[Family, ...] = (
     mma.FAMILY,
     mma_sp.FAMILY,

@@ -1,4 +1,4 @@
-"""Targets and gates: which GPU, which PTX version, and which of them an instruction needs.
+"""Targets and gates: the GPUs and PTX versions, and which of them an instruction needs.
 
 There are three kinds of target (PTX ISA 9.1, 11.1.2): code for `sm_90` runs on that GPU and every later one; code for
 `sm_90a` ("architecture-specific") on that chip only; code for `sm_100f` ("family-specific", PTX 8.8) on that chip and
@@ -20,23 +20,25 @@ _FAMILIES = {
 }  # fmt: skip
 #: The first chips that have architecture-specific and family-specific targets.
 _FIRST_WITH_A, _FIRST_WITH_F = 90, 100
-#: Names that people know a chip by, as regular expressions of a whole word in small letters without spaces.
+#: Names of GPUs and architectures, as regular expressions for the whole name in lower case without spaces. The products
+#: and their numbers are those of NVIDIA's pages developer.nvidia.com/cuda-gpus and, for 7.0 and 7.2,
+#: developer.nvidia.com/cuda-legacy-gpus; the architectures are those of CUTLASS's overview. The T5000 has a Thor.
 _PRODUCTS = {
-    r"v100|titanv|volta": ("sm_70",),
-    r"xavier": ("sm_72",),
-    r"t4|t[0-9]+00|rtx20\d\d\w*|rtx[3-8]000|turing": ("sm_75",),
-    r"a100|a800|a30": ("sm_80",),
+    r"v100|gv100|titanv|volta": ("sm_70",),
+    r"(agx)?xavier(nx)?": ("sm_72",),
+    r"t4|t400|t600|t1000|titanrtx|rtx20\d0(ti)?|rtx[4568]000|turing": ("sm_75",),
+    r"a100|a30": ("sm_80",),
     r"ampere": ("sm_80", "sm_86"),
-    r"a2|a10g?|a16|a40|rtxa\d000|rtx30\d\d\w*": ("sm_86",),
-    r"orin": ("sm_87",),
-    r"l4|l20|l40s?|rtx40\d\d\w*|ada|adalovelace|lovelace": ("sm_89",),
-    r"h20|h[128]00|gh200|hopper|gracehopper": ("sm_90a",),
-    r"b[12]00|gb200": ("sm_100a",),
+    r"a2|a10|a16|a40|rtxa[2-6]000|rtx30\d0(ti)?": ("sm_86",),
+    r"(agx)?orin(nx|nano)?": ("sm_87",),
+    r"l4|l40s?|rtx40\d0(ti)?|rtx\d[05]00(sff)?ada|ada|adalovelace": ("sm_89",),
+    r"h[12]00|gh200|hopper": ("sm_90a",),
+    r"g?b200": ("sm_100a",),
     r"blackwell": ("sm_100a", "sm_120a"),
-    r"b300|gb300|blackwellultra": ("sm_103a",),
-    r"thor": ("sm_110a",),
-    r"rtx50\d\d\w*|rtxpro\d000\w*": ("sm_120a",),
-    r"gb10|spark|dgxspark": ("sm_121a",),
+    r"g?b300": ("sm_103a",),
+    r"t[45]000|(agx)?thor": ("sm_110a",),
+    r"rtx50\d0(ti)?|rtxpro\d[05]00\w*": ("sm_120a",),
+    r"gb10|(dgx)?spark": ("sm_121a",),
 }
 
 
@@ -72,11 +74,11 @@ def target_named(name: str) -> Target:
         raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
     if name in TARGETS:
         return TARGETS[name]
-    raise TargetError(f"no target is called {shown(name)}.{_hint(name)} Targets are {listing(TARGETS, 'and')}.")
+    raise TargetError(f"no target is called {shown(name)}.{_hint(name)} The targets are {listing(TARGETS, 'and')}.")
 
 
 def _hint(name: str) -> str:
-    """The target of a GPU called by its product or architecture, or by its number; else the most similar one."""
+    """The target of a GPU that `name` gives by product, architecture or number; otherwise the most similar target."""
     word = re.sub(r"nvidia|geforce|tesla|jetson|quadro|[\s_-]", "", name[:80].lower())
     for pattern, found in _PRODUCTS.items():
         if re.fullmatch(pattern, word):

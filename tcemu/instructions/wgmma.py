@@ -2,11 +2,11 @@
 
     d = tcemu.run(opcode, d, a, b, scale_d, *immediates, shared=bytes)
 
-d is read and written: registers (..., 128, n), its new value is returned. a is registers (..., 128, 4) of uint32 or
-descriptors (...) of uint64, b descriptors. A sparse A is followed by metadata (..., 128) and the selector after b. With
-a false scale_d (...) D is not added. Floats take imm_scale_a and imm_scale_b (1 or -1), and f16 and bf16 then
-imm_trans_a (where A is a descriptor) and imm_trans_b (0 K-major, 1 MN-major). What waits for what is the machine's
-business: here an instruction completes at once.
+d is registers (..., 128, n), read and written; the new value is returned. a is registers (..., 128, 4) of uint32 or
+descriptors (...) of uint64, b is descriptors. If A is sparse, metadata (..., 128) and the selector follow b. If scale_d
+(...) is false, D is not added. Floats take imm_scale_a and imm_scale_b (1 or -1); f16 and bf16 then take imm_trans_a
+(if A is a descriptor) and imm_trans_b (0 K-major, 1 MN-major). Here an instruction completes at once; the machine
+models what waits for what.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import InWords, Operation, compute, plan_of
+from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
@@ -46,7 +47,7 @@ SECTION = "9.7.15.5.2"
 # ---------------------------------------------------------------------------------------------------- the table
 
 _EVERY_8 = tuple(range(8, 257, 8))
-#: Integers take steps of 16 from 32 on.
+#: For integers, n goes in steps of 16 from 32 on.
 _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 
 
@@ -84,7 +85,7 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
     facts, stored = rows.facts, shape.k
     if facts.sparsity:
         stored = shape.k // 2
-        # the hardware takes both orders of two indices, as mma.sp without ordered metadata does
+        # the hardware accepts two indices in either order, like mma.sp without ordered metadata
         facts = replace(facts, stored=stored, pattern=SPARSITY[facts.sparsity, "sp"])
     fragments = {"d": _accumulator(shape.n, words["dtype"]), "a": _registers(stored, words["atype"])}
     if facts.sparsity:
@@ -92,7 +93,7 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
     return Instruction(opcode, "wgmma", SECTION, shape, rows.gate, types | {"c": types["d"]}, fragments, words, facts)
 
 
-# A thousand forms share few fragments, and what each comes to know of itself.
+# A thousand forms share few fragments, so these and their cached properties are shared.
 
 
 @cache
@@ -116,7 +117,7 @@ def _metadata(bits: int) -> Fragment:
 
 @dataclass(frozen=True)
 class _Immediates:
-    """scale_d and the immediates of one instruction, checked."""
+    """The checked scale_d and immediates of an instruction."""
 
     scale_d: Array
     negate_a: bool
@@ -126,7 +127,7 @@ class _Immediates:
 
 
 def _immediates(instruction: Instruction, given: Sequence[Any], described: bool) -> _Immediates:
-    """The operands after b (and metadata), in PTX's order."""
+    """Check the operands after b (and metadata), in PTX's order."""
     scales = ["imm_scale_a", "imm_scale_b"] if instruction.facts.negates else []
     trans = (["imm_trans_a"] * described + ["imm_trans_b"]) if instruction.facts.transposes else []
     names = [*scales, *trans]
@@ -180,20 +181,20 @@ _CHUNK = 16
 
 @dataclass(frozen=True)
 class Operands:
-    """The operands of one mma_async, checked: registers, or descriptors of what lies in shared memory."""
+    """The checked operands of an mma_async: registers, or descriptors of tiles in shared memory."""
 
     d: Array
     a: Array
     b: Array
     described: bool
-    #: metadata registers of a sparse A, and the selector
+    #: The metadata registers of a sparse A, and the selector.
     metadata: Array | None
     chosen: int
     last: _Immediates
 
     @classmethod
     def of(cls, instruction: Instruction, given: Sequence[npt.ArrayLike]) -> Operands:
-        """The operands in PTX's order. Raises OperandError."""
+        """Check the operands, in PTX's order. Raises OperandError."""
         sparse = "e" in instruction.fragments
         if len(given) < 4 + 2 * sparse:
             told = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
@@ -265,7 +266,7 @@ def _execute(
     given: Operands,
     parts: Mapping[str, Array],
 ) -> Array:
-    """READ: registers by layout, shared memory by descriptor; then multiply."""
+    """READ registers by layout and shared memory by descriptor; then multiply."""
     m, n, k = instruction.shape
     per = 32 if operation.packed else 1
     which, last = parts["which"] if memory.own else None, given.last
@@ -301,7 +302,7 @@ def _multiply(
     if last.negate_b:
         b = b ^ b.dtype.type(instruction.types["b"].sign_bit)
 
-    # COMPUTE: by the arithmetic row; every row of a sparse A picks the rows of B that its stored elements meet
+    # COMPUTE: by the arithmetic row; each row of a sparse A selects the rows of B that multiply its stored elements
     out = compute(operation, a, b, c, places)
 
     # WRITE: by layout
@@ -317,7 +318,7 @@ def _tile(
     mn_major: bool,
     which: Array | None,
 ) -> Array:
-    """Patterns (warpgroups, mn, k) of a tile in shared memory; b1 comes in words of 32."""
+    """Patterns (warpgroups, mn, k) of a tile in shared memory; b1 is in words of 32."""
     size = _element_bytes(instruction, role)
     where = addresses(descriptors.reshape(-1), np.arange(shape[0]), np.arange(shape[1]), size, mn_major)
     flat = where.reshape(len(where), -1)
@@ -326,7 +327,7 @@ def _tile(
 
 
 def _element_bytes(instruction: Instruction, role: str) -> int:
-    """Bytes of an element in shared memory; b1 comes in words of 32."""
+    """Bytes of an element in shared memory; b1 is in words of 32."""
     bits = instruction.types[role].container
     return max(bits // 8, 1) if bits > 1 else 4
 
@@ -336,14 +337,14 @@ def _element_bytes(instruction: Instruction, role: str) -> int:
 
 @dataclass(frozen=True)
 class Read:
-    """A tile in shared memory: the bytes that an mma_async reads, an element each from `addresses` (n,)."""
+    """A tile in shared memory: the bytes that an mma_async reads, one element at each of `addresses` (n,)."""
 
     role: str
     addresses: Array
     size: int
-    #: where each element stands in an array of elements: (m, k) of A, (k, n) of B
+    #: The index of each element in an array of elements: (m, k) of A, (k, n) of B.
     index: Array
-    #: behind the last byte that it reads; none lies before 0, and elements are always aligned
+    #: The end of the bytes that it reads. None is before 0, and elements are always aligned.
     end: int
     #: what `addresses` minus `base` depend on: as swizzles repeat every 1,024 bytes, the stages of a pipeline share it
     key: tuple[int, bool]
@@ -358,7 +359,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Issue:
-    """One mma_async of a kernel, checked and decoded once; `result` computes it when its time has come."""
+    """One mma_async of a kernel, checked and decoded once; `result` computes it when it completes."""
 
     instruction: Instruction
     last: _Immediates
@@ -369,7 +370,7 @@ class Issue:
 
     @classmethod
     def of(cls, instruction: Instruction, d: Array, a: Array | None, shared: tuple[Any, ...]) -> Issue:
-        """Registers of D and A (None where A has a descriptor), and the rest in PTX's order without metadata.
+        """Registers of D and A (None if A has a descriptor), and the rest in PTX's order without metadata.
 
         Raises OperandError.
         """
@@ -379,7 +380,7 @@ class Issue:
         descriptors, rest = shared[: 2 if a is None else 1], shared[2 if a is None else 1 :]
         try:
             last = _checked(instruction, tuple((type(each), each) for each in rest), a is None)
-        except TypeError:  # what cannot be hashed is no immediate
+        except TypeError:  # an unhashable value is not an immediate
             last = _immediates(instruction, list(rest), a is None)
         b = _read_tile(instruction, "b", one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
         if a is not None:
@@ -392,19 +393,19 @@ class Issue:
         )
 
     def with_metadata(self, metadata: Array, chosen: Any) -> Issue:
-        """The same with the metadata registers (128,) of a sparse A, and its selector. Raises OperandError."""
+        """The same with the metadata registers (128,) and the selector of a sparse A. Raises OperandError."""
         picked = selector(self.instruction, chosen)
         held = metadata_registers(self.instruction, metadata).reshape(1, -1)
         return replace(self, places=stored_places(self.instruction, held, picked), chosen=picked)
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What it reads from shared memory."""
+        """The tiles that it reads from shared memory."""
         return (self.b,) if self.a is None else (self.a, self.b)
 
     @property
     def adds(self) -> bool:
-        """Whether D is read, which a false scale_d spares."""
+        """Whether D is read; it is not if scale_d is false."""
         return bool(self.last.scale_d)
 
     def result(self, operation: Operation, d: Array, a: Array | None, memory: Array, metadata: Array | None) -> Array:
@@ -427,6 +428,8 @@ class Issue:
 
     def plan(self, operation: Operation) -> Any:
         """How the kernels compute it in one pass, from registers and shared memory to registers; None: they do not."""
+        if backend(prod(self.instruction.shape)) != "numba":
+            return None
         last, plans = self.last, self.instruction.plans
         signs = last.negate_a, last.negate_b
         key = operation, self.a.key if self.a else None, self.b.key, signs
@@ -467,13 +470,13 @@ _PLANS = 32
 
 
 def _fits(fragment: Fragment, registers: Array) -> bool:
-    """Whether they are the fragment's; if not, Fragment.check says why."""
+    """Whether they are registers of the fragment; if not, Fragment.check says why."""
     return registers.dtype == np.uint32 and registers.shape == (fragment.lanes, fragment.registers)
 
 
 @lru_cache(maxsize=1024)
 def _checked(instruction: Instruction, given: tuple[tuple[type, Any], ...], with_a: bool) -> _Immediates:
-    """scale_d and the immediates; the types are there so that True is not taken for 1."""
+    """scale_d and the immediates; the key includes the types, so that True is not mistaken for 1."""
     return _immediates(instruction, [value for _, value in given], with_a)
 
 
@@ -488,7 +491,7 @@ def one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
 
 @lru_cache(maxsize=4096)
 def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: bool) -> Read:
-    """Where the elements of a tile lie: the same for each pass over the stages of a pipeline."""
+    """Where the elements of a tile are: cached, because a pipeline reads the same stages again and again."""
     m, n, k = instruction.shape
     words = 32 if instruction.types["a"].container == 1 else 1
     rows, depth = (n, k // words) if role == "b" else (m, (instruction.facts.stored or k) // words)

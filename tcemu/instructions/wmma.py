@@ -1,11 +1,11 @@
-"""wmma.load, wmma.mma and wmma.store (PTX ISA 9.1, 9.7.14.4): matrices in fragments whose layout the manual hides.
+"""wmma.load, wmma.mma and wmma.store (PTX ISA 9.1, 9.7.14.4): fragments whose layout the manual leaves unspecified.
 
     a = tcemu.run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", pointer, stride, memory=bytes)
     d = tcemu.run("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", a, b, c)
     tcemu.run("wmma.store.d.sync.aligned.row.m16n16k16.global.f32", pointer, d, stride, memory=bytes)
 
-A pointer (...) is in bytes, a stride (...) in elements; left out, it is the length of a row (or column). All lanes of a
-warp give the same, so there is one a warp; tcemu.instructions.memory.uniform checks what lanes give in a kernel.
+A pointer (...) is in bytes, a stride (...) in elements; the default stride is the length of a row (or column). All
+lanes of a warp give the same, so there is one per warp; tcemu.instructions.memory.uniform checks this in a kernel.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _accumulators(matrix: str) -> list[Rows]:
 LOAD_ROWS, STORE_ROWS = [*_OPERAND_ROWS, *_accumulators("c")], _accumulators("d")
 
 MMA_ROWS = [
-    # the f16 forms spell D and C only
+    # the f16 forms spell only D and C
     Rows({"shape": _SHAPES.split(), **ANY_LAYOUT, "dtype": ("f16", "f32"), "ctype": ("f16", "f32")}, "6.3", "sm_70"),
     multiply(_SHAPES, ["s32 s8 s8 s32", "s32 u8 u8 s32"], "6.3", "sm_72", {**ANY_LAYOUT, **SATFINITE}),
     multiply("m8n8k32", ["s32 s4 s4 s32", "s32 u4 u4 s32"], "6.3", "sm_75", SATFINITE),
@@ -91,7 +91,7 @@ MMA_ROWS = [
 
 
 class _Asked(NamedTuple):
-    """A fragment that is looked for; `order` is "row" or "col" of A and B, `elements` are those of a register."""
+    """A fragment to look up; `order` is "row" or "col" for A and B, `elements` is the number in a register."""
 
     role: str
     shape: Shape
@@ -105,13 +105,13 @@ def _once(asked: _Asked) -> Layout:
 
 
 def _repeated(asked: _Asked) -> Layout:
-    """f16 operands of every shape fill sixteen slots of a lane, elements repeated where there are too few."""
+    """f16 operands of every shape fill sixteen slots of a lane; elements are repeated if there are too few."""
     extent = asked.shape.m if asked.role == "a" else asked.shape.n
     return modern(asked.role, asked.shape, asked.elements, 32 * 16 // (extent * asked.shape.k))
 
 
 class _Told(NamedTuple):
-    """A layout: on which chips, of which roles, shapes and types (empty: all), and None where nobody has told it."""
+    """A layout (None if unpublished), and the chips, roles, shapes and types (empty: all) that have it."""
 
     chips: frozenset[int]
     roles: str
@@ -125,7 +125,7 @@ class _Told(NamedTuple):
 
 
 _VOLTA, _TURING, _OTHERS = frozenset({70, 72}), frozenset({75}), frozenset[int]()
-#: Of the rows of a chip the first that speaks of a fragment counts; what a chip has no row for is as on the others.
+#: The first row of a chip that matches a fragment applies; without one, the chip is like the others.
 _TOLD = (
     _Told(_VOLTA, "a b", "m16n16k16", "f16", lambda asked: volta(asked.role, asked.order)),
     _Told(_VOLTA, "c d", "m16n16k16", "f16 f32", lambda asked: volta(asked.role, asked.type)),
@@ -139,7 +139,7 @@ _CHIPS = tuple(dict.fromkeys(row.chips for row in _TOLD if row.chips))
 
 @cache
 def _fragment(role: str, shape: Shape, type_: str, order: str, chips: frozenset[int]) -> Fragment | None:
-    """The fragment on some chips, or None where nobody has told it."""
+    """The fragment on some chips, or None if nobody has published it."""
     holder = container(lookup(type_), None)
     asked = _Asked(role, shape, type_, order, holder.elements)
     told = next(row.layout for row in _TOLD if row.chips in (chips, _OTHERS) and row.speaks_of(asked))
@@ -147,7 +147,7 @@ def _fragment(role: str, shape: Shape, type_: str, order: str, chips: frozenset[
 
 
 def _fragments(types: Mapping[str, Format], shape: Shape, orders: Mapping[str, str]) -> tuple[Fragments, Any]:
-    """The fragments from sm_80 on, and those of the chips that differ."""
+    """The fragments from sm_80 on, and those of chips that differ."""
 
     def on(chips: frozenset[int]) -> Fragments | None:
         found = {
@@ -182,12 +182,12 @@ def _make_memory(name: str, section: str) -> Any:
 # ---------------------------------------------------------------------------------------------------- memory
 
 
-#: Farther than any memory reaches, and near enough that addresses beyond it can be computed.
+#: Beyond any memory, but small enough that addresses computed from it do not overflow.
 _FAR = 1 << 48
 
 
 class _Lines:
-    """Where the rows (or columns) of the matrix of a load or store lie: pointers and strides, checked."""
+    """Where the rows (or columns) of the matrix of a load or store are: checked pointers and strides."""
 
     def __init__(
         self, instruction: Instruction, memory: Memory, pointer: npt.ArrayLike, stride: npt.ArrayLike | None
@@ -204,8 +204,8 @@ class _Lines:
         self.memory, self.instruction = memory, instruction
 
     def _check_stride(self, instruction: Instruction, bits: int) -> None:
-        # The manual wants every line aligned to the fragment's size, but where a line is shorter than that, its own
-        # default strides would break the rule; there the line's size is what can be meant.
+        # The manual requires every line to be aligned to the size of the fragment. If a line is shorter than that, its
+        # default stride would break the rule, so the manual must mean the size of the line.
         self.size = self.fragment.registers * self.fragment.container.register_bits // 8
         align = min(self.size, self.bytes)
         stride = np.clip(self.stride, -_FAR, _FAR)
@@ -213,7 +213,7 @@ class _Lines:
         rows = "row" if self.by_rows else "column"
         what = "the fragment" if align == self.size else f"a {rows}"
         for wrong, why in (
-            (self.stride < self.length, f"is below {self.length}, the length of a {rows}; what it reads is undefined"),
+            (self.stride < self.length, f"is less than {self.length}, the length of a {rows}: undefined"),
             (
                 stride * bits % (8 * align) != 0,
                 f"elements are not a multiple of {align} bytes, the size of {what}",
@@ -228,7 +228,7 @@ class _Lines:
         return np.asarray(pointer[:, None] + step[:, None] * np.arange(self.lines))
 
     def check(self, pointer: Array, step: Array, first: int) -> Array:
-        """The same addresses, aligned and inside the memory, or OperandError; the warps are counted from `first`."""
+        """The addresses, if aligned and inside the memory; otherwise raises AddressError. Warps count from `first`."""
         found = self.addresses(pointer, step)
         rule = "it starts at a multiple of the fragment's size in bytes"
         self.memory.check(pointer[:, None], self.bytes, self.size, "pointer", rule, first)
@@ -237,7 +237,7 @@ class _Lines:
         return found
 
     def elements(self, lines: Array) -> Array:
-        """Patterns (warps, rows * columns) of the bytes (warps, lines, bytes) of all lines."""
+        """Patterns (warps, rows * columns) from the bytes (warps, lines, bytes) of all lines."""
         width = self.fragment.container.width
         if width < 8:
             shifts = np.arange(0, 8, width, dtype=np.uint8)
@@ -250,13 +250,13 @@ class _Lines:
         return np.ascontiguousarray(patterns).reshape(len(lines), -1)
 
     def bytes_of(self, patterns: Array) -> Array:
-        """Bytes (warps, lines, bytes) of patterns (warps, rows * columns); accumulators only, so never below a byte."""
+        """Bytes (warps, lines, bytes) from patterns (warps, rows * columns) of accumulators, which fill whole bytes."""
         matrix = patterns.reshape(-1, *self.fragment.shape)
         lines = np.ascontiguousarray(matrix if self.by_rows else matrix.swapaxes(1, 2))
         return lines.view(np.uint8).reshape(len(lines), self.lines, self.bytes)
 
     def warps(self, registers: Array | None = None) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """The broadcast warps, and what takes a slice of them out of each operand."""
+        """The broadcast warps, and for each operand a function that takes a slice of them."""
         parts = {"pointer": (self.pointer, self.pointer.shape), "step": (self.step, self.step.shape)}
         if registers is not None:
             parts["registers"] = (registers, registers.shape[:-2])
@@ -269,9 +269,9 @@ _CHUNK = 1024
 
 
 def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:
-    """The fragment of the matrix at a pointer."""
+    """Load the matrix at a pointer into a fragment."""
     if len(operands) not in (1, 2):
-        raise OperandError(f"{instruction} takes a pointer and, if need be, a stride; got {len(operands)} operands")
+        raise OperandError(f"{instruction} takes a pointer and optionally a stride; got {len(operands)} operands")
     lines = _Lines(instruction, Memory(instruction, memories), operands[0], operands[1] if len(operands) == 2 else None)
     warps, parts = lines.warps()
     fragment = lines.fragment
@@ -285,15 +285,15 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
 
 
 def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> None:
-    """Put the fragment's matrix at a pointer; the memory changes in place."""
+    """Store the fragment's matrix at a pointer; the memory changes in place."""
     if len(operands) not in (2, 3):
         raise OperandError(
-            f"{instruction} takes a pointer, registers of D and, if need be, a stride; got {len(operands)} operands"
+            f"{instruction} takes a pointer, registers of D and optionally a stride; got {len(operands)} operands"
         )
     lines = _Lines(instruction, Memory(instruction, memories), operands[0], operands[2] if len(operands) == 3 else None)
     warps, parts = lines.warps(lines.fragment.check(operands[1]))
     chunks = [slice(start, start + _CHUNK) for start in range(0, prod(warps), _CHUNK)]
-    for some in chunks:  # all of it, before the first byte is stored
+    for some in chunks:  # check everything before storing the first byte
         lines.check(parts["pointer"](some), parts["step"](some), some.start)
     for some in chunks:
         at = lines.addresses(parts["pointer"](some), parts["step"](some))
@@ -344,5 +344,5 @@ MMA = Family(
     marks=frozenset({"mma"}),
     computes=True,
     matrices=True,
-    about="D = A B + C by one warp, on fragments of its own layouts",
+    about="D = A B + C by one warp, on fragments with wmma's own layouts",
 )

@@ -1,34 +1,34 @@
-"""Say on stderr what numba compiles, so that nobody waits without knowing why."""
+"""Tell when numba compiles and when it has compiled, so that somebody can say why the user waits."""
 
 from __future__ import annotations
 
-import os
-import sys
+from collections.abc import Callable
 from typing import Any
 
 from numba.core import event
 
 
 class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
-    """Writes one line for each kernel, not for the functions inside it."""
+    """Calls `begin` with a kernel's name and `end` without, once for a kernel and not for the functions inside it."""
 
-    def __init__(self) -> None:
-        self.said: set[str] = set()
+    def __init__(self, begin: Callable[[str], None], end: Callable[[], None]) -> None:
+        self.begin, self.end = begin, end
+        self.within: list[bool] = []
 
     def on_start(self, event: Any) -> None:
-        """Write the line, unless the function is a part of a kernel or was announced before."""
+        """Tell, where it is a function of these kernels that is not compiled as a part of another."""
         function = event.data["dispatcher"].py_func
-        name = f"{function.__module__}.{function.__qualname__}"
-        private = function.__qualname__.startswith("_") or function.__module__ == "tcemu.kernels.vectors"
-        if private or name in self.said or not name.startswith("tcemu.kernels.") or os.environ.get("TCEMU_QUIET"):
-            return
-        self.said.add(name)
-        sys.stderr.write(f"tcemu: compiling {name} for this processor; the next start finds it compiled\n")
+        own = function.__module__.startswith("tcemu.kernels.") and not any(self.within)
+        self.within.append(own)
+        if own:
+            self.begin(function.__qualname__)
 
     def on_end(self, event: Any) -> None:
-        """Nothing: the line was written at the start."""
+        """Tell the end of what was told."""
+        if self.within.pop():
+            self.end()
 
 
-def announce_compilation() -> None:
-    """Announce every kernel that is compiled from now on; the environment variable TCEMU_QUIET=1 keeps silent."""
-    event.register("numba:compile", _Announcer())
+def announce_compilation(begin: Callable[[str], None], end: Callable[[], None]) -> None:
+    """Call `begin` with the name of every kernel that is compiled from now on, and `end` when it is compiled."""
+    event.register("numba:compile", _Announcer(begin, end))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from tcemu.kernels.compiling import njit
 
 NEAREST, TOWARD_ZERO, DOWN, UP = 0, 1, 2, 3
 _QUIET = np.uint64(1 << 51)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from tcemu.kernels.compiling import njit
 
 FINITE, INFINITE, NAN = 0, 1, 2
 #: Exponent of a term that takes no part in the search for the largest one.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.fused import FINITE, _round, _unpack
 
 

@@ -6,7 +6,9 @@ Accumulators are float32 patterns; a float16 accumulator is the float32 of the s
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int32, int64, njit, uint32
+from numba import float64, int32, int64, uint32
+
+from tcemu.kernels.compiling import njit
 
 #: Columns of a tile of B as it is packed; a constant, so that the compiler sees how its rows lie.
 WIDTH = 256

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, njit, uint64
+from numba import int64, uint64
 
 from tcemu.kernels import sums
 from tcemu.kernels.blocks import ROWS
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
 from tcemu.kernels.simd import WIDTH
 from tcemu.kernels.tiles import multiply

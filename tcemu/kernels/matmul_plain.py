@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, int32, int64, njit, uint32
+from numba import float32, int32, int64, uint32
 
 from tcemu.kernels.binary64 import bits_of, fma, link, value_of
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import WIDTH
 
 #: Products that are summed in one go. float32 holds sums of 256 products of bytes, below 2^24, exactly.

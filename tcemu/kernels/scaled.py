@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.fused import ABSENT, FINITE, INFINITE, NAN, _answer, _round, _shifted, _unpack
 
 

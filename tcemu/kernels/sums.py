@@ -23,8 +23,9 @@ Accumulators are float32 patterns throughout; a float16 accumulator is the float
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, int32, njit
+from numba import float32, int32
 
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.vectors import bits32, from_bits32, inlined, larger, smaller, whole_vectors
 
 QUIET = 0x7FFFFFFF

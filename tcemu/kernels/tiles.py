@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, njit, uint64
+from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
 from tcemu.kernels.blocks import ROWS, block, load, pack, pack_special, pack_wide, store, widen, window
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]

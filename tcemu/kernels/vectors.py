@@ -6,8 +6,10 @@ Inside the loops every function is inlined: a call that is not keeps a loop from
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from tcemu.kernels.compiling import njit
 
 inlined = njit(cache=True, nogil=True, forceinline=True)
 

@@ -45,7 +45,7 @@ class _Question:
     mn: int
     k: int
     tile: Descriptor | None
-    #: The tile's descriptor if it is known, else those of the packed layouts that the tile could have.
+    #: The tile's descriptor if it is known, otherwise those of the packed layouts that the tile could have.
     candidates: tuple[Descriptor, ...]
     start: int | None
     shared: int

@@ -50,27 +50,36 @@ def _row(
     return Evidence(known, note, family, role, frozenset(architectures), shape)
 
 
-_MMA, _WMMA, _MOVES = "mma mma.sp mma.block_scale", "wmma.load wmma.store wmma.mma", "ldmatrix stmatrix movmatrix"
-_VOLTA, _TURING, _HOPPER = (70, 72), (75,), (90,)
+_MMA, _SPARSE, _SCALED = "mma mma.sp", "mma.sp", "mma.block_scale"
+_WMMA, _MOVES = "wmma.load wmma.store wmma.mma", "ldmatrix stmatrix movmatrix"
+_VOLTA, _HOPPER = (70, 72), (90,)
+#: Each type of A has two shapes: m16n8k16 and m16n8k32 of f16, for example.
+_LONGER = "CuTe agrees on the longer shape of each type and lacks the shorter"
+_DISPUTED = "gpgpu-sim's B goes by lane bit 2 instead of 3, CuTe's quad pairs do not; not in the manual"
+_EXTENSION = (
+    "wmma_extension agrees on m16n16 of f16 and tf32, and nothing else has a second witness; not in the manual, other "
+    "chips may differ"
+)
 
 #: The first row that covers a fragment counts.
 ROWS: tuple[Evidence, ...] = (
     # ---- mma.sync
     _row("silicon", "the manual's figure; every recording of an H200 agrees", _MMA, "a b c d", _HOPPER),
     _row("manual", "one figure for all architectures; compared with an H200 and with CuTe", _MMA, "a b c d"),
-    _row("silicon", "lanes and chunks read from an H200, every selector", _MMA, "e", _HOPPER),
-    _row("manual", "one figure for all architectures; compared with an H200, the long shapes with CuTe", _MMA, "e"),
-    _row("manual", "CuTe agrees; no recording of scaled instructions exists", _MMA, "scale_a scale_b"),
+    _row("silicon", f"lanes and chunks read from an H200, every selector; {_LONGER}", _SPARSE, "e", _HOPPER),
+    _row("manual", f"one figure for all architectures; compared with an H200; {_LONGER}", _SPARSE, "e"),
+    _row("manual", "CuTe agrees; no recording of scaled instructions exists", _SCALED, "scale_a scale_b"),
+    _row("manual", "the figure of the unscaled form; CuTe agrees; no recording of scaled instructions exists", _SCALED),
     # ---- wgmma
-    _row("silicon", "the manual's figure; every recording of an H200 agrees", "wgmma"),
+    _row("silicon", "the manual's figure; every recording of an H200 agrees; CuTe too, but it has no b1", "wgmma"),
     # ---- wmma: the manual leaves its fragments unspecified
-    _row("published", "read from a V100 by others (wmma_extension); not in the manual", _WMMA, "", _VOLTA),
-    _row("silicon", "read from an H200's registers; not in the manual, other chips may differ", _WMMA, "", _HOPPER),
-    _row("assembler", "derived from the emitted loads; not in the manual, other chips may differ", _WMMA),
+    _row("published", f"read from a V100 by others (wmma_extension); {_DISPUTED}", _WMMA, "", _VOLTA),
+    _row("silicon", f"read from an H200's registers; {_EXTENSION}", _WMMA, "", _HOPPER),
+    _row("assembler", f"derived from the emitted loads; {_EXTENSION}", _WMMA),
     # ---- matrices to and from shared memory
     _row("published", "observed on an H100 by others (vLLM, pull request 50096)", _MOVES, "", _HOPPER, "m8n16"),
-    _row("published", "as libraries use it; CuTe agrees on b8, b8x16 has no witness", _MOVES, "", (), "m16n16"),
-    _row("published", "as libraries use it; CuTe agrees on b8x16, s8.s4 has no witness", _MOVES, "", (), "m8n16"),
+    _row("published", "as libraries use it; CuTe agrees on b8, nobody on b8x16", _MOVES, "", (), "m16n16"),
+    _row("published", "as libraries use it; CuTe agrees on b8x16, nobody on s8.s4", _MOVES, "", (), "m8n16"),
     _row("published", "as libraries use it; CuTe agrees; no recording", _MOVES, "", (), "m16n8"),
     _row("silicon", "the manual's figure; every recording of an H200 agrees", _MOVES, "", _HOPPER),
     _row("manual", "one figure for all architectures; on sm_90 compared with an H200", _MOVES),

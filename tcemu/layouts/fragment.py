@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.backend import backend
+from tcemu.backend import MOVED, backend
 from tcemu.errors import LayoutError, OperandError, TableError, counted, span
 from tcemu.formats import Container, Format
 from tcemu.formats.arrays import as_array
@@ -121,7 +121,7 @@ class Fragment:
         elements.
         """
         table = self._word_table if words else self._table
-        if backend() == "reference":
+        if backend(registers.size >> MOVED) == "reference":
             return (registers[:, table.source] >> table.place & table.mask).astype(table.storage)
         from tcemu.kernels.registers import read
 
@@ -131,7 +131,7 @@ class Fragment:
 
     def write(self, patterns: Array) -> Array:
         """The flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
-        if backend() == "reference":
+        if backend(patterns.size >> MOVED) == "reference":
             return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
         from tcemu.kernels.registers import write
 
@@ -161,7 +161,7 @@ class Fragment:
 
     @property
     def places(self) -> tuple[Array, Array]:
-        """Where each element of the matrix, in C order, stands: its register, of all lanes, and its first bit there."""
+        """Where each element of the matrix is, in C order: its register, of all lanes, and its first bit there."""
         return self._table.source, self._table.place
 
     @cached_property

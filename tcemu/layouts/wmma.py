@@ -1,4 +1,4 @@
-"""The fragments of wmma, which the manual leaves unspecified (PTX ISA 9.1, 9.7.14.4.1), architecture by architecture.
+"""The fragments of wmma on each architecture; the manual leaves them unspecified (PTX ISA 9.1, 9.7.14.4.1).
 
 g is a lane's group and t its place in the group; u and h count groups of eight rows (or columns), c groups of k, p the
 elements inside a register; r is a broadcast: the element is held r times.

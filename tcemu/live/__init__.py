@@ -1,24 +1,25 @@
 """The same instructions on your own GPU: run them there, compare the answers with the emulator's, run CUDA C++.
 
     tcemu.live.available()                              is there a GPU? tcemu.live.why_not() says what is missing
-    tcemu.live.run(instruction, *operands)              as tcemu.run, answered by the GPU
-    tcemu.live.compare(instruction, *operands)          both, and the first bit that differs
+    tcemu.live.run(instruction, *operands)              like tcemu.run, but the GPU answers
+    tcemu.live.compare(instruction, *operands)          both answers, and the first bit that differs
     tcemu.live.answer(instruction, *operands)           the GPU's answer; without a GPU, the recorded or emulated one
     tcemu.live.cuda(source, kernel, grid, block, ...)   compile CUDA C++ and run it
+    tcemu.live.tensor_map(array, box, ...)              an argument of such a kernel, for cp.async.bulk.tensor
 
-Needs NVIDIA's driver and the extra `gpu`; why_not() says how to install it. Nothing of CUDA is loaded into this
-process: another one holds the GPU, so that a kernel that crashes or hangs takes that one down and not yours.
+It needs NVIDIA's driver and the extra `gpu`; why_not() says how to install it. No CUDA code is loaded into this
+process: another process holds the GPU, so that a kernel that crashes or hangs takes down that one and not yours.
 
     process/     the process that holds the GPU, and the way to it
     ptx.py       PTX as text
     runner/      one instruction: its kernel, the launch, the answer
-    campaigns/   many: record golden files, verify the emulator, measure clock cycles
+    campaigns/   many instructions: record golden files, verify the emulator, measure clock cycles
 """
 
 from tcemu.live.process.device import Device, available, device, why_not
 from tcemu.live.runner.answers import Answer, answer
 from tcemu.live.runner.compare import Comparison, Difference, compare
-from tcemu.live.runner.cuda import cuda
+from tcemu.live.runner.cuda import Mapped, cuda, tensor_map
 from tcemu.live.runner.run import run
 
 __all__ = [
@@ -26,11 +27,13 @@ __all__ = [
     "Comparison",
     "Device",
     "Difference",
+    "Mapped",
     "answer",
     "available",
     "compare",
     "cuda",
     "device",
     "run",
+    "tensor_map",
     "why_not",
 ]

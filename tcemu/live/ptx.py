@@ -1,4 +1,4 @@
-"""PTX as text: the pieces that kernels of one instruction and the probes of ``tcemu measure`` are written with."""
+"""PTX as text: pieces of the kernels of one instruction and of the probes of ``tcemu measure``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcemu.instructions.targets import ptx_version
 from tcemu.layouts import Fragment
 from tcemu.vectors.operands import operands
 
-#: The first PTX version that knows a target (PTX ISA, Release Notes); later chips are newer than the last one here.
+#: The first PTX version that has a target (PTX ISA, Release Notes); other chips are newer.
 SINCE = {
     "sm_70": "6.0", "sm_72": "6.1", "sm_75": "6.3", "sm_80": "7.0", "sm_86": "7.1", "sm_87": "7.4", "sm_89": "7.8",
     "sm_90": "7.8", "sm_90a": "8.0", "sm_100": "8.6", "sm_100a": "8.6", "sm_100f": "8.8", "sm_103a": "8.8",
@@ -17,20 +17,20 @@ SINCE = {
 }  # fmt: skip
 _NEWEST = "9.0"
 
-#: The bytes of shared memory, as far as the launch makes them.
+#: The name of the shared memory that the launch allocates.
 SHARED = "bytes"
 
-#: The order of wgmma: registers before it, groups, and what waits for them.
+#: Ordering of wgmma: its fence, and its groups.
 WGMMA_FENCE, WGMMA_COMMIT = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
 
 
 def wgmma_wait(pending: int) -> str:
-    """Waits until at most so many groups of wgmma are under way."""
+    """PTX that waits until at most that many groups of wgmma are under way."""
     return f"wgmma.wait_group.sync.aligned {pending};"
 
 
 def version(instruction: Instruction, target: str) -> str:
-    """The oldest PTX version that has the instruction and the target, so that old drivers take it too."""
+    """The oldest PTX version that has the instruction and the target, so that old drivers accept it too."""
     return max(instruction.gate.ptx, SINCE.get(target, _NEWEST), key=ptx_version)
 
 
@@ -43,7 +43,7 @@ def module(
     shared: bool,
     tuning: str = "",
 ) -> str:
-    """A module with one kernel: its name, the types of its parameters by name, its body.
+    """A module with one kernel: `entry` is its name, `parameters` their types by name, `lines` its PTX.
 
     `shared` gives it the launch's dynamic shared memory; `tuning` are performance directives (.maxntid).
     """
@@ -55,12 +55,12 @@ def module(
 
 
 def register_type(fragment: Fragment) -> str:
-    """The PTX type of the fragment's registers: plain bits, which go with every type of their size."""
+    """The PTX type of the fragment's registers: plain bits, which fit every type of the same size."""
     return f"b{fragment.container.register_bits}"
 
 
 def declared(name: str, fragment: Fragment) -> str:
-    """Declares a fragment's registers: name0, name1 ..."""
+    """PTX that declares a fragment's registers: name0, name1 ..."""
     return f".reg .{register_type(fragment)} %{name}<{fragment.registers}>;"
 
 
@@ -75,16 +75,16 @@ def braced(registers: Iterable[str]) -> str:
 
 
 def issue(instruction: Instruction, texts: Mapping[str, str], described: bool = False) -> str:
-    """The instruction, given the text of each operand by role; `described`: A is in shared memory, as wgmma allows."""
+    """The instruction with the text of each operand by role; `described`: A is in shared memory, as wgmma allows."""
     return f"{instruction} {', '.join(texts[operand.role] for operand in operands(instruction, described))};"
 
 
 def parameter(name: str, then: str) -> list[str]:
-    """Parameter `name`, a pointer to global memory, in %p; `then` goes on with it."""
+    """PTX that loads parameter `name`, a pointer to global memory, into %p; `then` goes on with it."""
     return [f"ld.param.u64 %p, [p_{name}];", "cvta.to.global.u64 %p, %p;", then]
 
 
 def try_wait(tag: str, barrier: str, phase: str) -> str:
-    """Waits for a phase of an mbarrier to end; `tag` makes the label unique. Declares no predicate: it is %done."""
+    """PTX that waits until a phase of an mbarrier is complete; `tag` makes the label unique. It uses %done."""
     wait = f"mbarrier.try_wait.parity.shared.b64 %done, [{barrier}], {phase};"
     return f"WAIT{tag}: {wait} @!%done bra WAIT{tag};"

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, OperandError, briefly, listing
+from tcemu.errors import LaunchError, OperandError, briefly, listing, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, By, WarpSynced
+from tcemu.machine.masks import lanes_of
 from tcemu.machine.registers import WARP
 
 if TYPE_CHECKING:
@@ -37,17 +38,62 @@ class _Barrier:
     votes: dict[int, list[int]] = field(default_factory=dict)
 
 
+@dataclass
+class _Part:
+    """Lanes of a warp that have arrived without the others, by a barrier instruction without .aligned."""
+
+    number: int
+    by: By
+    threads: int | None
+    waits: bool
+
+
 class Barriers:
-    """All barriers of one block. As in bar, a warp counts as 32 threads, whichever lanes are active."""
+    """All barriers of one block. A warp counts as 32 threads, once all of its lanes that are there have arrived.
+
+    The manual does not say what happens to a warp whose lanes come apart. An H100 lets the first lanes wait for the
+    others of the warp, even at barrier.arrive; lanes that exit are no longer waited for; and lanes that arrive at
+    another barrier meanwhile are an illegal instruction.
+    """
 
     def __init__(self, block: Block) -> None:
         self._block = block
         self._barriers = [_Barrier() for _ in range(COUNT)]
         self._most = WARP * block.warps
+        self._parts: dict[int, _Part] = {}
 
-    def arrive(self, by: By, number: int, threads: int | None, waits: bool) -> int:
-        """A warp arrives; return the generation whose completion it waits for."""
+    def arrive(self, by: By, there: int, number: int, threads: int | None, waits: bool) -> int:
+        """Lanes of a warp arrive; return the generation whose completion they wait for.
+
+        `there` is the mask of the lanes that the barrier needs of this warp.
+        """
         barrier = self._named(number)
+        before = self._parts.pop(by.warp, None)
+        if before is not None:
+            if before.number != number:
+                self._block.grid.fail(
+                    LaunchError(
+                        f"{by} arrives at barrier {number} while other lanes of the warp wait at barrier "
+                        f"{before.number} ({before.by}): an H100 takes this for an illegal instruction (PTX ISA "
+                        f"{SECTION})"
+                    )
+                )
+            by, waits = by._replace(active=by.active | before.by.active), waits or before.waits
+        if there & ~by.active:
+            self._parts[by.warp] = _Part(number, by, threads, waits)
+            return barrier.generation
+        return self._count(by, number, threads, waits)
+
+    def lanes_exited(self, warp: int, there: int) -> None:
+        """Lanes of a warp have exited: those that wait for the others of the warp may have waited for these only."""
+        part = self._parts.get(warp)
+        if part is not None and there and not there & ~part.by.active:
+            del self._parts[warp]
+            self._count(part.by, part.number, part.threads, part.waits)
+
+    def _count(self, by: By, number: int, threads: int | None, waits: bool) -> int:
+        """A warp has arrived."""
+        barrier = self._barriers[number]
         wanted = self._most if threads is None else self._checked(number, threads)
         if barrier.arrived and wanted != barrier.threads:
             self._block.grid.tell(BarrierDisagreed, (barrier.arrived[0], by), number, (barrier.threads, wanted))
@@ -91,8 +137,16 @@ class Barriers:
         barrier = self._barriers[number]
         there = WARP * len(barrier.arrived)
         who = [str(by.warp) for by in barrier.arrived]
+        parts = [part.by for part in self._parts.values() if part.number == number]
+
+        def lanes(by: By) -> list[int]:
+            return [int(lane) for lane in np.flatnonzero(lanes_of(by.active))]
+
+        apart = "".join(f"; of warp {by.warp}, only lanes {ranges(lanes(by))}" for by in parts)
+        if not who:
+            return f"barrier {number}, where no warp has arrived{apart}"
         warps = f"warp{'s' * (len(who) > 1)} {listing(who, 'and')}"
-        return f"barrier {number}, where {there} of {barrier.threads} threads have arrived ({warps})"
+        return f"barrier {number}, where {there} of {barrier.threads} threads have arrived ({warps}){apart}"
 
     def _complete(self, number: int, barrier: _Barrier) -> None:
         exited = WARP * len(self._block.exited) if barrier.all else 0
@@ -127,6 +181,11 @@ def _wait(core: Core, by: By, barrier: int, generation: int) -> None:
     core.wait(by, "barrier", barrier, lambda: barriers.passed(barrier, generation), lambda: barriers.missing(barrier))
 
 
+def _needed(core: Core, instruction: Instruction) -> int:
+    """The lanes that the barrier needs of this warp; with .aligned, the manual assumes that all of them are here."""
+    return core.bits if instruction.aligned else core.there
+
+
 @executes("bar.sync", "barrier.sync")
 def bar_sync(instruction: Instruction) -> Act:
     """bar.sync (__syncthreads): wait until `threads` threads, by default all of the block, have arrived here."""
@@ -134,7 +193,8 @@ def bar_sync(instruction: Instruction) -> Act:
     def act(core: Core, barrier: int, threads: int | None = None) -> None:
         by = core.begin(instruction)
         if by is not None:
-            _wait(core, by, barrier, core.block.barriers.arrive(by, barrier, threads, waits=True))
+            needed = _needed(core, instruction)
+            _wait(core, by, barrier, core.block.barriers.arrive(by, needed, barrier, threads, waits=True))
 
     return act
 
@@ -146,7 +206,7 @@ def bar_arrive(instruction: Instruction) -> Act:
     def act(core: Core, barrier: int, threads: int) -> None:
         by = core.begin(instruction)
         if by is not None:
-            core.block.barriers.arrive(by, barrier, threads, waits=False)
+            core.block.barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=False)
 
     return act
 
@@ -164,7 +224,7 @@ def bar_red(instruction: Instruction) -> Act:
             return 0 if mode == "popc" else mode == "and"
         mine = core.predicate(instruction, predicate)[core.active]
         barriers = core.block.barriers
-        generation = barriers.arrive(by, barrier, threads, waits=True)
+        generation = barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=True)
         votes = barriers.vote(barrier, generation, int(mine.sum()), len(mine))
         _wait(core, by, barrier, generation)
         true, asked = votes

@@ -79,13 +79,16 @@ class Block:
             strands.append(core.strand)
         self.grid.scheduler.add(self.number, self.pending, strands, self._end)
 
-    def left(self, by: By, *, whole: bool) -> None:
-        """Lanes of a warp have exited; `whole` says whether the warp has none left."""
+    def left(self, by: By, there: int) -> None:
+        """Lanes of a warp have exited; `there` is the mask of those that are left."""
+        whole = not there
         if whole:
             self.exited.append(by.warp)
         self.grid.tell(Exited, by, whole)
         if whole:
             self.barriers.warp_exited()
+        else:
+            self.barriers.lanes_exited(by.warp, there)
 
     def _end(self) -> None:
         self.pending.finish_all()

@@ -138,7 +138,7 @@ class Core:
         by = By(self.block.number, self.index, self.bits, self.at or self.latest)
         self.there &= ~self.bits
         self.bits = 0
-        self.block.left(by, whole=not self.there)
+        self.block.left(by, self.there)
 
     # ---------------------------------------------------------------------------------------- operands
 

@@ -1,25 +1,26 @@
-"""How a warp's access to shared memory goes through the banks, and what it costs in wavefronts.
+"""How a warp's access to shared memory uses the banks, and how many wavefronts it takes.
 
-Which accesses there are, and what each moves, the instruction table says; how they go is said here.
+The instruction table says which accesses there are and what each moves; this module says how the banks serve them.
 
-Shared memory has 32 banks, each 4 bytes wide: byte address a lies in bank a / 4 mod 32. A wavefront is one pass over
-the banks, in which each bank gives or takes one 4-byte word, from or to any number of lanes. An access goes in phases,
-each of as many lanes as can move 128 bytes; a phase takes as many wavefronts as its busiest bank has distinct words.
+Shared memory has 32 banks, each 4 bytes wide: byte address a is in bank a / 4 mod 32. A wavefront is one pass over the
+banks, in which each bank reads or writes one 4-byte word for any number of lanes. An access is split into phases, each
+of as many lanes as can move 128 bytes; a phase takes as many wavefronts as its busiest bank has distinct words.
 
-    4 bytes a lane      one phase of 32 lanes         ld.shared.b32
+    4 bytes per lane    one phase of 32 lanes         ld.shared.b32
     8                   two of 16                     ld.shared.v2.b32
     16                  four of 8                     ld.shared.v4.b32
-    rows of 16          one for each 8 rows           ldmatrix, .trans alike
+    rows of 16          one for each 8 rows           ldmatrix, with and without .trans
 
-Loads of 8 or 16 bytes do better where lanes agree in pairs: if every lane n has the address of lane n xor 1, or every
-lane that of lane n xor 2, each two neighbouring phases become one. So a broadcast costs 1 wavefront with 8 bytes and 2
-with 16. It is not enough that two phases read the same words, and ldmatrix has nothing of the kind.
+Loads of 8 or 16 bytes do better if lanes agree in pairs: if every lane n has the address of lane n xor 1, or every lane
+n that of lane n xor 2, two neighbouring phases become one. So a broadcast takes 1 wavefront with 8 bytes and 2 with 16.
+It is not enough that two phases read the same words, and ldmatrix does not merge phases.
 
 How this is known. Phases and busiest banks: clock cycles of an H200 (sm_90a), seven forms of ld and ldmatrix with 256
 sets of addresses each, 0 differences. Pairs: an NVIDIA engineer's statement about compute capability 7.x (developer
-forum, topic 77228, "Unexpected shared memory bank conflict"), and 22 sets of addresses that tell it from its rivals,
-put to the same H200: all cycles agree (tests/golden/sm_90a-wavefronts.json). Stores gain nothing from pairs there, but
-their cycles do not settle their count; it, elements below 4 bytes and 8-bit matrices are inferred from neighbours.
+forum, topic 77228, "Unexpected shared memory bank conflict"), and 22 sets of addresses that distinguish it from other
+rules, on the same H200: all cycles agree (tests/golden/sm_90a-wavefronts.json). Stores gain nothing from pairs there,
+but their cycles do not settle their count. The count of stores, elements of less than 4 bytes and 8-bit matrices are
+inferred from similar accesses.
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ Addresses = npt.NDArray[np.int64]
 
 LANES = 32
 BANKS = 32
-#: Bytes of one word, which is what a bank moves in a wavefront.
+#: Bytes of a word, which is what a bank moves in a wavefront.
 WORD = 4
 
 
 @dataclass(frozen=True)
 class Access:
-    """One kind of access: who goes together."""
+    """One kind of access: which lanes go together."""
 
     #: The documented spelling.
     spelling: str
-    #: Bytes from the address of one lane on; the address is a multiple of it.
+    #: Bytes that a lane moves from its address on; the address is a multiple of this number.
     bytes: int
-    #: Lanes whose addresses count: 0 up to this.
+    #: Number of lanes whose addresses are used, from lane 0 on.
     lanes: int
-    #: Lanes of one phase.
+    #: Lanes in a phase.
     phase: int
-    #: Whether two phases become one where lanes agree in pairs.
+    #: Whether two phases become one if lanes agree in pairs.
     pairs: bool
     known: Known
 
@@ -88,13 +89,13 @@ class Access:
 
 @dataclass(frozen=True)
 class Way:
-    """How the accesses of one family go: who goes together, and how that is known.
+    """How the banks serve the accesses of a family, and how that is known.
 
-    Bytes of a lane and lanes that give addresses follow from the instruction; `known` is by its bytes, elements of
-    32 bits, or shape, and everything else of the family is inferred from its neighbours.
+    The bytes of a lane, and the number of lanes that give addresses, follow from the instruction. `known` says which
+    words were measured; all other forms of the family are inferred.
     """
 
-    #: Whether two phases become one where lanes agree in pairs.
+    #: Whether two phases become one if lanes agree in pairs.
     pairs: bool
     #: Words of the opcode, and what is known of the forms that have them all.
     known: Mapping[tuple[str, ...], Known]
@@ -106,7 +107,7 @@ class Way:
 
 
 _MEASURED = {(*vec, kind): "silicon" for vec in ((), ("v2",), ("v4",)) for kind in ("b32", "u32", "s32", "f32")}
-#: By family. Stores go as if they were loads: lanes that write the same word go together.
+#: By family. Stores are served like loads: lanes that write the same word go together.
 WAYS: Mapping[str, Way] = {
     "ld": Way(pairs=True, known={**_MEASURED}),  # type: ignore[dict-item]
     "st": Way(pairs=False, known={}),
@@ -118,7 +119,7 @@ _ALL_BANKS = BANKS * WORD
 
 
 def access_named(text: str | Instruction) -> Access:
-    """The access that `text` spells. Raises IllegalInstruction where there is none to shared memory."""
+    """The access that `text` spells. Raises IllegalInstruction if it is not an access to shared memory."""
     if not isinstance(text, str | Instruction):
         raise IllegalInstruction(f"an access is given as text, e.g. 'ld.shared.v4.b32'; got {type(text).__name__}")
     return _access(parse(text))
@@ -141,7 +142,7 @@ def _access(instruction: Instruction) -> Access:
         raise IllegalInstruction(f"{instruction} is not an access to shared memory.{why} Nearest access: {near}")
     moved = elements_of(instruction)
     phase = min(LANES, _ALL_BANKS // max(moved.bytes, WORD))
-    # narrow elements in vectors were not measured, and neither was what has no pairs of phases
+    # vectors of narrow elements, and accesses without pairs of phases, were not measured
     return Access(instruction.opcode, moved.bytes, LANES, phase, way.pairs and phase < LANES, known)
 
 
@@ -149,7 +150,7 @@ def _access(instruction: Instruction) -> Access:
 _WHY = {
     "shared::cluster": " The banks of the cluster's other blocks are not modelled.",
     "global": " Global memory has no banks.",
-    "generic": " Say which memory the address lies in: .shared.",
+    "generic": " Say which memory the address is in: .shared.",
 }
 
 
@@ -164,7 +165,7 @@ def in_pairs(access: Access, addresses: Addresses) -> npt.NDArray[np.bool_]:
 
 
 def per_phase(access: Access, addresses: Addresses) -> npt.NDArray[np.int64]:
-    """Wavefronts (warps, phases) of valid `addresses` (warps, lanes); a phase that another one took in has 0."""
+    """Wavefronts (warps, phases) of valid `addresses` (warps, lanes); a phase merged into another one has 0."""
     joined = in_pairs(access, addresses)
     table = np.zeros((len(addresses), access.phases), np.int64)
     table[~joined] = _busiest(access, addresses[~joined], access.phase)
@@ -174,9 +175,9 @@ def per_phase(access: Access, addresses: Addresses) -> npt.NDArray[np.int64]:
 
 
 def _busiest(access: Access, addresses: Addresses, lanes: int) -> npt.NDArray[np.int64]:
-    """(warps, phases): distinct words in the busiest bank, of phases of `lanes` lanes.
+    """(warps, phases): the number of distinct words in the busiest bank, for phases of `lanes` lanes.
 
-    An aligned unit lies in banks of its own, all of them equally busy, so units are counted instead of words.
+    All banks of an aligned unit are equally busy, so this counts units instead of words.
     """
     groups = BANKS * WORD // access.unit
     units = addresses.reshape(-1, lanes) // access.unit

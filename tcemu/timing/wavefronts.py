@@ -1,4 +1,4 @@
-"""tcemu.wavefronts: what a warp's access to shared memory costs, and which lanes fight for which bank."""
+"""tcemu.wavefronts: what a warp's access to shared memory costs, and which lanes compete for which bank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic.table import Known
-from tcemu.errors import OperandError, briefly, counted
+from tcemu.errors import OperandError, briefly, counted, ranges
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction
 from tcemu.timing.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_phase
@@ -21,16 +21,16 @@ from tcemu.timing.banks import BANKS, LANES, WORD, Access, Addresses, access_nam
 def wavefronts(addresses: npt.ArrayLike, access: str | Instruction) -> Wavefronts:
     """How many wavefronts (passes over the 32 banks) an access to shared memory takes.
 
-    `addresses` are byte addresses in shared memory, integers (..., 32), one for each lane; axes in front are
+    `addresses` are byte addresses in shared memory, integers (..., 32), one for each lane; leading axes are
     independent warps. `access` is the PTX spelling: "ld.shared.v4.b32", "st.shared.b32",
-    "ldmatrix.sync.aligned.m8n8.x4.shared.b16". Where ldmatrix and stmatrix move fewer than 32 rows, only the first
-    lanes' addresses count and the others may be anything. All 32 lanes are active.
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16". If ldmatrix or stmatrix moves fewer than 32 rows, only the addresses of
+    the first lanes are used and the others may be anything. All 32 lanes are active.
 
-    The result's `count` is an int, or an array over the axes in front. Printing the result of one warp says which
-    lanes fight for which bank, and what would help.
+    The result's `count` is an int, or an array over the leading axes. The printed result of one warp says which lanes
+    compete for which bank, and what would help.
 
-    Raises IllegalInstruction for another access, OperandError for addresses that are no integers, negative, beyond
-    32 bits, misaligned, or not 32.
+    Raises IllegalInstruction for another access, and OperandError for addresses that are not integers, negative, beyond
+    32 bits or misaligned, or if there are not 32.
     """
     found = access_named(access)
     return _wavefronts(found, _addresses(found, addresses))
@@ -44,7 +44,7 @@ def _wavefronts(access: Access, addresses: Addresses) -> Wavefronts:
 
 
 def _counting(access: Access, addresses: Addresses) -> Addresses:
-    """(warps, lanes): the addresses that count."""
+    """(warps, lanes): the addresses that are used."""
     return addresses.reshape(-1, LANES)[:, : access.lanes]
 
 
@@ -52,7 +52,7 @@ def _counting(access: Access, addresses: Addresses) -> Addresses:
 
 
 class Claim(NamedTuple):
-    """A word of a phase's busiest bank, and who wants it."""
+    """A word of a phase's busiest bank, and the lanes that access it."""
 
     phase: int
     bank: int
@@ -74,7 +74,7 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wavefronts:
-    """What an access takes, of one warp or of many; `result[i]` is the result of warp i."""
+    """The wavefronts of an access, of one warp or of many; `result[i]` is the result of warp i."""
 
     access: Access
     #: (..., 32) byte addresses, read-only.
@@ -84,7 +84,7 @@ class Wavefronts:
 
     @property
     def least(self) -> int | npt.NDArray[np.int64]:
-        """What `count` would be without a conflict: the number of phases."""
+        """What `count` would be without conflicts: the number of phases."""
         joined = in_pairs(self.access, _counting(self.access, self.addresses)).reshape(self.addresses.shape[:-1])
         least: npt.NDArray[np.int64] = np.where(joined, self.access.phases // 2, self.access.phases)
         return least if least.ndim else int(least)
@@ -97,7 +97,7 @@ class Wavefronts:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """Of one warp: which lanes go together, the busiest bank of each phase and who wants which word there."""
+        """Of one warp: the lanes that go together, each phase's busiest bank, and which lanes access its words."""
         addresses = self._one("phases")[0]
         size = self.access.phase * (2 if in_pairs(self.access, addresses[None])[0] else 1)
         starts = enumerate(range(0, self.access.lanes, size))
@@ -116,12 +116,12 @@ class Wavefronts:
         if self.count == self.least:
             return ""
         found = [remedy for remedy in (_best(self, _paddings), _best(self, _swizzles)) if remedy]
-        return "; ".join(found) or "neither padding nor an XOR swizzle helps: change which lane wants what"
+        return "; ".join(found) or "neither padding nor an XOR swizzle helps: change which lane accesses what"
 
     def __getitem__(self, index: Any) -> Wavefronts:
         """The result of some of the warps, indexed like the leading axes.
 
-        Raises IndexError for a warp that is not there, OperandError for what is no index.
+        Raises IndexError for a warp that does not exist, OperandError for anything that is not an index.
         """
         lead = self.addresses.shape[:-1]
         if not lead:
@@ -132,7 +132,7 @@ class Wavefronts:
         except IndexError as error:
             raise IndexError(f"index {briefly(index)} of a result of {lead} warps: {error}") from None
         except Exception as error:  # noqa: BLE001 - numpy's own, or what an object raises that is asked for an index
-            raise OperandError(f"{briefly(index)} is no index of a result of {lead} warps: {error}") from None
+            raise OperandError(f"{briefly(index)} is not an index of a result of {lead} warps: {error}") from None
         chosen.flags.writeable = False
         return _wavefronts(self.access, chosen)
 
@@ -142,13 +142,13 @@ class Wavefronts:
         return len(self.addresses)
 
     def __bool__(self) -> bool:
-        return True  # a result, also of no warps
+        return True  # also for a result of no warps
 
     def __iter__(self) -> Iterator[Wavefronts]:
         return (self[index] for index in range(len(self)))
 
     def _one(self, what: str) -> Addresses:
-        """(1, lanes): the addresses that count, of the only warp."""
+        """(1, lanes): the addresses of the only warp that are used."""
         if self.addresses.ndim != 1:
             warps = self.addresses.shape[:-1]
             raise OperandError(f".{what} is about one warp; this is a result of {warps} warps: use result[i].{what}")
@@ -189,7 +189,7 @@ def _phase(access: Access, number: int, start: int, addresses: Addresses) -> Pha
     """The phase of the lanes from `start` on that have `addresses`."""
     banks: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for lane, address in enumerate(addresses.tolist(), start):
-        word = address // access.unit * access.unit  # the first of its words; the lane's other words are as busy
+        word = address // access.unit * access.unit  # its first word; the banks of the others are as busy
         banks[word // WORD % BANKS][word].append(lane)
     bank = min(banks, key=lambda bank: (-len(banks[bank]), bank))
     claims = tuple(Claim(number, bank, word, tuple(lanes)) for word, lanes in sorted(banks[bank].items()))
@@ -198,28 +198,21 @@ def _phase(access: Access, number: int, start: int, addresses: Addresses) -> Pha
 
 def _explain(result: Wavefronts) -> Iterator[str]:
     access, least = result.access, result.least
-    ideal = "without a conflict" if result.count == least else f"where {least} would do"
+    ideal = "without conflicts" if result.count == least else f"where {least} would do"
     yield f"{access}: {counted(int(result.count), 'wavefront')}, {ideal}"
     span = access.unit // WORD
     for number, phase in enumerate(result.phases):
         banks = f"bank {phase.bank}" if span == 1 else f"banks {phase.bank}-{phase.bank + span - 1}"
-        text = f"phase {number}, lanes {_ranges(phase.lanes)}: {counted(phase.wavefronts, 'wavefront')}"
+        text = f"phase {number}, lanes {ranges(phase.lanes, '-')}: {counted(phase.wavefronts, 'wavefront')}"
         yield text if phase.wavefronts == 1 else f"{text}; busiest: {banks}"
         for claim in phase.claims if phase.wavefronts > 1 else ():
-            lanes = f"lane{'s' * (len(claim.lanes) > 1)} {_ranges(claim.lanes)}"
+            lanes = f"lane{'s' * (len(claim.lanes) > 1)} {ranges(claim.lanes, '-')}"
             yield f"    word {claim.word:#07x} in bank {claim.bank:2}: {lanes}"
     if len(result.phases) < access.phases:
         yield "Lanes agree in pairs, so two phases became one."
     if result.hint:
         yield f"hint: {result.hint}"
     yield f"known: {result.known}"
-
-
-def _ranges(lanes: tuple[int, ...]) -> str:
-    """0-3, 8: neighbours joined."""
-    starts = [lane for lane in lanes if lane - 1 not in lanes]
-    ends = [lane for lane in lanes if lane + 1 not in lanes]
-    return ", ".join(f"{start}" if start == end else f"{start}-{end}" for start, end in zip(starts, ends, strict=True))
 
 
 # ---------------------------------------------------------------------------------------------- what would help
@@ -233,7 +226,7 @@ class _Remedy(NamedTuple):
 
 
 def _paddings(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
-    """A gap after every row; a row is as long as the lanes are apart, or a power of two."""
+    """A gap after every row; a row is as long as the distance between lanes, or a power of two."""
     steps = set(np.diff(addresses).tolist())
     step = abs(steps.pop()) if len(steps) == 1 else 0
     gap = access.unit
@@ -244,7 +237,7 @@ def _paddings(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
 
 
 def _swizzles(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
-    """XOR of the bits that choose the bank with as many higher ones."""
+    """XOR of the bits that select the bank with as many higher bits."""
     mask = BANKS * WORD - access.unit
     low = access.unit.bit_length() - 1
     for source in range(7, 13):
@@ -254,7 +247,7 @@ def _swizzles(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
 
 
 def _best(result: Wavefronts, remedies: Callable[[Access, Addresses], Iterator[_Remedy]]) -> str:
-    """The first of the remedies that leave the fewest wavefronts, in words; empty where none leaves fewer than now."""
+    """The first remedy with the fewest wavefronts, in words; empty if none has fewer than now."""
     tried = list(remedies(result.access, _counting(result.access, result.addresses)[0]))
     counts = per_phase(result.access, np.stack([remedy.addresses for remedy in tried])).sum(axis=1)
     best = int(counts.argmin())
@@ -265,8 +258,8 @@ def _best(result: Wavefronts, remedies: Callable[[Access, Addresses], Iterator[_
 
 
 def _addresses(access: Access, addresses: npt.ArrayLike) -> Addresses:
-    """The addresses as a read-only copy, or OperandError that names the lane and the rule."""
-    array = as_array(addresses, "addresses: no array of 32 integers")
+    """The addresses as a read-only copy. Raises OperandError, which names the lane and the rule."""
+    array = as_array(addresses, "addresses: not an array of 32 integers")
     if array.ndim < 1 or array.shape[-1] != LANES:
         raise OperandError(
             f"addresses have shape (..., 32), one for each lane of a warp; got {array.shape}. "
@@ -285,9 +278,9 @@ def _addresses(access: Access, addresses: npt.ArrayLike) -> Addresses:
 
 def _rule(access: Access) -> str:
     if "matrix" in access.spelling:
-        rows = f"takes rows of {access.bytes} bytes, and each starts at a multiple of {access.bytes}"
+        rows = f"takes rows of {access.bytes} bytes, each starting at a multiple of {access.bytes}"
         return f"{access} {rows} (PTX ISA, ldmatrix and stmatrix)"
-    rule = f"{access} moves {access.bytes} bytes a lane, and the address is a multiple of that"
+    rule = f"{access} moves {access.bytes} bytes per lane, so the address must be a multiple of {access.bytes}"
     return f"{rule} (PTX ISA, Addresses as Operands)"
 
 

@@ -1,12 +1,12 @@
-"""Test vectors: inputs that tell rules apart, the same on every machine, and complete cases made of them.
+"""Test vectors: inputs that distinguish rules, the same on every machine, and complete cases made of them.
 
     cases(instruction, kind, warps)     the cases of an instruction on one class of inputs
     classes(instruction)                the classes of inputs that differ for it
-    case.answer(run)                    what `run` answers: the emulator here, a GPU in tcemu.live
-    digest(registers)                   what a golden file keeps of an answer
+    case.answer(run)                    the answer of `run`: the emulator here, a GPU in tcemu.live
+    digest(registers)                   what a golden file stores of an answer
 
-Everything follows from a text, the key, by way of a hash: whoever knows the key has the inputs, so that only answers
-need to be kept. There is no GPU in here.
+A text, the key, determines everything by way of a hash: whoever knows the key has the inputs, so only answers need to
+be stored. Nothing in here uses a GPU.
 """
 
 from tcemu.vectors.cases import Case, cases, classes, digest, emulator, matrices

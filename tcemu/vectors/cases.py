@@ -1,7 +1,6 @@
 """Cases: an instruction on one class of inputs, complete, so that a GPU or the emulator can answer it.
 
-The operands follow the family's own spelling of them. Only wgmma, whose matrices lie in shared memory, has cases of its
-own making.
+The operands come from the family's signature. Only wgmma, whose matrices are in shared memory, makes its own cases.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from tcemu.vectors.patterns import CLASSES, Array
 
 @dataclass(frozen=True)
 class Case:
-    """One call: its key in a golden file, and what it is given."""
+    """One call: its key in a golden file, and its arguments."""
 
     key: str
     instruction: Instruction
     operands: tuple[Any, ...]
-    #: The argument that holds the bytes, "shared" or "memory", and the bytes; empty where it touches none.
+    #: The argument that holds the bytes, "shared" or "memory", and the bytes; empty if it accesses none.
     space: str = ""
     bytes: Array | None = None
 
     def answer(self, run: Callable[..., Any]) -> Array:
-        """What `run` answers: the destination registers, or the bytes after a store. The case stays as it is."""
+        """The answer of `run`: the destination registers, or the bytes after a store. The case does not change."""
         if self.bytes is None:
             return run(self.instruction, *self.operands)  # type: ignore[no-any-return]
         held = self.bytes.copy()
@@ -51,34 +50,34 @@ class Case:
 
     @property
     def outputs(self) -> int:
-        """Elements of the matrices that come out."""
+        """Number of elements of the matrices in the answer."""
         fragments = self.instruction.fragments
         return self.warps * prod((fragments["d"] if "d" in fragments else next(iter(fragments.values()))).shape)
 
     @property
     def warps(self) -> int:
-        """How many warps there are; of wgmma, warpgroups."""
+        """Number of warps, or of warpgroups for wgmma."""
         return len(self.operands[0])
 
     def only(self, warp: int) -> Case:
-        """The case with one of its warps."""
+        """The case with only one of its warps."""
         some = slice(warp, warp + 1)
         operands = tuple(value[some] if hasattr(value, "ndim") else value for value in self.operands)
         return replace(self, operands=operands, bytes=None if self.bytes is None else self.bytes[some])
 
 
 def emulator(target: str) -> Callable[..., Any]:
-    """What answers a case as the emulator does on `target`."""
+    """A function that answers a case as the emulator does on `target`."""
     return lambda instruction, *operands, **memories: emulate(instruction, *operands, target=target, **memories)
 
 
 def digest(answer: Array) -> str:
-    """SHA-256 of an answer as little-endian words in C order: what a golden file keeps of it."""
+    """SHA-256 of an answer as little-endian words in C order, which a golden file stores."""
     return hashlib.sha256(np.ascontiguousarray(answer).astype(answer.dtype.newbyteorder("<")).tobytes()).hexdigest()
 
 
 def classes(instruction: Instruction) -> tuple[str, ...]:
-    """The classes of inputs that differ for an instruction: what computes with floats has all, the others one."""
+    """The classes of inputs that differ for an instruction: all for float arithmetic, one for everything else."""
     floats = "a" in instruction.types and instruction.types["a"].kind == "float"
     return CLASSES if floats and family_of(instruction).computes else ("bits",)
 
@@ -92,8 +91,8 @@ def matrices(instruction: Instruction, kind: str, warps: int, series: str = "gol
 def cases(instruction: Instruction, kind: str, warps: int, series: str = "golden") -> Iterator[Case]:
     """The cases of an instruction on inputs of class `kind`, each of `warps` warps, made from the text `series`.
 
-    There is one for each value of an immediate that says whose registers count, and one for each place where a matrix
-    may lie.
+    There is one for each value of an immediate that says whose registers are used, and one for each place where a
+    matrix may be.
     """
     if instruction.family in _OWN:
         for name, operands, bytes_ in _OWN[instruction.family](instruction, kind, warps, series):
@@ -103,7 +102,7 @@ def cases(instruction: Instruction, kind: str, warps: int, series: str = "golden
     yield from make(instruction, kind, warps, series)
 
 
-#: Families with cases of their own: a name, operands and shared memory of each.
+#: Families that make their own cases: name, operands and shared memory of each case.
 _OWN: Mapping[str, Callable[[Instruction, str, int, str], Iterator[tuple[str, tuple[Any, ...], Array]]]] = {
     "wgmma": warpgroup.cases,
 }
@@ -113,7 +112,7 @@ _OWN: Mapping[str, Callable[[Instruction, str, int, str], Iterator[tuple[str, tu
 
 
 def _computing(instruction: Instruction, kind: str, warps: int, series: str) -> Iterator[Case]:
-    """All values of the immediates that say whose registers count."""
+    """All values of the immediates that say whose registers are used."""
     given = sources(instruction)
     numbers = [operand for operand in given if operand.in_the_text]
     for chosen in product(*(_CHOICES[operand.kind](instruction, operand) for operand in numbers)):
@@ -126,7 +125,7 @@ def _computing(instruction: Instruction, kind: str, warps: int, series: str) -> 
 
 @dataclass(frozen=True)
 class _Draw:
-    """What the operands of one case are drawn from."""
+    """What determines the operands of a case."""
 
     instruction: Instruction
     kind: str
@@ -170,9 +169,9 @@ def _picks(instruction: Instruction, operand: Operand) -> list[tuple[int, int]]:
     return [(byte, thread) for byte in range(0, 4, instruction.facts.scales) for thread in range(threads)]
 
 
-#: Immediates that say whose registers count, and all their values.
+#: Immediates that say whose registers are used, and all their values.
 _CHOICES: dict[Kind, Callable[[Instruction, Operand], list[Any]]] = {"immediate": _selectors, "pair": _picks}
-#: What the others are drawn from.
+#: The values of the other immediates.
 _DRAWN: dict[Kind, Callable[[_Draw, Operand], Array]] = {
     "registers": _Draw.matrix,
     "metadata": _Draw.metadata,
@@ -184,7 +183,7 @@ _DRAWN: dict[Kind, Callable[[_Draw, Operand], Array]] = {
 
 
 def _moving(instruction: Instruction, kind: str, warps: int, series: str) -> Iterator[Case]:
-    """A generic address can lie in shared or in global memory."""
+    """A generic address can be in shared or in global memory."""
     key, memories = f"{series}|{instruction}", family_of(instruction).memories
     spaces = [name for name in SPACES[instruction.words.get("ss", "")] if name in memories]
     for space in spaces or [""]:
@@ -194,8 +193,8 @@ def _moving(instruction: Instruction, kind: str, warps: int, series: str) -> Ite
         yield Case(f"{instruction}|{kind}{named}", instruction, operands, space, bytes_)
 
 
-#: An H200 wants more of a wmma.load from shared memory than the manual does: it moves lines as ldmatrix does, and
-#: faults (misaligned address) where one does not start at a multiple of 16 bytes, whatever the fragment's size.
+#: For a wmma.load from shared memory, an H200 requires more than the manual: it moves lines as ldmatrix does, and
+#: faults (misaligned address) if one does not start at a multiple of 16 bytes, whatever the size of the fragment.
 _ALIGNED = {"shared": 16}
 
 

@@ -1,7 +1,7 @@
-"""Inputs of one operand: registers of a matrix, metadata, scales, bytes of memory, and where in them.
+"""Inputs of one operand: registers of a matrix, metadata, scales, bytes of memory, addresses and strides.
 
-Each follows from its key alone. The golden files are hashes of answers to these: a change here makes them worthless,
-and tests/live/test_golden.py fails.
+Its key alone determines each. The golden files are hashes of answers to these: a change here makes them worthless, and
+tests/live/test_golden.py fails.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def registers(fragment: Fragment, kind: str, key: str, warps: int) -> Array:
         warps, fragment.lanes, slots
     )
     if kind == "cancel" and slots > 1 and fragment.role in "ab":
-        # pairs of k: A repeats, B negates, and now and then the last bit differs
+        # pairs of k: A repeats, B negates, and sometimes the last bit differs
         off = random_words(key + "#", patterns[..., 1::2].size).reshape(patterns[..., 1::2].shape) % np.uint64(8) == 0
         flip = np.uint64(form.sign_bit if fragment.role == "b" else 0)
         patterns[..., 1::2] = patterns[..., ::2] ^ flip ^ off.astype(np.uint64) << np.uint64(form.padding)
-    # ignored bits are set at random too: the hardware ignores them
+    # bits that the hardware ignores are random too
     return fragment.container.pack(patterns)
 
 
@@ -72,18 +72,18 @@ def held(fragment: Fragment, key: str, warps: int) -> Array:
 
 
 def addresses(key: str, warps: int) -> Array:
-    """Addresses of rows (warps, 32): a part of a permutation of all rows, so no two lanes store at one place."""
+    """Addresses of rows (warps, 32): part of a permutation of all rows, so no two lanes store at the same address."""
     order = np.argsort(random_words(f"{key}|rows", warps * BYTES // 16).reshape(warps, -1), axis=1, kind="stable")
     return order[:, :32].astype(np.uint32) * 16
 
 
 def pointer(fragment: Fragment, key: str, warps: int, align: int = 1) -> Array:
-    """Pointers (warps) as aligned as the fragment needs, also to `align` bytes."""
+    """Pointers (warps) aligned as the fragment needs, and to `align` bytes."""
     return (random_words(f"{key}|pointer", warps) % np.uint64(16)).astype(np.int64) * max(fragment.registers * 8, align)
 
 
 def stride(fragment: Fragment, layout: str, key: str, warps: int, align: int = 1) -> Array:
-    """Strides (warps) in elements, at least a line, that keep every line aligned, also to `align` bytes."""
+    """Strides (warps) in elements, at least a line, that keep every line aligned, and to `align` bytes."""
     rows, columns = fragment.shape
     length, size = columns if layout == "row" else rows, fragment.container.width
     step = max(fragment.registers * fragment.container.register_bits // size, 8 * align // size, 1)

@@ -1,4 +1,4 @@
-"""The operands of an instruction, as test vectors and the GPU need them: with A in registers, or by a descriptor."""
+"""The operands of an instruction as test vectors and the GPU need them: A in registers, or as a descriptor."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tcemu.instructions.operand import Operand
 
 
 def operands(instruction: Instruction, described: bool = False) -> tuple[Operand, ...]:
-    """All operands in PTX's order; one that is read and written stands once, in front.
+    """All operands in PTX's order; one that is read and written is listed once, first.
 
-    With `described`, a matrix descriptor stands in place of A's registers, as wgmma allows, and the immediates that
-    belong to it are there.
+    With `described`, a matrix descriptor replaces A's registers, as wgmma allows, and the immediates that belong to it
+    are included.
     """
     if not described:
         return tuple(each for each in instruction.operands if not _of_a_descriptor(each))
@@ -27,12 +27,12 @@ def operands(instruction: Instruction, described: bool = False) -> tuple[Operand
 
 
 def sources(instruction: Instruction, described: bool = False) -> tuple[Operand, ...]:
-    """What tcemu.run takes, in PTX's order."""
+    """The operands that tcemu.run takes, in PTX's order."""
     return tuple(operand for operand in operands(instruction, described) if operand.read)
 
 
 def as_given(instruction: Instruction, values: Sequence[Any]) -> tuple[Operand, ...]:
-    """What tcemu.run takes, where these values are given: with a descriptor of A, or with A in registers."""
+    """The operands that tcemu.run takes with these values: with a descriptor of A, or with A in registers."""
     given = zip(instruction.sources, values, strict=False)
     return sources(instruction, any(each.described and np.asarray(value).dtype != np.uint32 for each, value in given))
 
@@ -43,5 +43,5 @@ def written(instruction: Instruction) -> Operand | None:
 
 
 def _of_a_descriptor(operand: Operand) -> bool:
-    """Whether it is there only where A has a descriptor."""
+    """Whether it is present only if A has a descriptor."""
     return operand.kind == "immediate" and operand.optional

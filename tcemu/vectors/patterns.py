@@ -1,4 +1,4 @@
-"""Patterns of a number format that tell rules apart, made from Philox words, the same on every machine.
+"""Patterns of a number format that distinguish rules, made from Philox words, the same on every machine.
 
 The golden files are hashes of answers to these: a change here makes them worthless, and tests/live/test_golden.py
 fails.
@@ -17,8 +17,8 @@ from tcemu.formats import Format
 Array = npt.NDArray[Any]
 
 #: Classes of inputs. near: around 1. wide: every finite exponent. tiny: subnormals and their neighbours. floor:
-#: products around the smallest that the result can show, and zeros. powers: the same as powers of two, most of them
-#: zeros. cancel: neighbours cancel. specials: one in eight is a zero, infinite or NaN. bits: any.
+#: products around the smallest representable result, and zeros. powers: the same with powers of two, most of them
+#: zeros. cancel: neighbours cancel. specials: one in eight is zero, infinite or NaN. bits: any bits.
 CLASSES = ("near", "wide", "tiny", "floor", "powers", "cancel", "specials", "bits")
 
 
@@ -41,7 +41,7 @@ def elements(form: Format, kind: str, key: str, count: int, accumulator: bool = 
     sign = np.where(word >> np.uint64(52) & np.uint64(1) == 1, np.uint64(form.sign_bit), np.uint64(0))
     patterns = sign | field << np.uint64(form.mantissa + form.padding) | word & below
     if kind == "floor" and accumulator:
-        # one in three is a zero of either sign: only beside it can the floor of the largest exponent be seen
+        # one in three is a zero of either sign: only beside zeros does the floor of the largest exponent show
         patterns = np.where(random_words(key + "#", count) % np.uint64(3) == 0, sign, patterns)
     return _with_specials(form, patterns, random_words(key + "#", count)) if kind == "specials" else patterns
 
@@ -62,12 +62,12 @@ def _exponents(form: Format, kind: str, accumulator: bool) -> tuple[int, int]:
 
 
 def _powers(form: Format, word: Array, accumulator: bool) -> Array:
-    """Powers of two near the smallest that the result can show, of both signs; more than half of them are zeros."""
-    # places above the last bit of a subnormal; wide formats start where the products reach the smallest results
+    """Powers of two of both signs near the smallest representable result; more than half are zeros."""
+    # positions above the last bit of a subnormal; wide formats start where products reach the smallest results
     first = 0 if form.exponent < 8 or accumulator else (form.bias - 74) + form.mantissa - 1
     place = np.uint64(first) + (word >> np.uint64(40)) % np.uint64(form.mantissa + 9)
     mantissa = np.uint64(form.mantissa)
-    # below the mantissa's length a single bit of a subnormal, above it an exponent field
+    # up to the length of the mantissa, a single bit of a subnormal; beyond it, an exponent field
     field = np.where(place < mantissa, 0, place - mantissa + 1).astype(np.uint64) << mantissa
     code = np.where(place < mantissa, np.uint64(1) << np.minimum(place, mantissa), field) << np.uint64(form.padding)
     sign = np.where(word >> np.uint64(63) == 1, np.uint64(form.sign_bit), np.uint64(0))

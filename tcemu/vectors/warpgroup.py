@@ -1,4 +1,4 @@
-"""Cases of wgmma: matrices in shared memory, described by matrix descriptors, and in registers."""
+"""Cases of wgmma: matrices in shared memory, with their descriptors, and in registers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tcemu.vectors.patterns import Array, elements, random_words
 
 #: Where A and B begin in shared memory, and its bytes: 64 rows of at most 128 bytes, then 256 of them.
 A, B, SIZE = 0, 8192, 8192 + 32768
-#: Up to which n tiles are also laid off the boundary of their pattern: what a descriptor means does not depend on n.
+#: The largest n whose tiles are also placed off their pattern's boundary: a descriptor's meaning does not depend on n.
 _NARROW = 16
 _BASE = next(field for field in FIELDS if field.attribute == "base_offset")
 
 
 def cases(instruction: Instruction, kind: str, warps: int, series: str) -> Iterator[tuple[str, tuple[Any, ...], Array]]:
-    """A in registers and in shared memory, each with a layout that the key draws: name, operands, shared memory.
+    """A in registers and in shared memory, each with a layout that the key determines: name, operands, shared memory.
 
-    Narrow ones also "off the boundary": each warpgroup has starts and base offsets of its own.
+    Narrow ones also "off the boundary": each warpgroup has its own starts and base offsets.
     """
     yield _case(instruction, kind, "registers", max(warps // 64, 1), series)
     yield _case(instruction, kind, "shared", max(warps // 64, 1), series)
@@ -70,7 +70,7 @@ def _case(
 
 
 def _off(key: str, groups: int) -> Array:
-    """Bits (groups) that move a descriptor on by 0 to 1008 bytes and give it a base offset of 0 to 7."""
+    """Bits (groups) that move a descriptor by 0 to 1008 bytes and give it a base offset of 0 to 7."""
     drawn = random_words(key, groups)
     return drawn % np.uint64(64) | (drawn >> np.uint64(6) & np.uint64(7)) << np.uint64(_BASE.low)
 
@@ -88,7 +88,7 @@ def _accumulator(instruction: Instruction, kind: str, key: str, groups: int) -> 
 
 
 def _bytes(form: Format, kind: str, key: str, groups: int, size: int, negated: int) -> Array:
-    """Bytes (groups, size) full of elements; where neighbours cancel, those of A repeat and those of B change sign."""
+    """Bytes (groups, size) full of elements; if neighbours cancel, those of A repeat and those of B change sign."""
     bits = form.container
     if bits < 8:
         return random_words(key, groups * size // 8).view(np.uint8).reshape(groups, size)

@@ -1,255 +1,206 @@
 """Is every number of the arithmetic table held by evidence? Each is changed a little, and the evidence is asked.
 
-    PYTHONPATH=tests python tests/arithmetic/mutants.py [--all]
+    PYTHONPATH=$PWD:tests:tests/arithmetic python tests/arithmetic/mutants.py [--all] [WORD ...]
 
-Evidence is what the recordings in tests/golden/ and tests/arithmetic/peers/ ask: where a changed model gives another
-output for one of their inputs, a test that replays them fails. The script prints, for each row of floats, the changes
-that no recorded input shows, and the rows that no recording asks about.
+Evidence is what the recordings in the repository ask (asked.py): where a changed row gives another output for one of
+their inputs, a test that replays them fails. The script prints the changes that no recorded input shows, and the rows
+that no recording asks about; a row names what it rests on a statement for (`Row.unseen`), and test_mutants.py compares.
 """
 
 import argparse
-import json
-from collections import Counter
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from importlib import import_module
-from itertools import islice, zip_longest
+from functools import singledispatch
 from unittest.mock import patch
 
-from dots import dots
-from peers import PEERS, RECORDED
-from places import GOLDEN
+from asked import recordings
 
-import tcemu
-from tcemu.arithmetic import ROWS, FmaGroups, FusedSums, ScaledSums, reference
+from tcemu.arithmetic import FmaChain, FmaGroups, FusedSums, Operation, ScaledSums, reference
 from tcemu.arithmetic.model import ADDEND
 from tcemu.formats import lookup
-from tcemu.instructions import target_named
-from tcemu.instructions.table import family_of
-from tcemu.vectors.cases import cases, emulator
-from tcemu.vectors.cases import classes as kinds
+
+#: The other rounding, by the type of the result of a sum.
+OTHER = {"f32": "rn", "f16": "rz"}
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A model with one thing changed; `rounds` changes how results are rounded, which no model says."""
+    """An operation with one thing changed: a field of its model, or the rounding, which no model says."""
 
-    name: str
-    model: object
-    rounds: bool = False
+    field: str
+    how: str
+    operation: Operation
+
+    @property
+    def name(self):
+        return f"{self.field} {self.how}"
+
+    @property
+    def slow(self):
+        """Whether only the reference can compute it: the kernels round as the table does, and take k upward."""
+        return self.field == "groups" or (self.field == "rounding" and not self.operation.qualifiers)
+
+    def few(self, asked):
+        """What it makes of a few of the inputs."""
+        rounding = OTHER if self.field == "rounding" else {}
+        with patch.dict(reference.ROUNDING, rounding):
+            return asked.few(self.operation)
 
 
-def mutants(model, depth, names):
-    """The changes of a model for an instruction with `depth` products and the types `names`."""
-    if isinstance(model, FmaGroups):
-        yield from _groups(model)
-    if not isinstance(model, (FusedSums, ScaledSums)):
-        return
-    for step in (1, -1):
-        yield Mutant(f"fraction {step:+}", replace(model, fraction=model.fraction + step))
-    block = model.block or (len(model.sums(depth)[0]) if isinstance(model, FusedSums) else depth)
-    yield Mutant("block halved", replace(model, block=min(block, depth) // 2))
+def mutants(operation):
+    """The changes of what an instruction computes."""
+    for field, how, value in changes(operation.model, operation):
+        yield Mutant(field, how, replace(operation, model=replace(operation.model, **{field: value})))
+    if isinstance(operation.model, (FusedSums, ScaledSums)):
+        yield Mutant("rounding", "changed", operation)
+    if isinstance(operation.model, FmaChain):
+        others = {"rn": "rz", "rz": "rn", "rm": "rp", "rp": "rm"}
+        chosen = dict(operation.qualifiers).get("rounding") or "rn"
+        yield Mutant("rounding", "changed", replace(operation, qualifiers=(("rounding", others[chosen]),)))
+
+
+@singledispatch
+def changes(_model, _operation):
+    """(field, how, its value) of each small change; of what has no numbers, none."""
+    return
+    yield
+
+
+@changes.register
+def _(model: FusedSums, operation):
+    depth = operation.depth
+    yield from _numbers(model, "fraction", "floor", "keep")
+    block = len(model.sums(depth)[0])
+    yield "block", "halved", block // 2
     if depth > block:
-        yield Mutant("block doubled", replace(model, block=block * 2))
-    if model.floor is not None:
-        for step in (1, -1):
-            yield Mutant(f"floor {step:+}", replace(model, floor=model.floor + step))
-        yield Mutant("no floor", replace(model, floor=None))
-    yield Mutant("rounding", model, rounds=True)
-    yield from _fused(model, depth, names) if isinstance(model, FusedSums) else _scaled(model)
-
-
-def _scaled(model):
-    if model.group > 1:
-        yield Mutant("group halved", replace(model, group=model.group // 2))
-    else:
-        yield Mutant("products in pairs", replace(model, group=2))
-
-
-def _fused(model, depth, names):
-    if model.keep is not None:
-        for step in (1, -1):
-            yield Mutant(f"keep {step:+}", replace(model, keep=model.keep + step))
-    if names["c"] != names["d"] and model.via is None:
-        yield Mutant("c not widened" if model.widen else "c widened", replace(model, widen=not model.widen))
+        yield "block", "doubled", block * 2
+    if model.widen and model.addend == "first" and operation.c not in (operation.d, model.via):
+        yield "widen", "off", False
+    if not model.widen:
+        yield "widen", "on", True
     if model.order == "pairs":
-        yield Mutant("order", replace(model, order="ascending", block=len(model.sums(depth)[0])))
+        yield "order", "ascending", "ascending"
     if model.addend == "last":
-        yield Mutant("c first", replace(model, addend="first"))
+        yield "addend", "first", "first"
     if model.through:
-        yield Mutant("not converted", replace(model, through=None))
+        yield "through", "off", None
+    if model.via and operation.d != model.via:
+        yield "via", "off", None
 
 
-def _groups(model):
-    yield Mutant("start", replace(model, from_zero=not model.from_zero))
-    if len(model.groups) > 1:
-        yield Mutant("order", replace(model, order=(*range(len(model.groups)), ADDEND)))
-        yield Mutant("one chain", replace(model, groups=((0, 1, 2, 3),), order=(0, ADDEND)))
+@changes.register
+def _(model: ScaledSums, operation):
+    yield from _numbers(model, "fraction", "floor")
+    block = min(model.block or operation.depth, operation.depth)
+    yield "block", "halved", block // 2
+    if operation.depth > block:
+        yield "block", "doubled", block * 2
+    yield ("group", "halved", model.group // 2) if model.group > 1 else ("group", "of 2", 2)
+
+
+@changes.register
+def _(model: FmaGroups, _operation):
+    yield "from_zero", "changed", not model.from_zero
+    groups = len(model.groups)
+    if groups > 1:
+        yield "order", "c last", (*range(groups), ADDEND)
     else:
-        yield Mutant("two chains", replace(model, groups=((0, 1), (2, 3)), order=(0, 1, ADDEND)))
-        yield Mutant("descending", replace(model, groups=(model.groups[0][::-1],)))
+        yield "groups", "descending", (model.groups[0][::-1],)
 
 
-def idle(model, changed, names):
-    """Why two floors cannot be told apart by any input: "" where they can."""
-    floors = [-(1 << 30) if each.floor is None else each.floor for each in (model, changed)]
-    if floors[0] == floors[1]:
+def _numbers(model, *fields):
+    for field in fields:
+        value = getattr(model, field)
+        for step in (1, -1) if value is not None else ():
+            yield field, f"{step:+}", value + step
+    if model.floor is not None:
+        yield "floor", "away", None
+
+
+# --------------------------------------------------------------------------------------------- what no input shows
+
+
+def idle(operation, mutant):
+    """Why no input at all tells a changed floor from the floor: "" where some may, or where it is another change."""
+    model, changed, forms = operation.model, mutant.operation.model, operation.formats
+    if mutant.field != "floor" or isinstance(model, ScaledSums):  # scales reach everywhere
         return ""
-    forms = {role: lookup(names[role]) for role in "abcd"}
-    if isinstance(model, ScaledSums):
-        return ""  # scales reach everywhere
-    sums = lookup(model.via or names["d"])
+    floors = [-(1 << 30) if each.floor is None else each.floor for each in (model, changed)]
+    sums = lookup(model.via or operation.d)
     addends = [sums, forms["c"] if not model.widen else sums]
-    factors = [_lowest(forms[role]) for role in "ab"]
+    factors = [forms[role].emin for role in "ab"]
     if model.through:  # what is converted is normal wherever the wider format lets it be
-        factors = [max(_unit(forms[role]), _lowest(lookup(model.through))) for role in "ab"]
-    lowest = min(sum(factors), *(_lowest(form) for form in addends))
+        factors = [max(_unit(forms[role]), lookup(model.through).emin) for role in "ab"]
+    lowest = min(sum(factors), *(form.emin for form in addends))
     if max(floors) <= lowest:
         return f"no term has an exponent below {lowest}"
-    unit = min(sum(_lowest(forms[role]) - forms[role].mantissa for role in "ab"), *(_unit(f) for f in addends))
-    if max(floors) - max(model.fraction, changed.fraction) <= unit:
+    unit = min(sum(_unit(forms[role]) for role in "ab"), *(_unit(form) for form in addends))
+    if max(floors) - model.fraction <= unit:
         return f"every term is a multiple of 2^{unit}, so nothing is cut at the floor"
     return ""
 
 
-def _lowest(form):
-    return 1 - form.bias
-
-
 def _unit(form):
-    return _lowest(form) - form.mantissa
+    return form.emin - form.mantissa
 
 
-def computed(model, rounds, dot):
-    """One output by the reference, with other roundings where `rounds`."""
-    a, b, c, scales, formats = dot
-    kept = dict(reference.ROUNDING)
-    if rounds:
-        reference.ROUNDING.update({"f32": "rn", "f16": "rz"})
-    try:
-        if scales:
-            return reference.dot_scaled(model, a, b, c, scales, formats)
-        return reference.dot(model, a, b, c, formats, {})
-    finally:
-        reference.ROUNDING.update(kept)
+# --------------------------------------------------------------------------------------------- asking
 
 
-# ---------------------------------------------------------------------------------------------------- the evidence
+@dataclass
+class Seen:
+    """Of one row: who shows a change, why none can, and what nobody shows."""
+
+    shown: dict[str, str]
+    idle: dict[str, str]
+    unseen: dict[str, str]
+
+    @property
+    def fields(self):
+        """What the row rests on a statement for."""
+        return frozenset(self.unseen.values())
 
 
-@cache
-def evidence():
-    """Of each row of floats, {(who, opcode, target)}: what the recordings in the repository ask."""
-    found = {row: {} for row in ROWS if mentions_floats(row)}
-    for path in sorted(RECORDED.glob("*.json")):
-        for case in json.loads(path.read_text())["answers"]:
-            target, opcode = case.split("|")
-            _add(found, opcode, target, path.stem)
-    for path in sorted(GOLDEN.glob("sm_*.json")):
-        file = json.loads(path.read_text())
-        if "sha256" in file:
-            for opcode in dict.fromkeys(key.split("|")[0] for key in file["sha256"]):
-                _add(found, opcode, file["provenance"]["target"], path.stem)
+def seen(row):
+    """Ask everything that was recorded of a row, until each of its changes is shown."""
+    found = Seen({}, {}, {})
+    for recording in recordings()[row]:
+        operation = recording.operation
+        left = {}
+        for mutant in mutants(operation):
+            reason = idle(operation, mutant)
+            if reason and mutant.name not in found.shown:
+                found.idle.setdefault(mutant.name, reason)
+            if not reason and mutant.name not in found.shown:
+                left[mutant.name] = mutant
+                found.unseen[mutant.name] = mutant.field
+        for name, where in _first(recording, operation, left):
+            found.shown[name] = f"{recording.who} {recording.instruction} {where}"
+            found.unseen.pop(name)
+            found.idle.pop(name, None)
+    found.idle = {name: why for name, why in found.idle.items() if name not in found.unseen}
     return found
 
 
-def mentions_floats(row):
-    """Whether the row has numbers to change."""
-    return isinstance(row.model, (FusedSums, ScaledSums, FmaGroups))
+def _first(recording, operation, left):
+    """(name, key) of each mutant in `left` that the recording shows; they leave it."""
+    for asked in recording.ask() if left else ():
+        known, few = asked.answer(operation), None
+        for name, mutant in list(left.items()):
+            if mutant.slow:
+                few = asked.few(operation) if few is None else few
+                shown = (mutant.few(asked) != few).any()
+            else:
+                shown = (asked.answer(mutant.operation) != known).any()
+            if shown:
+                del left[name]
+                yield name, asked.key
+        if not left:
+            return
 
 
-def _add(found, opcode, target, who):
-    instruction = tcemu.parse(opcode, target=target)
-    if not family_of(instruction).computes:
-        return
-    row = instruction.arithmetic(target_named(target))
-    if row in found:
-        found[row][who, opcode, target] = instruction
-
-
-#: Dot products of each class that one instruction is asked, and instructions of each recording.
-MOST, INSTRUCTIONS = 400, 10
-
-
-@lru_cache(maxsize=4)
-def recorded(who, instruction, target):
-    """[(a, b, c, scales, formats)] of recorded dot products, the classes in turn."""
-    ask = _golden if who.startswith("sm_") else _peer
-    turns = zip_longest(*ask(who, instruction, target))
-    return [dot for turn in turns for dot in turn if dot is not None]
-
-
-@cache
-def real(model, who, instruction, target):
-    """What the table's model gives for them, as far as it was asked."""
-    return {}
-
-
-def _peer(who, instruction, target):
-    """Of each class, what the peer was asked."""
-    file = json.loads((RECORDED / f"{who}.json").read_text())
-    provenance, formats = file["provenance"], instruction.operation(target_named(target)).formats
-    for kind in file["answers"][f"{target}|{instruction}"]:
-        asked = dots(instruction, kind, provenance["series"], provenance["count"])
-        a, b, c, *scales = PEERS[who.split("-")[0]].asked(instruction, asked)
-        yield [
-            (a[i].tolist(), b[i].tolist(), int(c[i]), tuple(x[i].tolist() for x in scales), formats)
-            for i in range(len(c))
-        ]
-
-
-def _golden(who, instruction, target):
-    """Of each class, what the reference is asked for some warps of the recording."""
-    provenance = json.loads((GOLDEN / f"{who}.json").read_text())["provenance"]
-    for kind in kinds(instruction):
-        asked = []
-
-        def dot(model, a, b, c, formats, qualifiers, asked=asked):
-            asked.append((a, b, c, (), formats))
-            return 0
-
-        with ExitStack() as patches:
-            for module in ("tcemu.arithmetic.compute", "tcemu.layouts.fragment"):
-                patches.enter_context(patch.object(import_module(module), "backend", lambda: "reference"))
-            patches.enter_context(patch.object(reference, "dot", dot))
-            for case in islice(cases(instruction, kind, provenance["warps"]), 1):
-                for warp in range(min(6, case.warps) if case.warps > 8 else 1):
-                    case.only(warp).answer(emulator(target))
-        yield asked[:: max(1, len(asked) // MOST)]
-
-
-def shown_by(row, name):
-    """Who shows the change `name` of the row: "" for nobody, "equivalent: why" where no input could."""
-    why, asked = set(), Counter()
-    for (who, opcode, target), instruction in evidence()[row].items():
-        operation = instruction.operation(target_named(target))
-        names = {role: getattr(operation, role) for role in "abcd"}
-        changed = {mutant.name: mutant for mutant in mutants(row.model, operation.depth, names)}.get(name)
-        if changed is None:
-            continue
-        reason = idle(row.model, changed.model, names) if "floor" in name else ""
-        why.add(reason)
-        asked[who] += 1
-        if reason or asked[who] > INSTRUCTIONS:
-            continue
-        known = real(row.model, who, instruction, target)
-        for number, dot in enumerate(recorded(who, instruction, target)):
-            if number not in known:
-                known[number] = computed(row.model, False, dot)
-            if computed(changed.model, changed.rounds, dot) != known[number]:
-                return f"{who} {opcode}"
-    return f"equivalent: {', '.join(sorted(why))}" if why and "" not in why else ""
-
-
-def names_of(row):
-    """The names of all changes of a row, over the instructions that its evidence has."""
-    found = {}
-    for (_, _, target), instruction in evidence()[row].items():
-        operation = instruction.operation(target_named(target))
-        types = {role: getattr(operation, role) for role in "abcd"}
-        found |= dict.fromkeys(mutant.name for mutant in mutants(row.model, operation.depth, types))
-    return list(found)
+def has_numbers(row):
+    """Whether there is something to change."""
+    return isinstance(row.model, (FusedSums, ScaledSums, FmaGroups, FmaChain))
 
 
 def label(row):
@@ -263,19 +214,22 @@ def main():
     """Print every change that nothing shows."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--all", action="store_true", help="print who shows each change, too")
+    parser.add_argument("words", nargs="*", help="only rows whose line has all of these words")
     chosen = parser.parse_args()
-    counts = dict.fromkeys(("shown", "equivalent", "unseen", "rows without evidence"), 0)
-    for row, found in evidence().items():
-        if not found:
+    counts = dict.fromkeys(("shown", "idle", "unseen", "rows without evidence"), 0)
+    for row in filter(has_numbers, recordings()):
+        if not set(chosen.words) <= set(label(row).replace(",", " ").split()):
+            continue
+        if not recordings()[row]:
             counts["rows without evidence"] += 1
             print(f"no evidence: {label(row)}: {row.note}", flush=True)
             continue
-        for name in names_of(row):
-            who = shown_by(row, name)
-            result = "equivalent" if who.startswith("equivalent") else "shown" if who else "unseen"
-            counts[result] += 1
-            if chosen.all or result != "shown":
-                print(f"{result}: {label(row)}: {name}. {who}", flush=True)
+        found = seen(row)
+        for word in ("shown", "idle", "unseen"):
+            changes = getattr(found, word)
+            counts[word] += len(changes)
+            for name, why in changes.items() if chosen.all or word != "shown" else ():
+                print(f"{word}: {label(row)}: {name}. {why}", flush=True)
     print(counts)
 
 

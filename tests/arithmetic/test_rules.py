@@ -4,8 +4,10 @@ another type that is subnormal, sums at the floor, terms at the cut, ties, overf
 
 import numpy as np
 import pytest
+from asked import compared
 from dots import KINDS, compute_dots, dots
 from exact import exact, take_apart
+from mutants import idle, label, mutants
 from quick import some
 
 import tcemu
@@ -17,20 +19,27 @@ from tcemu.instructions.parse import FAMILIES
 
 
 def operations():
-    """Every operation on floats that any instruction needs on any target, with one instruction for it."""
-    found = {}
+    """Every operation that any instruction needs on any target, with one instruction for it, and the rows for them."""
+    found, rows = {}, set()
     for family in FAMILIES:
         for _, instruction in family.variants if family.computes else ():
             for target in TARGETS.values():
                 if instruction.gate.admits(target):
                     try:
                         found.setdefault(instruction.operation(target), instruction)
+                        rows.add(instruction.arithmetic(target))
                     except ArithmeticUnknown:
                         continue
-    return {one: two for one, two in found.items() if isinstance(one.model, (FusedSums, ScaledSums, FmaGroups))}
+    return found, rows
 
 
-OPERATIONS = operations()
+EVERY, USED = operations()
+#: Those on floats that are not f64, which is the processor's own.
+OPERATIONS = {
+    one: instruction
+    for one, instruction in EVERY.items()
+    if isinstance(one.model, (FusedSums, ScaledSums, FmaGroups))
+}
 
 
 def check(operation, instruction, kind, key, count):
@@ -52,6 +61,13 @@ def check(operation, instruction, kind, key, count):
         assert hex(computed[i]) == hex(expected), (kind, dot, factors)
         compared += 1
     return compared
+
+
+def test_every_row_speaks_of_an_instruction(row):
+    """What exists nowhere is not known from anything."""
+    for held in ROWS:
+        with row(label(held)):
+            assert held in USED, "no target has such an instruction"
 
 
 def test_every_row_of_floats_is_among_them():
@@ -77,6 +93,61 @@ def test_every_operation_is_what_fractions_say(row, kind):
         with row(f"{instruction} {operation.model}"):
             compared += check(operation, instruction, kind, "many rules", 6)
     assert compared > len(OPERATIONS)
+
+
+#: Dot products of each class among which a change is looked for.
+MANY = 512
+
+
+def telling(operations):
+    """(mutant, operation, dot product) for each change: the first input of any class that tells it from the table."""
+    told = set()
+    for operation in operations:
+        changed = {mutant.name: mutant for mutant in mutants(operation) if not idle(operation, mutant)}
+        left = {name: mutant for name, mutant in changed.items() if name not in told}
+        for kind in KINDS if left else ():
+            given = dots(OPERATIONS[operation], kind, "telling", MANY)
+            asked = compared(kind, given)
+            known, few = asked.answer(operation), asked.few(operation) if any(m.slow for m in left.values()) else None
+            for name, mutant in list(left.items()):
+                wrong = mutant.few(asked) != few if mutant.slow else asked.answer(mutant.operation) != known
+                if wrong.any():
+                    told.add(left.pop(name).name)
+                    yield mutant, operation, tuple(x[np.argmax(wrong)] for x in given)
+
+
+def by_hand(mutant):
+    """What random inputs do not show, and tests below do: the conversion of subnormals, and rounding twice."""
+    model = mutant.operation.model
+    return mutant.field == "through" or (mutant.field == "rounding" and model.via is not None)
+
+
+def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
+    """If a number is changed a little, some input of these classes has another answer, and Fractions know which."""
+    models = {}
+    for operation in OPERATIONS:
+        models.setdefault((operation.model, operation.c, operation.d), []).append(operation)
+    for model, operations in some(models.items(), 10):
+        with row(" ".join(map(str, model))):
+            left = {m.name: m for operation in operations for m in mutants(operation) if not idle(operation, m)}
+            for mutant, operation, (a, b, c, *scales) in telling(operations):
+                names = {role: getattr(operation, role) for role in ("a", "b", "c", "d", "scale")}
+                given = a.tolist(), b.tolist(), int(c), tuple(x.tolist() for x in scales)
+                expected = exact(operation.model, names, *given)
+                answer = compute_dots(operation, *(np.array(x)[None] for x in (a, b, c, *scales)))[0]
+                assert expected is None or hex(answer) == hex(expected), (mutant.name, given)
+                del left[mutant.name]
+            assert all(map(by_hand, left.values())), list(left)
+
+
+def test_a_floor_that_no_input_reaches_changes_nothing(row):
+    """What the check of the table's numbers leaves out, because no recording could show it."""
+    unreachable = [(one, m) for one in OPERATIONS for m in mutants(one) if idle(one, m) and m.how != "-1"]
+    for operation, mutant in some(unreachable, 8):
+        with row(f"{OPERATIONS[operation]} {operation.model} {mutant.name}"):
+            for kind in KINDS:
+                asked = compared(kind, dots(OPERATIONS[operation], kind, "unreachable", MANY))
+                assert np.array_equal(asked.answer(operation), asked.answer(mutant.operation)), kind
 
 
 # By hand --------------------------------------------------------------------------------------------------------------
@@ -154,3 +225,22 @@ def test_turings_m8n8k4_is_voltas():
                 volta, turing = (find(sm, "mma", "m8n8k4", "f16", "f16", c, d).model for sm in (70, 75))
                 assert volta == turing
     assert take_apart("f16", 1) == (2.0**-24, -14)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_fp8_subnormals_become_normal_in_f16(target):
+    """SASS: F2FP. 2^-9 is subnormal in e4m3 (exponent -6) and normal in f16, so 2^-9 * 2^15 = 2^6 keeps 2^-17."""
+    opcode = "mma.sync.aligned.m16n8k32.row.col.{0}.e4m3.e5m2.{0}"
+    a, b = [2.0**-9, 2.0**-6], [2.0**15, 2.0**-11]  # with the exponent 9 of 2^-6 * 2^15 the sum would end at 2^-16
+    assert one(target, opcode.format("f32"), a, b, 0.0) == lookup("f32").encode(2.0**6 + 2.0**-17)
+    a, b = [2.0**-9, 2.0**-6, 0.0, 0.0, 2.0**-5], [2.0**15, 2.0**-11, 0.0, 0.0, 1.0]
+    # 2^-17 decides a tie of f16 at 2^-5
+    assert one(target, opcode.format("f16"), a, b, 0.0) == lookup("f16").encode(2.0**6 + 2.0**-4)
+
+
+@pytest.mark.parametrize("target", ["sm_70", "sm_75", "sm_80", "sm_90a", "sm_120a"])
+def test_an_f16_result_of_an_f32_addend_is_rounded_twice(target):
+    """2 + 2^-9 + 2^-10 - 2^-23 is cut off in f32, below the middle of two f16; to nearest it would be the middle."""
+    opcode = "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32"
+    c = 1 + 2.0**-9 + 2.0**-10 - 2.0**-23
+    assert one(target, opcode, [1.0], [1.0], c) == lookup("f16").encode(2 + 2.0**-9)

@@ -120,9 +120,14 @@ def test_what_jupyter_lab_is_asked(tmp_path, monkeypatch, arguments, options):
     asked = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tcemu.cli, "open_lab", lambda *what: asked.append(what))
+    monkeypatch.setattr(tcemu.cli, "warm_up", lambda: asked.append("warm") or "All is compiled.")
     done = CliRunner().invoke(tcemu.cli.commands, ["lab", *arguments])
     assert done.exit_code == 0, done.output
-    assert asked == [(Path("sub" if "sub" in arguments else "."), "notebooks/" + first_notebook(), options)]
+    opened = (Path("sub" if "sub" in arguments else "."), "notebooks/" + first_notebook(), options)
+    assert asked == ["warm", opened], "the kernels are compiled before the course opens"
+    assert done.output.endswith("All is compiled.\n")
+    CliRunner().invoke(tcemu.cli.commands, ["lab", "--no-warm", *arguments])
+    assert asked[2:] == [opened]
 
 
 def first_notebook():
@@ -143,7 +148,7 @@ def served(folder, home):
     """Run ``tcemu lab --no-browser`` in `folder`, Jupyter's own folders in `home`; give a function that asks it."""
     port, token = free_port(), "first-light"
     jupyter = {f"JUPYTER{name}_DIR": str(home / name) for name in ("_CONFIG", "_DATA", "_RUNTIME", "LAB_WORKSPACES")}
-    command = [sys.executable, "-m", "tcemu.cli", "lab", "--no-browser", "--port", str(port)]
+    command = [sys.executable, "-m", "tcemu.cli", "lab", "--no-warm", "--no-browser", "--port", str(port)]
     with (home / "log").open("wb") as log:
         server = subprocess.Popen(
             [*command, "--", f"--IdentityProvider.token={token}", "--ServerApp.port_retries=0"],

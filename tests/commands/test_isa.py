@@ -103,7 +103,7 @@ def test_where_nobody_knows_the_fragments_it_says_so():
     told = explain(UNKNOWN, "sm_70")
     assert not told.layouts
     assert not told.example
-    assert "nobody has told how that chip lays out its fragments" in told.unknown
+    assert "nobody has published that chip's fragment layouts" in told.unknown
     assert "The fragment layouts of this chip are not known." in ask(UNKNOWN, "--target", "sm_70")
 
 
@@ -360,7 +360,7 @@ def test_the_files_name_chooses_the_format(tmp_path):
         ([SPARSE, "--operand", "e", "--register", "1"], "register 1: fragment e has register 0 only"),
         ([SPARSE, "--operand", "e", "--at", "4,0,0"], "selector 0 to 3, row 0 to 15, chunk 0 to 3"),
         ([HMMA, "--operand", "q"], "has no fragment 'q'; it has d, a, b and c"),
-        ([UNKNOWN, "--target", "sm_70", "--operand", "a"], "nobody has told how that chip lays out its fragments"),
+        ([UNKNOWN, "--target", "sm_70", "--operand", "a"], "nobody has published that chip's fragment layouts"),
         (["--target", "sm_91"], "no target is called 'sm_91'. Did you mean 'sm_90'?"),
         (["--ptx", "8"], "'8' is not a PTX version"),
         (["--family", "mam"], "no instruction has the family 'mam'. Did you mean 'mma'?"),

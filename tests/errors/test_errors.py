@@ -31,8 +31,12 @@ def test_a_beginning_means_every_word_that_has_it(word, hint):
     assert did_you_mean(word, ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp4", "nvfp4")) == hint
 
 
-#: NVIDIA's CUDA GPU Compute Capability table.
+#: NVIDIA's tables of compute capabilities, developer.nvidia.com/cuda-gpus and /cuda-legacy-gpus.
 CHIPS = {
+    "TITAN V": "sm_70", "Jetson AGX Xavier": "sm_72", "T1000": "sm_75", "Quadro RTX 8000": "sm_75", "A30": "sm_80",
+    "A2": "sm_86", "RTX A6000": "sm_86", "Jetson Orin Nano": "sm_87", "RTX 4000 SFF Ada": "sm_89", "GH200": "sm_90a",
+    "GB200": "sm_100a", "B300": "sm_103a", "Jetson T5000": "sm_110a", "RTX PRO 6000 Blackwell": "sm_120a",
+    "DGX Spark": "sm_121a",
     "v100": "sm_70", "T4": "sm_75", "a100": "sm_80", "RTX 3060 Ti": "sm_86", "l40s": "sm_89", "rtx4090": "sm_89",
     "h100": "sm_90a", "NVIDIA H200": "sm_90a", "hopper": "sm_90a", "b200": "sm_100a", "RTX 5090": "sm_120a",
     "ampere": "sm_80' or 'sm_86", "blackwell": "sm_100a' or 'sm_120a",

@@ -447,19 +447,19 @@ BAD_OPERANDS = {
     "scales of floats": (
         MXF8,
         (A, B, C, S.astype(np.float32), (0, 0), S, (0, 0)),
-        ["scale_a is one uint32 register a lane, (..., 32)", "float32"],
+        ["scale_a is one uint32 register per lane, (..., 32)", "float32"],
     ),
     "scales of bytes": (
         MXF8,
         (A, B, C, S, (0, 0), S.astype(np.uint8), (0, 0)),
-        ["scale_b is one uint32 register a lane", "uint8"],
+        ["scale_b is one uint32 register per lane", "uint8"],
     ),
     "a matrix of scales": (
         MXF8,
         (A, B, C, zeros(16, 1), (0, 0), S, (0, 0)),
-        ["scale_a is one uint32 register a lane", "(16, 1)"],
+        ["scale_a is one uint32 register per lane", "(16, 1)"],
     ),
-    "a number as scale": (MXF8, (A, B, C, 1.0, (0, 0), S, (0, 0)), ["scale_a is one uint32 register a lane", "float"]),
+    "a number as scale": (MXF8, (A, B, C, 1.0, (0, 0), S, (0, 0)), ["scale_a is one uint32 register", "got float"]),
     "a byte-id of 4": (
         MXF8,
         (A, B, C, S, (4, 0), S, (0, 0)),

@@ -2,6 +2,7 @@
 
 import ask_assembler
 import pytest
+from ptxas import VERSIONS
 
 from tcemu import IllegalInstruction, parse
 from tcemu.instructions import FAMILIES, target_named
@@ -30,7 +31,7 @@ def test_the_table_is_what_the_assembler_takes(row, family):
 
 def check(instruction, verdict):
     """What parse says is what the verdict says; one instruction of each verdict is enough, a gate decides for all."""
-    before = ask_assembler.VERSIONS[ask_assembler.VERSIONS.index(verdict.version) - 1]
+    before = VERSIONS[VERSIONS.index(verdict.version) - 1]
     assert parse(instruction.opcode, target=verdict.targets[0], ptx=verdict.version).opcode == instruction.opcode
     with pytest.raises(IllegalInstruction, match=rf"ISA {verdict.version}; \.version {before} is too old"):
         parse(instruction.opcode, ptx=before)

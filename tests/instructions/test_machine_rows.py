@@ -1,12 +1,12 @@
 """The families that belong in a kernel: legal is what ptxas takes, spellings go both ways, errors teach.
 
-assembler.txt beside this file has ptxas's verdicts; tools/ask_plain_families.py wrote it and says how to read it.
+tests/golden/ptxas-words.txt has ptxas's verdicts; tools/ask_assembler.py writes it.
 """
 
 from collections import defaultdict
 from itertools import product
-from pathlib import Path
 
+import plain_families
 import pytest
 from click.testing import CliRunner
 
@@ -23,24 +23,17 @@ KERNEL = [family for family in FAMILIES if family.execute is None]
 
 def verdicts():
     """For each family its forms and its hinted forms: (words, lowest PTX version, targets), and the words asked."""
-    targets, found = {}, defaultdict(lambda: {"forms": [], "hints": [], "asked": {}})
-    for line in (Path(__file__).parent / "assembler.txt").read_text().splitlines():
-        if line.startswith("["):
-            family = found[line.strip("[]")]
-        elif " = " in line:
-            mark, _, names = line.partition(" = ")
-            targets[mark] = names.split()
-        elif line and not line.startswith("#"):
-            kind = "hints" if line.startswith("hints ") else "forms"
-            head, _, slots = line.removeprefix("hints ").partition(": ")
-            words = {slot: chosen.split(",") for slot, _, chosen in (each.partition("=") for each in slots.split())}
-            if head == "asked":
+    found = defaultdict(lambda: {"forms": [], "hints": [], "asked": {}})
+    for name, entries in plain_families.read()[1].items():
+        for entry in entries:
+            family, kind = found[name], "hints" if entry.kind else "forms"
+            words = plain_families.products_of(entry)
+            if not entry.version:
                 family["asked"][kind] = words
                 continue
-            version, mark = head.split()
             for chosen in product(*words.values()):
                 spelt = {slot: word for slot, word in zip(words, chosen, strict=True) if word != "-"}
-                family[kind].append((spelt, version, targets[mark]))
+                family[kind].append((spelt, entry.version, list(entry.targets)))
     return found
 
 
@@ -96,6 +89,20 @@ def test_hints_are_what_the_assembler_takes(family):
             if any(row.admits(words) for row in family.rows):
                 mine[family.spelling.write(words)] = gate(family.find(words))
     assert mine == taken
+
+
+def test_a_file_that_is_read_and_written_stays_the_same(tmp_path):
+    plain_families.write(*plain_families.read(), tmp_path / "again.txt")
+    assert (tmp_path / "again.txt").read_text() == plain_families.WORDS_FILE.read_text()
+
+
+def test_a_family_with_new_words_is_asked_again():
+    _, sections = plain_families.read()
+    family = next(each for each in KERNEL if each.name == "setmaxnreg")
+    assert not any(plain_families.unasked(each, sections) for each in KERNEL)
+    assert plain_families.unasked(family, {name: held for name, held in sections.items() if name != family.name})
+    fewer = [entry._replace(words=entry.words.replace("dec,inc", "dec")) for entry in sections[family.name]]
+    assert plain_families.unasked(family, sections | {family.name: fewer})
 
 
 def test_every_family_was_asked():

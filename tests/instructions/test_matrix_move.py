@@ -341,9 +341,9 @@ BAD = {
         {},
         ["needs the bytes it addresses: shared="],
     ),
-    "global memory": (X4, (at(),), {"memory": SHARED}, ["has no use for memory=", "it touches shared"]),
-    "both memories": (X4, (at(),), {"shared": SHARED, "memory": SHARED}, ["has no use for memory="]),
-    "memory for movmatrix": (MOV, (zeros(32, 1),), {"shared": SHARED}, ["has no use for shared=", "registers only"]),
+    "global memory": (X4, (at(),), {"memory": SHARED}, ["does not take memory=", "it accesses shared"]),
+    "both memories": (X4, (at(),), {"shared": SHARED, "memory": SHARED}, ["does not take memory="]),
+    "memory for movmatrix": (MOV, (zeros(32, 1),), {"shared": SHARED}, ["does not take shared=", "registers only"]),
     "words of memory": (
         X4,
         (at(),),
@@ -426,7 +426,7 @@ BAD = {
         ST4,
         (at(lane5=0), DIFFERENT),
         {"shared": SHARED},
-        ["lanes 0 and 5 store different rows at address 0", "which one stays is undefined", "PTX ISA 9.7.14.5.16"],
+        ["lanes 0 and 5 store different rows at address 0", "which one remains is undefined", "PTX ISA 9.7.14.5.16"],
     ),
     "an odd address to store to": (
         ST4,
@@ -444,7 +444,7 @@ BAD = {
         MOV,
         (),
         {},
-        ["takes registers of one matrix and returns it transposed", "got 0 operands"],
+        ["takes the registers of one matrix and returns its transpose", "got 0 operands"],
     ),
     "movmatrix of four": (MOV, (zeros(32, 4),), {}, ["operand a", "4 registers a lane where 1 is needed"]),
 }

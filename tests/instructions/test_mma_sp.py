@@ -344,18 +344,18 @@ BAD_OPERANDS = {
     "metadata of 64 bits": (
         F16,
         (A, B, C, E.astype(np.uint64), 0),
-        ["metadata is one uint32 register a lane, (..., 32)", "uint64"],
+        ["metadata is one uint32 register per lane, (..., 32)", "uint64"],
     ),
     "metadata of floats": (
         F16,
         (A, B, C, E.astype(np.float32), 0),
-        ["metadata is one uint32 register a lane", "float32"],
+        ["metadata is one uint32 register per lane", "float32"],
     ),
     "metadata of 16 lanes": (F16, (A, B, C, E[:16], 0), ["(..., 32)", "shape (16,)"]),
     "metadata in a column": (F16, (A, B, C, E[:, None], 0), ["(..., 32)", "shape (32, 1)"]),
-    "metadata in a list": (F16, (A, B, C, E.tolist(), 0), ["metadata is one uint32 register a lane", "list"]),
-    "no metadata": (F16, (A, B, C, None, 0), ["metadata is one uint32 register a lane", "NoneType"]),
-    "a scalar as metadata": (F16, (A, B, C, np.uint32(4), 0), ["metadata is one uint32 register a lane"]),
+    "metadata in a list": (F16, (A, B, C, E.tolist(), 0), ["metadata is one uint32 register per lane", "list"]),
+    "no metadata": (F16, (A, B, C, None, 0), ["metadata is one uint32 register per lane", "NoneType"]),
+    "a scalar as metadata": (F16, (A, B, C, np.uint32(4), 0), ["metadata is one uint32 register per lane"]),
     "a selector too large": (
         F16,
         (A, B, C, E, 4),
@@ -368,7 +368,7 @@ BAD_OPERANDS = {
     "a selector where there is none": (
         E4M3,
         (zeros(32, 4), zeros(32, 4), C, E, 1),
-        ["the selector is an immediate, 0: all lanes' metadata counts", "got 1"],
+        ["the selector is an immediate, 0: all lanes' metadata is used", "got 1"],
     ),
     "what only the assembler takes": (
         F16_K32,
@@ -408,7 +408,7 @@ BAD_OPERANDS = {
         (zeros(32, 2), zeros(32, 2), C, spoilt(1, 0x44444440), 0),
         ["metadata of lane 1, bits 3:0 (row 8, chunk 0) is 0b0000", "4:8 by pairs sparsity takes"],
     ),
-    "shared memory": (F16, (A, B, C, E, 0), ["has no use for shared=", "registers only"]),
+    "shared memory": (F16, (A, B, C, E, 0), ["does not take shared=", "registers only"]),
 }
 
 

@@ -135,7 +135,7 @@ def test_voltas_fragments(instruction):
         there = instruction.on(target_named(target))
         if shape != "m16n16k16" or form not in ("f16", "f32"):
             with pytest.raises(
-                ArithmeticUnknown, match=f"legal on {target}, but nobody has told how that chip lays out"
+                ArithmeticUnknown, match=f"legal on {target}, but nobody has published that chip's fragment layouts"
             ):
                 there.fragments[role]
             continue
@@ -398,7 +398,7 @@ def test_lanes_that_give_one_value_and_lanes_that_do_not(opcode, what):
     kind = {"the pointer": "pointer than lane 0: address", "the stride": "stride than lane 0: value"}[what]
     with pytest.raises(OperandError) as error:
         uniform(instruction, what, values)
-    told = f"{opcode}: lane 17 gives another {kind} 288, not 256. All lanes of a warp give the same"
+    told = f"{opcode}: lane 17 gives another {kind} 288, not 256. All lanes of a warp must give the same"
     assert str(error.value).startswith(told)
     assert f"PTX ISA {instruction.section}" in str(error.value)
 
@@ -451,13 +451,13 @@ READ_ONLY.flags.writeable = False
 D = zeros(32, 8)
 
 BAD = {
-    "nothing": (LD_A, (), {"memory": BYTES}, ["takes a pointer and, if need be, a stride", "got 0 operands"]),
+    "nothing": (LD_A, (), {"memory": BYTES}, ["takes a pointer and optionally a stride", "got 0 operands"]),
     "registers for a load": (LD_A, (0, D, 16), {"memory": BYTES}, ["got 3 operands"]),
     "no registers for a store": (
         ST_D,
         (0,),
         {"memory": BYTES},
-        ["takes a pointer, registers of D and, if need be, a stride", "got 1 operands"],
+        ["takes a pointer, registers of D and optionally a stride", "got 1 operands"],
     ),
     "no memory": (LD_A, (0, 16), {}, ["needs the bytes it addresses: memory=", "got nothing"]),
     "shared memory for global addresses": (
@@ -484,7 +484,7 @@ BAD = {
         {"shared": BYTES, "memory": BYTES},
         ["both are given, and a generic address could lie in either"],
     ),
-    "memory for a product": (F16, (D, D, D), {"memory": BYTES}, ["has no use for memory=", "registers only"]),
+    "memory for a product": (F16, (D, D, D), {"memory": BYTES}, ["does not take memory=", "registers only"]),
     "memory of floats": (
         LD_A,
         (0, 16),
@@ -523,15 +523,15 @@ BAD = {
         LD_A,
         (0, 8),
         {"memory": BYTES},
-        ["stride 8 is below 16, the length of a row", "undefined", "PTX ISA 9.7.14.4.2"],
+        ["stride 8 is less than 16, the length of a row", "undefined", "PTX ISA 9.7.14.4.2"],
     ),
     "a negative stride": (
         LD_A.replace("row", "col"),
         (0, -16),
         {"memory": BYTES},
-        ["stride -16 is below 16, the length of a column"],
+        ["stride -16 is less than 16, the length of a column"],
     ),
-    "a stride far below": (LD_A, (0, -(2**63)), {"memory": BYTES}, ["is below 16, the length of a row"]),
+    "a stride far below": (LD_A, (0, -(2**63)), {"memory": BYTES}, ["is less than 16, the length of a row"]),
     "a stride that is not aligned": (
         LD_A,
         (0, 24),
@@ -539,7 +539,7 @@ BAD = {
         ["stride 24 elements are not a multiple of 32 bytes, the size of the fragment"],
     ),
     "a stride of bits": (LD_B1, (0, 136), {"memory": BYTES}, ["stride 136 elements are not a multiple of 4 bytes"]),
-    "a stride of one warp": (LD_A, (0, [16, 16, 8]), {"memory": BYTES}, ["stride 8 is below 16"]),
+    "a stride of one warp": (LD_A, (0, [16, 16, 8]), {"memory": BYTES}, ["stride 8 is less than 16"]),
     "a pointer of floats": (LD_A, (0.0, 16), {"memory": BYTES}, ["the pointer must be integers", "float64"]),
     "a stride of floats": (LD_A, (0, 16.0), {"memory": BYTES}, ["the stride must be integers", "float64"]),
     "a pointer in words": (LD_A, ("x", 16), {"memory": BYTES}, ["the pointer must be integers"]),
@@ -589,7 +589,7 @@ def test_what_nobody_has_told_is_said():
         ("wmma.load.a.sync.aligned.row.m8n32k16.global.f16", (0,)),
         ("wmma.mma.sync.aligned.row.col.m32n8k16.f32.f32", (D, D, D)),
     ):
-        with pytest.raises(ArithmeticUnknown, match="legal on sm_70, but nobody has told how that chip lays out"):
+        with pytest.raises(ArithmeticUnknown, match="legal on sm_70, but nobody has published that chip's"):
             run(opcode, *operands, target="sm_70", **({"memory": BYTES} if "load" in opcode else {}))
 
 

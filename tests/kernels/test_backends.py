@@ -106,6 +106,41 @@ def test_without_numba_everything_answers(by_numba, how):
     assert told["answers"] == by_numba["answers"]
 
 
+#: The first answers of a process: who gave them, after each of 64 single warps and one batch.
+FIRST = """
+import json, sys
+import numpy as np
+import tcemu
+mma = tcemu.parse(CASES[0][0])
+a, b, c = (np.arange(32 * n, dtype=np.uint32).reshape(32, n) * 0x9E3779B9 >> 3 for n in (4, 2, 4))
+told = []
+for warps in [1] * 64 + [300]:
+    held = (np.repeat(each[None], warps, axis=0) for each in (a, b, c))
+    d = tcemu.run(mma, *held)
+    told.append(("numba" in sys.modules, d[-1].tolist()))
+print(json.dumps(told))
+"""
+
+
+def test_the_first_small_answers_are_the_references_and_the_same():
+    pytest.importorskip("numba")
+    told = answers(FIRST)
+    loaded = [numba for numba, _ in told]
+    assert not loaded[0], "one warp is not worth loading numba"
+    assert loaded == sorted(loaded), "numba stays"
+    assert loaded[-1], "the kernels compute what is many"
+    assert 1 < loaded.index(True) < 64, "so do many small answers"
+    assert all(d == told[0][1] for _, d in told)
+
+
+def test_a_large_first_answer_is_the_kernels():
+    pytest.importorskip("numba")
+    large = FIRST.replace("[1] * 64 + [300]", "[300]")
+    assert [numba for numba, _ in answers(large)] == [True]
+    assert [numba for numba, _ in answers(large, TCEMU_KERNELS="reference")] == [False]
+    assert answers(FIRST.replace("64", "1"), TCEMU_KERNELS="numba")[0][0], "who asks for numba gets it at once"
+
+
 RUN = """
 import numpy as np, tcemu
 i = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")

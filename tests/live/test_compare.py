@@ -75,7 +75,7 @@ def test_a_row_that_only_the_gpu_refuses_is_an_error_and_not_a_difference(card):
     """The manual lets rows of a fragment of 8 bytes a lane start at multiples of 8; an H200 does not."""
     load, shared = "wmma.load.a.sync.aligned.row.m16n16k16.shared.u8", np.zeros(4096, np.uint8)
     assert live.compare(load, np.int64(16), np.int64(32), shared=shared)
-    with pytest.raises(GpuError, match=r"^wmma\.load\.a.*MISALIGNED.*every line of the matrix starts at"):
+    with pytest.raises(GpuError, match=r"^wmma\.load\.a.*MISALIGNED.*every line of the matrix must start at"):
         live.compare(load, np.int64(8), np.int64(32), shared=shared)
 
 
@@ -102,8 +102,8 @@ def test_a_difference_that_needs_its_neighbours_stays_as_it_is():
     failing = smallest(case, lambda some: some.answer(fake_gpus.flickering))
     assert not failing.alone
     assert failing.case is case
-    why = "the difference needs its neighbours, or comes and goes"
-    assert str(failing).endswith(f"No warp of {case.key} differs on its own: {why}.")
+    why = "the difference needs other warps, or does not occur every time"
+    assert str(failing).endswith(f"No warp of {case.key} differs alone: {why}.")
 
 
 def test_a_load_is_made_small_too():

@@ -21,7 +21,7 @@ UNFIT = {
     f"capability 7.0; NVRTC 12 does: {TWELVE}",
     ("NVIDIA B200", (10, 0), 12080, (12, 4), OLD): "NVRTC 12.4 does not yet compile for NVIDIA B200, which has compute "
     f'capability 10.0; {PIP} --upgrade -e ".[gpu]"',
-    ("Tesla T4", (7, 5), 12040, (13, 5), NEW): "NVRTC 13.5 compiles for drivers of CUDA 13, and this one is of CUDA "
+    ("Tesla T4", (7, 5), 12040, (13, 5), NEW): "NVRTC 13.5 compiles for drivers of CUDA 13, and this one is for CUDA "
     f"12.4: update the driver, or {TWELVE}",
 }
 
@@ -57,8 +57,8 @@ def test_a_missing_nvrtc_is_reported(monkeypatch):
 
 HEADERS = {
     "crt/mma.h": f'<crt/mma.h> comes with the extra `gpu`; {PIP} -c requirements.lock -e ".[gpu]"; for CUDA 12, ',
-    "cstdio": "NVRTC has no standard library, so no <cstdio>: printf and assert need no header",
-    "stdint.h": "NVRTC has no standard library, so no <stdint.h>",
+    "cstdio": "NVRTC has no standard library, so there is no <cstdio>: printf and assert need no header",
+    "stdint.h": "NVRTC has no standard library, so there is no <stdint.h>",
     "mma.h": f'CUDA\'s headers come with the extra `gpu`; {PIP} -c requirements.lock -e ".[gpu]"; options=',
     "cuda/barrier": "CUDA's headers come with",
 }

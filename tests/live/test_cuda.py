@@ -23,11 +23,11 @@ ARGUMENTS = [
     ((1, 1, 2), {}, r"argument 0: 2 does not say its C type; write np\.int32"),
     ((1, 1, "x"), {}, "a numpy array or a numpy scalar is needed; got str"),
     ((1, 1, np.array([None])), {}, "an array of object has no C type"),
-    ((0, 1), {}, "grid is a positive int or a tuple of up to three; got 0"),
-    ((1, (1, 1, 1, 1)), {}, "block is a positive int or a tuple of up to three"),
-    ((1, 1), {"shared": 1 << 30}, "shared= is 0 to 232448 bytes on Emulated GPU"),
-    ((1, 1), {"seconds": 0}, "seconds= is more than 0"),
-    ((1, 1), {"options": ["-G"]}, "options are -IFOLDER and -DNAME"),
+    ((0, 1), {}, "grid must be a positive int or a tuple of up to three; got 0"),
+    ((1, (1, 1, 1, 1)), {}, "block must be a positive int or a tuple of up to three"),
+    ((1, 1), {"shared": 1 << 30}, "shared= must be 0 to 232448 bytes on Emulated GPU"),
+    ((1, 1), {"seconds": 0}, "seconds= must be more than 0"),
+    ((1, 1), {"options": ["-G"]}, "options must be -IFOLDER, -DNAME"),
 ]
 
 

@@ -138,10 +138,10 @@ def test_what_the_card_lacks_is_reported(card):
     assert live.run(MMA, *sample().operands, target="sm_90").shape == (2, 32, 4)
     later = [family for family in FAMILIES if family.name not in MANNERS]
     for family in later:
-        with pytest.raises(GpuUnavailable, match=f"one at a time, and not {family.name}|; this GPU is sm_90a"):
+        with pytest.raises(GpuUnavailable, match=f"one at a time, but not {family.name}|; this GPU is sm_90a"):
             live.run(family.variants[0][1])
 
 
 def test_more_shared_memory_than_a_block_has(card):
-    with pytest.raises(OperandError, match=r"shared= has 300000 bytes; a block on Emulated GPU has at most 232448"):
+    with pytest.raises(OperandError, match=r"shared= has 300000 bytes, but a block on Emulated GPU has at most 232448"):
         live.run(STORE, np.arange(32) * 16, np.zeros((32, 1), np.uint32), shared=np.zeros(300000, np.uint8))

@@ -220,11 +220,67 @@ def test_aligned_means_all_lanes_that_are_left():
     assert out.tolist() == [int(lane != 7) for lane in range(32)]
 
 
-def test_barrier_without_aligned_may_diverge():
-    """barrier.sync counts the warp at the first of its lanes; only .aligned wants all of them together."""
+# ---------------------------------------------------------------------------------------------------- barriers
 
+#: What an H100 did (barrier.sync without .aligned, driver 580.159): the first half of a warp waits for the second, even
+#: at barrier.arrive; a half that exits is not waited for; halves at two barriers are an illegal instruction.
+HALF = np.arange(32) < 16
+
+
+def arrives(warp, name, *operands):
+    warp.run(f"barrier.{name}", *operands)
+
+
+def test_lanes_that_exit_are_no_longer_waited_for():
+    def kernel(warp, out):
+        if warp.warpid == 0:
+            with warp.only(~HALF):
+                warp.exit()
+            arrives(warp, "sync", 1, 64)
+        else:
+            arrives(warp, "sync", 1, 64)
+        warp.st_global(out.at(warp.threads), 1 + warp.threads)
+
+    out = np.zeros(64, np.uint32)
+    tcemu.launch(kernel, block=64, args=(out,))
+    assert np.flatnonzero(out == 0).tolist() == list(range(16, 32))
+
+
+def test_half_a_warp_waits_for_the_other_half():
     def kernel(warp):
-        with warp.only(LANES < 16):
-            warp.run("barrier.sync", 0)
+        with warp.only(HALF):
+            arrives(warp, "sync", 1, 32)
 
-    assert tcemu.launch(kernel, 1, 32, sanitizer="collect").reports == []
+    with pytest.raises(LaunchError, match="barrier 1, where no warp has arrived; of warp 0, only lanes 0 to 15"):
+        tcemu.launch(kernel, block=32, sanitizer="off")
+
+
+def test_two_halves_that_arrive_are_one_warp():
+    """After both halves of warp 0 have arrived, and not before, it counts as 32 threads."""
+
+    def kernel(warp, out):
+        if warp.warpid == 0:
+            for half in (HALF, ~HALF):
+                warp.st_global(out.at(0), warp.ld_global(out.at(0)) + 1)
+                with warp.only(half):
+                    arrives(warp, "arrive", 1, 64)
+        else:
+            arrives(warp, "sync", 1, 64)
+            warp.st_global(out.at(1), warp.ld_global(out.at(0)))
+
+    for policy in ("late", "early", "random"):
+        for seed in range(4):
+            out = np.zeros(2, np.uint32)
+            tcemu.launch(kernel, block=64, args=(out,), policy=policy, seed=seed, sanitizer="off")
+            assert out.tolist() == [2, 2]
+
+
+def test_halves_at_two_barriers():
+    def kernel(warp):
+        with warp.only(HALF):
+            arrives(warp, "arrive", 1, 64)
+        with warp.only(~HALF):
+            arrives(warp, "arrive", 2, 64)
+
+    with pytest.raises(LaunchError, match="arrives at barrier 2 while other lanes of the warp wait at barrier 1"):
+        tcemu.launch(kernel, block=64, sanitizer="off")

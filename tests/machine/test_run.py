@@ -339,7 +339,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("mma.sync.aligned.m16n8k17.row.col.f32.f16.f16.f32", "m16n8k16"),
         ("wgmma.fences.sync.aligned", "Nearest legal form: wgmma.fence.sync.aligned"),
         ("fence.proxy.async.local", "fence.proxy.async"),
-        ("", "an empty text is no instruction"),
+        ("", "an empty text is not an instruction"),
         ("bar.sync 0;", "operands are separate arguments"),
         ("atom.add [x], 1", "operands are separate arguments"),
     ]

@@ -196,7 +196,7 @@ def test_wrong_operands(row):
         ("major", F16, (r4, A, B, 1, 1, 1, 0, None), "imm_trans_b is an immediate"),
         ("no number", F16, (r4, A, B, 1, 1, 1, 0, {}), "imm_trans_b is an immediate, 0 or 1; got {}"),
         ("registers for b", F16, (r4, A, r4, *ONES), "b is one value for the whole warpgroup; got an array of shape"),
-        ("metadata", SPARSE, (r4, A, B, r4, 0, 1, 1, 1, 0, 0), "metadata is one uint32 register a lane"),
+        ("metadata", SPARSE, (r4, A, B, r4, 0, 1, 1, 1, 0, 0), "metadata is one uint32 register per lane"),
         ("selector", SPARSE, (r4, A, B, e, 2, 1, 1, 1, 0, 0), "the selector is an immediate"),
         ("illegal metadata", SPARSE, (r4, A, B, e * 0, 0, 1, 1, 1, 0, 0), "2:4 sparsity takes"),
     ]  # fmt: skip

@@ -26,6 +26,37 @@ def test_importing_tcemu_loads_nothing_heavy():
     assert loaded_after("import tcemu") == []
 
 
+def modules_after(statements):
+    """Return the modules of tcemu that a new process has loaded after running `statements`."""
+    probe = f"{statements}; import sys; print(*[name for name in sys.modules if name.startswith('tcemu.')])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_a_room_is_loaded_when_one_of_its_names_is_used():
+    assert modules_after("import tcemu") == {"tcemu.version"}
+    assert modules_after("import tcemu; tcemu.TcemuError") == {"tcemu.version", "tcemu.errors"}
+    running = modules_after("import tcemu; tcemu.run")
+    assert "tcemu.instructions.run" in running
+    assert not {"tcemu.machine", "tcemu.sanitizer", "tcemu.timing", "tcemu.show"} & running
+
+
+def test_what_observers_and_readers_of_reports_name_is_there():
+    names = ["machine.events", "machine.tensor_map.TensorMap", "sanitizer.RULES", "formats.lookup", "layouts.Layout"]
+    for first in names:
+        modules_after(f"import tcemu; {'; '.join(f'tcemu.{name}' for name in [first, *names])}")
+
+
+def test_what_a_type_checker_reads_is_what_runs():
+    """The names imported for type checkers are the public ones, each from the room that it comes from."""
+    (block,) = [node for node in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
+    read = {alias.name: node.module for node in block.body for alias in node.names}
+    assert {*read, "__version__"} == set(tcemu.__all__)
+    for name, module in read.items():
+        if module != "tcemu":
+            assert getattr(tcemu, name) is getattr(importlib.import_module(module), name)
+
+
 def test_every_room_is_an_attribute_of_tcemu():
     """In an order in which none imports the next."""
     rooms = ["sparse", "microscaling", "wmma", "show", "live"]

@@ -297,7 +297,7 @@ ERRORS = {
     "metadata of another dtype": (
         lambda: sparse.decompress(FULL[:, :8], np.zeros(32), F16),
         OperandError,
-        ["metadata is one uint32 register a lane", "float64"],
+        ["metadata is one uint32 register per lane", "float64"],
     ),
     "values of the dense width": (
         lambda: sparse.decompress(FULL, np.zeros(32, np.uint32), F16),

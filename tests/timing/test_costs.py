@@ -192,8 +192,8 @@ def test_conditions_may_be_left_out_where_one_row_is_left():
     [
         ((MMA + ".rn",), "nobody has measured"),
         ((MMA.replace("m16n8k16", "m16n8k15"),), f"Did you mean '{MMA}'?"),
-        ((WGMMA, "SM latency"), "measured are latency, interval and SM interval, not 'SM latency'"),
-        ((WGMMA, "interval", {"a": "memory"}), "none, or more than one; there are"),
+        ((WGMMA, "SM latency"), "only latency, interval and SM interval were measured, not 'SM latency'"),
+        ((WGMMA, "interval", {"a": "memory"}), "no row or more than one matches; there are"),
         ((WGMMA, "interval"), "{'a': 'shared', 'in flight': 1}"),
     ],
 )

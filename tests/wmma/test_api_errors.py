@@ -117,7 +117,7 @@ ERRORS = {
     "storing A": (lambda: wmma.store_matrix_sync(POINTER, half_a(), 64, MEM_ROW), OperandError, "store_matrix_sync stores accumulators; wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> is not one, and no instruction stores it"),
     "storing without a layout": (lambda: wmma.store_matrix_sync(FLOATS, sums(), 64), OperandError, "store_matrix_sync(ptr, frag, ldm, layout): the layout is missing"),
     "storing to what is read-only": (lambda: wmma.store_matrix_sync(FLOATS, sums(), 64, MEM_ROW), OperandError, "the array behind the pointer is read-only"),
-    "a fragment nobody knows": (lambda: wmma.load_matrix_sync(new(A, *TALL, "half", ROW, target="sm_70"), POINTER, 64), ArithmeticUnknown, "nobody has told how that chip lays out its fragments"),
+    "a fragment nobody knows": (lambda: wmma.load_matrix_sync(new(A, *TALL, "half", ROW, target="sm_70"), POINTER, 64), ArithmeticUnknown, "nobody has published that chip's fragment layouts"),
     # pointers
     "a pointer too far": (lambda: POINTER + (1 << 50), OperandError, "a pointer is at most 1099511627776 elements away"),
     "half an element": (lambda: POINTER + 1.5, OperandError, "a pointer moves by whole numbers of elements; got an object of type float"),

@@ -19,17 +19,17 @@ Answer = Callable[[Case], Array]
 
 @dataclass(frozen=True)
 class Failing:
-    """A case of one warp whose answers differ, and how."""
+    """A case of one warp whose answers differ, and the difference."""
 
     case: Case
     comparison: Comparison
-    #: Whether one warp differs on its own; if not, the case is unchanged.
+    #: Whether a single warp shows the difference; if not, the case is unchanged.
     alone: bool = True
 
     def __str__(self) -> str:
         if not self.alone:
-            why = "the difference needs its neighbours, or comes and goes"
-            return f"{self.comparison}\nNo warp of {self.case.key} differs on its own: {why}."
+            why = "the difference needs other warps, or does not occur every time"
+            return f"{self.comparison}\nNo warp of {self.case.key} differs alone: {why}."
         lines = [str(self.comparison), f"smallest input found ({self.case.key}):"]
         lines += [f"  {line}" for line in _inputs(self.case)]
         return "\n".join(lines)
@@ -64,7 +64,7 @@ def minimise(case: Case, one: Answer, other: Answer, gpu: str, target: str) -> F
 
 
 def _zeroed(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """The case with as many elements zero as possible: tries halves, then quarters, down to single ones."""
+    """The case with as many zeros as possible: it tries halves, then quarters, down to single elements."""
     units = list(_units(case))
     size = len(units)
     while size:
@@ -77,12 +77,12 @@ def _zeroed(case: Case, fails: Callable[[Case], bool]) -> Case:
     return case
 
 
-#: (operand, register, bits of the element); operand -1 is memory, whose registers are bytes.
+#: (operand, register, bits of the element); operand -1 is memory, and its registers are bytes.
 Unit = tuple[int, int, int]
 
 
 def _units(case: Case) -> Iterator[Unit | None]:
-    """Every element that is not zero, of operands that may hold zeros."""
+    """Every nonzero element of the operands that may hold zeros."""
     for index, operand in _matrices(case):
         assert operand.fragment is not None  # noqa: S101 - matrices have one
         container = operand.fragment.container
@@ -97,7 +97,7 @@ def _units(case: Case) -> Iterator[Unit | None]:
 
 
 def _matrices(case: Case) -> list[tuple[int, Operand]]:
-    """The operands that are matrices, by place; zeros as metadata or scales would mean something else."""
+    """The operands that are matrices, by position; as metadata or scales, zeros would mean something else."""
     return [(index, operand) for index, operand in enumerate(case.sources) if operand.kind == "registers"]
 
 
@@ -117,12 +117,12 @@ def _without(case: Case, units: list[Any]) -> Case:
     return replace(case, operands=tuple(operands), bytes=bytes_)
 
 
-#: Elements and bytes of an operand that are shown.
+#: How many elements or bytes of an operand are shown.
 _SHOWN = 64
 
 
 def _inputs(case: Case) -> Iterator[str]:
-    """What is left, element by element; everything else is zero."""
+    """The remaining elements, one by one; everything else is zero."""
     for operand, value in zip(case.sources, case.operands, strict=True):
         if operand.kind == "registers" and operand.fragment is not None:
             yield from _elements(operand.role, operand.fragment, value)
@@ -145,7 +145,7 @@ def _elements(role: str, fragment: Fragment, registers: Array) -> Iterator[str]:
 
 
 def _listed(role: str, lines: list[str], what: str) -> Iterator[str]:
-    """The first lines, and how many more there are."""
+    """The first lines, and the number of further ones."""
     yield from lines[:_SHOWN] or [f"{role}: zeros"]
     if len(lines) > _SHOWN:
         yield f"{role}: and {len(lines) - _SHOWN} more {what} that are not zero"

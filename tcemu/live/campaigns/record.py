@@ -1,7 +1,7 @@
-"""tcemu record: golden files of what a GPU answers, hashes of many cases and samples of a few.
+"""tcemu record: golden files of a GPU's answers, hashes of many cases and samples of a few.
 
 FOLDER/TARGET-FAMILY.json has the provenance and the SHA-256 of every answer; FOLDER/TARGET-FAMILY.npz has the registers
-of the first warp of every case, for the families in SAMPLED. A recording that was stopped goes on where it stopped.
+of the first warp of every case, for the families in SAMPLED. A recording that was stopped continues where it stopped.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from tcemu.vectors.patterns import Array
 
 #: Warps of a case.
 WARPS = 256
-#: Families whose first warp is kept whole, so that a difference can be shown with its values.
+#: Families whose first warps are stored whole, so that a difference can be shown with its values.
 SAMPLED = frozenset({"mma"})
-#: Families of which each instruction is recorded with one class of inputs, drawn by its name: there are thousands.
+#: Families with thousands of forms: each form is recorded with one class of inputs, which its name determines.
 DRAWN = frozenset({"wgmma"})
-#: Seconds of work that may be lost if a recording is killed.
+#: Seconds of work that are lost at most if a recording is killed.
 _EVERY = 5.0
-#: What must be unchanged for a recording to go on.
+#: What must be unchanged for a recording to continue.
 _SAME = ("gpu", "target", "driver", "warps")
 
 
 @dataclass
 class Recorded:
-    """One family's golden file while it is written."""
+    """A family's golden file while it is being written."""
 
     path: Path
     provenance: dict[str, Any]
     sha256: dict[str, str] = field(default_factory=dict)
     samples: dict[str, Array] = field(default_factory=dict)
-    #: Cases recorded now, and words of them in which the emulator differs; cases that it cannot answer.
+    #: Cases recorded in this run, their words in which the emulator differs, and cases that it cannot compute.
     new: int = 0
     differing: int = 0
     unknown: int = 0
 
     def write(self) -> None:
-        """Write both files, each at once or not at all."""
+        """Write both files, each completely or not at all."""
         text = json.dumps({"provenance": self.provenance, "sha256": self.sha256}, indent=1) + "\n"
         _replace(self.path, lambda path: path.write_text(text, encoding="utf-8"))
         if self.samples:
@@ -85,7 +85,7 @@ def record(
 
 
 def provenance(device: Device, command: str) -> dict[str, Any]:
-    """What a golden file says about itself."""
+    """The provenance in a golden file."""
     return {
         "gpu": device.name,
         "target": device.target,
@@ -99,7 +99,7 @@ def provenance(device: Device, command: str) -> dict[str, Any]:
 
 
 def every_case(instructions: Iterable[Instruction]) -> Iterator[tuple[Instruction, str]]:
-    """Every instruction with the classes of its inputs that are recorded."""
+    """Every instruction with the classes of inputs that are recorded."""
     for instruction in instructions:
         kinds = classes(instruction)
         if instruction.family in DRAWN:
@@ -108,7 +108,7 @@ def every_case(instructions: Iterable[Instruction]) -> Iterator[tuple[Instructio
 
 
 def _opened(folder: Path, device: Device, family: str, command: str) -> Recorded:
-    """The family's file, with what it has already."""
+    """The family's file, with its existing contents."""
     now = provenance(device, command)
     file = Recorded(folder / f"{device.target}-{family}.json", now)
     if not file.path.exists():

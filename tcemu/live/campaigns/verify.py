@@ -1,7 +1,7 @@
-"""tcemu verify: fresh random inputs of every class, on the GPU and in the emulator, until the time is up.
+"""tcemu verify: new random inputs of every class, on the GPU and in the emulator, until the time is up.
 
-Several processes share the instructions, each with a GPU context and an emulator of its own, because the emulator is
-the slower side. Inputs follow from the seed alone, so a difference can be looked at again.
+Several processes share the instructions, each with its own GPU context and emulator, because the emulator is the slower
+side. The seed alone determines the inputs, so a difference can be reproduced.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tcemu.live.runner.compare import Comparison, arithmetic_of
 from tcemu.live.runner.run import run
 from tcemu.vectors import Case, cases, classes, emulator
 
-#: Warps of a case: many hide the calls, few keep the turns short.
+#: Warps of a case: enough to hide the cost of a call, few enough to keep each turn short.
 WARPS = 512
-#: Seconds between two reports of a process, and how long processes may take to start and to stop.
+#: Seconds between two reports of a process, and that processes may take to start and to stop.
 _REPORT, _PATIENCE = 0.5, 300.0
 
 
 @dataclass(frozen=True)
 class Where:
-    """What a case is made from."""
+    """What determines a case."""
 
     opcode: str
     kind: str
@@ -51,14 +51,14 @@ class Where:
 
 @dataclass
 class Outcome:
-    """What a run found."""
+    """The result of a run."""
 
     seconds: float = 0.0
-    #: Output elements and cases by family; the instructions that were compared.
+    #: Output elements and cases by family, and the instructions that were compared.
     elements: Counter[str] = field(default_factory=Counter)
     cases: Counter[str] = field(default_factory=Counter)
     instructions: set[str] = field(default_factory=set)
-    #: Instructions that the GPU has, but of which nobody knows what they compute.
+    #: Instructions that the GPU has but whose arithmetic is unknown.
     unknown: int = 0
     failing: Failing | None = None
     where: Where | None = None
@@ -71,7 +71,7 @@ class Outcome:
     def __str__(self) -> str:
         families = ", ".join(f"{name} {number:,}" for name, number in self.elements.items())
         verdict = "0 differences" if self.failing is None else "a difference"
-        unknown = f"; {self.unknown} instructions of unknown arithmetic were left out" if self.unknown else ""
+        unknown = f"; {self.unknown} instructions with unknown arithmetic were left out" if self.unknown else ""
         return (
             f"{self.total:,} output elements of {len(self.instructions):,} instructions in {self.seconds:.0f} s, "
             f"{verdict} ({families}){unknown}"
@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Share:
-    """What one process does."""
+    """The share of one process."""
 
     number: int
     opcodes: tuple[str, ...]
@@ -91,7 +91,7 @@ class Share:
 
 
 def computable(instructions: list[Instruction], target: str) -> list[Instruction]:
-    """Those that the emulator can answer."""
+    """The instructions that the emulator can execute."""
     found = []
     for instruction in instructions:
         here = instruction.on(target_named(target))
@@ -114,10 +114,10 @@ def verify(
     answer: Callable[..., Any] = run,
     warps: int = WARPS,
 ) -> Outcome:
-    """Compare until `seconds` after the first answer are over, or a difference is found.
+    """Compare until a difference is found, or until `seconds` after the first answer.
 
-    Calls `progress` with the counts now and then. `answer` is what is compared with the emulator: a function of a
-    module, so that other processes find it. Raises TcemuError if a process fails.
+    Calls `progress` with the counts from time to time. `answer` is compared with the emulator; it must be a function of
+    a module, so that other processes find it. Raises TcemuError if a process fails.
     """
     known = computable(instructions, device.target)
     if not known:
@@ -150,7 +150,7 @@ def verify(
 def _listen(
     outcome: Outcome, seconds: float, workers: list[Any], messages: Any, progress: Callable[[Outcome], object]
 ) -> None:
-    """Take reports until the time is up or something is wrong."""
+    """Receive reports until the time is up or something is wrong."""
     asked, start = time.monotonic(), 0.0
     while outcome.where is None and (not start or time.monotonic() - start < seconds):
         try:
@@ -187,7 +187,7 @@ _TAKE: dict[str, Callable[[Outcome, Any], None]] = {"counted": _counted, "differ
 
 
 def _join(workers: list[Any], messages: Any) -> None:
-    """Let all processes end; drop what they still report, since a full queue would keep them from ending."""
+    """Let all processes end; discard their last reports, because a full queue would keep them from ending."""
     end = time.monotonic() + 30
     while any(worker.is_alive() for worker in workers) and time.monotonic() < end:
         try:
@@ -201,7 +201,7 @@ def _join(workers: list[Any], messages: Any) -> None:
 
 
 def work(share: Share, stop: Any, messages: Any) -> None:
-    """One process: its instructions in turn, the classes in turn, until `stop` is set."""
+    """The work of one process: its instructions in turn, with each class in turn, until `stop` is set."""
     try:
         _work(share, stop, messages)
     except TcemuError as error:
@@ -234,9 +234,9 @@ def _work(share: Share, stop: Any, messages: Any) -> None:
 
 
 def _vanished(case: Case, device: Device) -> Failing:
-    """A difference that did not come again the second time."""
+    """A difference that did not occur a second time."""
     arithmetic = arithmetic_of(case.instruction, device.target)
-    unit = "warps; the difference did not come again"
+    unit = "warps; the difference did not occur again"
     gone = Comparison(case.key, device.name, device.target, case.warps, unit, 0, None, arithmetic)
     return Failing(case, gone, alone=False)
 

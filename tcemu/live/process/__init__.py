@@ -1,12 +1,12 @@
 """The process that holds the GPU, and the way to it.
 
     here                            there
-    device.py   which GPU           worker.py    takes jobs, answers them, ends after a fatal failure
-    client.py   starts it, asks     gpu.py       the driver: memory, launches, time limits
+    device.py   which GPU           worker.py    receives jobs, answers them, ends after a fatal failure
+    client.py   starts and asks it  gpu.py       the driver: memory, launches, time limits
                                     compiler.py  NVRTC
 
-    job.py       what is asked and answered, and the frames in which both travel
-    troubles.py  what can go wrong, as sentences
+    job.py       jobs, answers, and the frames that carry them
+    troubles.py  everything that can go wrong, as sentences
 
-Nothing of CUDA is loaded here; a kernel that crashes or hangs takes that process down and not this one.
+No CUDA code is loaded here; a kernel that crashes or hangs takes down that process and not this one.
 """

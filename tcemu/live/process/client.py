@@ -1,4 +1,4 @@
-"""Our side of worker.py: starts the process, asks it, and stops it when it does not answer."""
+"""The other side of worker.py: starts the process, sends it jobs, and stops it if it does not answer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tcemu.errors import CompilationError, GpuError, GpuUnavailable, OperandErro
 from tcemu.live.process.job import Failure, Job, Result, receive, send
 from tcemu.live.process.troubles import after, in_words
 
-#: Seconds for the start of Python, the driver and the context, and on top of a kernel's own for compiling and copying.
+#: Seconds to start Python, the driver and the context; and seconds beyond a kernel's own for compiling and copying.
 START, AROUND = 120.0, 120.0
 
-#: What the process runs.
+#: The code that the process runs.
 START_CODE = "from tcemu.live.process.worker import main; main()"
 
 _ERRORS: dict[str, type[TcemuError]] = {
@@ -33,9 +33,9 @@ class Worker:
     """A process that holds the GPU. Raises GpuUnavailable if it finds none."""
 
     def __init__(self, start: str = "") -> None:
-        # The same modules as here, and none of the user's: multiprocessing would run their script again.
+        # The same modules as here, but not the user's: multiprocessing would run their script again.
         code = f"import sys; sys.path[:] = {sys.path!r}; {start or START_CODE}"
-        # A session of its own: an interrupt goes to the notebook, which then decides what happens to the kernel.
+        # A new session: an interrupt goes only to the notebook, which then decides what happens to the kernel.
         self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
@@ -57,11 +57,11 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take a job."""
+        """Whether it can accept a job."""
         return self.process.poll() is None
 
     def ask(self, job: Job) -> Result:
-        """What the GPU answers. Raises GpuError, CompilationError or GpuUnavailable."""
+        """The GPU's answer. Raises GpuError, CompilationError or GpuUnavailable."""
         try:
             send(self.process.stdin, job)  # type: ignore[arg-type]
             answer = self._next(job.seconds + AROUND)
@@ -79,7 +79,7 @@ class Worker:
         return answer
 
     def stop(self) -> None:
-        """End the process, and with it whatever runs on the GPU."""
+        """End the process, and with it whatever is running on the GPU."""
         with contextlib.suppress(OSError):
             self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -112,7 +112,7 @@ class Worker:
 
 
 def _widen(*pipes: Any) -> None:
-    """Give the pipes a buffer of a megabyte, so that large arrays go through in fewer steps, if the system can."""
+    """Give the pipes a buffer of a megabyte, if the system can, so that large arrays need fewer steps."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl
 
@@ -125,7 +125,7 @@ _held: list[tuple[int, Worker]] = []
 
 
 def current() -> Worker:
-    """The worker of this process; a new one if there is none, or if it ended."""
+    """The worker of this process; a new one if there is none or it ended."""
     with _lock:
         if _held and (_held[0][0] != os.getpid() or not _held[0][1].alive):
             _held.clear()
@@ -135,7 +135,7 @@ def current() -> Worker:
 
 
 def ask(job: Job) -> Result:
-    """What the GPU answers; one job at a time. What the kernel printed goes to standard output."""
+    """The GPU's answer, one job at a time. What the kernel printed goes to standard output."""
     with _lock:
         answer = current().ask(job)
     if answer.printed:

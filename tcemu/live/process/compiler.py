@@ -1,6 +1,6 @@
 """NVRTC, CUDA's compiler, through cuda-core: from CUDA C++ to code for the GPU.
 
-Only the process of worker.py imports this. The code is a cubin, which every driver of NVRTC's major CUDA version loads.
+Only worker.py's process imports this. The code is a cubin, which every driver of NVRTC's major CUDA version can load.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def compiled(core: Any, chip: Device, job: Job) -> Any:
 
 
 def _nvrtc() -> tuple[tuple[int, int], tuple[int, ...]]:
-    """The version of NVRTC, (13, 0), and the numbers of the chips that it compiles for: 90 is sm_90."""
+    """The version of NVRTC, such as (13, 0), and the numbers of the chips that it compiles for: 90 is sm_90."""
     try:
         nvrtc = import_module("cuda.bindings.nvrtc")
         _, *version = nvrtc.nvrtcVersion()
@@ -35,7 +35,7 @@ def _nvrtc() -> tuple[tuple[int, int], tuple[int, ...]]:
 
 
 def _options(words: tuple[str, ...]) -> dict[str, Any]:
-    """NVRTC's -I and -D, as cuda-core names them."""
+    """NVRTC's -I and -D under cuda-core's names."""
     include = [word[2:] for word in words if word.startswith("-I")]
     macros = [word[2:] for word in words if word.startswith("-D")]
     pairs = [tuple(word.split("=", 1)) if "=" in word else word for word in macros]
@@ -45,12 +45,12 @@ def _options(words: tuple[str, ...]) -> dict[str, Any]:
 
 @cache
 def _headers() -> list[str]:
-    """The folders of CUDA's own headers, as far as they are installed: NVRTC's wheel does not bring them."""
+    """The folders of CUDA's own headers that are installed: NVRTC's wheel does not contain them."""
     return [path for part in ("cudart", "cccl", "nvcc") if (path := _header(part))]
 
 
 def _header(part: str) -> str:
-    """The folder of a part's headers; empty where it is not installed, or cuda-pathfinder is not."""
+    """The folder of a component's headers; empty if it or cuda-pathfinder is not installed."""
     try:
         return str(import_module("cuda.pathfinder").find_nvidia_header_directory(part) or "")
     except Exception:  # noqa: BLE001 - whatever its version raises, kernels without includes need none of it

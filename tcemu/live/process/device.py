@@ -10,7 +10,7 @@ from tcemu.instructions.targets import TARGETS, Target, target_named
 from tcemu.live.process import client
 from tcemu.live.process.troubles import PACKAGES, missing
 
-#: The newest PTX version that a driver takes, by the CUDA version it was made for (CUDA release notes, PTX ISA).
+#: The newest PTX version that a driver accepts, by its CUDA version (CUDA release notes, PTX ISA).
 _PTX = {
     11080: "7.8", 12000: "8.0", 12010: "8.1", 12020: "8.2", 12030: "8.3", 12040: "8.4", 12050: "8.5", 12060: "8.5",
     12070: "8.6", 12080: "8.7", 12090: "8.8", 13000: "9.0", 13010: "9.1",
@@ -26,7 +26,7 @@ class Device:
     name: str
     #: Compute capability: (9, 0).
     capability: tuple[int, int]
-    #: The CUDA version that the driver was made for: 13000 is 13.0.
+    #: The driver's CUDA version: 13000 is 13.0.
     cuda: int
     #: The driver's own version, "580.159.04"; empty if the system does not report it.
     driver: str
@@ -35,7 +35,7 @@ class Device:
 
     @property
     def target(self) -> str:
-        """The target that has everything the chip has: "sm_90a"."""
+        """The target with everything that the chip has: "sm_90a"."""
         plain = "sm_{}{}".format(*self.capability)
         return f"{plain}a" if f"{plain}a" in TARGETS else plain
 
@@ -46,7 +46,7 @@ class Device:
 
     @property
     def ptx(self) -> str:
-        """The newest PTX version that the driver takes, as far as the table goes."""
+        """The newest PTX version that the driver accepts, as far as the table goes."""
         known = [version for since, version in sorted(_PTX.items()) if since <= self.cuda]
         return known[-1] if known else _PTX[11080]
 
@@ -56,7 +56,7 @@ class Device:
 
 
 def device() -> Device:
-    """The GPU that live calls run on. Raises GpuUnavailable, which says what is missing and how to mend it."""
+    """The GPU that live calls run on. Raises GpuUnavailable, which says what is missing and how to fix it."""
     absent = [package for module, package in PACKAGES.items() if not _installed(module)]
     if absent:
         raise GpuUnavailable(missing(absent))
@@ -67,12 +67,12 @@ def device() -> Device:
 
 
 def available() -> bool:
-    """Whether there is a GPU to ask. Never raises; without NVIDIA's packages it costs nothing."""
+    """Whether there is a GPU to use. Never raises; without NVIDIA's packages it costs nothing."""
     return not why_not()
 
 
 def why_not() -> str:
-    """Why there is no GPU to ask, and how to mend it; empty if there is one. Never raises."""
+    """Why there is no GPU to use, and how to fix it; empty if there is one. Never raises."""
     try:
         device()
     except Exception as error:  # noqa: BLE001 - whatever is wrong, the answer is that there is none

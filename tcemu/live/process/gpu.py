@@ -17,13 +17,34 @@ from tcemu.live.process.compiler import compiled
 from tcemu.live.process.device import Device
 from tcemu.live.process.job import Argument, Array, Failed, Failure, Job
 from tcemu.live.process.troubles import FATAL, UPGRADE, first_line, in_words, too_old, unknown_chip
+from tcemu.machine.tensor_map import TensorMap
 
-#: Compiled kernels that are kept, and bytes of GPU memory that stay reserved for the next launch.
+#: How many compiled kernels are kept, and how many bytes of GPU memory stay reserved for the next launch.
 _KERNELS, _KEPT = 8192, 1 << 30
+
+#: What the driver calls a tensor map's elements, swizzles and fills.
+_DATA_TYPES = {
+    "u8": "CU_TENSOR_MAP_DATA_TYPE_UINT8",
+    "u16": "CU_TENSOR_MAP_DATA_TYPE_UINT16",
+    "u32": "CU_TENSOR_MAP_DATA_TYPE_UINT32",
+    "s32": "CU_TENSOR_MAP_DATA_TYPE_INT32",
+    "u64": "CU_TENSOR_MAP_DATA_TYPE_UINT64",
+    "s64": "CU_TENSOR_MAP_DATA_TYPE_INT64",
+    "f16": "CU_TENSOR_MAP_DATA_TYPE_FLOAT16",
+    "bf16": "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16",
+    "tf32": "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32",
+    "f32": "CU_TENSOR_MAP_DATA_TYPE_FLOAT32",
+    "f64": "CU_TENSOR_MAP_DATA_TYPE_FLOAT64",
+}
+_SWIZZLES = {bytes_: f"CU_TENSOR_MAP_SWIZZLE_{f'{bytes_}B' if bytes_ else 'NONE'}" for bytes_ in (0, 32, 64, 128)}
+_FILLS = {
+    "zeros": "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE",
+    "nan": "CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA",
+}
 
 
 def _core() -> Any:
-    """cuda-core under either of its names."""
+    """The module cuda-core under either of its names."""
     for name in ("cuda.core", "cuda.core.experimental"):
         try:
             module = import_module(name)
@@ -86,10 +107,14 @@ class Gpu:
             argument.value if argument.direction == "scalar" else self._place(index, argument)
             for index, argument in enumerate(job.arguments)
         ]
+        pointers = [
+            place if argument.tensor_map is None else self._describe_tensor(index, argument.tensor_map, place)
+            for index, (argument, place) in enumerate(zip(job.arguments, places, strict=True), len(places))
+        ]
         options: dict[str, Any] = {"shmem_size": job.shared} if job.shared else {}
         config = self.core.LaunchConfig(grid=job.grid, block=job.block, **options)
         try:
-            self.core.launch(self.stream, config, kernel, *places)
+            self.core.launch(self.stream, config, kernel, *pointers)
         except Exception as error:  # noqa: BLE001 - each version of cuda-core has errors of its own
             raise _failed(error, "gpu") from None
         self._wait(job.seconds)
@@ -104,11 +129,11 @@ class Gpu:
         return arrays
 
     def _place(self, index: int, argument: Argument) -> int:
-        """Memory on the GPU for an array argument, filled; what the kernel should write is filled with junk."""
+        """GPU memory with an array argument; an array that the kernel should write is filled with junk."""
         size = argument.value.nbytes if argument.value is not None else _empty(argument).nbytes
         place, room = self.buffers.get(index, (0, 0))
         if size > room or not place:
-            if place:  # nothing that could use it still runs
+            if place:  # nothing that could use it is still running
                 self._ask(self.driver.cuMemFree(self.driver.CUdeviceptr(place)))
                 del self.buffers[index]
             room = max(size, 256)
@@ -123,8 +148,36 @@ class Gpu:
             self._ask(self.driver.cuMemsetD8Async(there, 0xA5, size, self.raw_stream))
         return place
 
+    def _describe_tensor(self, index: int, tensor_map: TensorMap, place: int) -> int:
+        """The address of the 128 bytes that describe a tensor at `place`, in memory of their own."""
+        driver = self.driver
+        counted = {"u64": driver.cuuint64_t, "u32": driver.cuuint32_t}
+        lists = [
+            [counted[unit](number) for number in numbers]
+            for unit, numbers in (
+                ("u64", tensor_map.sizes),
+                ("u64", tensor_map.strides or (0,)),
+                ("u32", tensor_map.box),
+                ("u32", tensor_map.element_strides),
+            )
+        ]
+        found = self._ask(
+            driver.cuTensorMapEncodeTiled(
+                getattr(driver.CUtensorMapDataType, _DATA_TYPES[tensor_map.element]),
+                tensor_map.rank,
+                place + tensor_map.address,
+                *lists,
+                driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+                getattr(driver.CUtensorMapSwizzle, _SWIZZLES[tensor_map.swizzle]),
+                driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                getattr(driver.CUtensorMapFloatOOBfill, _FILLS[tensor_map.fill]),
+            )
+        )
+        words = np.array([int(word) for word in found.opaque], np.uint64)
+        return self._place(index, Argument("tensor map", "in", words))
+
     def _release(self) -> None:
-        """Give large memory back, so that other programs on this GPU can have it."""
+        """Release large memory, so that other programs on this GPU can use it."""
         for index, (place, room) in list(self.buffers.items()):
             if room > _KEPT:
                 self._ask(self.driver.cuMemFree(self.driver.CUdeviceptr(place)))
@@ -178,7 +231,7 @@ class Gpu:
         self._ask(self.driver.cuKernelSetAttribute(what, size, kernel, chip))
 
     def _ask(self, answer: Sequence[Any]) -> Any:
-        """The value of a driver call that went well."""
+        """The value of a driver call that succeeded."""
         status, *values = answer
         if status != self.driver.CUresult.CUDA_SUCCESS:
             raise Failed(Failure("gpu", in_words(status.name), fatal=status.name in FATAL))
@@ -193,7 +246,7 @@ def _empty(argument: Argument) -> Array:
 
 
 def _failed(error: Exception, kind: Any) -> Failed:
-    """What cuda-core raised, in our words."""
+    """An exception of cuda-core as one of ours."""
     text = str(error).replace("\0", "").strip()
     code = re.search(r"CUDA_ERROR_[A-Z_]+", text)
     if code:
@@ -202,7 +255,7 @@ def _failed(error: Exception, kind: Any) -> Failed:
 
 
 def _c_flush() -> Callable[[], object]:
-    """What empties C's buffer of standard output."""
+    """The function that flushes C's buffer of standard output."""
     try:
         flush = ctypes.CDLL(None).fflush
     except (OSError, TypeError, AttributeError):  # Windows has no such library
@@ -212,7 +265,7 @@ def _c_flush() -> Callable[[], object]:
 
 @contextmanager
 def _or_unavailable(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside means that there is no GPU to ask; `what` is the trouble's name in troubles.py."""
+    """Any failure inside means that there is no GPU to ask; `what` is its name in troubles.py."""
     try:
         yield
     except Failed:

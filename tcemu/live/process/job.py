@@ -1,4 +1,4 @@
-"""What the process that holds the GPU is asked, what it answers, and the frames in which both travel."""
+"""The jobs and answers of the process that holds the GPU, and the frames that carry them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.machine.tensor_map import TensorMap
+
 Array = npt.NDArray[Any]
 
 #: Seconds that a kernel may take.
@@ -18,14 +20,19 @@ TIME_LIMIT = 10.0
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a kernel: an array that goes there, comes back or both, or a scalar."""
+    """One argument of a kernel: an array that is copied there, back or both, or a scalar.
+
+    With a tensor map, the kernel gets a pointer to the 128 bytes of the map in global memory, not to the array.
+    """
 
     name: str
     direction: Literal["in", "out", "both", "scalar"]
-    #: The array or numpy scalar; for "out" None, and shape and dtype say what comes back.
+    #: The array or numpy scalar; None for "out", where shape and dtype describe what comes back.
     value: Any = None
     shape: tuple[int, ...] = ()
     dtype: str = ""
+    #: How cp.async.bulk.tensor sees the array; the map's address counts from the array's first byte.
+    tensor_map: TensorMap | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ _HEAD = struct.Struct("<IQ")
 
 
 def send(stream: BinaryIO, message: object) -> None:
-    """Write a message; arrays travel as they lie in memory, without a copy."""
+    """Write a message; arrays are written from memory without a copy."""
     buffers: list[pickle.PickleBuffer] = []
     body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
@@ -97,7 +104,7 @@ def send(stream: BinaryIO, message: object) -> None:
 
 
 def receive(stream: BinaryIO) -> Any:
-    """Read a message. Raises EOFError when the other side is gone."""
+    """Read a message. Raises EOFError if the other side is gone."""
     count, size = _HEAD.unpack(_exactly(stream, _HEAD.size))
     sizes = struct.unpack(f"<{count}Q", _exactly(stream, 8 * count))
     body = _exactly(stream, size)

@@ -1,4 +1,4 @@
-"""What can go wrong on a GPU or on the way to it, as sentences: what happened, and how to mend it."""
+"""What can go wrong on a GPU or on the way to it, as sentences: what happened, and how to fix it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _PIP = "in the clone of tcemu run: python3 -m pip --python .venv install"
 #: Installs the extra `gpu` in the versions that were tested together.
 INSTALL = f'{_PIP} -c requirements.lock -e ".[gpu]"'
 UPGRADE = f'{_PIP} --upgrade -e ".[gpu]"'
-#: Installs what compiles for Volta, and for drivers of CUDA 12.
+#: Installs the packages that compile for Volta, and for drivers of CUDA 12.
 TWELVE = f'{_PIP} -e ".[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"'
-#: Installs headers of the compiler's own, for CUDA 12; those of CUDA 13 come with the extra.
+#: Installs the compiler's own headers for CUDA 12; those of CUDA 13 come with the extra.
 CRT_OF_TWELVE = f"{_PIP} nvidia-cuda-nvcc-cu12"
 _DEBUG = "compute-sanitizer finds the line"
 #: The driver's name for a misaligned address.
@@ -19,21 +19,21 @@ MISALIGNED = "CUDA_ERROR_MISALIGNED_ADDRESS"
 
 #: By the driver's own name of the error, or ours; {} stands for a detail.
 _SENTENCES = {
-    "no driver": "NVIDIA's driver is not installed, or this process does not find it ({}). The extra `gpu` brings "
-    "Python packages only; the driver comes with the system, and a container needs --gpus all",
+    "no driver": "NVIDIA's driver is not installed, or this process does not find it ({}). The extra `gpu` has only "
+    "Python packages; the driver is part of the system, and a container needs --gpus all",
     "packages": f"NVIDIA's Python packages do not load ({{}}); {UPGRADE}",
     "packages and driver": "NVIDIA's Python packages fail with this driver ({}): update the driver, or "
     f"{UPGRADE}; for a driver of CUDA 12, {TWELVE}",
-    "no nvrtc": f"NVRTC, the compiler of CUDA C++, does not load ({{}}); {INSTALL}; beside cuda-bindings 12, {TWELVE}",
-    "CUDA_ERROR_NO_DEVICE": "the driver is there, but it finds no GPU: is CUDA_VISIBLE_DEVICES set, or did the "
+    "no nvrtc": f"NVRTC, the compiler of CUDA C++, does not load ({{}}); {INSTALL}; with cuda-bindings 12, {TWELVE}",
+    "CUDA_ERROR_NO_DEVICE": "the driver is installed, but it finds no GPU: is CUDA_VISIBLE_DEVICES set, or did the "
     "container start without --gpus?",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the driver's kernel module and its library are of different versions; "
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the driver's kernel module and its library have different versions; "
     "restart the machine",
-    "CUDA_ERROR_INSUFFICIENT_DRIVER": "the driver is older than the Python packages need; update it",
-    "CUDA_ERROR_OUT_OF_MEMORY": "the GPU does not have enough free memory for these operands; give fewer warps at a "
+    "CUDA_ERROR_INSUFFICIENT_DRIVER": "the driver is too old for the Python packages; update it",
+    "CUDA_ERROR_OUT_OF_MEMORY": "the GPU does not have enough free memory for these operands; pass fewer warps at a "
     "time",
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the driver is too old for this PTX version; update the driver",
-    "CUDA_ERROR_INVALID_PTX": "the driver does not take this PTX",
+    "CUDA_ERROR_INVALID_PTX": "the driver does not accept this PTX",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the code was compiled for another GPU than this one",
     "CUDA_ERROR_NOT_FOUND": "the code has no kernel of this name",
     "CUDA_ERROR_INVALID_VALUE": "the launch does not fit this GPU: check grid, block, shared memory and the "
@@ -43,15 +43,15 @@ _SENTENCES = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": f"a thread read or wrote an address outside every array; {_DEBUG}",
     MISALIGNED: f"a thread used an address that is not aligned for its access; {_DEBUG}",
     "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a thread used an address in a state space that its instruction does not "
-    f"take; {_DEBUG}",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a thread reached an instruction that this GPU does not have, or whose "
+    f"accept; {_DEBUG}",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a thread reached an instruction that this GPU lacks, or whose "
     "operands it refuses",
     "CUDA_ERROR_INVALID_PC": "a thread jumped to an address that holds no code",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "a thread's stack is corrupt; the recursion may be too deep",
     "CUDA_ERROR_ASSERT": "an assert in the kernel failed; its message is on standard error",
-    "CUDA_ERROR_LAUNCH_TIMEOUT": "the driver stopped the kernel: a GPU with a screen attached stops kernels after a "
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "the driver stopped the kernel: with a screen attached, it does so after a "
     "few seconds",
-    "CUDA_ERROR_LAUNCH_FAILED": "the kernel stopped, as it does after a trap or a wrong address in shared memory; "
+    "CUDA_ERROR_LAUNCH_FAILED": "the kernel stopped, as after a trap or a wrong address in shared memory; "
     f"{_DEBUG}",
     "time limit": "the kernel did not end within {} s and was stopped: is there an endless loop, or a barrier that "
     "some threads never reach?",
@@ -59,7 +59,7 @@ _SENTENCES = {
     "no answer": "the process that holds the GPU gave no answer within {} s and was stopped",
 }
 
-#: After these the CUDA context answers nothing any more.
+#: After these errors, the CUDA context no longer works.
 FATAL = frozenset(
     f"CUDA_ERROR_{name}"
     for name in (
@@ -69,8 +69,8 @@ FATAL = frozenset(
     )
 )  # fmt: skip
 
-#: What follows after a failure that cost the context.
-AFTERWARDS = "Your session goes on; the next call starts afresh on the GPU."
+#: Added to the message if the context was lost.
+AFTERWARDS = "Your session goes on; the next call makes a fresh start on the GPU."
 
 #: Packages of the extra `gpu`: what is imported, and what is installed.
 PACKAGES = {"cuda.bindings": "cuda-bindings", "cuda.core": "cuda-core"}
@@ -84,7 +84,7 @@ def in_words(name: str, detail: object = "") -> str:
 
 
 def after(message: str) -> str:
-    """The message, followed by what becomes of the session."""
+    """The message, followed by a note about the session."""
     return f"{message}{'' if message.endswith(('.', '?')) else '.'} {AFTERWARDS}"
 
 
@@ -95,7 +95,7 @@ def missing(names: list[str]) -> str:
 
 
 def too_old(name: str, capability: tuple[int, int]) -> str:
-    """Why a GPU is too old for tensor cores; empty for one that has them."""
+    """Why a GPU is too old for tensor cores; empty if it has them."""
     if capability >= (7, 0):
         return ""
     return (
@@ -104,7 +104,7 @@ def too_old(name: str, capability: tuple[int, int]) -> str:
 
 
 def unknown_chip(name: str, capability: tuple[int, int]) -> str:
-    """Why a GPU is not in the tables; empty for one that is."""
+    """Why a GPU is not in the tables; empty if it is."""
     if f"sm_{capability[0]}{capability[1]}" in TARGETS:
         return ""
     unknown = "which this version of tcemu does not know; update tcemu"
@@ -114,7 +114,7 @@ def unknown_chip(name: str, capability: tuple[int, int]) -> str:
 def unfit(
     name: str, capability: tuple[int, int], cuda: int, version: tuple[int, int], chips: tuple[int, ...]
 ) -> str:
-    """Why NVRTC `version`, which compiles for `chips`, does not suit a GPU with a driver of CUDA `cuda`; else empty."""
+    """Why NVRTC `version`, which compiles for `chips`, does not fit a GPU with a driver of CUDA `cuda`; or empty."""
     nvrtc, number = f"NVRTC {_dotted(version)}", capability[0] * 10 + capability[1]
     gpu = f"{name}, which has compute capability {_dotted(capability)}"
     if number < min(chips):
@@ -122,7 +122,7 @@ def unfit(
     if number not in chips:
         return f"{nvrtc} does not yet compile for {gpu}; {UPGRADE}"
     if version[0] > cuda // 1000:
-        driver = f"this one is of CUDA {cuda // 1000}.{cuda % 1000 // 10}"
+        driver = f"this one is for CUDA {cuda // 1000}.{cuda % 1000 // 10}"
         return f"{nvrtc} compiles for drivers of CUDA {version[0]}, and {driver}: update the driver, or {TWELVE}"
     return ""
 

@@ -1,7 +1,7 @@
 """The process that holds the GPU: it reads jobs from its standard input and answers on its standard output.
 
-A kernel that ends badly leaves a CUDA context that no longer works. So after a fatal failure this process reports what
-happened and ends; the next job starts a new one.
+A kernel that fails leaves a CUDA context that no longer works. So after a fatal failure, this process reports what
+happened and ends; the next job starts a new process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tcemu.live.process.job import Failed, Failure, Job, Result, receive, send
 
 
 def main(make: Callable[[], Any] | None = None) -> None:
-    """Serve until the other side closes the pipe. `make` gives the GPU; without it, the one that CUDA has."""
+    """Serve until the other side closes the pipe. `make` returns the GPU, by default CUDA's."""
     jobs, answers, printed = _pipes()
     try:
         gpu = (make or _real)()
@@ -29,7 +29,7 @@ def main(make: Callable[[], Any] | None = None) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):  # the other side is gone
         while _serve(gpu, receive(jobs), answers, printed):
             pass
-        os._exit(1)  # the context is broken, or a kernel still runs: there is nothing left to tidy up
+        os._exit(1)  # the context is broken, or a kernel is still running: nothing can be tidied up
     gpu.close()
 
 
@@ -55,7 +55,7 @@ def _serve(gpu: Any, job: Job, answers: BinaryIO, printed: Tail) -> bool:
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO, Tail]:
-    """Jobs, answers, and what the kernel prints: CUDA's printf goes to file 1, which becomes a file of its own."""
+    """Jobs, answers, and what the kernel prints: CUDA's printf writes to file 1, which is redirected."""
     jobs, answers = os.dup(0), os.dup(1)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 1)
@@ -65,7 +65,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO, Tail]:
 
 
 class Tail:
-    """Reads what was added to a file, whatever its other writers' place in it."""
+    """Reads what was appended to a file, independently of its writers' position."""
 
     def __init__(self, number: int) -> None:
         self.number, self.at = number, 0

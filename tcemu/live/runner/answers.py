@@ -1,10 +1,10 @@
-"""tcemu.live.answer: what a GPU answers: asked now if there is one, else as it was recorded, else emulated.
+"""tcemu.live.answer: a GPU's answer, live if there is a GPU, otherwise recorded, otherwise emulated.
 
-A notebook's cell that is tagged `live-gpu` uses this, so it shows a GPU's bits to every reader and says where they come
-from. The recorded answers of the course travel with the package (recorded.json), by instruction and operands. A reader
+Notebook cells tagged `live-gpu` use this, so they show a GPU's bits to every reader and say where the bits come from.
+The recorded answers of the course are part of the package (recorded.json), by instruction and operands. A reader
 without a GPU who changes a number gets the emulator's answer, marked as such.
 
-Two environment variables: with TCEMU_LIVE=recorded no GPU is asked, so that saved notebooks are the same everywhere;
+Two environment variables: with TCEMU_LIVE=recorded, no GPU is asked, so that saved notebooks are the same everywhere;
 TCEMU_LIVE_RECORD=FILE adds every answer of a GPU to FILE.
 """
 
@@ -41,16 +41,16 @@ STORE, RECORDED_ON = "recorded.json", "sm_90a"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a GPU answered, and which; or what the emulator answers in its place."""
+    """The answer of a GPU, and which GPU it was; or the emulator's answer instead."""
 
-    #: The destination registers; after a store the shared or global memory.
+    #: The destination registers, or the shared or global memory after a store.
     registers: Array
     #: "live on NVIDIA H200 (sm_90a), driver 580.159.04, CUDA 13.0", "recorded on NVIDIA H200 (sm_90a), 2026-11-21", or
     #: "emulated as on sm_90a: ..." and why.
     source: str
-    #: The target that answered: the `target` to give tcemu.run for the same.
+    #: The target that answered; tcemu.run with this `target` gives the same.
     target: str
-    #: Whether a GPU was asked now.
+    #: Whether a GPU computed it just now.
     live: bool
     #: Whether this is the emulator's answer, because neither a GPU nor a recording has one.
     emulated: bool = False
@@ -62,11 +62,11 @@ def answer(
     shared: npt.ArrayLike | None = None,
     memory: npt.ArrayLike | None = None,
 ) -> Answer:
-    """What a GPU answers to one instruction; arguments as for tcemu.run. A store changes memory in place, too.
+    """A GPU's answer to one instruction, with the arguments of tcemu.run. A store changes memory in place here too.
 
-    Asks the GPU of this machine. If there is none, or it does not have the instruction, the answer is the one recorded
-    for the same instruction and operands; if no recording has these inputs, it is the emulator's. `source` says which
-    it is and why. Raises what tcemu.run raises for wrong operands, and GpuError if the launch fails.
+    The GPU of this machine answers. If there is none, or it lacks the instruction, the answer is the one recorded for
+    the same instruction and operands; if no recording has these inputs, it is the emulator's. `source` says which it is
+    and why. Raises what tcemu.run raises for wrong operands, and GpuError if the launch fails.
     """
     found = parse(instruction)
     memories = given_memories(shared, memory)
@@ -86,7 +86,7 @@ def answer(
 def fingerprint(
     instruction: Instruction, operands: tuple[npt.ArrayLike, ...], memories: Mapping[str, npt.ArrayLike]
 ) -> str:
-    """What an answer is looked up by: the opcode and a hash of dtypes, shapes and bytes of what it is given."""
+    """The key of an answer: the opcode, and a hash of the dtypes, shapes and bytes of the arguments."""
     digest = hashlib.sha256()
     for name, given in [*((str(index), each) for index, each in enumerate(operands)), *sorted(memories.items())]:
         array = np.ascontiguousarray(given)
@@ -98,7 +98,7 @@ def fingerprint(
 
 @cache
 def _gpu() -> tuple[Device | None, str]:
-    """The GPU, or None and why. Asked once: without a GPU the second call costs nothing."""
+    """The GPU, or None and the reason. Looked up once: without a GPU, the second call costs nothing."""
     if os.environ.get("TCEMU_LIVE") == "recorded":
         return None, "the environment says TCEMU_LIVE=recorded"
     try:

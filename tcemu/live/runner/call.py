@@ -1,4 +1,4 @@
-"""How a call becomes one launch, and the launch's result the instruction's answer."""
+"""Turning a call into one launch, and the launch's result into the instruction's answer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tcemu.live.runner.operands import Call, checked
 from tcemu.vectors.operands import as_given, written
 
 Ask = Callable[[Job], Result]
-#: Most groups of one block in loads; all stores to one memory are in one block, in their order.
+#: The most groups of one block in loads; all stores to one memory are in one block, in order.
 _GROUPS_A_BLOCK = 32
 
 
 def perform(call: Call, ask: Ask) -> Any:
-    """The answer to a call, launched by `ask`: registers, or None after a store."""
+    """The answer to a call, which `ask` launches: registers, or None after a store."""
     instruction, out = call.instruction, written(call.instruction)
     parts, texts = checked(call)
     (space, bytes_), *_ = [*call.memories.items(), ("", None)]
@@ -88,7 +88,7 @@ def _no_memory(groups: int) -> tuple[dict[str, Argument], Any]:
 
 
 def _memory(call: Call, space: str, bytes_: Array, groups: tuple[int, ...]) -> tuple[dict[str, Argument], Any]:
-    """The bytes, the groups of each block and the memory that they see; and the order in which groups are played."""
+    """The bytes, the groups of each block and the memory that they see, and the order in which the groups run."""
     stores = written(call.instruction) is None
     own = bytes_.shape[:-1]
     which = np.broadcast_to(np.arange(prod(own)).reshape(own), groups).reshape(-1)
@@ -97,7 +97,7 @@ def _memory(call: Call, space: str, bytes_: Array, groups: tuple[int, ...]) -> t
     held = _padded(bytes_.reshape(prod(own), bytes_.shape[-1]))
     if space == "shared" and held.shape[-1] > call.device.shared:
         most = f"a block on {call.device.name} has at most {call.device.shared}"
-        raise OperandError(f"{call.instruction}: shared= has {bytes_.shape[-1]} bytes; {most}")
+        raise OperandError(f"{call.instruction}: shared= has {bytes_.shape[-1]} bytes, but {most}")
     arguments = {
         "start": given("start", first.astype(np.uint32)),
         "which": given("which", which[order][first[:-1]].astype(np.uint32)),
@@ -117,7 +117,7 @@ def _blocks(which: npt.NDArray[np.int64], stores: bool) -> npt.NDArray[np.int64]
 
 
 def _padded(bytes_: Array) -> Array:
-    """Memories (n, bytes) filled up to a multiple of 64, so that each starts as aligned as the first."""
+    """Memories (n, bytes) padded to a multiple of 64, so that each is aligned like the first."""
     size = bytes_.shape[-1]
     room = max(-(-size // 64) * 64, 64)
     if room == size:

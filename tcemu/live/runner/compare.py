@@ -32,9 +32,9 @@ class Difference:
     register: int | None
     row: int | None
     column: int | None
-    #: Which of several matrices that the registers hold; 0 where there is one.
+    #: Which of several matrices that the registers hold; 0 if there is one.
     matrix: int
-    #: The byte's address if the answer is memory, else None.
+    #: The byte's address if the answer is memory, otherwise None.
     byte: int | None
     #: The lowest bit that differs, of the register or of the byte.
     bit: int
@@ -60,13 +60,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found; true if the answers are equal."""
+    """The result of a comparison; true if the answers are equal."""
 
     opcode: str
     #: The GPU and its target.
     gpu: str
     target: str
-    #: Registers that were compared; bytes where the answer is memory.
+    #: How many registers were compared, or bytes if the answer is memory.
     compared: int
     unit: str
     #: How many of them differ, and the first.
@@ -77,7 +77,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether no bit differs."""
+        """Whether all bits are equal."""
         return self.first is None
 
     def __bool__(self) -> bool:
@@ -103,9 +103,9 @@ def compare(
     shared: npt.ArrayLike | None = None,
     memory: npt.ArrayLike | None = None,
 ) -> Comparison:
-    """Run an instruction on the GPU and in the emulator, as on that GPU, and compare every bit of the answers.
+    """Run an instruction on the GPU and, for that GPU, in the emulator, and compare every bit of the answers.
 
-    Operands as for tcemu.run. A store works on copies: `shared` and `memory` stay as they are. Raises what
+    The operands are those of tcemu.run. A store works on copies: `shared` and `memory` do not change. Raises what
     tcemu.live.run and tcemu.run raise.
     """
     chip = device()
@@ -134,7 +134,7 @@ def judge(instruction: Instruction, answer: Array, expected: Array, gpu: str, ta
 
 
 def arithmetic_of(instruction: Instruction, target: str) -> str:
-    """The row of arithmetic that the emulator uses there, in words; empty if nothing is computed."""
+    """The row of arithmetic that the emulator used, in words; empty if nothing is computed."""
     if not {"a", "b", "c", "d"} <= set(instruction.types):
         return ""
     try:

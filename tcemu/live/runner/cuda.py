@@ -1,20 +1,46 @@
-"""tcemu.live.cuda: compile CUDA C++ with NVRTC and run a kernel of it."""
+"""tcemu.live.cuda: compile CUDA C++ with NVRTC and run one of its kernels."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tcemu.errors import CompilationError, OperandError
+from tcemu.errors import CompilationError, OperandError, briefly
 from tcemu.live.process import client
 from tcemu.live.process.device import device
 from tcemu.live.process.job import TIME_LIMIT, Argument, Job
 from tcemu.live.process.troubles import CRT_OF_TWELVE, INSTALL
+from tcemu.machine.memory import Pointer
+from tcemu.machine.tensor_map import TensorMap
 
 Size = int | tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """An array and the tensor map through which a kernel copies boxes of it."""
+
+    array: npt.NDArray[Any]
+    tensor_map: TensorMap
+
+
+def tensor_map(array: npt.NDArray[Any], box: Sequence[int], **options: Any) -> Mapped:
+    """An argument of `cuda`: a pointer to the 128 bytes that describe `array`, for cp.async.bulk.tensor.
+
+    `box` and `options` (swizzle, fill, element, element_strides) are those of tcemu.machine.tensor_map.TensorMap.of:
+    the last axis of the array, without gaps, is dimension 0 and comes first. The map lies in global memory; the kernel
+    takes it as `const void*`. Raises OperandError for what the driver would not accept.
+
+        tcemu.live.cuda(source, "load", 1, 128, tcemu.live.tensor_map(a, (64, 64), swizzle=128), out)
+    """
+    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
+        raise OperandError(f"a tensor map describes a numpy array in C order; got {briefly(array)}")
+    return Mapped(array, TensorMap.of(Pointer(0, array.dtype, array.shape), box, **options))
 
 
 def cuda(
@@ -30,25 +56,26 @@ def cuda(
     """Compile CUDA C++ and run `kernel`, a __global__ function, with `grid` blocks of `block` threads.
 
     `arguments` are the kernel's own, in order. A numpy array becomes a pointer to a copy on the GPU, which is copied
-    back into the array afterwards; a read-only array is not copied back. Numbers are numpy scalars, so that they have a
-    C type: np.int32(n) for int, np.float32(x) for float. `shared` is bytes of dynamic shared memory; `options` are -I
-    and -D of the compiler. What the kernel prints goes to standard output.
+    back into the array afterwards; a read-only array is not copied back. `tensor_map` makes an argument for TMA.
+    Numbers must be numpy scalars, so that they have a C type: np.int32(n) for int, np.float32(x) for float. `shared` is
+    the number of bytes of dynamic shared memory; `options` are -I and -D of the compiler. What the kernel prints goes
+    to standard output.
 
         x = np.arange(64, dtype=np.float32)
         tcemu.live.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice", 1, 64, x)
 
-    Raises CompilationError with the source lines, OperandError for arguments, GpuUnavailable, and GpuError for a kernel
-    that stops with an error or does not end within `seconds`; the next call works again.
+    Raises CompilationError, which quotes the source lines; OperandError for wrong arguments; GpuUnavailable; and
+    GpuError for a kernel that stops with an error or does not end within `seconds`. The next call works again.
     """
     chip = device()
     shape = {"grid": _size("grid", grid), "block": _size("block", block)}
     given = tuple(_argument(index, value) for index, value in enumerate(arguments))
     if not isinstance(source, str) or not isinstance(kernel, str):
-        raise OperandError("source and the kernel's name are text")
+        raise OperandError("the source and the kernel's name must be text")
     if not isinstance(shared, int) or not 0 <= shared <= chip.shared:
-        raise OperandError(f"shared= is 0 to {chip.shared} bytes on {chip.name}; got {shared!r}")
+        raise OperandError(f"shared= must be 0 to {chip.shared} bytes on {chip.name}; got {shared!r}")
     if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:
-        raise OperandError(f"seconds= is more than 0 and at most 3600; got {seconds!r}")
+        raise OperandError(f"seconds= must be more than 0 and at most 3600; got {seconds!r}")
     job = Job("c++", source, kernel, shape["grid"], shape["block"], given, shared, _options(options), float(seconds))
     try:
         answer = client.ask(job)
@@ -56,19 +83,22 @@ def cuda(
         raise CompilationError(explained(source, kernel, str(error))) from None
     for argument, value in zip(given, arguments, strict=True):
         if argument.direction == "both":
-            value[...] = answer.arrays[argument.name]
+            array = value.array if isinstance(value, Mapped) else value
+            array[...] = answer.arrays[argument.name]
 
 
 def _size(what: str, given: Any) -> tuple[int, ...]:
     sizes = given if isinstance(given, tuple) else (given,)
     good = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1 for size in sizes)
     if not good or not 1 <= len(sizes) <= 3:
-        raise OperandError(f"{what} is a positive int or a tuple of up to three; got {given!r}")
+        raise OperandError(f"{what} must be a positive int or a tuple of up to three; got {given!r}")
     return tuple(int(size) for size in sizes)
 
 
 def _argument(index: int, value: Any) -> Argument:
     name = f"argument {index}"
+    if isinstance(value, Mapped):
+        return replace(_argument(index, value.array), tensor_map=value.tensor_map)
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or not value.dtype.isnative:
             raise OperandError(f"{name}: an array of {value.dtype} has no C type")
@@ -87,24 +117,24 @@ def _options(options: Iterable[str]) -> tuple[str, ...]:
     words = (options,) if isinstance(options, str) else tuple(options)
     for word in words:
         if not isinstance(word, str) or not re.match(r"-[ID].", word):
-            raise OperandError(f"options are -IFOLDER and -DNAME or -DNAME=VALUE; got {word!r}")
+            raise OperandError(f"options must be -IFOLDER, -DNAME or -DNAME=VALUE; got {word!r}")
     return words
 
 
-#: What NVRTC calls the list of kernels that it was asked for, and a complaint: file, line, what is wrong.
+#: NVRTC's name for the list of requested kernels, and the form of an error: file, line, message.
 _NAMES = "__nv_name_map"
 _COMPLAINT = re.compile(r"^(.+)\((\d+)\): (?:catastrophic )?(error[^:]*: .*)$", re.MULTILINE)
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
-#: Headers of C, which look like CUDA's.
+#: C headers whose names look like CUDA's.
 _C = {"assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"}
 
 
 def explained(source: str, kernel: str, log: str) -> str:
-    """The compiler's complaints, each with its line of the source; its own text if it names no line."""
+    """The compiler's errors, each with its line of the source; the compiler's own text if it names no line."""
     complaints = _COMPLAINT.findall(log)
     found = [complaint for complaint in complaints if complaint[0] != _NAMES]
     if complaints and not found:
-        return f"the source compiles, but has no kernel {kernel!r}; a template is named with its arguments: 'f<float>'"
+        return f"the source compiles, but has no kernel {kernel!r}; name a template with its arguments: 'f<float>'"
     if not found:
         return f"the kernel {kernel!r} does not compile:\n{log.strip()}"
     lines = source.splitlines()
@@ -121,12 +151,12 @@ def _complaint(lines: list[str], file: str, line: int, message: str) -> str:
 
 
 def header(name: str) -> str:
-    """How to get a header that NVRTC did not find."""
+    """Advice for a header that NVRTC did not find."""
     if name.startswith("crt/"):
         return f"<{name}> comes with the extra `gpu`; {INSTALL}; for CUDA 12, {CRT_OF_TWELVE}"
     if name in _C or not {"/", "."} & set(name):
         return (
-            f"NVRTC has no standard library, so no <{name}>: printf and assert need no header, and <cuda/std/cstdint> "
-            "and its like come with CUDA"
+            f"NVRTC has no standard library, so there is no <{name}>: printf and assert need no header, and CUDA has "
+            "<cuda/std/cstdint> and the like"
         )
     return f"CUDA's headers come with the extra `gpu`; {INSTALL}; options=['-IFOLDER'] adds a folder of others"

@@ -1,4 +1,4 @@
-"""THE TABLE of families that run on a GPU, and what is special about how they do."""
+"""THE TABLE of families that run on a GPU, and what is special about each."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Manner:
     #: PTX before and after the instruction.
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    #: Whether its registers stand in braces, also where there is only one.
+    #: Whether its registers are in braces even if there is only one.
     braces: bool = True
-    #: Whether it reads shared memory through the async proxy, so that a fence stands between what was stored and it.
+    #: Whether it reads shared memory through the async proxy, so that a fence must follow the stores before it.
     through_proxy: bool = False
-    #: What is known where the GPU refuses an alignment that the emulator, and so the manual, allows.
+    #: An explanation if the GPU refuses an alignment that the emulator, following the manual, allows.
     misaligned: str = ""
 
 
-#: Seen on an H200: it moves such rows as ldmatrix does.
+#: Observed on an H200, which moves such rows as ldmatrix does.
 _LINES_OF_16 = (
-    "In shared memory the GPU demands more of a wmma.load than the manual (PTX ISA 9.7.14.4.2): every line of the "
-    "matrix starts at a multiple of 16 bytes, so the pointer and the stride are multiples of 16 bytes. tcemu.run "
-    "follows the manual and answers."
+    "For a wmma.load from shared memory, the GPU requires more than the manual (PTX ISA 9.7.14.4.2): every line of the "
+    "matrix must start at a multiple of 16 bytes, so pointer and stride must be multiples of 16 bytes. tcemu.run "
+    "follows the manual and has an answer."
 )
 _PLAIN = Manner()
 MANNERS: Mapping[str, Manner] = {
@@ -49,11 +49,11 @@ MANNERS: Mapping[str, Manner] = {
 
 
 def recordable(chip: Device) -> list[Instruction]:
-    """Every instruction that this GPU and its driver have and that tcemu.live runs, in the order of the tables."""
+    """Every instruction that this GPU and its driver support and tcemu.live runs, in the order of the tables."""
     return legal(tuple(MANNERS), chip.target, chip.ptx)
 
 
 def legal(families: tuple[str, ...], target: str, version: str) -> list[Instruction]:
-    """The instructions of some families that a target has in a PTX version, if anybody knows their fragments."""
+    """The instructions of some families that a target has in a PTX version, if their fragments are known."""
     found = [each for each in catalogue(target, version) if each.family in families]
     return [each for each in (one.on(target_named(target)) for one in found) if each.fragments]

@@ -1,9 +1,9 @@
-"""The kernel of one instruction: groups of lanes execute it on operands of their own.
+"""The kernel of one instruction: groups of lanes execute it, each on its own operands.
 
-A block is one group (a warp, or a warpgroup for wgmma) and plays the groups start[block] up to start[block + 1], one
-after another. An instruction that touches bytes sees, in all of these, memory number which[block]: global memory in
+A block is one group (a warp, or a warpgroup for wgmma) and does the work of groups start[block] up to start[block + 1],
+one after another. In all of these, an instruction that accesses bytes sees memory number which[block]: global memory in
 place; shared memory as a copy, which is written back at the end if the instruction stores. So groups that share a
-memory take turns, as they do in the emulator.
+memory take turns, as in the emulator.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ OUT = "out"
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a kernel is made for."""
+    """What a kernel is generated from."""
 
     instruction: Instruction
     target: str
-    #: Whether a descriptor stands in place of A's registers.
+    #: Whether a descriptor replaces A's registers.
     described: bool = False
     #: The text of each operand that is part of the instruction's text, by role.
     texts: tuple[tuple[str, str], ...] = ()
-    #: "shared" or "memory" where the instruction touches bytes.
+    #: "shared" or "memory" if the instruction accesses bytes, otherwise empty.
     space: str = ""
 
     @cached_property
@@ -53,7 +53,7 @@ class Kernel:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters in order: groups of each block, bytes, operands, what is written."""
+        """Names of the parameters in order: groups of each block, bytes, operands, result."""
         memory = ("which", "bytes", "size") if self.space else ()
         out = (OUT,) if self.written else ()
         return ("start", *memory, *(operand.role for operand in self.loaded), *out)
@@ -122,7 +122,7 @@ def _end(kernel: Kernel) -> list[str]:
 
 
 def _copied(way: str, lanes: int) -> list[str]:
-    """All bytes into shared memory, or back: 16 bytes a lane at a time."""
+    """Copy all bytes into shared memory, or back: 16 bytes per lane at a time."""
     four = ptx.vector("v", 4)
     move = {
         "in": (f"ld.global.v4.b32 {four}, [%p];", f"st.shared.v4.b32 [%at], {four};"),
@@ -167,19 +167,19 @@ def _registers(kernel: Kernel, operand: Operand) -> list[str]:
 
 
 def _addresses(kernel: Kernel, operand: Operand) -> list[str]:
-    """A 32-bit place for each lane, as an address."""
+    """An address from a 32-bit offset for each lane."""
     load = ptx.parameter(operand.role, "mad.wide.u32 %p, %place, 4, %p;")
     return [*load, "ld.global.u32 %v0, [%p];", "cvt.u64.u32 %q, %v0;", *_address(kernel, operand)]
 
 
 def _pointer(kernel: Kernel, operand: Operand) -> list[str]:
-    """A 64-bit place for each group, as an address."""
+    """An address from a 64-bit offset for each group."""
     load = ptx.parameter(operand.role, "mad.wide.u32 %p, %group, 8, %p;")
     return [*load, "ld.global.u64 %q, [%p];", *_address(kernel, operand)]
 
 
 def _address(kernel: Kernel, operand: Operand) -> list[str]:
-    """From a place in the bytes (%q) to the address that the instruction takes."""
+    """From an offset in the bytes (%q) to the address that the instruction takes."""
     register, generic = f"%{operand.role}", not kernel.instruction.words.get("ss")
     if kernel.space == "memory":
         to_generic = [f"cvta.global.u64 {register}, {register};"] if generic else []
@@ -198,7 +198,7 @@ def _number(kernel: Kernel, operand: Operand) -> list[str]:
 
 
 def _descriptor(kernel: Kernel, operand: Operand) -> list[str]:
-    """Its start counts from where the bytes begin, in units of 16 bytes."""
+    """A descriptor, whose start address is moved by the start of the bytes, in units of 16 bytes."""
     register = f"%desc_{operand.role}"
     return [
         *ptx.parameter(operand.role, "mad.wide.u32 %p, %group, 8, %p;"),
@@ -222,15 +222,15 @@ def _in_braces(kernel: Kernel, operand: Operand) -> str:
 
 @dataclass(frozen=True)
 class _How:
-    """What a kind of operand is in a kernel: "{}" stands for its role."""
+    """How a kind of operand is written in a kernel; "{}" stands for its role."""
 
     load: Callable[[Kernel, Operand], list[str]]
     written: str | Callable[[Kernel, Operand], str]
-    #: Declares its registers, where it has no fragment.
+    #: Declares its registers, if it has no fragment.
     declare: str = ""
 
     def text(self, kernel: Kernel, operand: Operand) -> str:
-        """The operand in the instruction."""
+        """The text of the operand in the instruction."""
         return self.written.format(operand.role) if isinstance(self.written, str) else self.written(kernel, operand)
 
 

@@ -1,7 +1,7 @@
 """The operands of a call as the kernel takes them.
 
-The emulator's own checks find what is wrong with operands, so the words are the same. Where a quick look here finds
-something odd, the emulator does the whole call, and raises.
+The emulator's own checks find wrong operands, so the errors are the same. If a quick check here finds something odd,
+the emulator executes the whole call, which raises the error.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Call:
     memories: Mapping[str, Any] = field(default_factory=dict)
 
     def emulate(self, **memories: Any) -> Any:
-        """What the emulator answers, or raises."""
+        """The emulator's answer. Raises what tcemu.run raises."""
         return emulate(self.instruction, *self.operands, target=self.device.target, **{**self.memories, **memories})
 
 
 def checked(call: Call) -> tuple[dict[str, Part], dict[str, str]]:
-    """Operands by role, and the texts of those that are text; checked."""
+    """The checked operands by role, and the texts of those that are part of the instruction."""
     if family_of(call.instruction).memories:
-        # The emulator does the call first, on copies: it is quick, and only it knows every byte that is touched.
+        # The emulator executes the call first, on copies: it is quick, and only it knows every byte that is accessed.
         call.emulate(**{name: _copy(bytes_) for name, bytes_ in call.memories.items()})
         return _taken(call)
     try:
@@ -78,14 +78,14 @@ def _taken(call: Call) -> tuple[dict[str, Part], dict[str, str]]:
 
 
 def _check_metadata(instruction: Instruction, parts: Mapping[str, Part], texts: Mapping[str, str]) -> None:
-    """Metadata that is not legal has no defined result. Raises OperandError."""
+    """Raise OperandError for illegal metadata, whose result is undefined."""
     if "e" in parts:
         held, _ = parts["e"]
         stored_places(instruction, held.reshape(-1, held.shape[-1]), int(texts["f"]))
 
 
 def _copy(bytes_: Any) -> Any:
-    """A copy to try a call on, as writeable as the original; the emulator refuses what is not an array."""
+    """A copy to try a call on, writeable if the original is; the emulator refuses anything that is not an array."""
     if not isinstance(bytes_, np.ndarray):
         return bytes_
     copy = bytes_.copy()
@@ -109,13 +109,13 @@ def _one_register(instruction: Instruction, operand: Operand, value: Any) -> Par
 
 
 def _addresses(instruction: Instruction, operand: Operand, value: Any) -> Part:
-    """Lanes whose address does not count may hold anything; the hardware does not look at them either."""
+    """Addresses as uint32. Those of lanes that are not needed may be anything; the hardware ignores them too."""
     array = np.asarray(value)
     return (array.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32), array.shape[:-1]
 
 
 def _stride(instruction: Instruction, operand: Operand, value: Any) -> Part:
-    """Left out, it is the elements of a row, or of a column."""
+    """The stride, by default the number of elements in a row, or in a column."""
     rows, columns = instruction.fragments[instruction.words["matrix"]].shape
     length = columns if instruction.words["layout"] == "row" else rows
     array = np.asarray(length if value is None else value)
@@ -157,5 +157,5 @@ def _pair(instruction: Instruction, operand: Operand, value: Any) -> str:
     return f"{{{byte}, {thread}}}"
 
 
-#: How operands that are text are checked and written; all others are plain numbers.
+#: Checks and writes the operands that are part of the instruction's text; all others are plain numbers.
 _TEXT: dict[str, Callable[[Instruction, Operand, Any], str]] = {"f": _selector, "pick_a": _pair, "pick_b": _pair}

@@ -25,12 +25,12 @@ def run(
     shared: npt.ArrayLike | None = None,
     memory: npt.ArrayLike | None = None,
 ) -> Any:
-    """Execute one PTX instruction on the GPU and return its destination, exactly as tcemu.run would.
+    """Execute one PTX instruction on the GPU and return its destination; the contract is that of tcemu.run.
 
     Operands, shapes, dtypes, broadcasting and errors are those of tcemu.run; wrong operands never reach the GPU. A
     store changes `shared` or `memory` in place; warps that share one of these store one after another. `target` may be
-    left out: a GPU answers for itself, and refuses the name of another chip. The emulator does loads, stores and wgmma
-    first, because it checks every address.
+    left out; another chip than the GPU's is an error. The emulator executes loads, stores and wgmma first, because it
+    checks every address.
 
     Raises what tcemu.run raises, GpuUnavailable (no GPU, or one that lacks the instruction) and GpuError (the launch
     failed; the next call works again).
@@ -41,12 +41,12 @@ def run(
 
 
 def given_memories(shared: npt.ArrayLike | None, memory: npt.ArrayLike | None) -> dict[str, Any]:
-    """Those of the two memories that are given, by name."""
+    """The memories that are given, by name."""
     return {name: given for name, given in (("shared", shared), ("memory", memory)) if given is not None}
 
 
 def _own(chip: Device, target: str | None) -> str:
-    """The target to generate code for. Raises TargetError for one that this GPU is not."""
+    """The target to generate code for. Raises TargetError if `target` is not this GPU's."""
     if target is None:
         return chip.target
     if not isinstance(target, str) or target_named(target).number != chip.chip.number:
@@ -61,14 +61,14 @@ def _on_gpu(instruction: str | Instruction, target: str) -> Instruction:
         raise GpuUnavailable(f"{found} needs {found.gate.targets}; this GPU is {target}. tcemu.run emulates it.")
     if found.family not in MANNERS:
         raise GpuUnavailable(
-            f"{found}: tcemu.live runs {listing(sorted(MANNERS), 'and')}, one at a time, and not {found.family}"
+            f"{found}: tcemu.live runs {listing(sorted(MANNERS), 'and')}, one at a time, but not {found.family}"
         )
     return found.on(target_named(target))
 
 
 def on_gpu(instruction: str | Instruction, target: str) -> Instruction:
-    """The instruction as the target has it. Raises IllegalInstruction, or GpuUnavailable if it cannot run there."""
+    """The instruction as it is on the target. Raises IllegalInstruction, or GpuUnavailable if it cannot run there."""
     try:
         return _on_gpu(instruction, target)
-    except TypeError:  # an unhashable argument is no text
+    except TypeError:  # an unhashable argument is not text
         raise IllegalInstruction(f"an instruction is given as text; got {type(instruction).__name__}") from None

@@ -1,17 +1,18 @@
-"""What instructions cost in clock cycles: tables measured on GPUs by ``tcemu measure``, a file for each target.
+"""What instructions cost in clock cycles: tables measured on GPUs by ``tcemu measure``, one file for each target.
 
     table = costs("sm_90a")
     table.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "latency").median
     table.find("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", "interval", {"a": "shared"}).median
 
-A cost is a median over several launches, with quartiles. It was measured in one block on one SM with everything else
-idle and with operands in the same registers each time: a lower bound for what the same instruction costs in a kernel.
+A cost is a median over several launches, with quartiles. It was measured in one block on one SM, with everything else
+idle and with operands in the same registers each time, so it is a lower bound for the cost of the instruction in a
+kernel.
 
-How far to trust it: runs started anew on an H200 gave the same latencies and intervals of one warp or warpgroup within
-a tenth of a cycle, intervals of many warps within 5 percent, and copies from L2 within 15 percent, which depends on
-where in the L2 the data lie; copies from memory differed by up to a half. Where the chip has no such instruction
-(mma.sync of fp8, of 4-bit integers, m8n8k4 of f16 on sm_90a) the cost is that of the sequence that the driver's
-assembler puts in its place, which its surroundings change by a tenth and more.
+How far to trust it: repeated runs on an H200 agreed within a tenth of a cycle for latencies and for intervals of one
+warp or warpgroup, within 5 percent for intervals of many warps, and within 15 percent for copies from L2, which depend
+on where in the L2 the data are; copies from global memory differed by up to a half. If the chip lacks an instruction
+(mma.sync of fp8, of 4-bit integers, and m8n8k4 of f16 on sm_90a), the cost is that of the sequence with which the
+driver's assembler replaces it; there, the surrounding code changes it by a tenth or more.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ WHAT = {
 
 @dataclass(frozen=True)
 class Cost:
-    """One row: what one instruction costs, in clock cycles of the SM."""
+    """A row: what an instruction costs, in clock cycles of the SM."""
 
     #: The opcode with all its qualifiers, or the name of a sequence.
     instruction: str
@@ -51,9 +52,9 @@ class Cost:
     median: float
     #: Lower and upper quartile.
     quartiles: tuple[float, float]
-    #: Launches.
+    #: Number of launches.
     runs: int
-    #: Cycles a trip that loop, clock and the ends of the pipeline took; they are not in the cost.
+    #: Cycles per iteration of the loop, the clock and the ends of the pipeline, which the cost excludes.
     overhead: float
 
     def __str__(self) -> str:
@@ -85,9 +86,9 @@ class CostTable:
         return self._by_instruction.get(str(instruction), ())
 
     def find(self, instruction: str, what: str = "latency", how: Mapping[str, str | int] | None = None) -> Cost:
-        """The cost under exactly the conditions `how`, or under the only ones that include them.
+        """The cost under exactly the conditions `how`, otherwise under the only conditions that include them.
 
-        Raises CostUnknown where there is none, or several, and says which there are.
+        Raises CostUnknown, which lists the conditions, if there is no such cost or more than one.
         """
         asked = dict(how or {})
         rows = [row for row in self.of(instruction) if row.what == what]
@@ -105,9 +106,9 @@ class CostTable:
         if not rows:
             held = {row.what for row in self.of(instruction)}
             known = listing((word for word in WHAT if word in held), "and")
-            return f"{instruction} on {self.target}: measured are {known}, not {what!r}"
+            return f"{instruction} on {self.target}: only {known} were measured, not {what!r}"
         ways = listing((str(dict(row.how)) for row in rows[:12]), "and")
-        return f"{instruction}, {what}, {dict(how)} on {self.target}: none, or more than one; there are {ways}"
+        return f"{instruction}, {what}, {dict(how)} on {self.target}: no row or more than one matches; there are {ways}"
 
     @cached_property
     def _by_instruction(self) -> Mapping[str, tuple[Cost, ...]]:
@@ -119,7 +120,7 @@ class CostTable:
 
 @cache
 def costs(target: str = "sm_90a") -> CostTable:
-    """The table of a target. Raises CostUnknown where there is none, TargetError for a target that does not exist."""
+    """The table of a target. Raises CostUnknown if there is none, TargetError for a target that does not exist."""
     chip = str(target_named(target))
     path = files(__name__) / f"{chip}.json"
     if not path.is_file():

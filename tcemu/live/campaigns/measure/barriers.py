@@ -1,4 +1,4 @@
-"""Probes of what orders and waits: bar.sync, mbarrier, fences, the groups of wgmma; and the clock itself."""
+"""Probes of instructions that order or wait: bar.sync, mbarrier, fences, the groups of wgmma; and the clock itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COPIES = 8
 
 
 def barriers(target: str, version: str) -> Iterator[Probe]:
-    """All that the target has."""
+    """All probes that the target has."""
     chip = target_named(target)
     for warps in (1, 2, 4, 8, 16, 32):
         yield _alone(f"bar_sync_{warps}", 32 * warps, {"bar.sync": "bar.sync 0;"})
@@ -34,7 +34,7 @@ def barriers(target: str, version: str) -> Iterator[Probe]:
 
 
 def _alone(name: str, threads: int, texts: dict[str, str]) -> Probe:
-    """One after the other, by all warps."""
+    """A sequence of one instruction, executed by all warps."""
     parts = tuple(
         Part(instruction, "interval", {"warps": threads // 32}, always(text), _COPIES)
         for instruction, text in texts.items()
@@ -43,7 +43,7 @@ def _alone(name: str, threads: int, texts: dict[str, str]) -> Probe:
 
 
 def _mbarrier(warps: int) -> Probe:
-    """One lane of each warp arrives, all wait for the phase to end: a barrier of the block."""
+    """One lane of each warp arrives and all wait for the phase to complete: a barrier of the block."""
 
     def arrive(_: int, __: str) -> str:
         return "@%first mbarrier.arrive.shared.b64 %state, [%base+8];"

@@ -1,8 +1,8 @@
 """Probes of asynchronous copies between global and shared memory: cp.async, cp.async.bulk, cp.async.bulk.tensor.
 
 "latency" is from the issue of a copy until the wait for it returns, one copy at a time; "interval" is the time between
-two copies with several in flight, so bytes by interval is what one SM moves. A source in "L2" is one that was read
-before; one in "memory" lies on from copy to copy, so that it was not.
+two copies with several in flight, so one SM moves bytes / interval. A source in "L2" was read before; a source in
+"memory" is at a new address for each copy, so it was not.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tcemu.instructions import target_named
 from tcemu.live.campaigns.measure.probe import How, Part, Probe, always
 from tcemu.live.ptx import try_wait
 
-#: The most copies in flight for intervals, and bytes that these take; barriers of 8 bytes each at the start of shared
-#: memory, one more for latencies; where data begins.
+#: The most copies in flight for intervals, and the bytes that they take. Shared memory starts with an mbarrier for
+#: each, and one for latencies; then the data begins.
 FLIGHT, ROOM, DATA = 16, 64 << 10, 1024
-#: Bytes of global memory: several times less than what is sent there, so that its beginning has left the L2 again.
+#: Bytes of global memory: so large that its beginning has left the L2 when the copies start over.
 MEMORY = 128 << 20
-#: How far copies from memory lie apart: more than they are long, and in memory pages that others of them share.
+#: Distance between copies from memory: more than their length, but several share a page.
 APART = 1 << 16
 _PUBLISH = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
 
@@ -50,7 +50,7 @@ def copies(target: str, version: str) -> Iterator[Probe]:
 
 
 def _cp_async(opcode: str, size: int, count: int, warps: int, far: bool = False) -> Probe:
-    """`count` instructions of each warp make a group."""
+    """PTX of a group of `count` instructions in each warp."""
     span = 32 * warps * size
     lines = [f"{opcode} [%to+{span * i}], [%from+{span * i}], {size};" for i in range(count)]
     step = f"add.u64 %from, %from, {APART};" if far else ""
@@ -87,7 +87,7 @@ def _cp_async(opcode: str, size: int, count: int, warps: int, far: bool = False)
 
 @dataclass(frozen=True)
 class _Bulk:
-    """Bytes in a row."""
+    """A run of bytes."""
 
     size: int
 
@@ -96,7 +96,7 @@ class _Bulk:
     setup = ""
     #: Where the data begins in global memory.
     start = 0
-    #: What the conditions say of it besides its size.
+    #: What the conditions say about it besides its size.
     how: tuple[tuple[str, str | int], ...] = ()
 
     def text(self, to: str, barrier: str) -> str:
@@ -105,7 +105,7 @@ class _Bulk:
 
     @property
     def step(self) -> str:
-        """Goes on to data that was not read yet."""
+        """PTX that goes on to data that has not been read yet."""
         return f"add.u64 %from, %from, {APART};"
 
 
@@ -132,7 +132,7 @@ class _Tensor:
 
     @property
     def setup(self) -> str:
-        """Makes the tensor map in shared memory and puts it at the start of global memory."""
+        """PTX that makes the tensor map in shared memory and copies it to the start of global memory."""
         edge = "tensormap.replace.tile.{}.shared::cta.b1024.{} [%map]{}, {};".format
         rows = (MEMORY - self.start) // 128
         fields = [
@@ -167,12 +167,12 @@ class _Tensor:
 
     @property
     def step(self) -> str:
-        """Goes on to data that was not read yet."""
+        """PTX that goes on to data that has not been read yet."""
         return f"add.u32 %row, %row, {APART // 128};"
 
 
 def _load(copy: _Bulk | _Tensor, far: bool = False) -> Probe:
-    """One thread copies; a copy is complete when its barrier has its bytes."""
+    """One thread copies; a copy is complete when its mbarrier has counted its bytes."""
     how = {"bytes": copy.size, **dict(copy.how), "source": "memory" if far else "L2"}
     step, flight = copy.step if far else "", min(FLIGHT, max(ROOM // copy.size, 2))
 
@@ -209,7 +209,7 @@ def _load(copy: _Bulk | _Tensor, far: bool = False) -> Probe:
 
 
 def _store(size: int) -> Probe:
-    """From shared memory to global memory, complete when it is there, or when shared memory has been read."""
+    """From shared to global memory, complete when the data has arrived, or when shared memory has been read."""
     opcode = "cp.async.bulk.global.shared::cta.bulk_group"
     issue = f"{opcode} [%memory], [%base+{DATA}], {size}; cp.async.bulk.commit_group;"
     wait = "cp.async.bulk.wait_group{} {};"

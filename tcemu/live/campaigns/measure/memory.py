@@ -1,7 +1,7 @@
 """Probes of shared memory: ld, st, ldmatrix and stmatrix with addresses of several conflict degrees, and movmatrix.
 
-Loads are chains: what a lane loads is its next address. One chain gives the latency; many side by side, in turn, the
-interval. The wavefronts of each set of addresses are tcemu.wavefronts' and stand in the conditions.
+Loads are chains: what a lane loads is its next address. One chain gives the latency; several interleaved chains give
+the interval. The conditions include the wavefronts of each set of addresses, as tcemu.wavefronts counts them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tcemu.timing import wavefronts
 
 Array = npt.NDArray[Any]
 
-#: Bytes of shared memory, chains side by side, and warps that keep it busy.
+#: Bytes of shared memory, interleaved chains, and warps that keep it busy.
 SIZE, CHAINS, WARPS = 8192, 16, 8
 LANE = np.arange(32)
 #: How far apart the lanes' addresses are, in accesses; 0 is one address for all.
@@ -31,10 +31,10 @@ _MATRIX = "{}matrix.sync.aligned.m8n8.x{}{}.shared.b16"
 
 @dataclass(frozen=True)
 class _Access:
-    """An access, and how to write it."""
+    """An access, and its PTX."""
 
     spelling: str
-    #: Bytes from one lane's address on, and registers.
+    #: Bytes per lane, and registers.
     size: int
     registers: int
 
@@ -44,7 +44,7 @@ class _Access:
         return self.spelling.startswith("ld")
 
     def addresses(self, step: int) -> Array:
-        """32 addresses, so many accesses apart."""
+        """32 addresses, `stride` accesses apart."""
         return LANE * step * self.size % SIZE
 
     def text(self, chain: int) -> str:
@@ -96,7 +96,7 @@ def _probe(access: _Access, addresses: Array, step: int, count: int, warps: int,
         parts=(chain, turns) if access.loads and warps == 1 else (turns,),
         threads=32 * warps,
         declare=" ".join(f".reg .b32 {name};" for chain in names for name in chain),
-        # the addresses are read again for each chain, so that nothing knows that they are the same
+        # the addresses are read again for each chain, so that the assembler cannot know that they are equal
         setup="\n".join(
             [f"ld.volatile.global.u32 {chain[0]}, [%g0];" for chain in names]
             + [f"add.u32 {rest}, %lane, {i};" for i, rest in enumerate(r for chain in names for r in chain[1:])]
@@ -110,7 +110,7 @@ def _probe(access: _Access, addresses: Array, step: int, count: int, warps: int,
 
 
 def image(spelling: str, registers: int, addresses: Array, base: int) -> Array:
-    """Shared memory in which every lane's first word leads it to its own address again; memory begins at `base`."""
+    """Shared memory in which every lane's first word is its own address again; memory begins at `base`."""
     held = np.zeros(SIZE, np.uint8)
     own = (addresses + base).astype(np.uint32)
     if not spelling.startswith("ldmatrix"):
@@ -146,7 +146,7 @@ def _round_trips(target: str) -> Probe:
 
 
 def _volatile(opcode: str) -> str:
-    """The access as one that the assembler keeps, even if it loads what was loaded before."""
+    """The access as a volatile one, which the assembler keeps even if it repeats an earlier load."""
     return opcode if "matrix" in opcode else opcode.replace(".shared", ".volatile.shared")
 
 

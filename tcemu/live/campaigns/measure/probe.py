@@ -1,10 +1,10 @@
 """A probe: pieces of PTX to be timed, and the kernel that times them.
 
-Each part of a probe becomes two loops, one with its copies and one with twice as many, both run the same number of
-times and timed with clock64. What the second half of the copies adds is the cost; what the loop, the clock and the
-start and end of the pipeline take is the same in both and drops out. It is reported as the overhead.
+Each part of a probe becomes two loops, one with its copies and one with twice as many. Both run the same number of
+times and are timed with clock64. The cost is what the second half of the copies adds; the loop, the clock and the start
+and end of the pipeline take the same time in both and cancel. That time is reported as the overhead.
 
-All of it runs twice within a launch and the second time counts, so that code and data are in the caches.
+Everything runs twice within a launch and the second run counts, so that code and data are in the caches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcemu.live.ptx import SHARED, module
 
 Array = npt.NDArray[Any]
 
-#: How often a loop runs.
+#: Number of iterations of a loop.
 TRIPS = 32
 #: Conditions of a measurement: {"warps": 16}.
 How = Mapping[str, str | int]
@@ -48,11 +48,11 @@ class Part:
     body: Body
     #: Copies in the shorter loop.
     copies: int
-    #: Instructions that one copy stands for, of all warps together.
+    #: Number of instructions that one copy stands for, of all warps together.
     per: int = 1
-    #: PTX after a loop, before its clock is read: what waits for the last copies. {tag} stands for a unique label.
+    #: PTX after a loop, before its clock is read, that waits for the last copies. {tag} stands for a unique label.
     settle: str = ""
-    #: PTX at the end of each trip.
+    #: PTX at the end of each iteration.
     each_trip: str = ""
 
 
@@ -68,12 +68,12 @@ class Probe:
     threads: int = 32
     declare: str = ""
     setup: str = ""
-    #: Ends the kernel: uses results, so that the assembler keeps what made them.
+    #: Ends the kernel: uses results, so that the assembler keeps the code that computes them.
     sink: str = ""
-    #: Bytes of shared memory, and what they hold at the start, given where they begin.
+    #: Bytes of shared memory, and their initial contents as a function of the address where they begin.
     shared: int = 1024
     image: Callable[[int], Array] | None = None
-    #: A word for each thread (an address as a rule), given where shared memory begins.
+    #: A word for each thread (usually an address), as a function of the address where shared memory begins.
     lanes: Callable[[int], Array] | None = None
     #: Bytes of global memory that the probe reads.
     memory: int = 256
@@ -139,7 +139,7 @@ class Probe:
         return Job("ptx", code, self.name, (1,), (self.threads,), arguments, shared=self.shared)
 
     def read(self, times: Array) -> list[tuple[float, float]]:
-        """(cycles of one instruction, overhead in cycles a trip) of each part, from the clocks of one launch."""
+        """(cycles of an instruction, overhead in cycles per iteration) for each part, from the clocks of one launch."""
         start, end = times[..., 0].min(axis=0), times[..., 1].max(axis=0)
         short, long = (end - start).astype(np.int64).T
         return [

@@ -1,4 +1,4 @@
-"""Probes of mma.sync and its sparse form: read from the instruction table, one for each opcode of the target."""
+"""Probes of mma.sync and its sparse form, from the instruction table: every opcode of the target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcemu.live.campaigns.measure.registers import METADATA, SPARSE, filled, kep
 from tcemu.live.ptx import braced, declared, issue, register_type, vector
 from tcemu.live.runner.families import legal
 
-#: Accumulators of a warp that takes turns among them, and of each warp where many run side by side.
+#: Accumulators that a single warp uses in turn, and that each of many warps uses.
 ALONE, TOGETHER = 16, 4
 #: Warps that keep the four tensor cores of an SM busy.
 WARPS = 16
@@ -28,8 +28,8 @@ def products(target: str, version: str) -> Iterator[Probe]:
 def _probe(instruction: Instruction, name: str, warps: int, sets: int) -> Probe:
     fragments = {role: instruction.fragments[role] for role in "abcd"}
     one = _fresh(instruction, sets) if _lowered(instruction) else _fixed(instruction)
-    # The ends of a trip show where there are few copies; of a long sequence, many at once take more registers than
-    # there are, and spills would be what is measured.
+    # Few copies would measure the ends of an iteration; many copies of a long sequence need more registers than there
+    # are and would measure spills.
     copies, more = (16, 64) if not _lowered(instruction) else (2, 2) if "e" in instruction.fragments else (4, 16)
     turns = Part(
         instruction.opcode,
@@ -60,12 +60,12 @@ def _fits(a: Fragment, d: Fragment) -> bool:
     return d.registers >= a.registers and register_type(d) == register_type(a)
 
 
-#: One mma on accumulator `number`, with operands from accumulator `other` where they are to be fresh.
+#: One mma on accumulator `number`, with operands from accumulator `other` if they must change.
 Issue = Callable[[int, int], str]
 
 
 def _fixed(instruction: Instruction) -> Issue:
-    """A and B stay what they are."""
+    """A and B do not change."""
     held = {role: vector(role, instruction.fragments[role].registers) for role in "ab"}
 
     def one(number: int, other: int) -> str:
@@ -76,12 +76,12 @@ def _fixed(instruction: Instruction) -> Issue:
 
 
 def _through_a(instruction: Instruction, first: int) -> Body:
-    """A is the result before, C stays what it is: without the short way that sums may have from one to the next."""
+    """A is the previous result and C does not change: this avoids a possible shortcut from one sum to the next."""
     d, a, b, c = (instruction.fragments[role].registers for role in "dabc")
     held = {"b": vector("b", b), "c": vector("c", c)}
 
     def one(copy: int, _: str) -> str:
-        # the last two, so that the other chain's result is still wanted
+        # the last two, so that the other chain's result is needed
         old, new = f"d{first + (copy + 1) % 2}_", f"d{first + copy % 2}_"
         return issue(instruction, {**held, **SPARSE, "a": vector(old, a), "d": vector(new, d)})
 
@@ -89,17 +89,17 @@ def _through_a(instruction: Instruction, first: int) -> Body:
 
 
 def _lowered(instruction: Instruction) -> bool:
-    """Whether the chip may lack the instruction, so that the assembler puts a sequence in its place.
+    """Whether the chip may lack the instruction, so that the assembler replaces it by a sequence.
 
-    It would move out of the loop whatever part of the sequence depends on A and B alone, so they have to change. fp8
-    and 4-bit integers are converted, single bits counted; m8n8k4 of 16-bit floats is for Volta.
+    The assembler would move any part of the sequence that depends only on A and B out of the loop, so they have to
+    change. fp8 and 4-bit integers are converted, single bits counted; m8n8k4 of 16-bit floats is for Volta.
     """
     a = instruction.types["a"]
     return bool(instruction.facts.quads) or a.container < 8 or (a.kind == "float" and a.container == 8)
 
 
 def _fresh(instruction: Instruction, sets: int) -> Issue:
-    """A and B are the bits of accumulators, so they differ each time; which values they stand for does not matter."""
+    """A and B are the bits of accumulators, so they change each time; their values do not matter."""
     fragments = instruction.fragments
     held = fragments["d"].registers
 
@@ -109,7 +109,7 @@ def _fresh(instruction: Instruction, sets: int) -> Issue:
         return braced(f"%d{place}_{r % held}" for r, place in enumerate(places))
 
     def one(number: int, other: int) -> str:
-        if number == other:  # a chain: everything comes from the result before
+        if number == other:  # a chain: everything comes from the previous result
             operands = {role: bits(role, number, 1) for role in "abc"}
         else:
             operands = {"a": bits("a", other, sets), "b": bits("b", other + 1, sets), "c": bits("c", number, sets)}

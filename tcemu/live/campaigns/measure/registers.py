@@ -1,17 +1,17 @@
-"""Registers of matrix instructions in probes: filled at the start, and stored at the end so that they are computed."""
+"""Registers of matrix instructions in probes: filled at the start, and stored at the end so that they are needed."""
 
 from __future__ import annotations
 
 from tcemu.layouts import Fragment
 from tcemu.live.ptx import register_type
 
-#: Metadata that every sparse form takes: the first two of four, or the first of two. The selector is 0.
+#: Metadata that is legal for every sparse form: the first two of four, or the first of two. The selector is 0.
 METADATA = 0x44444444
 SPARSE = {"e": "%meta", "f": "0"}
 
 
 def filled(name: str, fragment: Fragment, salt: int) -> str:
-    """Gives registers values that differ by lane, register and `salt`, of moderate size in every float format."""
+    """PTX that fills registers with values that depend on lane, register and `salt`, moderate in every float format."""
     lines = []
     for r in range(fragment.registers):
         value = (
@@ -24,6 +24,6 @@ def filled(name: str, fragment: Fragment, salt: int) -> str:
 
 
 def kept(name: str, fragment: Fragment) -> str:
-    """Stores registers, so that they have to be computed."""
+    """PTX that stores registers, so that they have to be computed."""
     type_ = register_type(fragment)
     return "\n".join(f"st.volatile.global.{type_} [%sink], %{name}{r};" for r in range(fragment.registers))

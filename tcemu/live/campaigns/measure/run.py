@@ -1,4 +1,4 @@
-"""Running probes on the GPU, and the table that they make."""
+"""Running probes on the GPU, and making the table of costs from them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tcemu.timing.costs import COLUMNS, WHAT, Cost
 from tcemu.version import __version__
 
 Suite = Callable[[str, str], Iterator[Probe]]
-#: Called while it runs: done, of how many, of what.
+#: Called while it runs, with how many are done, of how many, and of what.
 Progress = Callable[[int, int, str], None]
 
-#: Probes by what they are about: target and PTX version in, probes out.
+#: Makes the probes of a suite, from target and PTX version.
 SUITES: dict[str, Suite] = {
     "barriers": barriers,
     "copies": copies,
@@ -39,10 +39,10 @@ SUITES: dict[str, Suite] = {
     "wgmma closer": closer,
     "wgmma": warpgroups,
 }
-#: Only this target has them.
+#: Only this target has these.
 _HOPPER = ("wgmma closer", "wgmma")
 RUNS = 15
-#: Launches before those that count.
+#: Launches before the ones that count.
 _WARM = 2
 
 
@@ -53,10 +53,10 @@ def measure(
     progress: Progress | None = None,
     command: str = "tcemu.live.campaigns.measure.measure(folder)",
 ) -> Path:
-    """Measure on this machine's GPU and write `folder`/TARGET.json; the path is returned.
+    """Measure this machine's GPU, write `folder`/TARGET.json and return its path.
 
-    `suites` are names of SUITES, `runs` launches of each kernel. Rows of the same instruction and conditions in the
-    file are replaced, the others stay. Raises GpuUnavailable without a GPU.
+    `suites` are names of SUITES, `runs` is the number of launches of each kernel. Rows of the file with the same
+    instruction and conditions are replaced; the others stay. Raises GpuUnavailable without a GPU.
     """
     chip = device()
     names = [name for name in suites if name not in _HOPPER or chip.target == "sm_90a"]
@@ -98,7 +98,7 @@ def _compile(probes: list[Probe], chip: Device, tell: Progress) -> None:
 
 
 class Bench:
-    """A GPU that probes run on, in a process of its own."""
+    """A GPU that runs probes, in its own process."""
 
     def __init__(self, chip: Device) -> None:
         self.chip = chip
@@ -111,12 +111,12 @@ class Bench:
         self.base = int(self._sink("st.global.u64 [%sink], %g3;", "cvt.u64.u32 %g3, %base;")[0])
 
     def _sink(self, sink: str, setup: str) -> Any:
-        """What a kernel of one warp stores for each thread."""
+        """The values that a kernel of one warp stores, one for each thread."""
         job = Probe((), setup=setup, sink=sink, name="alone").job(self.chip.ptx, self.chip.target, self.base)
         return self.worker.ask(job).arrays["sink"]
 
     def clock(self) -> float:
-        """The SM's clock in MHz, over 20 ms."""
+        """The SM's clock in MHz, measured over 20 ms."""
         setup = """mov.u64 %start, %globaltimer; mov.u64 %g0, %clock64;
             SPIN: mov.u64 %end, %globaltimer; mov.u64 %g1, %clock64; sub.u64 %g2, %end, %start;
             setp.lt.u64 %more, %g2, 20000000; @%more bra SPIN;
@@ -124,7 +124,7 @@ class Bench:
         return float(self._sink("st.global.u64 [%sink], %g3;", setup)[0])
 
     def ask(self, probe: Probe, trips: int | None = None) -> Any:
-        """The clocks of one launch, or None: then `failures` says why."""
+        """The clocks of one launch; None if it failed, and then `failures` says why."""
         if probe.name in self.failures:
             return None
         try:
@@ -180,7 +180,7 @@ def _key(row: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _merged(path: Path, rows: list[Cost]) -> list[list[Any]]:
-    """The file's rows, with these in place of those of the same key, and the new ones at the end."""
+    """The file's rows, with these replacing those with the same key, and new ones at the end."""
     held = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
     table = {_key(row): row for row in held}
     table |= {_key(row): row for row in (list(asdict(cost).values()) for cost in rows)}

@@ -17,7 +17,7 @@ from tcemu.vectors.warpgroup import SIZE, A, B
 #: The most that stay in flight.
 DEPTH = 8
 _F16 = "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16"
-#: Looked at with 1 to 8 in flight, with every layout of A and B, and with more than one warpgroup.
+#: Measured with 1 to 8 in flight, with every layout of A and B, and with more than one warpgroup.
 CLOSER = (
     *(_F16.format(n) for n in (8, 16, 32, 64, 128, 256)),
     "wgmma.mma_async.sync.aligned.m64n128k16.f16.f16.f16",
@@ -56,12 +56,12 @@ class _Variant:
 
     @property
     def copies(self) -> int:
-        """Few where one takes long: the assembler is slow with many registers."""
+        """Number of copies: few if one takes long, because the assembler is slow with many registers."""
         return 8 if self.instruction.shape.n <= 32 else 4 if self.instruction.shape.n <= 64 else 2
 
     @property
     def how(self) -> dict[str, str | int]:
-        """The conditions that differ from the usual."""
+        """The conditions that differ from the default."""
         found: dict[str, str | int] = {"a": self.a}
         found |= {} if self.swizzle == 128 else {"swizzle": self.swizzle}
         found |= {"a major": "MN"} if self.trans_a else {}
@@ -109,7 +109,7 @@ def _layouts(instruction: Instruction) -> Iterator[_Variant]:
 
 
 def _in_flight(variant: _Variant, count: int, what: str, accumulators: int = 1) -> Part:
-    """Each wgmma is a group of its own, and as many may be pending."""
+    """Each wgmma is a group of its own, and the same number may be pending."""
     how: How = variant.how | ({"in flight": count} if what == "interval" else {})
     how = {**how, "accumulators": accumulators} if accumulators > 1 else how
 
@@ -122,7 +122,7 @@ def _in_flight(variant: _Variant, count: int, what: str, accumulators: int = 1) 
 
 
 def _back_to_back(variant: _Variant, groups: int = 1) -> Part:
-    """Some to a group, all on one accumulator; the next groups are issued before the last has ended."""
+    """Several wgmma to a group, all on one accumulator; further groups are issued before the previous one completes."""
     how: How = variant.how if groups == 1 else variant.how | {"warpgroups": groups}
     what = "interval" if groups == 1 else "SM interval"
     end = f"{WGMMA_COMMIT} {wgmma_wait(DEPTH - 1)}"
@@ -155,9 +155,9 @@ def _probe(variant: _Variant, parts: tuple[Part, ...], name: str, accumulators: 
 
 
 def _described(role: str, start: int, variant: _Variant, trans: bool) -> str:
-    """The descriptor of an operand. Compact without a swizzle, else rows of 128 bytes as tiles in kernels have them."""
+    """The descriptor of an operand: compact without a swizzle, otherwise rows of 128 bytes, as is usual in kernels."""
     lbo, sbo = (1024, 1024) if variant.swizzle else (128, 256)
-    if trans:  # MN-major: 64 elements of 16 bits side by side, 8 rows a block
+    if trans:  # MN-major: 64 elements of 16 bits side by side, 8 rows to a block
         lbo, sbo = 2048, 1024
     bits = Descriptor(start, lbo, sbo, variant.swizzle).encode()
     return f"shr.u32 %h0, %base, 4; cvt.u64.u32 %desc{role}, %h0; add.u64 %desc{role}, %desc{role}, {bits:#x};"

@@ -1,0 +1,178 @@
+"""``tcemu warm``: compile in advance, on all cores, whatever computes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+import tcemu
+from tcemu.backend import backend, cores
+from tcemu.commands.progress import bar
+from tcemu.errors import ArithmeticUnknown
+from tcemu.formats import Format
+from tcemu.instructions import FAMILIES, TARGETS, Instruction, Shape, Target
+from tcemu.instructions.catalogue import catalogue
+from tcemu.instructions.table import family_of
+from tcemu.vectors import cases, classes, elements, emulator
+
+#: The file beside the compiled kernels that tells for what they were all compiled.
+STAMP = "tcemu-warm.txt"
+#: Warps at a time: one alone, some, and so many that the kernels take them in another way.
+WARPS = (1, 5, 40)
+#: How often the instruction's shape a whole matrix has its own: once, and so often that work is divided.
+WHOLE = (1, 12)
+
+
+@dataclass(frozen=True)
+class Work:
+    """An instruction on a target, which stands for all that are computed or moved by the same code."""
+
+    opcode: str
+    target: str
+
+
+def works() -> list[Work]:
+    """What has to run once so that everything is compiled, by the tables: each model on each set of dtypes.
+
+    Of the instructions that agree in this, the smallest and the largest tile stand for the others.
+    """
+    alike: dict[Hashable, list[tuple[Instruction, Target]]] = {}
+    for family in FAMILIES:
+        for instruction in catalogue(family=family.name) if family.execute else ():
+            for target in TARGETS.values():
+                key = _manner(instruction, target)
+                if key is not None:
+                    alike.setdefault((family.name, key), []).append((instruction, target))
+    ends = (end(found, key=_size) for found in alike.values() for end in (min, max))
+    return list(dict.fromkeys(Work(instruction.opcode, str(target)) for instruction, target in ends))
+
+
+def _size(each: tuple[Instruction, Target]) -> tuple[Shape, int]:
+    """The shape and the registers of a lane: ldmatrix's .x1 and .x4 differ in these alone."""
+    return each[0].shape, sum(fragment.registers for fragment in each[0].fragments.values())
+
+
+def _manner(instruction: Instruction, target: Target) -> Hashable | None:
+    """What decides which code an instruction is; None where it is not known on the target, or does not exist there."""
+    if not instruction.gate.admits(target):
+        return None
+    found = instruction.on(target)
+    if not found.knows_fragments:
+        return None
+    held = tuple((role, str(each.container.storage), each.lanes) for role, each in sorted(found.fragments.items()))
+    if not family_of(found).computes:
+        return held
+    try:
+        operation = found.operation(target)
+    except ArithmeticUnknown:
+        return None
+    return held, operation.model, operation.depth, operation.keeps_addend
+
+
+def perform(work: Work) -> None:
+    """Run what a work stands for, on every class of inputs and several numbers of warps, and on whole matrices."""
+    instruction = tcemu.parse(work.opcode, target=work.target)
+    for kind in classes(instruction):
+        for warps in WARPS:
+            for case in islice(cases(instruction, kind, warps, "warm"), 1):
+                case.answer(emulator(work.target))
+                if case.bytes is not None:  # all warps in one memory, as in a kernel
+                    replace(case, bytes=case.bytes[0]).answer(emulator(work.target))
+    if family_of(instruction).matrices and not instruction.sparse:
+        for times in WHOLE:
+            _multiply(instruction, work.target, times)
+
+
+def _multiply(instruction: Instruction, target: str, times: int) -> None:
+    """Whole matrices through the instruction: ordinary numbers, and any bits."""
+    m, n, k = (size * times for size in instruction.shape)
+    k = instruction.shape.k if instruction.types["c"] != instruction.types["d"] else k
+    sizes = {"a": (m, k), "b": (k, n), "c": (m, n)}
+    for kind in ("near", "bits"):
+        a, b, c = (_matrix(instruction.types[role], kind, *size) for role, size in sizes.items())
+        tcemu.matmul(a, b, c, instruction=instruction, target=target)
+
+
+def _matrix(form: Format, kind: str, rows: int, columns: int) -> npt.NDArray[Any]:
+    patterns = elements(form, kind, "warm", rows * columns).astype(form.storage)
+    return form.matrix(patterns.reshape(rows, columns))
+
+
+def _prepare() -> None:
+    """What a process that only compiles needs: the kernels from the first product on, and no words about it."""
+    os.environ.update(TCEMU_KERNELS="numba", TCEMU_QUIET="1")
+    np.seterr(all="ignore")
+
+
+def perform_all(some: Sequence[Work]) -> Iterator[Work]:
+    """Perform works on all cores, in processes of their own, and yield each when it is done."""
+    with ProcessPoolExecutor(min(cores(), len(some)), get_context("spawn"), _prepare) as pool:
+        waiting = {pool.submit(perform, work): work for work in some}
+        try:
+            for done in as_completed(waiting):
+                done.result()
+                yield waiting[done]
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def warm_up() -> str:
+    """Compile what is not yet compiled for this processor, and return a sentence about it; empty if all of it was."""
+    if backend() != "numba":
+        return "There is nothing to compile: the reference computes, because numba is not installed or not wanted."
+    from tcemu.kernels.compiling import cache_folder, fingerprint
+
+    folder, wanted = cache_folder(), fingerprint()
+    if folder is None:
+        return "There is no folder to keep compiled kernels in; NUMBA_CACHE_DIR can name one."
+    stamp = folder / STAMP
+    if _text(stamp) == wanted:
+        return ""
+    click.echo(
+        "Compiling the kernels for this processor, once. This takes a minute or two; `tcemu lab --no-warm` opens the "
+        "course without it.",
+        err=True,
+    )
+    some = _spread(works())
+    try:
+        with bar("{task.completed} of {task.total}") as shown:
+            shown.show("compiling", 0, len(some))
+            for done, _ in enumerate(perform_all(some), 1):
+                shown.show("compiling", done, len(some))
+        stamp.write_text(wanted, encoding="utf-8")
+    except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens nevertheless
+        return f"Not all kernels could be compiled in advance ({error}); each is compiled when it is first needed."
+    return f"The kernels are compiled. They are kept in {folder}."
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _spread(some: list[Work]) -> list[Work]:
+    """Works that follow each other in the tables, and need the same kernels, far apart: processes wait less."""
+    step = 1 + int(len(some) ** 0.5)
+    return [work for start in range(step) for work in some[start::step]]
+
+
+@click.command()
+def warm() -> None:
+    """Compile the kernels in advance, on all cores.
+
+    Without this, each kernel is compiled when it is first needed. `tcemu lab` does it before it opens for the first
+    time. What is compiled is kept for this processor and this version of tcemu.
+    """
+    click.echo(warm_up() or "The kernels were compiled before; there is nothing to do.")

@@ -1,0 +1,81 @@
+// What the twins share: addresses in shared memory, mbarriers, copies, and where an accumulator lies.
+#pragma once
+
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+__device__ inline u32 in_shared(const void* place) { return static_cast<u32>(__cvta_generic_to_shared(place)); }
+
+// ------------------------------------------------------------------------------------------------ mbarriers, TMA
+
+__device__ inline void mbarrier_init(u32 bar, u32 count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
+}
+
+__device__ inline void mbarrier_arrive(u32 bar) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
+__device__ inline void mbarrier_arrive_expect_tx(u32 bar, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+
+__device__ inline void mbarrier_wait(u32 bar, u32 parity) {
+    u32 done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+}
+
+__device__ inline void load_box(u32 to, const void* map, int x, int y, u32 bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(bar) : "memory");
+}
+
+// ------------------------------------------------------------------------------------------------ cp.async, ldmatrix
+
+// 16 bytes from (row, column) of a matrix; beyond its edges, zeros.
+template <typename T>
+__device__ inline void copy(u32 to, const T* matrix, int rows, int columns, int row, int column) {
+    bool inside = row < rows && column < columns;
+    const T* from = inside ? matrix + static_cast<long long>(row) * columns + column : matrix;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
+
+__device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int PENDING>
+__device__ inline void wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
+
+__device__ inline void ldmatrix(u32 (&held)[4], u32 from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(held[0]), "=r"(held[1]), "=r"(held[2]), "=r"(held[3]) : "r"(from) : "memory");
+}
+
+__device__ inline void ldmatrix_trans(u32 (&held)[4], u32 from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(held[0]), "=r"(held[1]), "=r"(held[2]), "=r"(held[3]) : "r"(from) : "memory");
+}
+
+// ------------------------------------------------------------------------------------------------ wgmma
+
+// The descriptor of a K-major tile with the 128-byte swizzle: 8 rows of 128 bytes follow each other, SBO is 1,024 bytes.
+__device__ inline u64 k_major(u32 tile) {
+    return static_cast<u64>(tile & 0x3FFFF) >> 4 | 1ull << 16 | 1024ull >> 4 << 32 | 1ull << 62;
+}
+
+// Tells the compiler that a register changes here: nothing may read it before.
+__device__ inline void changed(float& value) { asm volatile("" : "+f"(value)::"memory"); }
+__device__ inline void changed(int& value) { asm volatile("" : "+r"(value)::"memory"); }
+
+// ------------------------------------------------------------------------------------------------ the accumulator
+
+// Pairs of neighbouring elements: even pairs in `row`, odd ones 8 rows below; every two pairs 8 columns to the right.
+template <typename T, int COUNT>
+__device__ inline void store(T* d, const T (&c)[COUNT], int m, int n, int row, int column) {
+    for (int i = 0; i < COUNT; ++i) {
+        int pair = i / 2;
+        int down = row + 8 * (pair % 2), right = column + 8 * (pair / 2) + 2 * (threadIdx.x % 4) + i % 2;
+        if (down < m && right < n) d[static_cast<long long>(down) * n + right] = c[i];
+    }
+}

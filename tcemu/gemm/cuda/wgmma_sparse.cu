@@ -1,0 +1,65 @@
+// Sparse wgmma fed by TMA: the twin of wgmma_sparse.py. The compiler's options define Accumulator, COLUMNS, CONSUMERS,
+// STAGES and DEPTH (elements in 128 bytes); tcemu.gemm.twins.inline makes `wgmma` from the instruction.
+#include "common.h"
+
+constexpr int LINE = 128, STEP = 32, ROWS = 64, INSTRUCTIONS = LINE / STEP;
+constexpr int TILE = ROWS * CONSUMERS, A_BYTES = TILE * LINE, BOX = COLUMNS * LINE, STAGE_BYTES = A_BYTES + 2 * BOX;
+constexpr int PAIRS = COLUMNS / 2;
+
+extern __shared__ unsigned char dynamic[];
+
+__device__ u32 first_stage() { return (in_shared(dynamic) + 1023) / 1024 * 1024; }
+__device__ u32 full(int stage) { return first_stage() + STAGES * STAGE_BYTES + 8 * stage; }
+__device__ u32 empty(int stage) { return full(STAGES + stage); }
+
+__device__ void produce(const void* a, const void* b, int steps) {
+    for (int step = 0; step < steps; ++step) {
+        int stage = step % STAGES, turn = step / STAGES;
+        u32 tile = first_stage() + stage * STAGE_BYTES;
+        mbarrier_wait(empty(stage), (turn + 1) % 2);
+        mbarrier_arrive_expect_tx(full(stage), STAGE_BYTES);
+        load_box(tile, a, DEPTH * step, TILE * blockIdx.y, full(stage));
+        for (int box = 0; box < 2; ++box)
+            load_box(tile + A_BYTES + box * BOX, b, DEPTH * (2 * step + box), COLUMNS * blockIdx.x, full(stage));
+    }
+}
+
+__device__ void multiply_stage(int stage, Accumulator (&c)[PAIRS], const u32 (&codes)[INSTRUCTIONS], bool start) {
+    u32 tile = first_stage() + stage * STAGE_BYTES;
+    u64 a = k_major(tile + LINE * ROWS * (threadIdx.x / 128));
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    for (int i = 0; i < INSTRUCTIONS; ++i) {
+        u64 b = k_major(tile + A_BYTES + i / 2 * BOX) + 2 * STEP * (i % 2) / 16;
+        wgmma(c, a + STEP * i / 16, b, codes[i], i > 0 || !start);
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
+kernel(const void* a, const u32* metadata, const void* b, Accumulator* d, int m, int n, int steps) {
+    int warp = threadIdx.x / 32;
+    if (threadIdx.x == 128 * CONSUMERS) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            mbarrier_init(full(stage), 1);
+            mbarrier_init(empty(stage), 4 * CONSUMERS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (warp == 4 * CONSUMERS) {
+        if (threadIdx.x % 32 == 0) produce(a, b, steps);
+        return;
+    }
+    Accumulator c[PAIRS];
+    const u32* codes_of_tile = metadata + (CONSUMERS * blockIdx.y + threadIdx.x / 128) * steps * INSTRUCTIONS * 128;
+    for (int step = 0; step < steps; ++step) {
+        u32 codes[INSTRUCTIONS];
+        for (int i = 0; i < INSTRUCTIONS; ++i) codes[i] = codes_of_tile[(INSTRUCTIONS * step + i) * 128 + threadIdx.x % 128];
+        mbarrier_wait(full(step % STAGES), step / STAGES % 2);
+        multiply_stage(step % STAGES, c, codes, step == 0);
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        for (int i = 0; i < PAIRS; ++i) changed(c[i]);
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(step % STAGES));
+    }
+    store(d, c, m, n, TILE * blockIdx.y + 16 * warp + threadIdx.x % 32 / 4, COLUMNS * blockIdx.x);
+}

@@ -1,0 +1,73 @@
+"""f32 arithmetic as PTX's instructions do it outside the tensor core: rounded to nearest, every NaN 0x7fffffff.
+
+The functions take and return float32 arrays of any shape, which broadcast; `registers.view(np.float32)` makes one. Each
+is one instruction (PTX ISA 9.7.3), and its result is the same on every architecture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+F32 = npt.NDArray[np.float32]
+
+#: What a GPU returns for every NaN.
+NAN = np.uint32(0x7FFFFFFF).view(np.float32)
+#: Numpy need not report what the instructions do not report either.
+_quiet = np.errstate(all="ignore")
+
+
+@_quiet
+def add(a: Any, b: Any) -> F32:
+    """add.rn.f32."""
+    return _answer(np.float32(a) + np.float32(b))
+
+
+@_quiet
+def mul(a: Any, b: Any) -> F32:
+    """mul.rn.f32."""
+    return _answer(np.float32(a) * np.float32(b))
+
+
+@_quiet
+def div(a: Any, b: Any) -> F32:
+    """div.rn.f32."""
+    return _answer(np.float32(a) / np.float32(b))
+
+
+def maximum(a: Any, b: Any) -> F32:
+    """max.f32: a NaN loses against a number, and -0 against +0."""
+    a, b = np.broadcast_arrays(np.float32(a), np.float32(b))
+    larger = np.fmax(a, b)
+    return _answer(np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), larger))
+
+
+@_quiet
+def fma(a: Any, b: Any, c: Any) -> F32:
+    """fma.rn.f32: a * b + c, rounded once.
+
+    The product is exact in f64. The sum is rounded to odd there: if it is inexact and its last bit is 0, the neighbour
+    on the side of the error takes its place. Then rounding to f32 sees on which side of a tie the exact sum lies.
+    """
+    product, addend = np.float64(np.float32(a)) * np.float64(np.float32(b)), np.float64(np.float32(c))
+    total = np.asarray(product + addend)
+    back = total - product
+    error = (product - (total - back)) + (addend - back)  # exact (Knuth's two-sum)
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    towards = np.where(error > 0, np.inf, -np.inf)
+    odd = np.where(np.isfinite(total) & (error != 0) & even, np.nextafter(total, towards), total)
+    return _answer(odd.astype(np.float32))
+
+
+@_quiet
+def cvt_f16x2(low: Any, high: Any) -> npt.NDArray[np.uint32]:
+    """cvt.rn.f16x2.f32: two numbers in f16 in one register, `low` in its lower half; overflow is infinity."""
+    halves = [np.float32(each).astype(np.float16) for each in (low, high)]
+    patterns = [np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16)) for half in halves]
+    return patterns[0].astype(np.uint32) | patterns[1].astype(np.uint32) << np.uint32(16)
+
+
+def _answer(found: Any) -> F32:
+    return np.where(np.isnan(found), NAN, found).astype(np.float32, copy=False)

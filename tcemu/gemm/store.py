@@ -1,0 +1,27 @@
+"""How a warp writes an accumulator of mma or wgmma: each lane has pairs of neighbouring elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcemu.machine.memory import Pointer
+from tcemu.machine.warp import Warp
+
+
+def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
+    """Write the pairs c[:, 2i : 2i + 2] to the matrix `d`, leaving out what lies beyond its edges.
+
+    Even pairs are in `row` (a number or one for each lane), odd ones 8 rows below; every two pairs are 8 columns to the
+    right of the two before. `column` is the tile's first.
+    """
+    m, n = d.shape
+    for pair in range(c.shape[1] // 2):
+        down, right = row + 8 * (pair % 2), column + 8 * (pair // 2) + 2 * (warp.laneid % 4)
+        here = c[:, 2 * pair : 2 * pair + 2]
+        if n % 2 == 0:  # a pair is 8 bytes at a multiple of 8
+            with warp.only((down < m) & (right < n)):
+                warp.st_global(d.at(down, right), here, "v2.b32")
+            continue
+        for each in range(2):
+            with warp.only((down < m) & (right + each < n)):
+                warp.st_global(d.at(down, right + each), here[:, each : each + 1])

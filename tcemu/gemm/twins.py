@@ -1,0 +1,250 @@
+"""The twins of the kernels in CUDA C++ (cuda/), and how to run them on this machine's GPU: they give the same bits.
+
+    d = twins.wgmma_tma(a, b, wgmma_tma.Plan("e4m3", stages=4))     # as wgmma_tma.multiply, answered by the GPU
+
+The instruction itself is not written there by hand: `inline` makes the function from the table of instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu import live
+from tcemu.gemm import attention as fused
+from tcemu.gemm import mma_pipeline as pipeline
+from tcemu.gemm import mma_sparse as sparse
+from tcemu.gemm import split_k as split
+from tcemu.gemm import wgmma_epilogue as epilogue
+from tcemu.gemm import wgmma_sparse as halved
+from tcemu.gemm import wgmma_tma as hopper
+from tcemu.gemm import wmma_global as plain
+from tcemu.gemm.operands import check
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.operand import Operand
+from tcemu.layouts.canonical import element_bits
+from tcemu.vectors.operands import operands
+
+__all__ = [
+    "attention",
+    "inline",
+    "mma_pipeline",
+    "mma_sparse",
+    "source",
+    "split_k",
+    "wgmma_epilogue",
+    "wgmma_sparse",
+    "wgmma_tma",
+    "wmma_global",
+]
+
+FOLDER = Path(__file__).parent / "cuda"
+#: The C type of a register and its letter in inline assembly, by what it holds; all others are plain bits.
+_TYPES = {"f32": ("float", "f"), "s32": ("int", "r")}
+EMPTY: Mapping[str, str | int] = MappingProxyType({})
+
+Array = npt.NDArray[Any]
+
+
+def inline(instruction: Instruction, name: str, immediates: Sequence[int] = (), *, described: bool = False) -> str:
+    """A CUDA C++ function `name` that executes an instruction; C is D, and immediates are part of its text.
+
+    Its parameters are the other operands in PTX's order: arrays of registers by reference, descriptors, metadata,
+    predicates. With `described`, A is a descriptor, as wgmma allows.
+    """
+    given, numbers = operands(instruction, described), iter(immediates)
+    held = [operand for operand in given if operand.kind != "immediate" and operand.role != "c"]
+    first = dict(zip((operand.role for operand in held), accumulate(map(_count, held), initial=0), strict=False))
+
+    def text(operand: Operand) -> str:
+        if operand.kind == "immediate":
+            return str(next(numbers))
+        at = first["d" if operand.role == "c" else operand.role]
+        if operand.kind == "registers":
+            return "{" + ", ".join(f"%{at + register}" for register in range(operand.registers)) + "}"
+        return "p" if operand.kind == "predicate" else f"%{at}"
+
+    body = f"{instruction} {', '.join(map(text, given))};"
+    if "scale_d" in first:
+        body = f"{{ .reg .pred p; setp.ne.b32 p, %{first['scale_d']}, 0; {body} }}"
+    d, *others = (", ".join(_constraints(operand)) for operand in held)
+    return (
+        f"__device__ inline void {name}({', '.join(map(_parameter, held))}) {{\n"
+        f'    asm volatile("{body}"\n        : {d}\n        : {", ".join(others)});\n}}\n'
+    )
+
+
+def _count(operand: Operand) -> int:
+    """Values that the operand is in C++."""
+    return operand.registers if operand.kind == "registers" else 1
+
+
+def _type(operand: Operand) -> tuple[str, str]:
+    """The C type of one value, and its letter in inline assembly."""
+    if operand.fragment is not None and operand.kind == "registers":
+        return _TYPES.get(operand.fragment.container.form.name, ("u32", "r"))
+    return ("u64", "l") if operand.kind == "descriptor" else ("u32", "r")
+
+
+def _parameter(operand: Operand) -> str:
+    held, _ = _type(operand)
+    return f"{held} (&{operand.role})[{operand.registers}]" if operand.kind == "registers" else f"{held} {operand.role}"
+
+
+def _constraints(operand: Operand) -> list[str]:
+    _, letter = _type(operand)
+    letter = f"+{letter}" if operand.written else letter
+    if operand.kind != "registers":
+        return [f'"{letter}"({operand.role})']
+    return [f'"{letter}"({operand.role}[{register}])' for register in range(operand.registers)]
+
+
+def source(name: str, function: str = "") -> str:
+    """The CUDA C++ of a twin, with the function of its instruction; it includes common.h from FOLDER."""
+    return f"using u32 = unsigned int;\nusing u64 = unsigned long long;\n\n{function}\n" + (
+        FOLDER / f"{name}.cu"
+    ).read_text(encoding="utf-8")
+
+
+def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) -> tuple[str, dict[str, str | int]]:
+    """The CUDA C++ of a kernel with wgmma for a plan, and the macros that its compiler defines."""
+    function = inline(plan.mma, "wgmma", [*selector, *hopper.IMMEDIATES[plan.element]], described=True)
+    return source(name, function), {
+        "Accumulator": "int" if plan.element == "s8" else "float",
+        "COLUMNS": plan.columns,
+        "DEPTH": plan.depth,
+        "CONSUMERS": plan.consumers,
+        "STAGES": plan.stages,
+        "PROMOTE": int(plan.promote),
+    }
+
+
+def _run(
+    text: str,
+    kernel: str,
+    grid: tuple[int, ...],
+    block: int,
+    *given: Any,
+    shared: int = 0,
+    define: Mapping[str, str | int] = EMPTY,
+) -> None:
+    options = [f"-I{FOLDER}", *(f"-D{word}={value}" for word, value in define.items())]
+    live.cuda(text, kernel, grid, block, *given, shared=shared, options=options)
+
+
+def _sizes(a: Array, b: Array) -> tuple[np.int32, np.int32, np.int32]:
+    return np.int32(len(a)), np.int32(b.shape[1]), np.int32(len(b))
+
+
+def wmma_global(a: Array, b: Array) -> Array:
+    """As wmma_global.multiply."""
+    block = plain.TILE * plain.WARPS
+    check(a, b, m=block, n=block, k=plain.TILE)
+    d = np.zeros((len(a), b.shape[1]), np.float32)
+    grid = b.shape[1] // block, len(a) // block
+    _run(source("wmma_global"), "kernel", grid, 32 * plain.WARPS**2, a, b, d, *_sizes(a, b))
+    return d
+
+
+def mma_pipeline(a: Array, b: Array, stages: int = 3) -> Array:
+    """As mma_pipeline.multiply."""
+    check(a, b, n=8, k=8)
+    d = np.zeros((len(a), b.shape[1]), np.float32)
+    grid = -(-b.shape[1] // pipeline.N), -(-len(a) // pipeline.M)
+    shared = stages * pipeline.STAGE_BYTES
+    text = source("mma_pipeline", inline(parse(pipeline.MMA), "mma"))
+    _run(text, "kernel", grid, 128, a, b, d, *_sizes(a, b), shared=shared, define={"STAGES": stages})
+    return d
+
+
+def split_k(a: Array, b: Array, splits: int = 4) -> Array:
+    """As split_k.multiply."""
+    check(a, b, n=8, k=8)
+    parts = np.zeros((splits, len(a), b.shape[1]), np.float32)
+    d = np.zeros(parts.shape[1:], np.float32)
+    grid = -(-b.shape[1] // pipeline.N), -(-len(a) // pipeline.M), splits
+    text, define = source("mma_pipeline", inline(parse(pipeline.MMA), "mma")), {"STAGES": split.STAGES}
+    shared = split.STAGES * pipeline.STAGE_BYTES
+    _run(text, "write_part", grid, 128, a, b, parts, *_sizes(a, b), shared=shared, define=define)
+    blocks = -(-d.size // split.ADDERS)
+    _run(text, "add_parts", (blocks,), split.ADDERS, parts, d, np.int32(d.size), np.int32(splits), define=define)
+    return d
+
+
+def mma_sparse(a: Array, b: Array) -> Array:
+    """As mma_sparse.multiply."""
+    check(a, b, n=8, k=4)
+    d = np.zeros((len(a), b.shape[1]), np.float32)
+    grid = -(-b.shape[1] // sparse.N), -(-len(a) // sparse.M)
+    values, metadata = sparse.packed(a)
+    text = source("mma_sparse", inline(sparse.MMA, "mma", [sparse.SELECTOR]))
+    _run(text, "kernel", grid, 128, values, metadata, b, d, *_sizes(a, b), np.int32(values.shape[1]))
+    return d
+
+
+def wgmma_tma(a: Array, b: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
+    """As wgmma_tma.multiply."""
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
+    text, defined = hopper_source(plan)
+    boxes = _boxes(a, b, plan)
+    threads = hopper.WARPGROUP * plan.consumers + 32
+    _run(text, "kernel", grid, threads, *boxes, d, *_sizes(a, b), shared=plan.shared + 1024, define=defined)
+    return d
+
+
+def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
+    """As wgmma_epilogue.multiply."""
+    check(a, b, plan.element, n=8, k=8)
+    d = np.zeros((len(a), b.shape[1]), np.float16)
+    grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
+    text, defined = hopper_source(plan, "wgmma_epilogue")
+    to = live.tensor_map(d, (epilogue.COLUMNS, epilogue.ROWS), swizzle=hopper.LINE)
+    threads = hopper.WARPGROUP * plan.consumers + 32
+    given = *_boxes(a, b, plan), bias, to, *_sizes(a, b)[1:]
+    _run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
+    return d
+
+
+def wgmma_sparse(a: Array, b: Array, plan: halved.SparsePlan = halved.DEFAULT) -> Array:
+    """As wgmma_sparse.multiply."""
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
+    text, defined = hopper_source(plan, "wgmma_sparse", halved.SELECTOR)
+    values, metadata = halved.packed(a, plan)
+    box_a, box_b = _boxes(values, b, plan)
+    threads = hopper.WARPGROUP * plan.consumers + 32
+    sizes = np.int32(len(a)), np.int32(b.shape[1]), np.int32(metadata.shape[1] // halved.INSTRUCTIONS)
+    _run(text, "kernel", grid, threads, box_a, metadata, box_b, d, *sizes, shared=plan.shared + 1024, define=defined)
+    return d
+
+
+def attention_source() -> str:
+    """The CUDA C++ of attention, with the constants of attention.py to the bit."""
+    scale, *coefficients = (f"{float(each).hex()}f" for each in (fused.SCALE, *fused.POLYNOMIAL))
+    constants = f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n"
+    return source("attention", constants + inline(parse(pipeline.MMA), "mma"))
+
+
+def attention(q: Array, k: Array, v: Array) -> Array:
+    """As attention.attend."""
+    fused.check(q, k, v)
+    out = np.zeros(q.shape, np.float32)
+    blocks = -(-len(q) // fused.QUERIES)
+    _run(attention_source(), "kernel", (blocks,), 128, q, k, v, out, np.int32(len(q)), np.int32(len(k)))
+    return out
+
+
+def _boxes(a: Array, b: Array, plan: hopper.Plan) -> list[live.Mapped]:
+    return [
+        live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, rows), swizzle=hopper.LINE)
+        for matrix, rows in ((a, plan.rows), (b.T, plan.columns))
+    ]

@@ -1,0 +1,149 @@
+"""Sparse wgmma fed by TMA: A is pruned and stored at half its width, so a stage is twice as deep as wgmma_tma's.
+
+In a stage, a row of A has 128 bytes of stored values, which stand for 256 bytes of K; a row of B has 256 bytes, in two
+boxes of 128. The metadata goes from global memory straight into registers: each lane loads what its wgmma needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.gemm.operands import check
+from tcemu.gemm.store import store
+from tcemu.gemm.wgmma_tma import IMMEDIATES, LINE, ROWS, STEP, WARPGROUP, Plan, begin, release
+from tcemu.instructions import Instruction, parse
+from tcemu.launcher import launch
+from tcemu.layouts import Descriptor
+from tcemu.layouts.canonical import element_bits
+from tcemu.machine.launch import Launch
+from tcemu.machine.memory import Pointer
+from tcemu.machine.registers import Registers
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.warp import Warp
+from tcemu.sparse import compress, tiles
+
+#: Which lanes hold the metadata, where there is a choice.
+SELECTOR = 0
+#: wgmma of one stage.
+INSTRUCTIONS = LINE // STEP
+
+
+@dataclass(frozen=True)
+class SparsePlan(Plan):
+    """What a sparse kernel is made for. `depth` counts stored values; they stand for twice as many elements of K."""
+
+    @cached_property
+    def mma(self) -> Instruction:
+        """The instruction."""
+        accumulator = "s32" if self.element == "s8" else "f32"
+        types = f"{accumulator}.{self.element}.{self.element}"
+        return parse(f"wgmma.mma_async.sp.sync.aligned.m{ROWS}n{self.columns}k{self.k}.{types}")
+
+    @property
+    def k(self) -> int:
+        """Elements along K that one instruction multiplies: B's rows of 64 bytes."""
+        return 2 * STEP * self.depth // LINE
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of one of the two boxes of B."""
+        return self.columns * LINE
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of a stage."""
+        return self.a_bytes + 2 * self.box_bytes
+
+
+DEFAULT = SparsePlan()
+
+
+def produce(warp: Warp, plan: SparsePlan, a: TensorMap, b: TensorMap, steps: int) -> None:
+    """One lane copies the tiles of all steps, each as soon as its stage is empty."""
+    x, y, _ = warp.ctaid
+    with warp.only(warp.elect_sync()):
+        for step in range(steps):
+            stage, turn = step % plan.stages, step // plan.stages
+            tile, full = stage * plan.stage_bytes, plan.full(stage)
+            warp.mbarrier_wait(plan.empty(stage), (turn + 1) % 2)
+            warp.mbarrier_arrive_expect_tx(full, plan.stage_bytes)
+            warp.cp_async_bulk_tensor_shared_global(tile, a, (plan.depth * step, plan.rows * y), full)
+            for box in range(2):
+                at = plan.depth * (2 * step + box), plan.columns * x
+                warp.cp_async_bulk_tensor_shared_global(tile + plan.a_bytes + box * plan.box_bytes, b, at, full)
+
+
+def multiply_stage(warp: Warp, plan: SparsePlan, stage: int, c: Registers, codes: list[Registers], start: bool) -> None:
+    """Issue the products of a stage as one group; with `start`, C starts at zero."""
+    tile = stage * plan.stage_bytes
+    a = Descriptor.for_tile(plan.element, ROWS, plan.depth, swizzle=LINE, start=tile + LINE * ROWS * warp.warpgroup)
+    first = tile + plan.a_bytes
+    boxes = [
+        Descriptor.for_tile(plan.element, plan.columns, plan.depth, swizzle=LINE, start=first + box * plan.box_bytes)
+        for box in range(2)
+    ]
+    warp.wgmma_fence()
+    for index in range(INSTRUCTIONS):
+        b = boxes[index // 2].step(2 * STEP * (index % 2))
+        more = index > 0 or not start
+        warp.run(plan.mma, c, a.step(STEP * index), b, codes[index], SELECTOR, more, *IMMEDIATES[plan.element])
+    warp.wgmma_commit_group()
+
+
+def consume(warp: Warp, plan: SparsePlan, metadata: Pointer, steps: int) -> Registers:
+    """The warpgroup multiplies the tiles of all steps, one stage after the other."""
+    c = warp.registers(plan.columns // 2, fill=0)
+    tile = plan.consumers * warp.ctaid[1] + warp.warpgroup
+    thread = warp.threads % WARPGROUP
+    for step in range(steps):
+        stage, turn = step % plan.stages, step // plan.stages
+        codes = [warp.ld_global(metadata.at(tile, INSTRUCTIONS * step + i, thread)) for i in range(INSTRUCTIONS)]
+        warp.mbarrier_wait(plan.full(stage), turn % 2)
+        multiply_stage(warp, plan, stage, c, codes, start=step == 0)
+        warp.wgmma_wait_group(0)
+        release(warp, plan, stage)
+    return c
+
+
+def kernel(warp: Warp, plan: SparsePlan, a: Pointer, metadata: Pointer, b: Pointer, d: Pointer) -> None:
+    """D = A B^T: stored A (m, k / 2), metadata (m / 64, k / plan.k, 128), B (n, k), D (m, n)."""
+    x, y, _ = warp.ctaid
+    steps = metadata.shape[1] // INSTRUCTIONS
+    begin(warp, plan)
+    if warp.warpid == 4 * plan.consumers:
+        box_a = TensorMap.of(a, (plan.depth, plan.rows), swizzle=LINE)
+        box_b = TensorMap.of(b, (plan.depth, plan.columns), swizzle=LINE)
+        produce(warp, plan, box_a, box_b, steps)
+        return
+    c = consume(warp, plan, metadata, steps)
+    store(warp, d, c, plan.rows * y + 16 * warp.warpid + warp.laneid // 4, plan.columns * x)
+
+
+def packed(a: npt.NDArray[Any], plan: SparsePlan) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint32]]:
+    """The stored values (m, k / 2) and metadata (m / 64, k / plan.k, 128) of a pruned matrix, filled up with zeros."""
+    rows, depth = (-(-size // unit) * unit for size, unit in zip(a.shape, (plan.rows, 2 * plan.depth), strict=True))
+    whole = np.zeros((rows, depth), a.dtype)
+    whole[: len(a), : a.shape[1]] = a
+    values, metadata = compress(tiles(whole, plan.mma), plan.mma, SELECTOR)
+    return np.ascontiguousarray(values.swapaxes(1, 2)).reshape(rows, depth // 2), metadata
+
+
+def multiply(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], plan: SparsePlan = DEFAULT, **options: Any
+) -> tuple[npt.NDArray[Any], Launch]:
+    """D (m, n) of A (m, k), half of which is zero as tcemu.sparse.prune makes it, and B (k, n), and the launch.
+
+    D is f32, or s32 for s8. k consists of whole units of 16 bytes; m and n are free. `options` are passed to
+    tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes, and for chunks of A with too
+    many nonzero elements.
+    """
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
+    given = plan, *packed(a, plan), np.ascontiguousarray(b.T), d
+    return d, launch(kernel, grid, WARPGROUP * plan.consumers + 32, given, shared=plan.shared, **options)

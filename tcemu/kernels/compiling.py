@@ -1,0 +1,100 @@
+"""How the kernels are compiled: each when it is first called, once for a processor, whoever asks first.
+
+`njit` is numba's, with a cache on disk that processes share: of several that need a kernel at the same time one
+compiles it, and the others wait and load what it has stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import llvmlite.binding as ll
+import numba
+from numba.core.caching import FunctionCache
+from numba.core.codegen import get_host_cpu_features
+
+from tcemu.kernels.locks import Lock
+
+#: What `njit` has made, with the functions that are generated, in this order.
+FUNCTIONS: list[Any] = []
+#: Seconds to wait for another process that compiles the same function, before doing it as well.
+_PATIENCE = 300.0
+
+
+class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
+    """numba's cache of one function. Who does not find it there holds a lock until it is compiled and stored."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        name = re.sub(r"\W+", "-", f"{function.__module__}.{function.__qualname__}")
+        self._lock = Lock(Path(self.cache_path) / f"{name}.lock")
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The function compiled for a signature, or None to him who has to compile it."""
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            self._impl.locator.ensure_cache_path()
+            self._lock.take(_PATIENCE)
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self._lock.give_back()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store the function compiled for a signature."""
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._lock.give_back()
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """numba.njit; with `cache=True` processes share the cache."""
+    cached = options.pop("cache", False)
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        if cached and hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT it is the function itself
+            with suppress(RuntimeError):  # there is no folder to write to: each process compiles for itself
+                dispatcher._cache = _SharedCache(function)  # noqa: SLF001 - as enable_caching does with numba's own
+            FUNCTIONS.append(dispatcher)
+        return dispatcher
+
+    return compiled
+
+
+def functions() -> list[Any]:
+    """Every function of the kernels that may be compiled, with what has been generated until now."""
+    folder = Path(__file__).parent
+    for module in iter_modules([str(folder)]):
+        import_module(f"{__package__}.{module.name}")
+    return FUNCTIONS
+
+
+def cache_folder() -> Path | None:
+    """The folder that compiled functions are stored in; None where there is none that can be written to."""
+    caches = (dispatcher._cache for dispatcher in functions())  # noqa: SLF001
+    return next((Path(cache.cache_path) for cache in caches if isinstance(cache, _SharedCache)), None)
+
+
+def fingerprint() -> str:
+    """What compiled functions depend on: numba, Python, the processor as LLVM sees it, and the kernels' sources.
+
+    Where it is the same for two processes, each finds what the other has stored.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+        digest.update(str(source.stat().st_mtime).encode())  # a part of numba's own key
+    features = hashlib.sha256(get_host_cpu_features().encode()).hexdigest()[:16]
+    parts = numba.__version__, sys.version, platform.machine(), ll.get_host_cpu_name(), features, digest.hexdigest()
+    return "\n".join(parts)

@@ -1,0 +1,94 @@
+"""One line about the kernels that are being compiled, with a bar, where the user looks: notebook, terminal or log.
+
+It is gone when the work is done. Of several processes in one terminal or log only one says it, and TCEMU_QUIET=1
+silences all.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tcemu.kernels.locks import Lock
+
+TEXT = "tcemu compiles its kernels for this processor, once"
+ADVICE = "`tcemu warm` compiles all of them in advance"
+
+
+class Notice:
+    """What shows the line: in a notebook HTML, in a terminal a bar that is taken away, elsewhere one plain line."""
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+        self._cell = -1
+        self._said = False
+        self._lock: Lock | None = None
+
+    def begin(self, kernel: str) -> None:
+        """A kernel is being compiled."""
+        if os.environ.get("TCEMU_QUIET"):
+            return
+        shell = _notebook()
+        if shell is not None:
+            self._in_notebook(shell, kernel)
+        elif self._mine():
+            self._elsewhere(kernel)
+
+    def end(self) -> None:
+        """It is compiled."""
+        if self._shown is None:
+            return
+        if hasattr(self._shown, "stop"):
+            self._shown.stop()
+            self._shown = None
+        else:
+            self._shown.update({"text/plain": "", "text/html": ""}, raw=True)
+
+    def _in_notebook(self, shell: Any, kernel: str) -> None:
+        from IPython.display import display
+
+        text = f"{TEXT}: {kernel}"
+        # a bar without a value moves by itself, even while the kernel is busy
+        line = {"text/plain": text, "text/html": f"<label>{text} <progress></progress></label>"}
+        if self._shown is not None and self._cell == shell.execution_count:
+            self._shown.update(line, raw=True)
+        else:
+            self._shown = display(line, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._cell = shell.execution_count
+
+    def _elsewhere(self, kernel: str) -> None:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn()
+            self._shown = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._shown.add_task(f"{TEXT}: {kernel}", total=None)
+            self._shown.start()
+        elif not self._said:
+            self._said = True
+            sys.stderr.write(f"{TEXT}; {ADVICE}\n")
+
+    def _mine(self) -> bool:
+        """Whether this process is the one that speaks: the first of those that run, until it ends."""
+        if self._lock is None:
+            self._lock = Lock(Path(tempfile.gettempdir()) / f"tcemu-notice-{_user()}.lock")
+        return self._lock.take()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container may have a user without a name
+        return "user"
+
+
+def _notebook() -> Any:
+    """The shell of a notebook's kernel, if this is one."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell if hasattr(shell, "kernel") else None

@@ -1,0 +1,107 @@
+"""tcemu warm: what it compiles follows from the tables, and afterwards nothing is left to compile."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import tcemu
+import tcemu.cli
+from tcemu.commands import warm
+from tcemu.instructions import FAMILIES
+
+pytest.importorskip("numba")
+
+
+def test_every_family_that_executes_alone_is_warmed():
+    warmed = {tcemu.parse(work.opcode, target=work.target).family for work in warm.works()}
+    assert warmed == {family.name for family in FAMILIES if family.execute}
+
+
+def test_every_model_of_the_arithmetic_table_is_warmed():
+    from tcemu.arithmetic import ROWS
+
+    found = (tcemu.parse(work.opcode, target=work.target) for work in warm.works())
+    models = {type(each.arithmetic(tcemu.instructions.target_named(work.target)).model)
+              for each, work in zip(found, warm.works(), strict=True) if {*"abcd"} <= {*each.types}}
+    assert models == {type(row.model) for row in ROWS}
+
+
+def test_the_second_time_there_is_nothing_to_do(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr("tcemu.kernels.compiling.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "perform_all", lambda some: done.extend(some) or iter(some))
+    first, second = (CliRunner().invoke(tcemu.cli.commands, ["warm"]) for _ in range(2))
+    assert first.output.endswith(f"The kernels are compiled. They are kept in {tmp_path}.\n")
+    assert sorted(map(str, done)) == sorted(map(str, warm.works())), "each once"
+    assert second.output == "The kernels were compiled before; there is nothing to do.\n"
+    monkeypatch.setattr("tcemu.kernels.compiling.fingerprint", lambda: "another processor")
+    assert "The kernels are compiled." in CliRunner().invoke(tcemu.cli.commands, ["warm"]).output
+
+
+def test_the_course_opens_even_if_compiling_fails(tmp_path, monkeypatch):
+    def fail(some):
+        raise OSError("no space left")
+        yield
+
+    monkeypatch.setattr("tcemu.kernels.compiling.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "perform_all", fail)
+    assert warm.warm_up() == (
+        "Not all kernels could be compiled in advance (no space left); each is compiled when it is first needed."
+    )
+    assert not list(tmp_path.iterdir()), "the next time it is tried again"
+
+
+def test_without_numba_there_is_nothing_to_compile():
+    done = subprocess.run(
+        [sys.executable, "-m", "tcemu", "warm"],
+        env={**os.environ, "TCEMU_KERNELS": "reference"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("There is nothing to compile")
+
+
+#: Everything that a learner may run: each instruction that stands for others, drawn anew, as many warps as were not
+#: warmed; whole matrices; a kernel on the machine. Prints what had to be compiled, and what has never been.
+AFTERWARDS = """
+from itertools import islice
+import numpy as np
+import tcemu
+from tcemu.backend import backend
+backend()
+from numba.core import event
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, event): compiled.append(event.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, event): pass
+event.register("numba:compile", Listener())
+from tcemu.commands.warm import works
+from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
+from tcemu.vectors import cases, classes, emulator
+np.seterr(all="ignore")
+for work in works():
+    instruction = tcemu.parse(work.opcode, target=work.target)
+    for kind in classes(instruction):
+        for warps in (1, 70):
+            for case in islice(cases(instruction, kind, warps, "another"), 1):
+                case.answer(emulator(work.target))
+half = np.arange(128 * 128).reshape(128, 128).astype(np.float16) % 7
+opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+tcemu.matmul(half, half, instruction=opcode)
+for module in (mma_pipeline, wgmma_tma, wmma_global):
+    module.multiply(half, half)
+print(*compiled)
+"""
+
+
+@pytest.mark.slow
+def test_after_tcemu_warm_nothing_is_compiled(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "TCEMU_QUIET": "1"}
+    for code in (["-m", "tcemu", "warm"], ["-c", AFTERWARDS]):
+        done = subprocess.run([sys.executable, *code], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "\n", "compiled although everything was to be compiled"

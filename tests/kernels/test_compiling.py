@@ -1,0 +1,186 @@
+"""How kernels are compiled: once, whoever needs them first, with one line about it where the user looks."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import tcemu
+from tcemu import notice
+from tcemu.kernels.locks import Lock
+
+pytest.importorskip("numba")
+from tcemu.kernels import compiling
+
+PACKAGE = Path(tcemu.__file__).parent
+LINE = "tcemu compiles its kernels for this processor, once; `tcemu warm` compiles all of them in advance\n"
+
+#: Counts the kernels that this process has compiled; the function is a small one, as the kernels are made.
+COMPILE = """
+import sys
+from pathlib import Path
+import numpy as np
+from tcemu.backend import backend
+backend()
+from numba.core import event
+from tcemu.kernels import registers
+class Count(event.Listener):
+    found = 0
+    def on_start(self, event): self.found += 1
+    def on_end(self, event): pass
+event.register("numba:compile", count := Count())
+if len(sys.argv) > 1:
+    Path(sys.argv[1]).touch()
+    while not Path(sys.argv[2]).exists(): pass
+index, out = np.zeros(4, np.int64), np.zeros((1, 4), np.uint8)
+registers.read(np.zeros((1, 4), np.uint32), index, index.astype(np.uint32), np.uint32(1), out)
+print(count.found)
+"""
+
+
+def start(folder, *arguments, **environment):
+    """A process that compiles a kernel into `folder`."""
+    here = {"TCEMU_QUIET": "", "TMPDIR": str(folder), "NUMBA_CACHE_DIR": str(folder), **environment}
+    command = [sys.executable, "-c", COMPILE, *map(str, arguments)]
+    return subprocess.Popen(command, env=os.environ | here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_every_kernel_is_compiled_by_the_one_decorator():
+    """numba's own njit would compile one kernel in as many processes as need it."""
+    for path in (PACKAGE / "kernels").glob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        taken = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+                 if (node.module or "").split(".")[0] == "numba"]
+        assert not {"njit", "jit", "vectorize", "guvectorize"} & set(taken), path.name
+
+
+def test_of_several_processes_one_compiles_and_one_says_so(tmp_path):
+    """They all look for the kernel when all are ready, so that none finds it compiled."""
+    go, ready = tmp_path / "go", [tmp_path / f"ready{number}" for number in range(4)]
+    started = [start(tmp_path, each, go) for each in ready]
+    while not all(each.exists() for each in ready):
+        assert all(each.poll() is None for each in started), [each.communicate() for each in started]
+    go.touch()
+    told = [each.communicate() for each in started]
+    assert sorted(int(out) > 0 for out, _ in told) == [False, False, False, True], told
+    assert "".join(err for _, err in told) == LINE
+    assert start(tmp_path).communicate() == ("0\n", ""), "another process finds it compiled"
+
+
+def test_who_wants_quiet_has_it(tmp_path):
+    out, err = start(tmp_path, TCEMU_QUIET="1").communicate()
+    assert (int(out) > 0, err) == (True, "")
+
+
+def test_a_lock_is_held_by_one_and_given_back(tmp_path):
+    first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
+    assert first.take()
+    assert first.take(), "who has it may take it again"
+    assert not second.take()
+    assert not second.take(0.1)
+    first.give_back()
+    first.give_back()
+    assert second.take()
+
+
+def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path):
+    hold = """
+import sys, time
+from pathlib import Path
+from tcemu.kernels.locks import Lock
+lock = Lock(Path(sys.argv[1]))
+print(lock.take(), flush=True)
+time.sleep(600)
+"""
+    held = subprocess.Popen([sys.executable, "-c", hold, tmp_path / "lock"], stdout=subprocess.PIPE)
+    held.stdout.readline()
+    lock = Lock(tmp_path / "lock")
+    assert not lock.take()
+    held.kill()
+    held.communicate()
+    assert lock.take(10)
+
+
+def test_where_no_file_can_be_locked_everybody_goes_on(tmp_path):
+    assert Lock(tmp_path / "no folder" / "lock").take()
+
+
+def test_where_nothing_can_be_stored_each_process_compiles_for_itself(monkeypatch):
+    def nowhere(function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(compiling, "_SharedCache", nowhere)
+    monkeypatch.setattr(compiling, "FUNCTIONS", [])
+    assert compiling.njit(cache=True)(lambda x: x + 1)(41) == 42
+
+
+def test_an_installation_that_cannot_be_written_to_keeps_its_kernels_in_the_users_cache(tmp_path):
+    """A file stands where the folder beside the kernels would be made, so that not even root can make it."""
+    shutil.copytree(PACKAGE, tmp_path / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tcemu" / "kernels" / "__pycache__").touch()
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    code = "from tcemu.kernels.compiling import cache_folder; print(cache_folder())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(str(tmp_path / "cache"))
+
+
+# The line -------------------------------------------------------------------------------------------------------------
+
+
+class Display:
+    """Stands for a notebook's front end: what a reader sees in the cell's output."""
+
+    def __init__(self, line):
+        self.seen = [line["text/html"]]
+
+    def update(self, line, raw):
+        self.seen.append(line["text/html"])
+
+
+def test_in_a_notebook_a_bar_stands_there_while_kernels_are_compiled(monkeypatch, capfd):
+    shown = []
+    monkeypatch.delenv("TCEMU_QUIET")
+    monkeypatch.setattr(notice, "_notebook", lambda: SimpleNamespace(execution_count=len(shown) // 2))
+    monkeypatch.setattr("IPython.display.display", lambda line, **_: shown.append(Display(line)) or shown[-1])
+    told = notice.Notice()
+    for kernel in ("prepare", "store"):
+        told.begin(kernel)
+        told.end()
+    (display,) = shown
+    prepare, store = (f"<label>{notice.TEXT}: {name} <progress></progress></label>" for name in ("prepare", "store"))
+    assert display.seen == [prepare, "", store, ""], "one output, empty in the end"
+    shown.append(display)  # the next cell
+    told.begin("chain")
+    assert len(shown) == 3
+    assert capfd.readouterr() == ("", ""), "and no red box"
+
+
+def test_quiet_is_quiet_in_a_notebook(monkeypatch):
+    monkeypatch.setenv("TCEMU_QUIET", "1")
+    monkeypatch.setattr(notice, "_notebook", lambda: pytest.fail("nobody asks"))
+    told = notice.Notice()
+    told.begin("prepare")
+    told.end()
+
+
+def test_in_a_terminal_the_bar_is_taken_away(monkeypatch, capfd, tmp_path):
+    monkeypatch.delenv("TCEMU_QUIET")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    told = notice.Notice()
+    told.begin("prepare")
+    told.end()
+    told.end()
+    drawn = capfd.readouterr().err
+    assert f"{notice.TEXT}: prepare" in drawn
+    assert drawn.rstrip().endswith("\x1b[2K"), "the line is erased"
