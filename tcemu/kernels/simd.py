@@ -23,8 +23,9 @@ BYTE, WORD, LONG, REAL = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.Float
 
 @cache
 def _gathers_words() -> bool:
-    """Whether this processor, for which numba compiles, gathers 16 words at once."""
-    return bool(get_host_cpu_features().get("avx512f")) and config.CPU_NAME is None
+    """Whether this processor, for which numba compiles unless it is told otherwise, gathers 16 words at once."""
+    told = config.CPU_NAME is not None or config.CPU_FEATURES is not None
+    return not told and bool(get_host_cpu_features().get("avx512f"))
 
 
 class Lanes:
@@ -43,7 +44,7 @@ class Lanes:
     @property
     def real(self) -> bool:
         """Whether it holds floats."""
-        return getattr(self.type, "element", self.type) == REAL
+        return bool(getattr(self.type, "element", self.type) == REAL)
 
     def like(self, other: Any) -> Any:
         """Another operand as LLVM has it: a plain number becomes as many of it as there are lanes."""
