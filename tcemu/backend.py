@@ -14,7 +14,7 @@ from importlib import import_module
 from math import inf
 from typing import TypeVar
 
-from tcemu.errors import KernelsUnavailable, did_you_mean, listing
+from tcemu.errors import KernelsUnavailable, did_you_mean, install, listing
 
 Part = TypeVar("Part")
 BACKENDS = ("numba", "reference")
@@ -62,7 +62,7 @@ def _load(asked: str) -> str:
     obstacle = _obstacle()
     if obstacle and asked:
         raise KernelsUnavailable(
-            f"TCEMU_KERNELS=numba, but {obstacle}. Run pip install numba, or set TCEMU_KERNELS=reference"
+            f"TCEMU_KERNELS=numba, but {obstacle}. Run {install('numba')}, or set TCEMU_KERNELS=reference"
         )
     if obstacle:
         return "reference"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
@@ -14,7 +16,7 @@ from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
 from tcemu.commands.warm import warm, warm_up
-from tcemu.course import Laid, clone_around, files, lay_out, source
+from tcemu.course import Laid, clone_opened, files, lay_out, own_folder, source
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
 
@@ -36,34 +38,47 @@ class _PassesOn(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- JUPYTER LAB OPTIONS]"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands whose one-line descriptions are wrapped, not cut."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(limit=200)) for name, each in commands if each])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tcemu")
 def commands() -> None:
     """Tensor-core programming with an executable tensor core."""
 
 
 @commands.command(cls=_PassesOn)
-@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--no-browser", is_flag=True, help="Start the server and print its address, but do not open a browser.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the server, or the next free one if it is taken.")
 @click.option("--lay-out-only", is_flag=True, help="Lay the course out and stop.")
 @click.option("--no-warm", is_flag=True, help="Do not compile the kernels first, as `tcemu warm` does.")
 @click.pass_obj
 def lab(
-    passed_on: list[str], folder: Path, no_browser: bool, port: int | None, lay_out_only: bool, no_warm: bool
+    passed_on: list[str], folder: Path | None, no_browser: bool, port: int | None, lay_out_only: bool, no_warm: bool
 ) -> None:
-    """Lay the course out in FOLDER (by default, the current folder) and open it in JupyterLab.
+    """Lay the course out in FOLDER and open it in JupyterLab.
+
+    Without FOLDER, the course is laid out in the current folder; in a clone of the repository in the clone's my-course,
+    which git ignores.
 
     You can run it again at any time. Files that you changed stay as they are, files that you did not change are updated
     to the installed version of the course, and if both changed, the course's version is put beside yours as
-    NAME.new.ipynb. To start a notebook afresh, delete it. In a clone of the repository, the clone's own notebooks are
-    opened in place.
+    NAME.new.ipynb. To start a notebook afresh, delete it. If FOLDER is the clone itself, its own notebooks are opened
+    in place, to be edited.
 
     The first time, the kernels are compiled for this processor before JupyterLab opens, so that no cell waits for it.
 
     Everything after -- is passed to jupyter lab.
     """
-    clone = clone_around(folder)
+    folder = own_folder() if folder is None else folder
+    clone = clone_opened(folder)
     if clone:
         click.echo(f"This is a clone of the repository: opening the notebooks of {clone}.")
     else:
@@ -110,8 +125,21 @@ def main() -> None:
     try:
         commands()
     except TcemuError as error:
-        click.echo(f"tcemu: {error}", err=True)
+        click.echo(wrapped(f"tcemu: {error}"), err=True)
         sys.exit(USER_ERROR)
+
+
+def wrapped(text: str) -> str:
+    """The text in lines that fit the terminal, broken between words; as it is where nobody told how wide it is."""
+    if not (sys.stderr.isatty() or os.environ.get("COLUMNS")):
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+        if len(line) > width
+        else line
+        for line in text.splitlines()
+    )
 
 
 if __name__ == "__main__":

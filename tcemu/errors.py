@@ -8,9 +8,23 @@ has the rule.
 from __future__ import annotations
 
 import difflib
+import math
+import operator
+import re
+import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
+
+__all__ = [
+    "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
+    "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
+    "LayoutError", "MbarrierMisused", "MemoryFault", "OperandError", "TableError", "TargetError", "TcemuError",
+    "UndefinedBehaviour", "UnknownName",
+]  # fmt: skip
+
+_NUMBER = re.compile("[0-9]+")
 
 
 class TcemuError(Exception):
@@ -111,6 +125,25 @@ class CourseError(TcemuError):
     """The course cannot be found, or cannot be laid out in the given folder."""
 
 
+def install(*what: str) -> str:
+    """The command that installs something into this interpreter's environment, which may have no pip of its own."""
+    own = f"{_quoted(sys.executable)} -m pip"
+    pip = own if find_spec("pip") else f"python3 -m pip --python {_quoted(sys.prefix)}"
+    return " ".join([pip, "install", *map(_quoted, what)])
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[\w./:=\\-]+", word) else f'"{word}"'
+
+
+def whole(given: object, what: str, error: type[TcemuError] = OperandError) -> int:
+    """A whole number as an int; `error` for anything else, which says `what` it is."""
+    try:
+        return operator.index(given)  # type: ignore[arg-type] # that is the question
+    except Exception:  # noqa: BLE001 - an array raises TypeError or ValueError, and an object may raise anything
+        raise error(f"{what} is a whole number; got {briefly(given)}") from None
+
+
 def shown(text: object, limit: int = 80) -> str:
     """`text` as a literal for a message, shortened if it is long: the message stays readable whatever a user passes."""
     if not isinstance(text, str):
@@ -151,8 +184,27 @@ def ranges(numbers: Iterable[int], to: str = " to ") -> str:
 
 
 def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
-    """The accepted words most similar to `word`, best first; empty if none is similar."""
-    return difflib.get_close_matches(word, list(accepted), n=count, cutoff=cutoff)
+    """The accepted words most similar to `word`, best first; empty if none is similar.
+
+    Words with the same letters come first (8v is v8); of those with equally many in common, the ones with the closest
+    numbers: m64n260k16 is near m64n256k16, and not m64n200k16.
+    """
+    likeness = difflib.SequenceMatcher(b=word)
+
+    def rank(other: str) -> tuple[bool, float, float]:
+        likeness.set_seq1(other)
+        return sorted(other) != sorted(word), -likeness.ratio(), apart(word, other)
+
+    words = list(accepted)
+    return sorted(difflib.get_close_matches(word, words, n=len(words) or 1, cutoff=cutoff), key=rank)[:count]
+
+
+def apart(one: str, other: str) -> float:
+    """How far apart the numbers of two words are, as ratios; infinite where anything but the numbers differs."""
+    if _NUMBER.split(one) != _NUMBER.split(other):
+        return math.inf
+    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
+    return sum(abs(math.log2((int(first) + 1) / (int(second) + 1))) for first, second in pairs)
 
 
 def did_you_mean(word: str, accepted: Iterable[str]) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
-from tcemu.errors import LaunchError
+from tcemu.errors import LaunchError, briefly, counted
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import Kernel, Launch
 from tcemu.machine.launch import launch as run
 from tcemu.machine.pending import Policy
 from tcemu.sanitizer.sanitizer import Mode, Sanitizer
+
+__all__ = ["launch"]
 
 
 def launch(
@@ -42,8 +45,20 @@ def launch(
 
     Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. Where the sanitizer
     warned of the cause, or collected it, the answer has it as `error` instead, and the arrays are as they were.
+
+    >>> def scale(warp, x, factor):
+    ...     here = x.at(warp.threads)  # an address for each lane, in bytes
+    ...     values = warp.ld_global(here).view(np.float32)
+    ...     warp.st_global(here, factor * values)
+    >>> x = np.arange(64, dtype=np.float32)
+    >>> result = tcemu.launch(scale, grid=1, block=64, args=(x, 0.5))
+    >>> x[:4], result.reports
+    (array([0. , 0.5, 1. , 1.5], dtype=float32), [])
     """
     watch = Sanitizer(sanitizer)
+    if not isinstance(observers, list | tuple):
+        raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(observers)}")
+    _check_arguments(kernel, args)
     listening = [*observers, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "policy": policy, "observers": listening}
     try:
@@ -55,3 +70,19 @@ def launch(
         result.error = error
     result.reports = watch.reports
     return result
+
+
+def _check_arguments(kernel: object, args: object) -> None:
+    """Raise LaunchError if the kernel, whose first parameter is the warp, does not take so many arguments."""
+    if not callable(kernel) or not isinstance(args, list | tuple):
+        return  # the machine says what is wrong with it
+    try:
+        signature(kernel).bind(None, *args)
+    except TypeError as error:
+        given = counted(len(args), "argument")
+        raise LaunchError(
+            f"the kernel is called with the warp and then args=, which has {given}: {error}. Its parameters are "
+            f"{signature(kernel)}"
+        ) from None
+    except ValueError:  # a callable that does not tell its parameters
+        return

@@ -43,7 +43,12 @@ __all__ = ["KINDS", "Kind", "dequantise", "quantise", "scale_registers", "tensor
 
 @dataclass(frozen=True)
 class Kind:
-    """A microscaling format: the formats of elements and scales, and how many elements share a scale."""
+    """A microscaling format: the formats of elements and scales, and how many elements share a scale.
+
+    >>> mxfp4 = tcemu.microscaling.KINDS["mxfp4"]
+    >>> mxfp4.elements, mxfp4.scales.name, mxfp4.block  # elements that share a scale
+    (<e2m1: 1 sign, 2 exponent, 1 mantissa bits, bias 1, largest 6>, 'ue8m0', 32)
+    """
 
     name: str
     element: str
@@ -85,6 +90,13 @@ def quantise(
     float32 are rounded once.
 
     Raises FormatError for an unknown kind and for input that is not real numbers, OperandError for a wrong shape.
+
+    >>> row = np.array([[0.1, -1.0, 3.0, 100.0] * 8])
+    >>> elements, scales = tcemu.microscaling.quantise(row, "mxfp4")
+    >>> elements.shape, scales.shape, scales[0, 0]  # one scale for 32 elements
+    ((1, 32), (1, 1), 16)
+    >>> tcemu.microscaling.dequantise(elements, scales, "mxfp4")[0, :4]
+    array([ 0., -0.,  0., 96.])
     """
     form = _kind(kind)
     values, covered = _blocks(_real(matrix), axis, form.block if block is None else block, form), form.elements
@@ -116,6 +128,10 @@ def dequantise(
     """The exact values, float64, of elements and scales in their dtypes or as patterns.
 
     A NaN scale makes its block NaN. Raises OperandError if the shapes do not match.
+
+    >>> elements, scales = tcemu.microscaling.quantise(np.full((1, 16), 0.75), "nvfp4")
+    >>> tcemu.microscaling.dequantise(elements, scales, "nvfp4")[0, :2]
+    array([0.75, 0.75])
     """
     form = _kind(kind)
     patterns = form.elements.patterns(elements, f"elements of {form.name}")
@@ -140,6 +156,9 @@ def tensor_scale(matrix: npt.ArrayLike) -> float:
     """The usual second scale of NVFP4: largest finite magnitude / (6 * 448), as a float32; 1 for a tensor of zeros.
 
     Raises FormatError for input that is not real numbers, OperandError if the scale does not fit a float32.
+
+    >>> tcemu.microscaling.tensor_scale(np.array([[1.0, -2688.0]]))  # 2688 is 6 * 448
+    1.0
     """
     values = _real(matrix)
     largest = np.abs(np.where(np.isfinite(values), values, 0)).max(initial=0)
@@ -160,6 +179,12 @@ def scale_registers(
     s is 1, 2 or 4 for .scale_vec::1X, 2X or 4X. The scales, in their dtype or as patterns, are put where `byte_id` and
     `thread_id` select them; every other byte is 0, so that registers with different ids can be combined with `|`.
     Raises IllegalInstruction for an instruction without scales, OperandError for another role, id or shape.
+
+    >>> opcode = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
+    >>> _, scales = tcemu.microscaling.quantise(np.full((16, 64), 12.0), "mxfp4")
+    >>> registers = tcemu.microscaling.scale_registers(scales, opcode, "a")
+    >>> scales.shape, registers.shape, hex(registers[0])  # two scales of 2^1 for row 0: 0x80 is 127 + 1
+    ((16, 2), (32,), '0x8080')
     """
     found = parse(instruction)
     name = f"scale_{role}"

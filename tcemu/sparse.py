@@ -44,6 +44,12 @@ def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int =
     Zeros of either sign may be dropped; a zero is stored, with its sign, if its chunk has room. A chunk with fewer
     nonzero elements than can be stored also stores zeros, the lowest places first. Raises OperandError, which names row
     and columns, for a chunk with too many nonzero elements: use `prune` first.
+
+    >>> opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    >>> dense = tcemu.sparse.prune(np.random.default_rng(0).normal(size=(16, 32)).astype(np.float16), opcode)
+    >>> values, metadata = tcemu.sparse.compress(dense, opcode)
+    >>> values.shape, values.dtype, metadata.shape, metadata.dtype
+    ((16, 16), dtype('float16'), (32,), dtype('uint32'))
     """
     found, pattern = _sparse(instruction)
     chosen = selector(found, chosen)
@@ -78,6 +84,12 @@ def decompress(
 
     Elements that are not stored are +0. Leading axes broadcast. Raises OperandError, which names lane and bits, for
     metadata that the instruction does not accept.
+
+    >>> opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    >>> dense = tcemu.sparse.prune(np.ones((16, 32), np.float16), opcode)
+    >>> values, metadata = tcemu.sparse.compress(dense, opcode)
+    >>> np.array_equal(tcemu.sparse.decompress(values, metadata, opcode), dense)
+    True
     """
     found, _ = _sparse(instruction)
     chosen = selector(found, chosen)
@@ -105,6 +117,9 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
     `instruction` is a sparse one or, for an array of any numbers, the name of a pattern: "2:4", "1:2", "4:8" (by
     pairs). The elements (or pairs, by their sum) of largest magnitude stay; of equal ones the first. A NaN counts as
     larger than any number. Raises OperandError for an unknown pattern, or if K is not a multiple of the chunk.
+
+    >>> tcemu.sparse.prune([3.0, -1.0, 0.5, -4.0], "2:4")  # the two of largest magnitude stay
+    array([ 3.,  0.,  0., -4.])
     """
     if isinstance(instruction, str) and instruction in _NAMED:
         pattern, form = _NAMED[instruction], None
@@ -141,6 +156,10 @@ def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
     """A matrix (..., M, K) divided into the instruction's tiles of A, (..., M / 16, K / k, 16, k).
 
     Raises OperandError unless M and K are multiples of the tile.
+
+    >>> opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    >>> tcemu.sparse.tiles(np.ones((64, 128), np.float16), opcode).shape  # 4 by 4 tiles of 16 by 32
+    (4, 4, 16, 32)
     """
     found, _ = _sparse(instruction)
     array, (m, _, k) = as_array(matrix, _MATRIX), found.shape

@@ -4,18 +4,16 @@ from tcemu.arithmetic.compute import Operation, compute, compute_scaled
 from tcemu.arithmetic.matmul import matmul
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.arithmetic.reference import FusedSum, Term, dot, fused_sum, fused_sums
-from tcemu.arithmetic.registers import FewWarps, InWords, compute_registers, plan_of, scaled_plan
+from tcemu.arithmetic.registers import compute_registers
 from tcemu.arithmetic.table import ROWS, Row, find
 
 __all__ = [
     "ROWS",
     "BitDot",
-    "FewWarps",
     "FmaChain",
     "FmaGroups",
     "FusedSum",
     "FusedSums",
-    "InWords",
     "IntegerDot",
     "Model",
     "Operation",
@@ -30,6 +28,4 @@ __all__ = [
     "fused_sum",
     "fused_sums",
     "matmul",
-    "plan_of",
-    "scaled_plan",
 ]

@@ -29,7 +29,13 @@ _NAN_KINDS = {"none": 0, "ieee": 1, "all ones": 2}
 
 @dataclass(frozen=True)
 class Operation:
-    """A model with everything it needs to compute: formats of a, b, c and d, products an output, qualifiers."""
+    """A model with everything it needs to compute: formats of a, b, c and d, products an output, qualifiers.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
+    >>> operation.depth, operation.formats["a"].name, operation.packed
+    (16, 'f16', False)
+    """
 
     model: Model
     a: str
@@ -69,6 +75,13 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
     """Patterns d (w, m, n) of patterns a (w, m, k) times b (w, k, n) plus c (w, m, n); b1 comes in words.
 
     `places` (w, m, k) makes A sparse: its elements meet those rows of a B that has more than k.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
+    >>> a, b = np.full((1, 16, 16), 0x3C00, np.uint16), np.full((1, 16, 8), 0x4000, np.uint16)  # patterns of 1 and 2
+    >>> d = tcemu.arithmetic.compute(operation, a, b, np.zeros((1, 16, 8), np.uint32))
+    >>> d.shape, d.view(np.float32)[0, 0, 0]
+    ((1, 16, 8), np.float32(32.0))
     """
     d = np.empty(c.shape, operation.formats["d"].storage)
     products = d.size * operation.depth
@@ -99,7 +112,16 @@ def _met(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
 def compute_scaled(
     operation: Operation, a: Array, b: Array, c: Array, scale_a: Array, scale_b: Array, places: Array | None = None
 ) -> Array:
-    """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for an equal share of A's elements."""
+    """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for an equal share of A's elements.
+
+    >>> opcode = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
+    >>> operation = tcemu.parse(opcode).operation(tcemu.instructions.target_named("sm_120a"))
+    >>> a, b = np.full((1, 16, 64), 2, np.uint8), np.full((1, 64, 8), 2, np.uint8)  # patterns of 1
+    >>> two, one = np.full((1, 16, 2), 128, np.uint8), np.full((1, 2, 8), 127, np.uint8)  # scales of 2 and of 1
+    >>> d = tcemu.arithmetic.compute_scaled(operation, a, b, np.zeros((1, 16, 8), np.uint32), two, one)
+    >>> d.view(np.float32)[0, 0, 0]  # 64 products of 1 * 2 and 1
+    np.float32(128.0)
+    """
     d = np.empty(c.shape, operation.formats["d"].storage)
     products = d.size * operation.depth
     if backend(products) == "numba":

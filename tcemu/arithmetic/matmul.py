@@ -20,6 +20,13 @@ def matmul(operation: Operation, a: Array, b: Array, c: Array) -> Array:
     """Patterns d (M, N) of a (M, K) times b (K, N) plus c (M, N), all patterns; b1 comes in uint32 words along K.
 
     K is a multiple of the operation's depth. Each step's result is the next step's addend, in the type of D.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
+    >>> a, b = np.full((16, 32), 0x3C00, np.uint16), np.full((32, 8), 0x3C00, np.uint16)  # patterns of 1
+    >>> d = tcemu.arithmetic.matmul(operation, a, b, np.zeros((16, 8), np.uint32))
+    >>> d.view(np.float32)[0, 0]
+    np.float32(32.0)
     """
     if backend(c.size * a.shape[1] * (32 if operation.packed else 1)) == "numba":
         return _whole(operation.model, operation, a, b, c)

@@ -24,6 +24,11 @@ class FusedSums:
         behind the binary point of E; E is never below `floor`;
       - the exact sum of what is left is rounded once: toward zero for f32, to nearest even for f16. Zero is +0.
     The result is the addend of the next sum; c is the addend of the first.
+
+    >>> from tcemu.arithmetic import FusedSums
+    >>> ampere = FusedSums(fraction=24, block=8, floor=None)
+    >>> ampere.sums(16)  # an instruction of 16 products is a chain of two sums
+    [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15]]
     """
 
     #: Bits kept behind the binary point of the largest exponent.
@@ -71,6 +76,10 @@ class FmaGroups:
     """Fused multiply-adds in f32 on the ordinary cores: each group of k a chain, then the groups and c added in order.
 
     Every operation rounds to nearest even; the last result is converted to the type of D, to nearest even.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32")
+    >>> mma.arithmetic(tcemu.instructions.target_named("sm_90")).model  # Hopper has no tensor cores for it
+    FmaGroups(groups=((0, 1, 2, 3),), order=(0, -1), from_zero=True)
     """
 
     #: The k of each chain.
@@ -91,17 +100,31 @@ class FmaChain:
 
     A NaN operand comes back with its quiet bit set, that of b before that of the sum before that of a; an invalid
     operation gives 0xFFF8000000000000.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64")
+    >>> mma.arithmetic(tcemu.instructions.target_named("sm_80")).model
+    FmaChain()
     """
 
 
 @dataclass(frozen=True)
 class IntegerDot:
-    """The exact integer sum of products and c; it wraps to 32 bits, or with .satfinite is clamped once at the end."""
+    """The exact integer sum of products and c; it wraps to 32 bits, or with .satfinite is clamped once at the end.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")
+    >>> mma.arithmetic(tcemu.instructions.target_named("sm_80")).model
+    IntegerDot()
+    """
 
 
 @dataclass(frozen=True)
 class BitDot:
-    """The number of ones in a xor b, or a and b, added to c; it wraps to 32 bits."""
+    """The number of ones in a xor b, or a and b, added to c; it wraps to 32 bits.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc")
+    >>> type(mma.arithmetic(tcemu.instructions.target_named("sm_80")).model).__name__
+    'BitDot'
+    """
 
 
 @dataclass(frozen=True)
@@ -112,6 +135,10 @@ class ScaledSums:
     then that of the two scales alone, whatever the size of the sum. It counts in the search for the largest exponent
     also where the products cancel; it does not count where every product is zero or a scale is. Results are f32,
     rounded toward zero.
+
+    >>> opcode = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
+    >>> tcemu.parse(opcode).arithmetic(tcemu.instructions.target_named("sm_120a")).model.group
+    16
     """
 
     fraction: int

@@ -21,7 +21,15 @@ CANONICAL_NAN = {"f32": 0x7FFFFFFF, "f16": 0x7FFF}
 
 @dataclass(frozen=True)
 class Term:
-    """One term of a fused sum: a product, or the addend (k is None)."""
+    """One term of a fused sum: a product, or the addend (k is None).
+
+    >>> from tcemu.arithmetic import FusedSums, fused_sum
+    >>> f16, f32 = tcemu.formats.lookup("f16"), tcemu.formats.lookup("f32")
+    >>> two, zero = tcemu.formats.unpack(f16, 0x4000), tcemu.formats.unpack(f32, 0)
+    >>> steps = fused_sum(FusedSums(fraction=25, block=None, floor=None), [(0, two, two)], zero, f32)
+    >>> steps.terms[0].k, steps.terms[0].exponent, steps.terms[0].cut
+    (0, 2, False)
+    """
 
     k: int | None
     #: Exact value: significand * 2^(exponent - point); the significand has the sign.
@@ -35,7 +43,15 @@ class Term:
 
 @dataclass(frozen=True)
 class FusedSum:
-    """A fused sum laid open: terms, the exponent they were aligned to, the exact sum of what was kept, the result."""
+    """A fused sum laid open: terms, the exponent they were aligned to, the exact sum of what was kept, the result.
+
+    >>> from tcemu.arithmetic import FusedSums, fused_sum
+    >>> f16, f32 = tcemu.formats.lookup("f16"), tcemu.formats.lookup("f32")
+    >>> two, zero = tcemu.formats.unpack(f16, 0x4000), tcemu.formats.unpack(f32, 0)
+    >>> steps = fused_sum(FusedSums(fraction=25, block=None, floor=None), [(0, two, two)], zero, f32)
+    >>> steps.total * 2.0 ** (steps.largest - steps.fraction)  # the exact sum of what was kept
+    4.0
+    """
 
     terms: tuple[Term, ...]
     largest: int
@@ -50,7 +66,15 @@ class FusedSum:
 def fused_sum(
     model: FusedSums, products: Sequence[tuple[int, Unpacked, Unpacked]], addend: Unpacked, result: Format
 ) -> FusedSum:
-    """One fused sum of `products` (k, a, b) and `addend`, rounded to `result`."""
+    """One fused sum of `products` (k, a, b) and `addend`, rounded to `result`.
+
+    >>> from tcemu.arithmetic import FusedSums, fused_sum
+    >>> f16, f32 = tcemu.formats.lookup("f16"), tcemu.formats.lookup("f32")
+    >>> two, zero = tcemu.formats.unpack(f16, 0x4000), tcemu.formats.unpack(f32, 0)
+    >>> steps = fused_sum(FusedSums(fraction=25, block=None, floor=None), [(0, two, two)], zero, f32)
+    >>> hex(steps.result)  # 4.0
+    '0x40800000'
+    """
     special = _special(products, addend, result)
     if special:
         return FusedSum((), 0, model.fraction, 0, special[0], special[1])
@@ -147,6 +171,12 @@ def dot(
 
     `a` and `b` are patterns for ascending k, `formats` has keys a, b, c, d, and `qualifiers` are those of the
     instruction that change arithmetic: rounding (rn, rz, rm, rp), satfinite, op (xor, and).
+
+    >>> from tcemu.arithmetic import dot, find
+    >>> formats = {role: tcemu.formats.lookup(name) for role, name in zip("abcd", ("f16", "f16", "f32", "f32"))}
+    >>> model = find(90, "mma", "m16n8k16", "f16", "f16", "f32", "f32").model
+    >>> hex(dot(model, [0x3C00, 0x4000], [0x4000, 0x4000], 0x3F800000, formats, {}))  # 1 * 2 + 2 * 2 + 1 = 7
+    '0x40e00000'
     """
     raise TypeError(model)
 
@@ -165,7 +195,15 @@ def _(
 def fused_sums(
     model: FusedSums, a: Sequence[int], b: Sequence[int], c: int, formats: dict[str, Format]
 ) -> tuple[FusedSum, ...]:
-    """Every fused sum of the chain behind one output, laid open; where c is added last, the first starts from +0."""
+    """Every fused sum of the chain behind one output, laid open; where c is added last, the first starts from +0.
+
+    >>> from tcemu.arithmetic import find, fused_sums
+    >>> formats = {role: tcemu.formats.lookup(name) for role, name in zip("abcd", ("f16", "f16", "f32", "f32"))}
+    >>> model = find(90, "mma", "m16n8k16", "f16", "f16", "f32", "f32").model
+    >>> (steps,) = fused_sums(model, [0x3C00, 0x4000], [0x4000, 0x4000], 0x3F800000, formats)
+    >>> steps.largest, [(term.k, term.exponent) for term in steps.terms]  # aligned to 2^2, the exponent of 2 * 2
+    (2, [(0, 1), (1, 2), (None, 0)])
+    """
     left, right = (
         [_through(model, formats[role], pattern) for pattern in patterns] for role, patterns in (("a", a), ("b", b))
     )

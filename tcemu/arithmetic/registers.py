@@ -36,6 +36,13 @@ def compute_registers(
     """Flat registers of D (warps, lanes * registers) from those of A, B and C; fragments a, b, c and d are read.
 
     `places` (warps, m, k) makes A sparse, as in `compute`. D is written into `out`, if that is given and contiguous.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
+    >>> a, b = np.full((1, 32 * 4), 0x3C003C00, np.uint32), np.full((1, 32 * 2), 0x3C003C00, np.uint32)
+    >>> d = tcemu.arithmetic.compute_registers(operation, mma.fragments, a, b, np.zeros((1, 32 * 4), np.uint32))
+    >>> d.shape, d.view(np.float32)[0, 0]
+    ((1, 128), np.float32(16.0))
     """
     known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
     products = len(c) * prod(fragments["d"].shape) * operation.depth

@@ -40,7 +40,13 @@ UNSEEN = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row: where it holds (sets of words), the model, and how that is known."""
+    """One row: where it holds (sets of words), the model, and how that is known.
+
+    >>> from tcemu.arithmetic import find
+    >>> row = find(90, "mma", "m16n8k16", "f16", "f16", "f32", "f32")
+    >>> row.covers(90, "mma", "f16", "f16", "f32", "f32"), row.overlaps(row), row.known
+    (True, True, 'silicon')
+    """
 
     architectures: frozenset[int]
     families: frozenset[str]
@@ -305,6 +311,12 @@ def find(architecture: int, family: str, shape: str, a: str, b: str, c: str, d: 
     """The row for an instruction; one that names the shape wins.
 
     For example (90, "mma", "m16n8k16", "f16", "f16", "f32", "f32"). Raises ArithmeticUnknown where no row speaks of it.
+
+    >>> from tcemu.arithmetic import find
+    >>> find(80, "mma", "m16n8k16", "f16", "f16", "f32", "f32").model.fraction  # bits kept behind the binary point
+    24
+    >>> find(90, "mma", "m16n8k16", "f16", "f16", "f32", "f32").model.fraction
+    25
     """
     found = [row for row in ROWS if row.covers(architecture, family, a, b, c, d)]
     named = [row for row in found if shape in row.shapes] or [row for row in found if not row.shapes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,19 +14,25 @@ from tcemu.errors import LayoutError
 from tcemu.instructions import FAMILIES, TARGETS
 
 if TYPE_CHECKING:
+    from tcemu.commands.isa_words import Asked, Filters
     from tcemu.commands.report import Report
+
+#: What is asked about an operand, by the option that asks it; None for one that is not given.
+Question = dict[str, Any]
 
 _EPILOG = """\
 \b
 Examples:
-  tcemu isa                                        the families
-  tcemu isa --target sm_90a --type e4m3            what a target has
-  tcemu isa INSTRUCTION                            explain an instruction
-  tcemu isa INSTRUCTION -o map.svg                 draw its fragments
-  tcemu isa INSTRUCTION --operand a --at 3,5       which lane holds A[3][5]
-  tcemu isa INSTRUCTION --operand a --lane 5       what lane 5 holds of A
-  tcemu isa INSTRUCTION --operand a --table        the whole of A
-  tcemu isa diff INSTRUCTION INSTRUCTION           compare two instructions
+  tcemu isa                              the families
+  tcemu isa ldmatrix                     one family
+  tcemu isa m16n8k16 f16                 what has these
+  tcemu isa --target sm_90a --type e4m3  what both have
+  tcemu isa OPCODE                       explain one
+  tcemu isa OPCODE -o map.svg            its picture
+  tcemu isa OPCODE "A[3][5]"             who holds it
+  tcemu isa OPCODE --operand a --lane 5  lane 5's part
+  tcemu isa OPCODE --operand a --table   the whole of A
+  tcemu isa diff OPCODE OPCODE           compare two
 """
 
 
@@ -56,13 +62,13 @@ def _complete_family(_context: click.Context, _parameter: click.Parameter, incom
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("words", nargs=-1, metavar="[INSTRUCTION | diff INSTRUCTION INSTRUCTION]", shell_complete=_complete)
+@click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=_complete)
 @click.option("--target", help="The GPU, such as sm_90a.", metavar="SM", shell_complete=_complete_target)
 @click.option("--ptx", help="The PTX version, such as 8.7.", metavar="VERSION")
 @click.option("--family", help="List this family only.", metavar="NAME", shell_complete=_complete_family)
 @click.option("--type", "type_", help="List instructions with an operand of this type.", metavar="TYPE")
 @click.option("--shape", help="List this shape only.", metavar="MNK")
-@click.option("--operand", help="Ask about one operand: a, b, c, d, e, ...", metavar="ROLE")
+@click.option("--operand", help="Ask about one operand, such as a.", metavar="ROLE")
 @click.option("--at", help="Which lane holds the element at row,column?", metavar="ROW,COLUMN")
 @click.option("--lane", type=int, help="What does this lane hold?", metavar="LANE")
 @click.option("--register", type=int, help="Only this register of the lane, or of all lanes.", metavar="REGISTER")
@@ -86,42 +92,78 @@ def isa(
 ) -> None:
     """Look up an instruction, or list what a target has.
 
-    Without an instruction: the families, or the instructions that match --target, --ptx, --family, --type and --shape.
-    With an instruction: its operands, layouts, requirements and arithmetic, and how each is known. With --operand:
-    which lane holds which element.
+    A WORD is an opcode, or a family, mnemonic, shape, type or target of the instructions to be listed, or an element in
+    brackets. An opcode is explained: its operands, layouts, requirements and arithmetic, and how each is known. With an
+    element or --operand: which lane holds what. Without anything: the families.
     """
-    from tcemu.commands import isa_fragment, isa_views
+    from tcemu.commands import isa_words
 
     wanted = form_of(form, output)
-    filters = {"--family": family, "--type": type_, "--shape": shape}
-    question = {"--at": at, "--lane": lane, "--register": register, "--table": table or None}
-    report: Report
-    if not words:
-        _refuse({"--operand": operand, **question}, "an instruction to ask about")
-        report = isa_views.catalogue(target, ptx, family, type_, shape)
-    elif words[0] == "diff":
-        _refuse({**filters, **question, "--ptx": ptx}, "a single instruction")
-        if len(words) != 3:
-            raise click.UsageError("diff takes two instructions: tcemu isa diff INSTRUCTION INSTRUCTION")
-        report = isa_views.differences(words[1], words[2], target, operand)
-    elif len(words) > 1:
-        raise click.UsageError(
-            f"one instruction at a time; {words[1]!r} is one too many. tcemu isa diff compares two."
-        )
-    else:
-        for name, value in filters.items():
-            if value is not None:
-                raise click.UsageError(f"{name} selects what is listed; leave out the instruction to get a list")
-        if operand is None:
-            _refuse(question, "--operand, the matrix that you ask about")
-            report = isa_views.explanation(words[0], target, ptx)
-        else:
-            if sum((at is not None, lane is not None or register is not None, table)) > 1:
-                raise click.UsageError("one question at a time: --at, or --lane and --register, or --table")
-            report = isa_fragment.fragment(words[0], target, ptx, operand, _position(at), lane, register)
+    given = isa_words.Filters(target, ptx, family, () if type_ is None else (type_,), shape)
+    question = {"--operand": operand, "--at": at, "--lane": lane, "--register": register, "--table": table or None}
+    compared = words[:1] == ("diff",)
+    report = _compared(words[1:], given, question) if compared else _looked_up(words, given, question)
     write(report, wanted, output)
     if output is not None:
         click.echo(f"Wrote {output} ({wanted}).", err=True)
+
+
+def _compared(words: tuple[str, ...], given: Filters, question: Question) -> Report:
+    from tcemu.commands import isa_views
+
+    operand = question["--operand"]
+    _refuse({**given.selecting, **question, "--operand": None, "--ptx": given.ptx}, "a single instruction")
+    if len(words) != 2:
+        raise click.UsageError("diff takes two instructions: tcemu isa diff INSTRUCTION INSTRUCTION")
+    return isa_views.differences(*words, given.target, operand and operand.lower())
+
+
+def _looked_up(words: tuple[str, ...], given: Filters, options: Question) -> Report:
+    """The families, a list, one instruction, or where an operand of them is."""
+    from tcemu.commands import isa_fragment, isa_views, isa_words
+
+    asked = isa_words.read(" ".join(words).split(), given)
+    chosen, told = asked.filters.target, str(asked.filters)
+    if asked.opcodes:
+        _refuse_selection(asked, given)
+    elif not told:
+        _refuse({**options, "--operand": options["--operand"] or asked.element}, "an instruction to ask about")
+        return isa_views.families()
+    question = _question(asked, options)
+    if asked.opcodes and question is None:
+        return isa_views.explanation(asked.opcodes[0], chosen, given.ptx)
+    if asked.opcodes and question is not None:
+        return isa_fragment.fragment(asked.opcodes[0], chosen, given.ptx, *question)
+    if question is not None:
+        return isa_fragment.several(asked.filters.holding(question[0]), told, chosen, *question)
+    return isa_views.instructions(asked.filters.find(), told)
+
+
+def _question(asked: Asked, options: Question) -> tuple[str, tuple[int, ...] | None, int | None, int | None] | None:
+    """The operand, its element, and the lane and register that are asked about; None for no question."""
+    if asked.element is not None:
+        for name, value in options.items():
+            if value is not None:
+                raise click.UsageError(f"the element in brackets says what {name} would say; leave one out")
+        return *asked.element, None, None
+    operand, at, lane, register, table = options.values()
+    if operand is None:
+        _refuse(options, "--operand, the matrix that you ask about")
+        return None
+    if sum((at is not None, lane is not None or register is not None, table is not None)) > 1:
+        raise click.UsageError("one question at a time: --at, or --lane and --register, or --table")
+    return operand.lower(), _position(at), lane, register
+
+
+def _refuse_selection(asked: Asked, given: Filters) -> None:
+    """Raise UsageError for what selects several instructions where one is spelt out, and for two of them."""
+    if len(asked.opcodes) > 1:
+        raise click.UsageError(
+            f"one instruction at a time; {asked.opcodes[1]!r} is one too many. tcemu isa diff compares two."
+        )
+    options = [name for name, value in given.selecting.items() if value is not None]
+    for name in (*options, *map(repr, asked.selecting)):
+        raise click.UsageError(f"{name} selects what is listed; leave out the instruction to get a list")
 
 
 def _refuse(given: Mapping[str, object], needed: str) -> None:

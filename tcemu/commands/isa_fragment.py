@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from tcemu.commands.report import PLAIN_WIDTH, Part, Report
 from tcemu.errors import LayoutError, counted, listing, span
@@ -16,6 +18,8 @@ from tcemu.layouts.questions import Holding, held_by, who_holds
 from tcemu.show import Picture, fragment_map
 
 _ROOM = PLAIN_WIDTH - 4
+#: More layouts than this are too many to answer at once.
+_MOST = 8
 
 
 def fragment(
@@ -55,6 +59,52 @@ def fragment(
         "holdings": [dict(zip(columns[1:], row[1:], strict=True)) for row in rows],
     }
     return Report(found.opcode, parts, columns, rows, data, lambda: _draw(asked, held, position, lane, register))
+
+
+def several(found: Sequence[Instruction], told: str, target: str | None, role: str, *question: Any) -> Report:
+    """The same question to several instructions: one answer for all that hold the operand in the same layout.
+
+    `told` names them, `question` is what `fragment` takes after the role. Raises LayoutError where none has an answer.
+    """
+    held: dict[tuple[object, ...], list[Instruction]] = {}
+    roles: dict[str, None] = {}
+    for each in (parse(each, default_target(each.gate) if target is None else target) for each in found):
+        roles |= dict.fromkeys(each.fragments)
+        if role in each.fragments:
+            held.setdefault(_same(each.fragments[role]), []).append(each)
+    if not held:
+        raise LayoutError(f"no instruction of {told} has a fragment {role!r}; they have {listing(roles, 'and')}")
+    if len(held) > _MOST:
+        raise LayoutError(f"{told}: operand {role} has {len(held)} layouts; say also which shape, type or family")
+    answers, refused = [], []
+    for alike in held.values():
+        try:
+            answers.append((alike, fragment(alike[0].opcode, target, None, role, *question)))
+        except LayoutError as error:  # some matrices have the element, others are smaller
+            refused.append(error)
+    if not answers:
+        raise refused[0]
+    parts = [part for alike, report in answers for part in _titled(report.parts, alike)]
+    columns = tuple(dict.fromkeys(name for _, report in answers for name in report.columns))
+    lines = (dict(zip(report.columns, row, strict=True)) | {"opcode": alike[0].opcode}
+             for alike, report in answers for row in _made(report.rows))  # fmt: skip
+    rows = tuple(tuple(line.get(name, "") for name in ("opcode", *columns)) for line in lines)
+    heading = f"Operand {role} of {counted(sum(len(alike) for alike, _ in answers), 'form')} ({told})"
+    return Report(heading, tuple(parts), ("opcode", *columns), rows, [report.data for _, report in answers])
+
+
+def _same(fragment: Fragment) -> tuple[object, ...]:
+    return str(fragment.layout), fragment.shape, str(fragment.type), fragment.elements_per_register
+
+
+def _titled(parts: tuple[Part, ...], alike: list[Instruction]) -> tuple[Part, ...]:
+    """An answer with the instructions that it is true of above it."""
+    more = f", and {len(alike) - 1} more with this layout" if len(alike) > 1 else ""
+    return replace(parts[0], title=f"{alike[0]}{more}"), *parts[1:]
+
+
+def _made(rows: tuple[tuple[object, ...], ...] | Callable[[], tuple[tuple[object, ...], ...]]) -> Any:
+    return rows() if callable(rows) else rows
 
 
 def label(role: str, position: Sequence[object]) -> str:

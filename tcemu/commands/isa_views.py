@@ -11,8 +11,7 @@ from tcemu.commands.isa_fragment import label, where
 from tcemu.commands.report import Part, Report
 from tcemu.errors import IllegalInstruction, counted, listing
 from tcemu.instructions import FAMILIES, Instruction, parse
-from tcemu.instructions.catalogue import Group, groups, types
-from tcemu.instructions.catalogue import catalogue as find
+from tcemu.instructions.catalogue import Group, catalogue, groups, types
 from tcemu.instructions.compare import Differences, Fact, compare
 from tcemu.instructions.explain import Arithmetic, Explanation, LayoutLine, explain
 from tcemu.instructions.family import Family
@@ -24,23 +23,23 @@ _SERIES = 6
 _LAYOUT = 68
 #: Elements of a comparison that are shown for each operand if no operand is selected.
 _SHOWN = 4
-#: More instructions of a family without matrices are told by their qualifiers.
+#: More instructions of a family are summed up: by their types and shapes, or by their qualifiers.
 _MOST = 24
 
 # ---------------------------------------------------------------------------------------------------- lists
 
+_COLUMNS = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
 
-def catalogue(target: str | None, ptx: str | None, family: str | None, type_: str | None, shape: str | None) -> Report:
-    """The families or, with any filter, the instructions that match."""
-    asked = {"target": target, "PTX": ptx, "family": family, "type": type_, "shape": shape}
-    told = ", ".join(f"{what} {word}" for what, word in asked.items() if word is not None)
-    columns = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "targets", "section")
-    if not told:
-        heading = f"Instructions: {counted(sum(family.size for family in FAMILIES), 'form')}"
-        return Report(heading, _families(), columns, lambda: tuple(map(_line, find())), lambda: _as_data(find()))
-    found = find(target, ptx, family, type_, shape)
-    if not found:
-        raise IllegalInstruction(f"no instruction matches {told}")
+
+def families() -> Report:
+    """The families, what they do and how many forms they have; as data every instruction."""
+    heading = f"Instructions: {counted(sum(family.size for family in FAMILIES), 'form')}"
+    return Report(heading, _families(), _COLUMNS, lambda: tuple(map(_line, catalogue())), lambda: _as_data(catalogue()))
+
+
+def instructions(found: list[Instruction], told: str) -> Report:
+    """A list of instructions that fit some filters, which `told` names."""
+    columns = _COLUMNS
     heading = f"Instructions: {counted(len(found), 'form')} ({told})"
     return Report(heading, _lists(found), columns, tuple(map(_line, found)), _as_data(found))
 
@@ -56,8 +55,8 @@ _PARTS: tuple[tuple[str, Callable[[Family], bool]], ...] = (
 def _families() -> tuple[Part, ...]:
     columns = ("family", "what it does", "forms", "PTX section")
     hint = (
-        "Next: tcemu isa --target sm_90a lists what a target has, tcemu isa INSTRUCTION explains an instruction, "
-        "tcemu isa --help shows the other options."
+        "Next: tcemu isa mma lists the forms of a family, tcemu isa m16n8k16 f16 those that fit, tcemu isa OPCODE "
+        "explains one, tcemu isa --help shows the other options."
     )
     parts = ((title, [family for family in FAMILIES if belongs(family)]) for title, belongs in _PARTS)
     tables = (
@@ -82,14 +81,18 @@ def _lists(found: list[Instruction]) -> tuple[Part, ...]:
 def _list(family: Family, found: list[Instruction]) -> Part:
     title = f"{family.name}: {counted(len(found), 'form')} (PTX ISA {family.section})"
     about = [_sentence(family.about)] if family.about else []
+    if len(found) <= _MOST:
+        forms = (f"{each.gate.ptx:<4}  {each}" for each in found)
+        return Part(title, tuple(about), lines=("", "PTX   instruction", *forms))
     if any(any(each.shape) for each in found):
-        columns, rows = _grouped(family, groups(found))
-    elif len(found) > _MOST:
+        summed = groups(found)
+        columns, rows = _grouped(family, summed)
+        examples = ("", "One of each line:", *(each.example for each in summed))
+    else:
         about += [f"{re.sub('[{}]', '', family.spelling.template)}, where"]
         columns, rows = _syntax(family, found)
-    else:
-        columns, rows = ("instruction", "PTX"), tuple((each.opcode, each.gate.ptx) for each in found)
-    return Part(title, tuple(about), columns, rows)
+        examples = ("", "For example:", *(str(each) for each in found[:: -(-len(found) // 3)]))
+    return Part(title, tuple(about), columns, rows, examples)
 
 
 def _syntax(family: Family, found: list[Instruction]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

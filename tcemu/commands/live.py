@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tcemu.commands.progress import bar
+from tcemu.errors import counted
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
@@ -41,7 +42,7 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
     instructions = _chosen(device, families, shapes)
     command = " ".join(["tcemu record", *_words("--family", families), *_words("--shape", shapes), "FOLDER"])
     total = sum(1 for pair in every_case(instructions) for _ in cases(*pair, warps=1))
-    click.echo(f"{device}: {len(instructions):,} instructions, {total:,} cases")
+    click.echo(f"{device}: {counted(len(instructions), 'instruction')}, {counted(total, 'case')}")
     done = iter(range(total))
     with bar("{task.completed:,} of {task.total:,} cases  {task.fields[now]}") as shown:
 
@@ -52,8 +53,8 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
     for file in files:
         unknown = f", {file.unknown} that the emulator cannot answer" if file.unknown else ""
         click.echo(
-            f"{file.path}: {len(file.sha256):,} cases, {file.new:,} of them new, "
-            f"{file.differing:,} words differ from the emulator{unknown}"
+            f"{file.path}: {counted(len(file.sha256), 'case')}, {file.new:,} of them new, "
+            f"{counted(file.differing, 'word')} differ{'s' * (file.differing == 1)} from the emulator{unknown}"
         )
     sys.exit(1 if any(file.differing for file in files) else 0)
 
@@ -79,7 +80,7 @@ def verify(
     device = _device()
     instructions = _chosen(device, families, shapes)
     seed = seed or secrets.token_hex(4)
-    click.echo(f"{device}: {len(instructions):,} instructions, seed {seed}")
+    click.echo(f"{device}: {counted(len(instructions), 'instruction')}, seed {seed}")
     with bar("{task.fields[now]}") as shown:
 
         def progress(outcome: Outcome) -> None:

@@ -34,7 +34,12 @@ _ADVICE = "Give an empty folder that you may write to, or the name of a new one,
 
 @dataclass(frozen=True)
 class Laid:
-    """What happened to one file of the course."""
+    """What happened to one file of the course.
+
+    >>> from tcemu import course
+    >>> course.Laid("notebooks/a.ipynb", "laid beside", "notebooks/a.new.ipynb").at
+    'notebooks/a.new.ipynb'
+    """
 
     name: str
     """Its path in the learner's folder, with slashes."""
@@ -48,6 +53,15 @@ def lay_out(folder: Path, material: Path | None = None) -> list[Laid]:
 
     `material` is the folder that holds the course's `FOLDERS`, by default that of the installed course. Raises
     CourseError, which says why the folder cannot be used; the files laid out until then are complete and recorded.
+
+    >>> from tcemu import course
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     {laid.action for laid in course.lay_out(Path(folder))}
+    ...     {laid.action for laid in course.lay_out(Path(folder))}  # the second time
+    {'laid out'}
+    {'kept'}
     """
     material = material or source()
     _refuse_files(folder)

@@ -22,6 +22,13 @@ class Container:
 
     Element 0 is in the lowest bits. (width, shift) is (16, 0) for f16 and (4, 0) for packed e2m1; in the bytes of
     kind::f8f6f4, e2m1 is (8, 2): bits 5:2, with two zero bits on each side (PTX ISA 9.1, 9.7.14.5.14).
+
+    >>> half = tcemu.formats.Container(tcemu.formats.lookup("f16"), 16)
+    >>> half.elements, half.register_bits
+    (2, 32)
+    >>> registers = half.pack(np.array([0x3C00, 0x4000], np.uint16))  # 1 in the low half, 2 in the high half
+    >>> hex(registers[0]), [hex(pattern) for pattern in half.unpack(registers)]
+    ('0x40003c00', ['0x3c00', '0x4000'])
     """
 
     form: Format

@@ -15,7 +15,12 @@ Rounding = Literal["rn", "rz", "rm", "rp", "rna"]
 
 @dataclass(frozen=True)
 class Unpacked:
-    """A pattern taken apart. Its value is (-1)^negative * significand * 2^(exponent - fraction)."""
+    """A pattern taken apart. Its value is (-1)^negative * significand * 2^(exponent - fraction).
+
+    >>> one_and_a_half = tcemu.formats.unpack(tcemu.formats.lookup("f16"), 0x3E00)
+    >>> one_and_a_half.significand, one_and_a_half.exponent, one_and_a_half.fraction  # 1536 * 2^(0 - 10)
+    (1536, 0, 10)
+    """
 
     kind: Class
     negative: bool
@@ -33,7 +38,11 @@ class Unpacked:
 
 
 def unpack(form: Format, pattern: int) -> Unpacked:
-    """Take one pattern of a float format apart."""
+    """Take one pattern of a float format apart.
+
+    >>> tcemu.formats.unpack(tcemu.formats.lookup("e4m3"), 0xB8)  # -1
+    Unpacked(kind='normal', negative=True, significand=8, exponent=0, fraction=3)
+    """
     sign, exponent, mantissa = form.fields(pattern)
     hidden = int(exponent > 0 or not form.zero)
     return Unpacked(
@@ -53,6 +62,10 @@ def round_exact(
     `keep` is the number of bits kept after the binary point, if fewer than the format's mantissa has; the subnormal
     grid becomes coarser by as much. With `overflow` "infinity" every overflow gives infinity, whatever the rounding:
     that is what tensor cores do.
+
+    >>> f16 = tcemu.formats.lookup("f16")
+    >>> [hex(tcemu.formats.round_exact(f16, 2**11 + 1, -11, rounding)) for rounding in ("rn", "rz", "rp")]  # 1 + 2^-11
+    ['0x3c00', '0x3c00', '0x3c01']
     """
     keep = form.mantissa if keep is None else keep
     magnitude, negative = abs(number), number < 0

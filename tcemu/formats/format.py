@@ -23,7 +23,11 @@ Class = Literal["zero", "subnormal", "normal", "infinity", "nan"]
 
 
 class Fields(NamedTuple):
-    """The bit fields of a pattern, as unsigned integers; 0 for a field that the format does not have."""
+    """The bit fields of a pattern, as unsigned integers; 0 for a field that the format does not have.
+
+    >>> tcemu.formats.lookup("f16").fields(0xC000)  # -2
+    Fields(sign=1, exponent=16, mantissa=0)
+    """
 
     sign: int
     exponent: int
@@ -35,6 +39,19 @@ class Format:
     """One number format.
 
     Integers have `mantissa` magnitude bits and, if signed, a sign bit in two's complement.
+
+    >>> e4m3 = tcemu.formats.lookup("e4m3")
+    >>> e4m3.bits, e4m3.bias, e4m3.largest, e4m3.smallest_subnormal, str(e4m3.dtype)
+    (8, 7, 448.0, 0.001953125, 'float8_e4m3fn')
+    >>> codes = e4m3.encode([1.0, 1.0625, 500.0], satfinite=True)  # to nearest, ties to even; 448 is the largest
+    >>> [hex(code) for code in codes], e4m3.decode(codes)
+    (['0x38', '0x38', '0x7e'], array([  1.,   1., 448.]))
+    >>> e4m3.fields(0x38), e4m3.classify(0x01), e4m3.classify(0x7F)
+    (Fields(sign=0, exponent=7, mantissa=0), 'subnormal', 'nan')
+    >>> len(e4m3.codes())  # every pattern
+    256
+    >>> str(e4m3.matrix(codes).dtype), e4m3.patterns(e4m3.matrix(codes))
+    ('float8_e4m3fn', array([ 56,  56, 126], dtype=uint8))
     """
 
     name: str

@@ -7,6 +7,7 @@ those that ptxas 13.0 accepts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -71,12 +72,58 @@ FORMATS: Mapping[str, Format] = MappingProxyType({row.name: row for row in _ROWS
 if len(FORMATS) != len(_ROWS):
     raise TableError("two formats have the same name")
 
+#: What others call a format, as a regular expression of the whole name in small letters, without float8_ in front.
+_ALSO = {
+    r"half|_*half|fp16|float16": "f16",
+    r"float|single|fp32|float32": "f32",
+    r"double|fp64|float64": "f64",
+    r"bfloat16|_*nv_bfloat16|fp?b16|bfp16": "bf16",
+    r"tfloat32": "tf32",
+    r"f8|fp8|mxfp8|float8": "e4m3 e5m2",
+    r"f6|fp6|mxfp6|float6": "e3m2 e2m3",
+    r"f4|fp4|mxfp4|nvfp4|float4": "e2m1",
+    r"e8m0(fnu)?": "ue8m0",
+    r"s16|u16|int16|short": "",  # no tensor core multiplies them
+    r"int|int32|i32": "s32",
+    r"int8|i8|char|signed char": "s8",
+    r"uint8|unsigned char": "u8",
+    r"int4|i4": "s4",
+    r"uint4": "u4",
+    r"bool|bit|binary|int1|uint1": "b1",
+}
+
 
 def lookup(name: str) -> Format:
-    """The format called `name`. Raises FormatError, which lists the accepted names."""
+    """The format called `name`. Raises FormatError, which lists the accepted names.
+
+    >>> tcemu.formats.lookup("e4m3")
+    <e4m3: 1 sign, 4 exponent, 3 mantissa bits, bias 7, largest 448>
+    >>> tcemu.formats.lookup("fp8")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.FormatError: no number format is called 'fp8'. ...
+    """
     if isinstance(name, str) and name.removeprefix(".") in FORMATS:
         return FORMATS[name.removeprefix(".")]
     raise FormatError(
-        f"no number format is called {shown(name)}.{did_you_mean(str(name), FORMATS)} The formats are "
-        f"{listing(FORMATS, 'and')}."
+        f"no number format is called {shown(name)}.{_hint(name)} The formats are {listing(FORMATS, 'and')}."
     )
+
+
+def _hint(name: object) -> str:
+    """The formats that the rest of the world calls so; else the most similar name of one."""
+    if not isinstance(name, str):
+        return ""
+    known = called(name)
+    if known is None:
+        return did_you_mean(_bare(name), FORMATS)
+    return f" Did you mean {listing(map(repr, known))}?" if known else ""
+
+
+def called(name: str) -> list[str] | None:
+    """The names of the formats that other libraries call so, perhaps none; None for a name that nobody gives."""
+    return next((also.split() for pattern, also in _ALSO.items() if re.fullmatch(pattern, _bare(name))), None)
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"^(numpy|np|torch|ml_dtypes)\.|float[468]_(?=e)", "", name[:80].strip().lower())

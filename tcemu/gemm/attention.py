@@ -159,6 +159,12 @@ def attend(
     """O (queries, 64) of q (queries, 64) and k, v (keys, 64), all float16, and the launch.
 
     `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
+
+    >>> from tcemu.gemm import attention
+    >>> q, k, v = (np.ones((64, 64), np.float16) for _ in range(3))
+    >>> out, result = attention.attend(q, k, v)
+    >>> out.shape, out[0, 0]  # a mean of ones
+    ((64, 64), np.float32(1.0))
     """
     check(q, k, v)
     out = np.zeros(q.shape, np.float32)

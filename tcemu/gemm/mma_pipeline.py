@@ -118,6 +118,12 @@ def multiply(
 
     `stages` is 2 to 5. `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for
     other shapes and stages.
+
+    >>> from tcemu.gemm import mma_pipeline
+    >>> A, B = np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)
+    >>> D, result = mma_pipeline.multiply(A, B)
+    >>> D[0, 0], result.reports
+    (np.float32(64.0), [])
     """
     check(a, b, n=8, k=8)
     if stages not in STAGES:

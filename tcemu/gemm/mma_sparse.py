@@ -75,6 +75,12 @@ def multiply(
 
     tcemu.sparse.prune makes such a matrix. n is a multiple of 8 and k of 4. `options` are passed to tcemu.launch:
     target, seed, policy, sanitizer. Raises OperandError for other shapes, and for four elements with too many nonzero.
+
+    >>> from tcemu.gemm import mma_sparse
+    >>> A = tcemu.sparse.prune(np.ones((32, 64), np.float16), "2:4")
+    >>> D, result = mma_sparse.multiply(A, np.ones((64, 32), np.float16))
+    >>> D[0, 0]  # half of 64
+    np.float32(32.0)
     """
     check(a, b, n=8, k=4)
     d = np.zeros((len(a), b.shape[1]), np.float32)

@@ -62,6 +62,12 @@ def multiply(
 
     `splits` is 1 or more, and at most the steps of 32 along K. `options` are passed to tcemu.launch: target, seed,
     policy, sanitizer. Raises OperandError for other shapes and splits.
+
+    >>> from tcemu.gemm import split_k
+    >>> A, B = np.ones((32, 128), np.float16), np.ones((128, 32), np.float16)
+    >>> D, launches = split_k.multiply(A, B, splits=2)
+    >>> D[0, 0], len(launches)  # the parts, and their sum
+    (np.float32(128.0), 2)
     """
     check(a, b, n=8, k=8)
     steps = -(-len(b) // K)

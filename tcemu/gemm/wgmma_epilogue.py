@@ -100,6 +100,12 @@ def multiply(
 
     A and B are f16 or bf16, as the plan says; the plan's columns are a multiple of 64. `options` are passed to
     tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes, dtypes and plans.
+
+    >>> from tcemu.gemm import wgmma_epilogue
+    >>> A, B = np.ones((64, 64), np.float16), np.ones((64, 128), np.float16)
+    >>> D, result = wgmma_epilogue.multiply(A, B, np.full(128, -65, np.float32))
+    >>> D[0, 0], D.dtype  # 64 - 65, activated
+    (np.float16(0.0), dtype('float16'))
     """
     if plan.element not in ("f16", "bf16") or plan.columns % COLUMNS or plan.promote:
         raise OperandError(f"the plan must have f16 or bf16, a multiple of {COLUMNS} columns, no promotion; got {plan}")

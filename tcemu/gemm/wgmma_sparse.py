@@ -141,6 +141,12 @@ def multiply(
     D is f32, or s32 for s8. k consists of whole units of 16 bytes; m and n are free. `options` are passed to
     tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes, and for chunks of A with too
     many nonzero elements.
+
+    >>> from tcemu.gemm import wgmma_sparse
+    >>> A = tcemu.sparse.prune(np.ones((64, 128), np.float16), "2:4")
+    >>> D, result = wgmma_sparse.multiply(A, np.ones((128, 64), np.float16))
+    >>> D.shape, D[0, 0]  # half of 128
+    ((64, 64), np.float32(64.0))
     """
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)

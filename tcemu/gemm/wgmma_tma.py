@@ -192,6 +192,12 @@ def multiply(
 
     Rows of A and columns of B must be whole units of 16 bytes along K, as a tensor map demands; m and n are free.
     `options` are passed to tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes.
+
+    >>> from tcemu.gemm import wgmma_tma
+    >>> A, B = np.ones((64, 64), np.float16), np.ones((64, 128), np.float16)
+    >>> D, result = wgmma_tma.multiply(A, B)
+    >>> D.shape, D[0, 0], result.reports
+    ((64, 128), np.float32(64.0), [])
     """
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)

@@ -44,6 +44,12 @@ def multiply(
     """D (m, n) of A (m, k) and B (k, n), and the launch; m and n are multiples of 32, k of 16.
 
     `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
+
+    >>> from tcemu.gemm import wmma_global
+    >>> A, B = np.ones((64, 32), np.float16), np.ones((32, 64), np.float16)
+    >>> D, result = wmma_global.multiply(A, B)
+    >>> D[0, 0], result.reports
+    (np.float32(32.0), [])
     """
     block = TILE * WARPS
     check(a, b, m=block, n=block, k=TILE)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tcemu.errors import IllegalInstruction, did_you_mean, listing, shown
+from tcemu.errors import IllegalInstruction, briefly, did_you_mean, listing, nearest, shown
+from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.rows import Rows
 from tcemu.instructions.table import FAMILIES
@@ -15,6 +17,8 @@ from tcemu.instructions.targets import ptx_version, target_named
 _MOVED = ("type", "dst_fmt", "src_fmt")
 #: Those that name operand types.
 _TYPED = ("atype", "btype", "ctype", "dtype")
+#: More words than this are not listed in an error.
+_MANY = 80
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Group:
     into: str
     ptx: str
     forms: int
+    #: The first of them.
+    example: str
 
 
 def catalogue(
@@ -42,25 +48,55 @@ def catalogue(
 ) -> list[Instruction]:
     """Every instruction that matches the arguments, in the order of the tables.
 
-    `type` is that of any operand ("f16", "b16"). Raises TargetError for a target or version that does not exist, and
-    IllegalInstruction for a family, type or shape that no instruction has.
+    `family` is one of the tables' ("mma", "mma.sp") or a mnemonic, which means all of its families ("wmma"); `type` is
+    that of any operand ("f16", "b16"); `shape` is spelt as in PTX or as 16x8x16. Raises TargetError for a target or
+    version that does not exist, and IllegalInstruction for a family, type or shape that no instruction has.
     """
-    _check("family", family, (each.name for each in FAMILIES))
-    _check("type", type, _words(*_TYPED, *_MOVED))
-    _check("shape", shape, _words("shape"))
+    for what, given in (("family", family), ("type", type), ("shape", shape), ("PTX version", ptx)):
+        if given is not None and not isinstance(given, str):
+            raise IllegalInstruction(f"a {what} is given as text; got {briefly(given)}")
+    families = families_named(family)
+    _check("type", type, accepted("type"))
+    if shape is not None:
+        shape = shape_named(shape)
+        _check("shape", shape, accepted("shape"))
     chip = None if target is None else target_named(target)
     if ptx is not None:
         ptx_version(ptx)
     return [
         instruction
-        for each in FAMILIES
-        if family is None or each.name == family
+        for each in families
         for row in each.rows
         if (chip is None or row.gate.admits(chip)) and (ptx is None or row.gate.admits_ptx(ptx))
         if (type is None or _has(row, type)) and (shape is None or _has(row, shape))
         for _, instruction in each.forms(row)
         if (type is None or type in types(instruction)) and (shape is None or str(instruction.shape) == shape)
     ]
+
+
+def families_named(name: str | None) -> list[Family]:
+    """The family of that name, or all with that mnemonic or beginning; all for None. Raises IllegalInstruction."""
+    if name is None:
+        return list(FAMILIES)
+    found = [each for each in FAMILIES if each.name == name] or [each for each in FAMILIES if each.mnemonic == name]
+    found = found or [each for each in FAMILIES if any(f"{stem}.".startswith(f"{name}.") for stem in each.stems)]
+    if not found:
+        _check("family", name, accepted("family"))
+    return found
+
+
+def shape_named(text: str) -> str:
+    """m16n8k16 for "16x8x16" and "M16N8K16", m8n8 for "8x8"; what is no shape stays as it is."""
+    sizes = re.fullmatch(r"m?([0-9]+)[xn]([0-9]+)(?:[xk]([0-9]+))?", text.lower())
+    return f"m{sizes[1]}n{sizes[2]}{f'k{sizes[3]}' if sizes[3] else ''}" if sizes else text
+
+
+def accepted(what: str) -> list[str]:
+    """Every "family", "type" or "shape" that some instruction has, in the order of the tables."""
+    if what == "family":
+        return [each.name for each in FAMILIES]
+    slots = ("shape",) if what == "shape" else (*_TYPED, *_MOVED)
+    return [word for word in dict.fromkeys(_words(*slots)) if word]
 
 
 def _has(row: Rows, word: str) -> bool:
@@ -92,7 +128,7 @@ def _group(cells: list[list[Instruction]]) -> Group:
     shapes = tuple(dict.fromkeys(str(instruction.shape) for instruction in found))
     into = ", ".join(dict.fromkeys(_into(instruction) for instruction in found))
     told = _types([_pair(cell[0]) for cell in cells])
-    return Group(found[0].family, _kind(found[0]), shapes, told, into, oldest, len(found))
+    return Group(found[0].family, _kind(found[0]), shapes, told, into, oldest, len(found), found[0].opcode)
 
 
 def _types(pairs: list[tuple[str, str]]) -> str:
@@ -134,10 +170,9 @@ def _words(*slots: str) -> Iterable[str]:
     return (word for family in FAMILIES for slot in slots for word in family.spelling.vocabulary.get(slot, ()))
 
 
-def _check(what: str, given: str | None, accepted: Iterable[str]) -> None:
-    if given is None:
-        return
-    words = [word for word in dict.fromkeys(accepted) if word]
-    if given not in words:
-        hint = f"{did_you_mean(given, words)} There are {listing(words, 'and')}."
+def _check(what: str, given: str | None, words: list[str]) -> None:
+    if given is not None and given not in words:
+        told = words if len(words) <= _MANY else nearest(given[:80], words, 5, cutoff=0)
+        such = "There are" if len(words) <= _MANY else f"There are {len(words)}, for example"
+        hint = f"{did_you_mean(given, words)} {such} {listing(told, 'and')}."
         raise IllegalInstruction(f"no instruction has the {what} {shown(given)}.{hint}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcemu.arithmetic import Operation, Row, find
-from tcemu.errors import ArithmeticUnknown, OperandError, TableError
+from tcemu.errors import ArithmeticUnknown, IllegalInstruction, OperandError, TableError, briefly
 from tcemu.formats import Format
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.operand import Operand, operands_of
@@ -39,10 +39,18 @@ class UnknownFragments(dict[str, Fragment]):
         raise ArithmeticUnknown(self._message)
 
 
+_SIZES = re.compile(r"m([0-9]+)n([0-9]+)(?:k([0-9]+))?")
+
+
 class Shape(NamedTuple):
     """m rows of A and D, n columns of B and D, and k products summed for each output.
 
-    k is 0 for a single matrix; all three are 0 for an instruction without a shape.
+    k is 0 for a mere matrix, all are for an instruction that has none.
+
+    >>> tcemu.instructions.Shape.read("m16n8k16")
+    Shape(m=16, n=8, k=16)
+    >>> str(tcemu.instructions.Shape(8, 8))
+    'm8n8'
     """
 
     m: int = 0
@@ -50,10 +58,12 @@ class Shape(NamedTuple):
     k: int = 0
 
     @staticmethod
-    @cache
     def read(word: str) -> Shape:
         """The shape that "m16n8k16" or "m8n8" spells."""
-        return Shape(*(int(number) for number in re.findall(r"\d+", word)))
+        sizes = _SIZES.fullmatch(word) if isinstance(word, str) else None
+        if not sizes:
+            raise IllegalInstruction(f"a shape is spelt as in an opcode, e.g. 'm16n8k16'; got {briefly(word)}")
+        return Shape(*(int(number) for number in sizes.groups() if number))
 
     def __str__(self) -> str:
         return "".join(f"{name}{size}" for name, size in zip("mnk", self, strict=True) if size)
@@ -61,7 +71,19 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Instruction:
-    """A legal instruction, made by tcemu.parse. Two with the same opcode are equal."""
+    """A legal instruction. Made by tcemu.parse; two with the same opcode are equal.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> mma.shape, mma.section, str(mma.gate)
+    (Shape(m=16, n=8, k=16), '9.7.14.5.14', 'PTX 7.0, sm_80 or later')
+    >>> {role: (fragment.shape, fragment.registers) for role, fragment in mma.fragments.items()}
+    {'d': ((16, 8), 4), 'a': ((16, 16), 4), 'b': ((16, 8), 2), 'c': ((16, 8), 4)}
+    >>> chip = tcemu.instructions.target_named("sm_80")
+    >>> mma.arithmetic(chip).known, mma.operation(chip).depth  # how it is known; products in one output
+    ('published silicon', 16)
+    >>> mma.on(chip) == mma
+    True
+    """
 
     #: The opcode in the documented order of its qualifiers.
     opcode: str

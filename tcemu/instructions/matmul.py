@@ -34,6 +34,11 @@ def matmul(
     of D. M, N and K must be multiples of the instruction's m, n and k. K ascends: each step's D is the next step's C.
 
     Raises IllegalInstruction, OperandError and ArithmeticUnknown, as tcemu.run does.
+
+    >>> A, B = np.ones((32, 64), np.float16), np.eye(64, 16, dtype=np.float16)
+    >>> D = tcemu.matmul(A, B, instruction="mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> D.shape, D.dtype, D[0, 0]
+    ((32, 16), dtype('float32'), np.float32(1.0))
     """
     found = parse(instruction, target)
     if found.family not in _FAMILIES or found.sparse:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import Operation, compute_scaled, scaled_plan
+from tcemu.arithmetic import Operation, compute_scaled
+from tcemu.arithmetic.registers import scaled_plan
 from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, lookup

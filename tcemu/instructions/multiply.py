@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import FewWarps, Operation, compute_registers
+from tcemu.arithmetic import Operation, compute_registers
+from tcemu.arithmetic.registers import FewWarps
 from tcemu.backend import on_all_cores
 from tcemu.errors import OperandError
 from tcemu.formats import Container, Format, lookup

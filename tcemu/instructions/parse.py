@@ -6,9 +6,10 @@ from collections import Counter
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from tcemu.errors import IllegalInstruction, TargetError, did_you_mean, listing, nearest, shown
+from tcemu.errors import IllegalInstruction, TargetError, listing, nearest, shown
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.spelling import likeness
 from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.instructions.targets import target_named
 
@@ -17,6 +18,24 @@ EXAMPLE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 #: Tensor-core instructions that the package does not run yet; the error says so instead of calling them unknown.
 _NOT_YET = ("tcgen05",)
+#: PTX's other instructions (PTX ISA 9.1, 9.7). They exist, so they are not corrected to similar ones.
+_ORDINARY = """
+    abs add addc alloca and applypriority bfe bfi bfind bmsk bra brev brkpt brx call clmad clusterlaunchcontrol clz
+    cnot copysign cos createpolicy cvt discard div dp2a dp4a ex2 exit fma fns istypep lg2 lop3 mad mad24 madc max
+    min mov mul mul24 neg not or pmevent popc prmt rcp rem ret rsqrt sad selp set setp shf shl shr sin slct sqrt
+    stackrestore stacksave sub subc suld suq sured sust szext tanh testp tex tld4 trap txq vabsdiff vabsdiff2
+    vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub
+    vsub2 vsub4 xor
+"""
+#: SASS mnemonics, which ptxas generates, and the PTX instructions behind them.
+_SASS = {
+    **dict.fromkeys(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"), "mma.sync"),
+    **dict.fromkeys(("HGMMA", "IGMMA", "QGMMA", "BGMMA", "WARPGROUP"), "wgmma"),
+    "LDSM": "ldmatrix", "STSM": "stmatrix", "MOVM": "movmatrix", "LDGSTS": "cp.async", "LDGDEPBAR": "cp.async",
+    "UBLKCP": "cp.async.bulk", "UTMALDG": "cp.async.bulk.tensor", "UTMASTG": "cp.async.bulk.tensor",
+    "SYNCS": "mbarrier", "LDG": "ld.global", "LDS": "ld.shared", "STG": "st.global", "STS": "st.shared",
+    "SHFL": "shfl.sync", "BAR": "bar.sync",
+}  # fmt: skip
 
 
 def parse(instruction: str | Instruction, target: str | None = None, ptx: str | None = None) -> Instruction:
@@ -28,6 +47,16 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
 
     Raises IllegalInstruction if there is no such instruction, or not there, and TargetError for a target or version
     that does not exist.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", target="sm_90a")
+    >>> mma
+    <mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: registers a lane d 4, a 4, b 2, c 4; PTX 7.0, sm_80 or later>
+    >>> mma.fragments["a"].shape, mma.types["d"].name
+    ((16, 16), 'f32')
+    >>> tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", target="sm_75")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.IllegalInstruction: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 does not exist on sm_75: ...
     """
     found = instruction if isinstance(instruction, Instruction) else _parse(_as_opcode(instruction))
     if target is not None:
@@ -62,9 +91,7 @@ def _parse(text: str) -> Instruction:
     try:
         words = family.spelling.read(opcode)
     except IllegalInstruction as error:
-        meant = _meant(parts, family)
-        told = f"{error} Nearest legal form: {_nearest(opcode, meant)} (PTX ISA {meant.section})"
-        raise IllegalInstruction(f"{_shown(opcode)}: {told}") from None
+        raise IllegalInstruction(f"{_shown(opcode)}: {_misread(opcode, error, family)}") from None
     try:
         found = family.find(words)
     except IllegalInstruction as error:
@@ -75,31 +102,50 @@ def _parse(text: str) -> Instruction:
     return found
 
 
-def _meant(parts: list[str], family: Family) -> Family:
-    """The family that an unreadable opcode was meant for: one whose mark or stem it nearly has, otherwise its own."""
-    for other in reversed(FAMILIES):
-        if other.mnemonic == family.mnemonic and not other.stems:
-            if any(nearest(part, other.marks, cutoff=0.6) for part in parts[1:]):
-                return other
-        elif other.mnemonic == family.mnemonic and any(_begins(parts, stem.split("."), family) for stem in other.stems):
-            return other
-    close = [(start, other) for start, other in _starts_of(family.mnemonic) if _alike(start, parts) > 0.9]
-    return max(close, key=lambda each: len(each[0]))[1] if close else family
+def _misread(opcode: str, error: IllegalInstruction, claimed: Family) -> str:
+    """Why an opcode is unreadable, in the words of the family that was probably meant, and the nearest legal form."""
+    near, family = _meant(opcode, claimed.mnemonic, claimed)
+    told: object = error
+    try:
+        family.spelling.read(opcode, like=near.opcode)
+    except IllegalInstruction as better:
+        told = better
+    return f"{told} {_told(near, family)}"
 
 
-def _alike(start: str, parts: list[str]) -> float:
-    """How similar the first words of an opcode are to a stem, from 0 to 1."""
-    words = ".".join(parts[: start.count(".") + 1])[:200]
-    return SequenceMatcher(None, words, start).ratio()
+def _told(near: Instruction, family: Family) -> str:
+    return f"Nearest legal form: {near} (PTX ISA {family.section})"
 
 
-def _begins(parts: list[str], stem: list[str], family: Family) -> bool:
-    """Whether an opcode of `family` nearly begins with a longer stem, of which only the last word is misspelt."""
-    *first, last = stem
-    asked = parts[: len(stem)]
-    if not first or asked[:-1] != first or not family.claims(first):
-        return False
-    return bool(nearest(asked[-1][:80], [last], cutoff=0.75))
+def _meant(opcode: str, mnemonic: str, claimed: Family | None = None) -> tuple[Instruction, Family]:
+    """The form that an unreadable opcode probably meant: of each family's nearest form, the one most like the opcode.
+
+    Among equals, the family that claims the opcode wins, then the one with the shorter stem, then the first.
+    """
+    families = [family for family in FAMILIES if family.mnemonic == mnemonic]
+    near = [(_nearest(opcode, family), family) for family in sorted(families, key=lambda each: each is not claimed)]
+    return max(near, key=lambda each: (_alike(opcode, *each), -_shortest(each[1])))
+
+
+def _shortest(family: Family) -> int:
+    """The length of the family's shortest stem, in dots."""
+    return min((stem.count(".") for stem in family.stems), default=0)
+
+
+def _alike(opcode: str, form: Instruction, family: Family) -> float:
+    """How much of an opcode a form has: the likeness of each word to the form's most similar word.
+
+    The mark that distinguishes the family from others counts twice.
+    """
+    words, asked = form.opcode.split("."), _words(opcode)
+    likeness = (max(SequenceMatcher(None, word, other).ratio() for other in words) for word in asked)
+    marked = not family.marks.isdisjoint(asked)
+    return sum(ratio for ratio in likeness if ratio >= 0.5) + marked
+
+
+def _words(opcode: str) -> list[str]:
+    """The words of an opcode, cut off where a comparison would take too long."""
+    return opcode[:200].split(".")
 
 
 def _nearest(opcode: str, family: Family) -> Instruction:
@@ -107,23 +153,27 @@ def _nearest(opcode: str, family: Family) -> Instruction:
 
     Families without matrices have too many forms to compare; there, the meaning is guessed word by word.
     """
-    text = opcode[:200]
-    asked = Counter(text.split("."))
+    asked = _words(opcode)
     if family.plain:
+        text = ".".join(asked)
         guesses = [family.nearest(family.spelling.guess(text, similar=similar)) for similar in (True, False)]
-        words = [Counter(form.opcode.split(".")) for form in guesses]
-        return max(zip(guesses, words, strict=True), key=lambda each: _likeness(each[1], asked))[0]
+        return max(guesses, key=lambda form: _shared(form.opcode, asked))
     forms = [form for _, form in family.variants]
     spelt = [Counter(form.opcode.split(".")) for form in forms]
-    alike = [2 * (asked & words).total() - words.total() for words in spelt]
+    known = {word for words in spelt for word in words}
+    right = Counter(word for word in asked if word in known)
+    like = [{word: likeness(wrong, word) for word in known} for wrong in asked if wrong not in known]
+    shared = [(right & words).total() + sum(max(each[word] for word in words) for each in like) for words in spelt]
+    alike = [2 * count - words.total() for count, words in zip(shared, spelt, strict=True)]
     most = max(alike)
     among = [form for form, count in zip(forms, alike, strict=True) if count == most]
-    return max(among, key=lambda form: SequenceMatcher(None, text, form.opcode).ratio())
+    return max(among, key=lambda form: SequenceMatcher(None, asked, form.opcode.split(".")).ratio())
 
 
-def _likeness(words: Counter[str], asked: Counter[str]) -> tuple[int, int]:
+def _shared(form: str, asked: list[str]) -> tuple[int, int]:
     """A sort key: how many words of the form were asked for, then how few others it has."""
-    return (words & asked).total(), -max(words.total() - asked.total(), 0)
+    words = form.split(".")
+    return (Counter(words) & Counter(asked)).total(), -max(len(words) - len(asked), 0)
 
 
 def _shown(opcode: str) -> str:
@@ -131,23 +181,36 @@ def _shown(opcode: str) -> str:
 
 
 def _unknown(opcode: str, mnemonic: str) -> str:
-    starts = _starts_of(mnemonic)
-    if starts:
-        seconds = listing(sorted({start.removeprefix(mnemonic) for start, _ in starts}))
-        _, meant = max(starts, key=lambda each: _alike(each[0], opcode.split(".")))
-        near = f"Nearest legal form: {_nearest(opcode, meant)} (PTX ISA {meant.section})"
+    if mnemonic in _MNEMONICS:
+        seconds = listing(sorted({start.removeprefix(mnemonic) for start in _starts_of(mnemonic)}))
+        near = _told(*_meant(opcode, mnemonic))
         return f"{mnemonic} is followed by {seconds}; this version runs no other form. {near}"
     if mnemonic in _NOT_YET:
         runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
-    hint, known = did_you_mean(mnemonic.lower(), [*_MNEMONICS, *_NOT_YET]), listing(_MNEMONICS, "and")
-    return f"no instruction is called {shown(mnemonic)}.{hint} This version knows {known} (PTX ISA 9.7)"
+    known = f"This version knows {listing(_MNEMONICS, 'and')} (PTX ISA 9.7)"
+    if mnemonic in _ORDINARY.split():
+        return f"PTX has {mnemonic}, but tcemu does not run it: kernels do ordinary arithmetic in Python. {known}"
+    if mnemonic in _SASS:
+        return f"this is SASS, which ptxas generates from PTX; the PTX instruction is {_SASS[mnemonic]}. {known}"
+    small = opcode.lower()
+    family = next((family for family in reversed(FAMILIES) if family.claims(small.split("."))), None)
+    if family is not None and small != opcode:
+        return f"PTX is written in lower case. {_told(_nearest(small, family), family)}"
+    return f"no instruction is called {shown(mnemonic)}.{_mnemonic_meant(mnemonic.lower()[:80])} {known}"
 
 
-def _starts_of(mnemonic: str) -> list[tuple[str, Family]]:
+def _mnemonic_meant(word: str) -> str:
+    """A hint for an unknown mnemonic: the one that it misspells, or that is part of it, as in CUDA's __shfl_sync."""
+    found = [each for each in word.split("_") if each in _MNEMONICS]
+    found = found or nearest(word, [*_MNEMONICS, *_NOT_YET], cutoff=0.7)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def _starts_of(mnemonic: str) -> list[str]:
     """How opcodes with this mnemonic begin, by family: its stems, or the mnemonic and a mark."""
     return [
-        (start, family)
+        start
         for family in FAMILIES
         if family.mnemonic == mnemonic
         for start in family.stems or [f"{mnemonic}.{mark}" for mark in sorted(family.marks)]

@@ -31,6 +31,13 @@ def run(
 
     Raises IllegalInstruction (no such instruction, or not on the target), OperandError (registers, lanes, dtypes) and
     ArithmeticUnknown (legal, but nobody knows what that chip computes).
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> A, B = np.ones((16, 16), np.float16), np.full((16, 8), 0.5, np.float16)
+    >>> c = np.zeros((32, 4), np.uint32)  # 32 lanes with 4 registers of f32 each
+    >>> d = tcemu.run(mma, mma.fragments["a"].pack(A), mma.fragments["b"].pack(B), c, target="sm_80")
+    >>> d.shape, d.dtype, mma.fragments["d"].unpack(d)[0, 0]  # 16 products of 1 and 0.5
+    ((32, 4), dtype('uint32'), np.float32(8.0))
     """
     try:
         family, found, operation = prepared(instruction, target)

@@ -10,13 +10,13 @@ the documented order.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 
-from tcemu.errors import IllegalInstruction, TableError, listing, nearest, shown
+from tcemu.errors import IllegalInstruction, TableError, apart, listing, nearest, shown
 
 Words = dict[str, str]
 
@@ -28,10 +28,19 @@ def most_like(word: str, accepted: Iterable[str]) -> str:
     """The accepted word most similar to `word`, preferably with the same beginning; empty if none is similar."""
     asked, places = word[:80], [*accepted]
 
-    def rank(one: str) -> tuple[float, bool, int]:
-        return -SequenceMatcher(None, one, asked).ratio(), one[:1] != asked[:1], places.index(one)
+    def rank(one: str) -> tuple[bool, float, float, bool, int]:
+        likeness = SequenceMatcher(None, one, asked).ratio()
+        turned = sorted(one) == sorted(asked)
+        return not turned, -likeness, apart(one, asked), one[:1] != asked[:1], places.index(one)
 
     return min(nearest(asked, places, 5), key=rank, default="")
+
+
+def likeness(word: str, other: str) -> float:
+    """How much a misspelt word is like another, 0 to 1: 8v is v8; m64n260k16 is nearer to m64n256k16 than to n200."""
+    if sorted(word) == sorted(other):
+        return 0.99
+    return SequenceMatcher(None, word[:80], other).ratio() - min(apart(word, other), 100) / 10_000
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,13 @@ class Spelling:
         pieces = re.split(r"\[(.*?)\]", self.template)
         return [(text, re.findall(r"{(\w+)}", text) if number % 2 else None) for number, text in enumerate(pieces)]
 
-    def read(self, text: str) -> Words:
-        """The word in each slot. Raises IllegalInstruction for an unknown, a missing or a surplus word."""
+    def read(self, text: str, like: str = "") -> Words:
+        """The word in each slot. Raises IllegalInstruction for an unknown, a missing or a surplus word.
+
+        `like` is the opcode that was probably meant: what it has beyond `text` is suggested for an unknown word.
+        """
         words: Words = {}
+        free = list((Counter(like.split(".")) - Counter(text.split("."))).elements()) if like else None
         needed = list(self.fixed)
         attached: list[str] = []
         for word in text.split("."):
@@ -109,7 +122,7 @@ class Spelling:
             elif word in self._attached:
                 attached.append(word)
             else:
-                self._place(word, words)
+                self._place(word, words, free)
         self._complain_of_missing(needed, attached, words)
         self._complain_of_order(words)
         return words
@@ -126,7 +139,7 @@ class Spelling:
                 words[slot] = meant
         return words
 
-    def _place(self, word: str, words: Words) -> None:
+    def _place(self, word: str, words: Words, free: list[str] | None) -> None:
         homes = self._homes.get(word, [])
         for slot in homes:
             if slot not in words:
@@ -135,7 +148,7 @@ class Spelling:
         if homes or word in self.fixed:
             places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
             raise IllegalInstruction(f".{word} occurs too often: the instruction {places}.")
-        raise IllegalInstruction(self._unknown(word, words))
+        raise IllegalInstruction(self._unknown(word, words, free))
 
     def _complain_of_order(self, words: Words) -> None:
         """Raise IllegalInstruction if ordered slots are out of order; `words` has the slots in the text's order."""
@@ -145,11 +158,14 @@ class Spelling:
             first = " before ".join(f".{words[slot]}" for slot in wanted)
             raise IllegalInstruction(f"the words of .{' and .'.join(wanted)} keep their order: {first}.")
 
-    def _unknown(self, word: str, words: Words) -> str:
-        """What is wrong with a word that no slot accepts, and what the slot that it probably meant accepts."""
+    def _unknown(self, word: str, words: Words, free: list[str] | None) -> str:
+        """What is wrong with a word that no slot accepts, and what the slot that it probably meant accepts.
+
+        `free` are the words that may be suggested; None for all.
+        """
         if not word:
             return "a qualifier is missing: there are two dots in a row, or a dot at one end."
-        accepted = [*self._homes, *self.fixed, *self._attached]
+        accepted = [*self._homes, *self.fixed, *self._attached] if free is None else free
         meant = most_like(word, accepted)
         hint = f" Did you mean {meant!r}?" if meant else ""
         said = f"{shown(f'.{word}')} is not a qualifier of {self.fixed[0]}.{hint}"

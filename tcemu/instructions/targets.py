@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from tcemu.errors import TargetError, did_you_mean, listing, shown
+from tcemu.errors import TargetError, briefly, listing, nearest, shown
 
 #: Chips with their families; a family is named after its first chip.
 _FAMILIES = {
@@ -24,6 +24,7 @@ _FIRST_WITH_A, _FIRST_WITH_F = 90, 100
 #: and their numbers are those of NVIDIA's pages developer.nvidia.com/cuda-gpus and, for 7.0 and 7.2,
 #: developer.nvidia.com/cuda-legacy-gpus; the architectures are those of CUTLASS's overview. The T5000 has a Thor.
 _PRODUCTS = {
+    r"(gtx|gt|mx)\d+\w*|p100|p40?|[km]\d+|titanxp?|pascal|maxwell|kepler": (),  # without tensor cores
     r"v100|gv100|titanv|volta": ("sm_70",),
     r"(agx)?xavier(nx)?": ("sm_72",),
     r"t4|t400|t600|t1000|titanrtx|rtx20\d0(ti)?|rtx[4568]000|turing": ("sm_75",),
@@ -40,11 +41,21 @@ _PRODUCTS = {
     r"rtx50\d0(ti)?|rtxpro\d[05]00\w*": ("sm_120a",),
     r"gb10|(dgx)?spark": ("sm_121a",),
 }
+#: What a product's name has beside it: the maker, the board, the memory.
+_BESIDE = r"nvidia|geforce|tesla|jetson|quadro|generation|super|laptop|gpu|sxm\d?|pcie|nvl|\d+gb|hbm\d\w?|[\s_-]"
+#: Targets by the names that they had once.
+_RENAMED = {"101": "110"}  # by CUDA 13
+_TOO_OLD = " It has no tensor cores: they came with sm_70, the V100."
 
 
 @dataclass(frozen=True)
 class Target:
-    """One target: the chip's number and the suffix, "", "a" or "f"."""
+    """One target: the chip's number and the suffix, "", "a" or "f".
+
+    >>> chip = tcemu.instructions.target_named("sm_103a")
+    >>> chip.number, chip.suffix, chip.family
+    (103, 'a', 100)
+    """
 
     number: int
     suffix: str = ""
@@ -67,25 +78,41 @@ TARGETS: dict[str, Target] = {
 }
 
 
-@cache
 def target_named(name: str) -> Target:
-    """The target called `name`. Raises TargetError, which lists the accepted names."""
+    """The target called `name`. Raises TargetError, which lists the accepted names.
+
+    >>> tcemu.instructions.target_named("sm_90a")
+    Target(number=90, suffix='a')
+    >>> tcemu.instructions.target_named("h100")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.TargetError: no target is called 'h100'. ...
+    """
     if not isinstance(name, str):
-        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
+        hint = meant(str(name)) if isinstance(name, (int, float)) else ""
+        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {briefly(name)}.{hint}")
     if name in TARGETS:
         return TARGETS[name]
-    raise TargetError(f"no target is called {shown(name)}.{_hint(name)} The targets are {listing(TARGETS, 'and')}.")
+    raise TargetError(f"no target is called {shown(name)}.{meant(name)} The targets are {listing(TARGETS, 'and')}.")
 
 
-def _hint(name: str) -> str:
-    """The target of a GPU that `name` gives by product, architecture or number; otherwise the most similar target."""
-    word = re.sub(r"nvidia|geforce|tesla|jetson|quadro|[\s_-]", "", name[:80].lower())
+def meant(name: str) -> str:
+    """The target of a GPU called by its product or architecture, or by its number, in any spelling."""
+    word = re.sub(_BESIDE, "", name[:80].lower())
     for pattern, found in _PRODUCTS.items():
         if re.fullmatch(pattern, word):
-            return f" The target of {name.strip()} is {listing(map(repr, found))}."
-    number = re.fullmatch(r"(?:sm|compute|cc)?([0-9]{1,2})\.?([0-9])([af]?)", word)
-    wanted = f"sm_{number[1]}{number[2]}{number[3]}" if number else ""
-    return f" Did you mean {wanted!r}?" if wanted in TARGETS else did_you_mean(name, TARGETS)
+            return f" The target of {name.strip()} is {listing(map(repr, found))}." if found else _TOO_OLD
+    given = re.fullmatch(r"(?P<sm>[a-z]*?)(?P<number>[0-9]{1,2}\.?[0-9])(?P<suffix>[a-z]?)", word)
+    if not given or (given["sm"] and not nearest(given["sm"], ("sm", "compute", "cc", "arch"), cutoff=0.6)):
+        begun = [each for each in TARGETS if word[:-1] and each.replace("_", "").startswith(word)]
+        return f" Did you mean {listing(map(repr, begun))}?" if 0 < len(begun) <= 4 else ""
+    number = given["number"].replace(".", "")
+    number = _RENAMED.get(number, number)
+    if int(number) < min(_FAMILIES):
+        return _TOO_OLD
+    wanted = [each for each in (f"sm_{number}{given['suffix']}", f"sm_{number}") if each in TARGETS][:1]
+    wanted = wanted or [f"sm_{chip}" for chip in _FAMILIES if chip // 10 == int(number) // 10]
+    return f" Did you mean {listing(map(repr, wanted))}?" if wanted else ""
 
 
 @cache
@@ -103,6 +130,12 @@ class Gate:
 
     In `since`, "sm_80" means that chip and every later one; "sm_90a" that target only; "sm_100f" its family from that
     chip on, including the family's architecture-specific targets.
+
+    >>> gate = tcemu.parse("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").gate
+    >>> gate.targets, gate.ptx
+    ('sm_90a', '8.0')
+    >>> gate.admits(tcemu.instructions.target_named("sm_100a")), gate.admits_ptx("8.7")
+    (False, True)
     """
 
     ptx: str

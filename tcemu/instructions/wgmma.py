@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import InWords, Operation, compute, plan_of
+from tcemu.arithmetic import Operation, compute
+from tcemu.arithmetic.registers import InWords, plan_of
 from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from tcemu.errors import LayoutError, briefly, did_you_mean, listing
+from tcemu.errors import LayoutError, briefly, did_you_mean, listing, whole
 from tcemu.formats import Format, lookup
 
 Major = Literal["K", "MN"]
@@ -55,10 +55,10 @@ class Canonical:
     swizzle: int = 0
 
     def __post_init__(self) -> None:
-        if self.major not in get_args(Major):
+        if not isinstance(self.major, str) or self.major not in get_args(Major):
             hint = did_you_mean(str(self.major).upper(), get_args(Major))
             raise LayoutError(f"major must be {listing(get_args(Major))}; got {briefly(self.major)}.{hint}")
-        if self.swizzle not in SWIZZLES:
+        if whole(self.swizzle, "a swizzle", LayoutError) not in SWIZZLES:
             raise LayoutError(f"a swizzle has {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}")
         if self.bits < 8 and self.major == "MN":
             raise LayoutError(

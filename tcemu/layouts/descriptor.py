@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, briefly, listing
+from tcemu.errors import LayoutError, briefly, listing, whole
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 from tcemu.layouts.swizzle import swizzled
 
@@ -73,6 +73,22 @@ class Descriptor:
     """A matrix descriptor as fields: start, LBO and SBO in bytes, and the swizzle's bytes (0, 32, 64, 128).
 
     tcemu.run accepts it wherever an instruction takes a descriptor. Raises LayoutError if a field cannot be encoded.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)  # 64 rows of 64 elements along K
+    >>> tile, hex(tile.encode())
+    (Descriptor(start=0, lbo=16, sbo=1024, swizzle=128, base_offset=0), '0x4000004000010000')
+    >>> tcemu.layouts.Descriptor.decode(tile.encode()) == tile
+    True
+    >>> tile.address(1, 0, "f16"), tile.address(1, 8, "f16")  # bytes; the swizzle exchanges 16-byte units
+    (144, 128)
+    >>> tile.advance("f16", k=16) == tile.step(32)  # the next 16 columns are 32 bytes further on
+    True
+    >>> tile.formula("f16")
+    '0 + (mn mod 8) * 128 + (mn div 8) * 1024 + (k mod 64) * 2 + (k div 64) * 16'
+    >>> print(tile.explain("f16").splitlines()[0])
+    descriptor 0x4000004000010000
+    >>> tile.layout("f16").swizzle
+    128
     """
 
     start: int
@@ -89,7 +105,7 @@ class Descriptor:
                     f"descriptor field {field.attribute} is {briefly(value)}; it must be a multiple of 16 bytes below "
                     "262144. Give bytes: encode() shifts them right by 4."
                 )
-        if self.swizzle not in SWIZZLES:
+        if not _whole(self.swizzle) or self.swizzle not in SWIZZLES:
             raise LayoutError(
                 f"descriptor swizzle is {briefly(self.swizzle)} bytes; it must be {listing(sorted(SWIZZLES))}"
             )
@@ -110,7 +126,9 @@ class Descriptor:
     @classmethod
     def decode(cls, bits: int) -> Descriptor:
         """The descriptor that 64 bits encode; bits outside the fields are ignored."""
-        bits = int(bits)
+        bits = whole(bits, "a descriptor's 64 bits", LayoutError)
+        if not 0 <= bits < 1 << 64:
+            raise LayoutError(f"a descriptor has 64 bits; got {briefly(bits)}")
         fields = {field.attribute: field.of(bits) << 4 for field in OFFSETS}
         return cls(**fields, swizzle=SWIZZLES[_SWIZZLE.of(bits)], base_offset=_BASE.of(bits))
 
@@ -151,10 +169,12 @@ class Descriptor:
         cls, element: Element, mn: int, k: int, major: Major, swizzle: int, start: int, first: Major, pitch: int | None
     ) -> Descriptor:
         layout = Canonical(element_bits(element), major, swizzle)
-        if first not in ("MN", "K"):
-            raise LayoutError(f"first must be 'MN' or 'K', the direction in which atoms are contiguous; got {first!r}")
+        if not isinstance(first, str) or first not in ("MN", "K"):
+            told = briefly(first)
+            raise LayoutError(f"first must be 'MN' or 'K', the direction in which atoms are contiguous; got {told}")
         if not (_whole(mn) and _whole(k)) or mn < 1 or k < 1:
             raise LayoutError(f"a tile has at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
+        mn, k = int(mn), int(k)
         _check_start(start, layout)
         counts = dict(zip(("MN", "K"), layout.atoms(mn, k), strict=True))
         packed = counts[first] * layout.atom_bytes
@@ -180,6 +200,8 @@ class Descriptor:
     def address(self, mn: int, k: int, element: Element, major: Major = "K") -> int:
         """The byte address of element (mn, k), or of its byte if several elements share one."""
         layout = self.layout(element, major)
+        if not (_whole(mn) and _whole(k)) or mn < 0 or k < 0:
+            raise LayoutError(f"an element is at whole numbers from 0; got mn {briefly(mn)}, k {briefly(k)}")
         return int(tile_addresses(self, layout, np.array([mn]), np.array([k])).item())
 
     def step(self, by: int) -> Descriptor:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, listing
+from tcemu.errors import LayoutError, briefly, listing, whole
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 from tcemu.layouts.descriptor import OFFSETS, RESERVED, Descriptor, as_bits, tile_addresses
 from tcemu.layouts.tiles import shared_place
@@ -26,7 +26,14 @@ LARGEST = 227 * 1024
 
 @dataclass(frozen=True)
 class Fault:
-    """One mistake: its name, an explanation, and the descriptor with this and all previous mistakes corrected."""
+    """One mistake: its name, an explanation, and the descriptor with this and all previous mistakes corrected.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    >>> wrong = tcemu.layouts.Descriptor(start=0, lbo=16, sbo=512, swizzle=128)
+    >>> fault = tcemu.layouts.diagnose(wrong, "f16", 64, 64, tile=tile)[-1]
+    >>> fault.corrected.sbo  # bytes from one group of eight rows to the next
+    1024
+    """
 
     name: str
     message: str
@@ -67,6 +74,10 @@ class _Question:
         return f"({index[0]}, {index[1] * max(8 // self.layout.bits, 1)})"
 
 
+#: More elements, of one bit each, than fit into the 256 KiB that a descriptor reaches.
+_MOST = 8 << 18
+
+
 def diagnose(
     descriptor: Descriptor | int,
     element: Element,
@@ -87,7 +98,22 @@ def diagnose(
     `corrected` has all faults corrected.
 
     Raises LayoutError if the descriptor or the tile is invalid.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    >>> tcemu.layouts.diagnose(tile, "f16", 64, 64)
+    []
+    >>> wrong = tcemu.layouts.Descriptor(start=0, lbo=16, sbo=512, swizzle=128)
+    >>> [fault.name for fault in tcemu.layouts.diagnose(wrong, "f16", 64, 64, tile=tile)]
+    ['elsewhere']
     """
+    if tile is not None and not isinstance(tile, Descriptor):
+        raise LayoutError(f"tile is the Descriptor with which the tile was laid out; got {briefly(tile)}")
+    shared = whole(shared, "the size of shared memory", LayoutError)
+    if shared < 0:
+        raise LayoutError(f"the size of shared memory is a number of bytes; got {shared}")
+    mn, k = whole(mn, "mn", LayoutError), whole(k, "k", LayoutError)
+    if mn * k > _MOST:
+        raise LayoutError(f"a tile of {mn} by {k} elements is larger than any shared memory")
     bits = as_bits(descriptor)
     given = Descriptor.decode(bits)
     swizzle = swizzle if swizzle is not None else tile.swizzle if tile else given.swizzle

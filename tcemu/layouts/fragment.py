@@ -30,7 +30,24 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Fragment:
-    """An operand of an instruction: which matrix (`role`), in which lane and slot (`layout`) and bits (`container`)."""
+    """An operand of an instruction: which matrix (`role`), in which lane and slot (`layout`) and bits (`container`).
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> a = mma.fragments["a"]
+    >>> a.shape, a.lanes, a.registers, a.elements_per_register
+    ((16, 16), 32, 4, 2)
+    >>> a.position(14, 0, 1), a.holders(3, 5)  # who holds A[3][5]
+    ((3, 5), [(14, 0, 1)])
+    >>> A = np.arange(256, dtype=np.float16).reshape(16, 16)
+    >>> registers = a.pack(A)
+    >>> registers.shape, registers.dtype, np.array_equal(a.unpack(registers), A)
+    ((32, 4), dtype('uint32'), True)
+    >>> a.unpack_patterns(registers)[0, 1]  # 1.0, which is 0x3C00
+    np.uint16(15360)
+    >>> flat = a.check(registers).reshape(1, -1)  # one warp, 32 * 4 registers
+    >>> np.array_equal(a.write(a.read(flat)), flat)
+    True
+    """
 
     role: str
     layout: Layout

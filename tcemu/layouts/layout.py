@@ -29,6 +29,12 @@ class Layout:
 
     `Layout("(h g) (t p) -> (g t) (h p)", h=2, g=8, t=4, p=2)` is the accumulator of every m16n8 mma.sync.
     Raises LayoutError if the pattern cannot be parsed or the sizes do not match it.
+
+    >>> accumulator = tcemu.layouts.Layout("(h g) (t p) -> (g t) (h p)", h=2, g=8, t=4, p=2)
+    >>> accumulator.shape, accumulator.lanes, accumulator.slots
+    ((16, 8), 32, 4)
+    >>> accumulator.position(5, 2), accumulator.holders(9, 2)  # (row, column) of lane 5, slot 2; and back
+    ((9, 2), [(5, 2)])
     """
 
     def __init__(self, pattern: str, /, **sizes: int) -> None:

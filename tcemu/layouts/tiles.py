@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, OperandError, listing
+from tcemu.errors import LayoutError, OperandError, briefly, listing, whole
 from tcemu.formats import Format, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.layouts.canonical import Canonical, Element, Major, element_bits
@@ -33,6 +33,13 @@ def copy_tile(
 
     Raises LayoutError if two elements would share a byte or an element would be outside `shared`; OperandError for
     another dtype or shape.
+
+    >>> shared = np.zeros(8192, np.uint8)
+    >>> A = np.arange(64 * 64).reshape(64, 64).astype(np.float16)
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    >>> tcemu.layouts.copy_tile(A, shared, tile)
+    >>> shared.view(np.float16)[64:72]  # row 1 begins with its unit 1: 64 + 8, 64 + 9, ...
+    array([72., 73., 74., 75., 76., 77., 78., 79.], dtype=float16)
     """
     patterns, bits = _patterns(matrix, element)
     if patterns.ndim < 2:
@@ -62,11 +69,17 @@ def read_tile(
     It has the dtype of `element`, a format or its name; if `element` is a number of bits, it holds patterns. Elements
     may share bytes here, because the hardware reads such a tile too. Raises LayoutError for an element outside
     `shared`.
+
+    >>> shared = np.arange(1024, dtype=np.float16).view(np.uint8)
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 8, 16)
+    >>> tcemu.layouts.read_tile(shared, tile, (8, 16), "f16")[:2, 6:10]  # columns 8 and up are in the next core matrix
+    array([[ 6.,  7., 64., 65.],
+           [14., 15., 72., 73.]], dtype=float16)
     """
     _check_shared(shared, writing=False)
     form = lookup(element) if isinstance(element, str) else element
     bits = element_bits(element)
-    mn, k = shape
+    mn, k = _two_sizes(shape)
     described = Descriptor.decode(as_bits(descriptor))
     layout = described.layout(bits, major)
     where = _places(described, layout, mn, k, shared.shape[-1])
@@ -77,6 +90,13 @@ def read_tile(
     else:
         patterns = lines.view(f"<u{layout.size}").astype(f"u{layout.size}")
     return form.matrix(patterns.astype(form.storage)) if isinstance(form, Format) else patterns
+
+
+def _two_sizes(shape: object) -> tuple[int, int]:
+    if not isinstance(shape, tuple | list) or len(shape) != 2:
+        raise LayoutError(f"the shape of a tile is (mn, k); got {briefly(shape)}")
+    mn, k = (whole(size, "a size of a tile", LayoutError) for size in shape)
+    return mn, k
 
 
 def _patterns(matrix: npt.ArrayLike, element: Format | str | None) -> tuple[Array, int]:

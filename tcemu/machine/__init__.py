@@ -4,3 +4,9 @@ A kernel is a Python function that the machine calls once for each warp. `launch
 the object that a kernel gets, one module for each chapter of the PTX manual executes that chapter's instructions, and
 `events.py` lists the events that observers receive.
 """
+
+from tcemu.machine import events
+from tcemu.machine.launch import Launch, Parting
+from tcemu.machine.warp import Warp
+
+__all__ = ["Launch", "Parting", "Warp", "events"]

@@ -39,7 +39,7 @@ class Site(NamedTuple):
     inlined: tuple[Site, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else "a line that is not known"
 
 
 class By(NamedTuple):

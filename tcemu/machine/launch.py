@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, briefly, shown
+from tcemu.errors import LaunchError, briefly, counted, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import Core
@@ -36,7 +36,12 @@ _SHARED_NEWER = 227
 
 @dataclass
 class Launch:
-    """The result of a launch."""
+    """The result of a launch.
+
+    >>> result = tcemu.launch(lambda warp: warp.bar_sync(), grid=2, block=64)
+    >>> result.blocks, result.counts["bar.sync"]  # two blocks of two warps
+    (2, 4)
+    """
 
     kernel: str
     grid: Index3
@@ -56,15 +61,27 @@ class Launch:
     parted: list[Parting] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        told = f"{self.blocks} blocks of {self.block}, {sum(self.counts.values())} instructions, policy {self.policy}"
-        found = f", {len(self.reports)} reports" if self.reports else ""
-        found += f", {len(self.parted)} arrays depend on the policy" if self.parted else ""
+        told = f"{counted(self.blocks, 'block')} of {self.block}, {counted(self.counts.total(), 'instruction')}"
+        told += f", policy {self.policy}"
+        found = f", {counted(len(self.reports), 'report')}" if self.reports else ""
+        if self.parted:
+            found += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on the policy"
         return f"<launch of {self.kernel} on {self.target}: {told}{found}{', ended early' if self.error else ''}>"
 
 
 @dataclass(frozen=True)
 class Parting:
-    """An array whose content depends on when asynchronous effects appear: the kernel is wrong."""
+    """An array whose content depends on when asynchronous effects appear: the kernel is wrong.
+
+    >>> def hasty(warp, source, out):
+    ...     warp.cp_async(4 * warp.laneid, source.at(warp.laneid), 4)
+    ...     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))  # nobody has waited for the copies
+    >>> source, out = np.arange(32, dtype=np.uint32), np.zeros(32, np.uint32)
+    >>> more = {"shared": 128, "policy": ("late", "early"), "sanitizer": "off"}
+    >>> (parted,) = tcemu.launch(hasty, args=(source, out), **more).parted
+    >>> parted.argument, parted.index, parted.policies, parted.values
+    (1, (1,), ('late', 'early'), (np.uint32(0), np.uint32(1)))
+    """
 
     argument: int
     index: tuple[int, ...]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from operator import index
 
-from tcemu.errors import OperandError, briefly
+from tcemu.errors import OperandError, briefly, counted
 
 #: The largest arrival count, and the largest tx-count in either direction.
 MOST = (1 << 20) - 1
@@ -120,7 +120,7 @@ class Mbarrier:
         return f"phase {self.phase} waits for {arrivals} and {self.tx} bytes"
 
     def __repr__(self) -> str:
-        return f"<mbarrier: {self}; {self.expected} arrivals a phase>"
+        return f"<mbarrier: {self}; {counted(self.expected, 'arrival')} a phase>"
 
     # ------------------------------------------------------------------------------------------ 64 bits
 

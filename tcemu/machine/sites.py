@@ -20,7 +20,7 @@ _NOT_KERNELS = tuple(
 #: Folders within them whose code does: a room of kernels adds its own.
 KERNELS: list[str] = []
 #: The site if none is known.
-UNKNOWN = Site("?", 0, "?")
+UNKNOWN = Site("?", 0, "the kernel")
 
 #: By file: whether its code does not belong to kernels.
 _ours: dict[str, bool] = {}

@@ -101,6 +101,138 @@ class Warp:
     The operations are named after the PTX opcode, with underscores. Addresses are bytes: shared ones count from the
     start of the block's shared memory, global ones are pointers. An integer, or a (32,) array with one a
     lane, will do. Results are registers of the warp, arrays (32, n); predicates are bool (32,).
+
+    >>> def lanes(warp, out):  # special registers, lanes, loads and stores
+    ...     total = warp.redux_sync("add.u32", warp.laneid)[:, 0]  # 496 in every lane
+    ...     left = warp.shfl_sync("up", warp.laneid, 1)  # each lane's value from the lane before it
+    ...     odd = warp.vote_sync("ballot", warp.laneid % 2 == 1)  # 0xAAAAAAAA
+    ...     same, all_same = warp.match_sync("any", warp.laneid // 4), warp.match_sync("all", 7)
+    ...     with warp.only(warp.elect_sync()):  # one lane
+    ...         warp.st_global(out.at(0), total + warp.ld_global(out.at(0))[:, 0])
+    ...         warp.st_global(out.at(1), odd)
+    ...         warp.atom_global("add.u32", out.at(2), 5)
+    ...         warp.red_global("max.u32", out.at(3), warp.activemask())
+    >>> out = np.zeros(4, np.uint32)
+    >>> _ = tcemu.launch(lanes, args=(out,))
+    >>> [hex(word) for word in out]
+    ['0x1f0', '0xaaaaaaaa', '0x5', '0x1']
+    >>> def block(warp, out):  # shared memory, barriers, fences
+    ...     warp.st_shared(4 * warp.threads, warp.threads)
+    ...     count = warp.bar_red("popc", warp.threads < 40)  # meets the block, as bar_sync does; 40
+    ...     neighbour = warp.ld_shared(4 * ((warp.threads + 1) % 64))[:, 0]
+    ...     warp.bar_warp_sync()
+    ...     with warp.only(warp.laneid == 0):
+    ...         warp.st_shared(256 + 4 * warp.warpid, 0)
+    ...     warp.bar_warp_sync()
+    ...     warp.red_shared("add.u32", 256 + 4 * warp.warpid, neighbour)  # the sum over the warp's lanes
+    ...     old = warp.atom_shared("inc.u32", 256 + 4 * warp.warpid, 2**31)
+    ...     warp.membar("cta")  # the same as warp.fence("sc", "cta")
+    ...     warp.fence("acq_rel", "cta")
+    ...     if warp.warpid == 1:
+    ...         warp.bar_arrive(1, 64)  # counts, and goes on
+    ...         warp.exit()
+    ...     else:
+    ...         warp.bar_sync(1, 64)
+    ...         warp.st_global(out.at(warp.laneid), warp.ld_shared(256 + 4 * (warp.laneid % 2)))
+    >>> sums = np.zeros(32, np.uint32)
+    >>> _ = tcemu.launch(block, block=64, args=(sums,), shared=512)
+    >>> sums[:2]  # 1 + ... + 32 and 33 + ... + 63 + 0, and 32 increments each
+    array([ 560, 1520], dtype=uint32)
+    >>> def groups(warp, source, out):  # cp.async in groups; an mbarrier counts the copies of another stage
+    ...     for stage in range(2):
+    ...         warp.cp_async(128 * stage + 4 * warp.laneid, source.at(32 * stage + warp.laneid), 4)
+    ...         warp.cp_async_commit_group()
+    ...     warp.cp_async_wait_group(1)  # the first group has landed
+    ...     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))
+    ...     warp.cp_async_wait_all()
+    ...     warp.st_global(out.at(32 + warp.laneid), warp.ld_shared(128 + 4 * warp.laneid))
+    >>> source, out = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
+    >>> _ = tcemu.launch(groups, args=(source, out), shared=256)
+    >>> np.array_equal(source, out)
+    True
+    >>> def bulk(warp, source, out):  # a bulk copy in, counted by an mbarrier at byte 512, and one out, in a group
+    ...     with warp.only(warp.elect_sync()):
+    ...         warp.mbarrier_init(512, 1)
+    ...         warp.fence_mbarrier_init()
+    ...         warp.mbarrier_arrive_expect_tx(512, 256)  # one arrival, and 256 bytes to come
+    ...         warp.cp_async_bulk_shared_global(0, source, 256, 512)
+    ...         warp.mbarrier_wait(512, 0)  # the first phase has parity 0
+    ...         warp.cp_async_bulk_global_shared(out, 0, 256)
+    ...         warp.cp_async_bulk_commit_group()
+    ...         warp.cp_async_bulk_wait_group(0)
+    ...         warp.mbarrier_inval(512)
+    >>> out = np.zeros(64, np.uint32)
+    >>> _ = tcemu.launch(bulk, args=(source, out), shared=520)
+    >>> np.array_equal(source, out)
+    True
+    >>> def arrivals(warp, out):  # an mbarrier in steps, and registers
+    ...     bar = 0
+    ...     with warp.only(warp.laneid == 0):
+    ...         warp.mbarrier_init(bar, 33)
+    ...     warp.bar_warp_sync()
+    ...     with warp.only(warp.laneid == 0):
+    ...         warp.mbarrier_arrive_drop(bar)  # 32 are expected from the next phase on
+    ...         warp.cp_async_mbarrier_arrive(bar)  # neutral: one more is pending until the copies have ended
+    ...     warp.mbarrier_arrive(bar)
+    ...     done = warp.mbarrier_try_wait(bar, 0)  # waits; test_wait only asks
+    ...     acc = warp.registers(2, fill=0)
+    ...     acc[:, 0] = warp.laneid * (done & warp.mbarrier_test_wait(bar, 0))
+    ...     warp.st_global(out.at(warp.laneid), acc[:, 0])
+    >>> out = np.zeros(32, np.uint32)
+    >>> _ = tcemu.launch(arrivals, args=(out,), shared=8)
+    >>> out[-1]
+    np.uint32(31)
+    >>> from tcemu.machine.tensor_map import TensorMap
+    >>> def box(warp, x, y):  # a box of 8 rows of 16 numbers in by TMA, and out to another place
+    ...     source, to = TensorMap.of(x, (16, 8)), TensorMap.of(y, (16, 8))
+    ...     with warp.only(warp.elect_sync()):
+    ...         warp.prefetch_tensormap(source)
+    ...         warp.mbarrier_init(512, 1)
+    ...         warp.fence_mbarrier_init()
+    ...         warp.mbarrier_expect_tx(512, 512)
+    ...         warp.cp_async_bulk_tensor_shared_global(0, source, (16, 8), 512)
+    ...         warp.mbarrier_arrive(512)
+    ...         warp.mbarrier_wait(512, 0)
+    ...         first = warp.ld_shared(0).view(np.float32)
+    ...         warp.st_shared(0, -first, "f32")
+    ...         warp.fence_proxy_async("shared::cta")  # the copy out, by the async proxy, sees the store
+    ...         warp.cp_async_bulk_tensor_global_shared(to, (0, 0), 0)
+    ...         warp.cp_async_bulk_commit_group()
+    ...         warp.cp_async_bulk_wait_group(0)
+    >>> x, y = np.arange(512, dtype=np.float32).reshape(16, 32), np.zeros((16, 32), np.float32)
+    >>> _ = tcemu.launch(box, args=(x, y), shared=520)
+    >>> y[0, :2], x[8, 16:18]
+    (array([-272.,  273.], dtype=float32), array([272., 273.], dtype=float32))
+    >>> def product(warp, out):  # four warps multiply two tiles of shared memory, asynchronously
+    ...     for place in range(0, 2048 + 256, 512):
+    ...         warp.st_shared(place + 4 * warp.threads, 0x3C003C00)  # ones
+    ...     warp.setmaxnreg("inc", 64)
+    ...     warp.fence_proxy_async()
+    ...     warp.bar_sync()
+    ...     a, b = (tcemu.layouts.Descriptor.for_tile("f16", rows, 16, start=at) for rows, at in ((64, 0), (8, 2048)))
+    ...     d = warp.registers(4, fill=0)
+    ...     warp.wgmma_fence()
+    ...     warp.run("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", d, a, b, 1, 1, 1, 0, 0)
+    ...     warp.wgmma_commit_group()
+    ...     warp.wgmma_wait_group(0)
+    ...     warp.st_global(out.at(warp.threads), d[:, 0])
+    >>> out = np.zeros(128, np.float32)
+    >>> _ = tcemu.launch(product, block=128, args=(out,), shared=4096)
+    >>> out[-1]
+    np.float32(16.0)
+    >>> def hints(warp, out):  # what does nothing here but has its place in a kernel, and generic addresses
+    ...     warp.griddepcontrol("wait")
+    ...     warp.prefetch_global("L2", out)
+    ...     warp.nanosleep(100)
+    ...     warp.st_shared(4 * warp.laneid, warp.laneid)
+    ...     warp.bar_warp_sync()
+    ...     rows = warp.generic(16 * (warp.laneid % 8))
+    ...     d = warp.run("ldmatrix.sync.aligned.m8n8.x1.b16", rows)
+    ...     warp.st_global(out.at(warp.laneid), d)
+    >>> out = np.zeros(32, np.uint32)
+    >>> _ = tcemu.launch(hints, args=(out,), shared=128)
+    >>> out[:4]
+    array([0, 1, 2, 3], dtype=uint32)
     """
 
     def __init__(self, core: Core) -> None:

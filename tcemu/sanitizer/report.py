@@ -11,7 +11,18 @@ from tcemu.sanitizer.rules import RULES, Rule, Severity
 
 
 class SanitizerWarning(UserWarning):
-    """A broken rule, in mode "warn"."""
+    """A broken rule, in mode "warn".
+
+    >>> import warnings
+    >>> def racing(warp):
+    ...     warp.st_shared(4 * warp.threads, warp.threads)
+    ...     warp.ld_shared(4 * (63 - warp.threads))  # what the other warp writes, without a barrier
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = tcemu.launch(racing, block=64, shared=256, sanitizer="warn")
+    >>> caught[0].category.__name__
+    'SanitizerWarning'
+    """
 
 
 def lanes_of(bits: int) -> tuple[int, ...]:
@@ -26,7 +37,15 @@ def many(one: str, numbers: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The other access of a collision: its warp and line, and what it was."""
+    """The other access of a collision: its warp and line, and what it was.
+
+    >>> def racing(warp):
+    ...     warp.st_shared(4 * warp.threads, warp.threads)
+    ...     warp.ld_shared(4 * (63 - warp.threads))  # what the other warp writes, without a barrier
+    >>> result = tcemu.launch(racing, block=64, shared=256, sanitizer="collect")
+    >>> result.reports[0].earlier.what, result.reports[0].earlier.site.function
+    ('st.shared.b32', 'racing')
+    """
 
     by: By
     what: str
@@ -42,7 +61,16 @@ class Earlier:
 
 @dataclass
 class Report:
-    """One broken rule. If the same two lines break the same rule again, `count` grows instead of a new report."""
+    """One broken rule. If the same two lines break the same rule again, `count` grows instead of a new report.
+
+    >>> def racing(warp):
+    ...     warp.st_shared(4 * warp.threads, warp.threads)
+    ...     warp.ld_shared(4 * (63 - warp.threads))  # what the other warp writes, without a barrier
+    >>> result = tcemu.launch(racing, block=64, shared=256, sanitizer="collect")
+    >>> report = result.reports[0]
+    >>> report.about.title, report.severity, report.site.line, report.earlier.site.line, report.warp, report.block
+    ('a race in shared memory between warps', 'error', 3, 2, 0, 0)
+    """
 
     #: id of the rule, a key of RULES
     rule: str

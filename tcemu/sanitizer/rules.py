@@ -16,7 +16,12 @@ Severity = Literal["error", "hint"]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its name, the mistake in a few words, the manual's section, the rule in our words, and the fix."""
+    """One rule: its name, the mistake in a few words, the manual's section, the rule in our words, and the fix.
+
+    >>> rule = next(iter(tcemu.sanitizer.RULES.values()))
+    >>> bool(rule.title and rule.section and rule.fix)
+    True
+    """
 
     id: str
     title: str

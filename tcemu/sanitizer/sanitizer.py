@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-from tcemu.errors import OperandError, UndefinedBehaviour, listing, shown
+from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
 from tcemu.machine import events
 from tcemu.machine.events import BlockEnded, BlockStarted, Event
 from tcemu.sanitizer.barriers import Barriers
@@ -31,10 +31,18 @@ class Sanitizer:
 
     `reports` lists what it found, once for each rule and pair of lines. Raises OperandError for an unknown mode and, in
     mode "raise", UndefinedBehaviour during the launch.
+
+    >>> def racing(warp):
+    ...     warp.st_shared(4 * warp.threads, warp.threads)
+    ...     warp.ld_shared(4 * (63 - warp.threads))  # what the other warp writes, without a barrier
+    >>> watch = tcemu.sanitizer.Sanitizer("collect")
+    >>> result = tcemu.launch(racing, block=64, shared=256, sanitizer="off", observers=[watch])
+    >>> [report.rule for report in watch.reports], len(watch.errors)
+    (['shared-race'], 1)
     """
 
     def __init__(self, mode: Mode = "raise") -> None:
-        if mode not in MODES:
+        if not isinstance(mode, str) or mode not in MODES:
             raise OperandError(f"a sanitizer's mode is {listing(map(repr, MODES))}; got {shown(mode)}")
         self.mode = mode
         self.reports: list[Report] = []
@@ -80,7 +88,7 @@ class Sanitizer:
             warnings.warn_explicit(str(report), SanitizerWarning, report.site.file, report.site.line)
 
     def __repr__(self) -> str:
-        return f"<sanitizer, mode {self.mode}: {len(self.reports)} reports>"
+        return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
 
 def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy.typing as npt
 
 from tcemu.arithmetic import FusedSum, FusedSums, Term, fused_sums
-from tcemu.errors import OperandError, counted, span
-from tcemu.formats import Format, lookup
-from tcemu.instructions import Instruction
+from tcemu.errors import OperandError, briefly, counted, span, whole
+from tcemu.formats import Format
+from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
+from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import neat, power, value
 
@@ -50,8 +51,15 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
 
     Zero terms are left out and only counted. Raises OperandError for a sum of more than 40 terms, and for one whose
     result is decided by an infinity or a NaN before any alignment.
+
+    >>> from tcemu.arithmetic import FusedSums, fused_sum
+    >>> f16, f32 = tcemu.formats.lookup("f16"), tcemu.formats.lookup("f32")
+    >>> two, zero = tcemu.formats.unpack(f16, 0x4000), tcemu.formats.unpack(f32, 0)
+    >>> steps = fused_sum(FusedSums(fraction=25, block=None, floor=None), [(0, two, two)], zero, f32)
+    >>> tcemu.show.fused_sum(steps).title
+    'One fused sum: 1 term, 25 bits kept below the largest exponent 2'
     """
-    form = lookup(form) if isinstance(form, str) else form
+    form = format_of(form)
     terms = [term for term in steps.terms if term.significand]
     if steps.special or not terms or len(terms) > 40:
         why = steps.special or f"{len(terms)} terms that are not zero"
@@ -185,7 +193,16 @@ def fused_sum_of(
     If the target chains several sums, `part` selects one, counted from 0. Raises OperandError for matrices of the wrong
     shape, for a position or part that does not exist, and for instructions that the target does not compute as fused
     sums of A, B and C.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> A, B, C = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), np.zeros((16, 8), np.float32)
+    >>> tcemu.show.fused_sum_of(mma, [A, B, C], row=0, column=0, target="sm_80", part=1).title  # the second of two sums
+    'One fused sum: 9 terms, 24 bits kept below the largest exponent 3'
     """
+    instruction = parse(instruction)
+    if not isinstance(matrices, list | tuple) or len(matrices) != 3:
+        raise OperandError(f"the matrices are a list of A, B and C of {instruction}; got {briefly(matrices)}")
+    row, column, part = whole(row, "a row"), whole(column, "a column"), whole(part, "a part")
     model = instruction.arithmetic(target_named(target)).model
     if not isinstance(model, FusedSums) or model.through is not None or model.addend != "first":
         raise OperandError(f"{target} does not compute {instruction} as fused sums of A, B and C")

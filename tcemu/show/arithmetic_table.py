@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcemu.arithmetic.words import in_words
-from tcemu.errors import ArithmeticUnknown
-from tcemu.instructions import Instruction
+from tcemu.errors import ArithmeticUnknown, TargetError, briefly
+from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show.table import Table
 
@@ -14,7 +14,15 @@ _TARGETS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 
 def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS) -> Table:
-    """One row for each target: what it computes, how that is known, and what it was compared with."""
+    """One row for each target: what it computes, how that is known, and what it was compared with.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> [row[0] for row in tcemu.show.arithmetic_table(mma, ["sm_80", "sm_90a"]).rows]
+    ['sm_80', 'sm_90a']
+    """
+    instruction = parse(instruction)
+    if isinstance(targets, str) or not isinstance(targets, Iterable):
+        raise TargetError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     columns = ("target", "computes", "known from", "note")
     return Table(f"Arithmetic of {instruction}", columns, tuple(_row(instruction, name) for name in targets))
 

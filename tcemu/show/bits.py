@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcemu.errors import FormatError, counted
-from tcemu.formats import Format, lookup
+from tcemu.errors import FormatError, counted, whole
+from tcemu.formats import Format
 from tcemu.show import svg
+from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import power, superscript, value
 
@@ -26,9 +27,13 @@ def number_bits(form: Format | str, pattern: int) -> Picture:
     """The picture of one `pattern` (an unsigned integer, right-aligned in its container) of a format.
 
     Raises FormatError if the pattern has more bits than the format's container.
+
+    >>> tcemu.show.number_bits("e4m3", 0x38).title
+    'e4m3 pattern 0x38 is 1'
     """
-    form = lookup(form) if isinstance(form, str) else form
-    if not 0 <= int(pattern) < 1 << form.container:
+    form = format_of(form)
+    pattern = whole(pattern, "a pattern", FormatError)
+    if not 0 <= pattern < 1 << form.container:
         top = (1 << form.container) - 1
         raise FormatError(f"pattern {pattern:#x}: {form.name} patterns have {form.container} bits, 0 to {top:#x}")
     pattern = int(pattern)

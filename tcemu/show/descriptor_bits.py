@@ -15,6 +15,9 @@ def descriptor(given: Descriptor | int) -> Picture:
     """The picture of a Descriptor or of 64 bits; bits outside the fields are marked if they are set.
 
     Raises LayoutError for anything else.
+
+    >>> tcemu.show.descriptor(tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)).title
+    'Matrix descriptor 0x4000004000010000'
     """
     bits = as_bits(given)
     body = [element for bit in range(63, -1, -1) for element in _bit(bits, bit)]

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, counted
-from tcemu.formats import Format, lookup
+from tcemu.formats import Format
 from tcemu.show import svg
+from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import compact, value
 
@@ -24,8 +25,12 @@ def changes(
 
     Both are (rows, columns) matrices of `form`'s dtype, at most 64 by 64; the title names the `cause`.
     Raises OperandError for other shapes or dtypes.
+
+    >>> before, after = np.zeros((2, 2), np.float32), np.eye(2, dtype=np.float32)
+    >>> tcemu.show.changes(before, after, cause="the diagonal is set").title
+    '2 of 4 elements of D changed: the diagonal is set'
     """
-    form = lookup(form) if isinstance(form, str) else form
+    form = format_of(form)
     old, new = form.patterns(before, f"{what} before"), form.patterns(after, f"{what} after")
     if old.ndim != 2 or old.shape != new.shape or max(old.shape) > 64:
         shapes = f"{old.shape} and {new.shape}"

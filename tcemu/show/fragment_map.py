@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tcemu.errors import LayoutError, counted, span
+from tcemu.errors import LayoutError, briefly, counted, span, whole
 from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
@@ -39,10 +39,12 @@ class Focus:
         return self.lane in (None, lane) and self.register in (None, register)
 
     def check(self, fragment: Fragment) -> None:
-        """Raise LayoutError if the fragment has no such lane or register."""
+        """Raise LayoutError if the fragment has no such lane or register, or is none."""
+        if not isinstance(fragment, Fragment):
+            raise LayoutError(f"a fragment is one of tcemu.parse(opcode).fragments; got {briefly(fragment)}")
         limits = (("lane", self.lane, fragment.lanes), ("register", self.register, fragment.registers))
         for what, chosen, limit in limits:
-            if chosen is not None and not 0 <= chosen < limit:
+            if chosen is not None and not 0 <= whole(chosen, f"a {what}", LayoutError) < limit:
                 has = f"{what}{'s' * (limit > 1)} {span(0, limit - 1)} ({fragment.layout})"
                 raise LayoutError(f"{what} {chosen}: fragment {fragment.role} has {has}")
 
@@ -116,6 +118,10 @@ def fragment_map(
 
     m8n8k4 of f16 is four independent products; `batch` selects one, by default that of `lane`.
     Raises LayoutError for a lane, register or batch that the fragment does not have.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.fragment_map(mma.fragments["b"], lane=5).title
+    'B (16 × 8 f16): lane and register of each element'
     """
     focus = Focus(lane, register)
     focus.check(fragment)
@@ -129,7 +135,12 @@ def fragment_map(
 
 
 def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
-    """The map as text, each cell as lane.register; the cells of `lane` are in brackets."""
+    """The map as text, each cell as lane.register; the cells of `lane` are in brackets.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.fragment_table(mma.fragments["d"], lane=1).split()[9:13]  # row 0: lane.register
+    ['0.d0', '0.d1', '[1.d0]', '[1.d1]']
+    """
     Focus(lane).check(fragment)
     columns: dict[int, dict[int, str]] = {}
     for cell in cells(fragment, batch_of(fragment, lane, batch)):

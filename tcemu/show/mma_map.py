@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tcemu.instructions import Instruction
+from tcemu.instructions import Instruction, parse
 from tcemu.show import svg
 from tcemu.show.fragment_map import AXIS, Focus, Grid, batch_of, draw, element, heading, in_words, is_wide, legend
 from tcemu.show.picture import Picture, picture
@@ -37,7 +37,12 @@ def mma_map(
     of f16 is four independent products; `batch` selects one, by default that of `lane`. The selector of metadata and
     the thread-id of scales are always those of `lane`.
     Raises LayoutError for a lane, register or batch that does not exist.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.mma_map(mma, lane=5).title
+    'mma m16n8k16 f16: lane and register of each element'
     """
+    instruction = instruction if hasattr(instruction, "fragments") else parse(instruction)
     fragments = instruction.fragments
     matrices = [fragments[role] for role in "abd" if role in fragments]
     focus, a = Focus(lane, register), fragments["a"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
-from tcemu.errors import FormatError, listing
-from tcemu.formats import Format, lookup
+import numpy as np
+
+from tcemu.errors import FormatError, briefly, listing
+from tcemu.formats import Format
 from tcemu.show import svg
+from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import value
 
@@ -26,8 +29,13 @@ def rounding(form: Format | str, number: float) -> Picture:
 
     All five are drawn; those that PTX's cvt to the format offers are bold, and a line below names them.
     Raises FormatError unless the number is between two finite values of the format.
+
+    >>> tcemu.show.rounding("e4m3", 1.0625).title
+    'Rounding 1.0625 to e4m3'
     """
-    form = lookup(form) if isinstance(form, str) else form
+    form = format_of(form)
+    if not isinstance(number, int | float | np.integer | np.floating):
+        raise FormatError(f"rounding is drawn for one number; got {briefly(number)}")
     if form.kind != "float" or not math.isfinite(number) or abs(number) >= form.largest:
         limit = f"a finite number smaller in magnitude than the largest {form.name}, {form.largest:g}"
         raise FormatError(f"rounding is drawn for {limit}; got {number}")

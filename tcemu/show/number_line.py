@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import count
+from typing import Literal, get_args
 
-from tcemu.errors import FormatError, counted
-from tcemu.formats import Format, lookup
+from tcemu.errors import FormatError, OperandError, briefly, counted, listing
+from tcemu.formats import Format
 from tcemu.show import svg
+from tcemu.show.given import formats_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import neat, power, value
 
@@ -33,7 +35,7 @@ class _Axis:
 
     def draw(self, bottom: float) -> list[str]:
         """The axis with its labels, and a faint line up from each label."""
-        step = next(step for step in (1, 2, 4, 8, 16, 32, 64) if (self.high - self.low) / step <= 17)
+        step = next(1 << places for places in count() if (self.high - self.low) / (1 << places) <= 17)
         places = range(math.ceil(self.low / step) * step, math.floor(self.high) + 1, step)
         elements = [svg.line(_LEFT - 8, bottom, _LEFT + _LENGTH + 8, bottom, "k")]
         for place in places:
@@ -48,9 +50,14 @@ def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") 
     """Every positive value of each format as a tick on one axis; a format of more than 8 bits is drawn as a band.
 
     Long ticks are normal numbers (the longest are powers of two), short ticks subnormal numbers. Raises FormatError
-    for a format that is not a float.
+    for a format that is not a float, OperandError for another scale.
+
+    >>> tcemu.show.number_lines(["e4m3", "e5m2"], scale="linear").title
+    'Positive numbers of e4m3, e5m2'
     """
     rows = _floats(formats)
+    if not isinstance(scale, str) or scale not in get_args(Scale):
+        raise OperandError(f"a scale is {listing(map(repr, get_args(Scale)))}; got {briefly(scale)}")
     largest, smallest = max(f.largest for f in rows), min(f.smallest_subnormal for f in rows)
     if scale == "linear":
         axis = _Axis(scale, 0, largest)
@@ -72,6 +79,9 @@ def number_ranges(formats: Iterable[Format | str]) -> Picture:
 
     Subnormals lose one bit of precision with every halving, so the band tapers off on their side. Raises FormatError
     for a format that is not a float.
+
+    >>> tcemu.show.number_ranges(["f16", "bf16"]).title
+    'Range and precision of f16, bf16'
     """
     rows = _floats(formats)
     low = min(math.log2(form.smallest_subnormal) for form in rows)
@@ -89,7 +99,7 @@ def number_ranges(formats: Iterable[Format | str]) -> Picture:
 
 
 def _floats(formats: Iterable[Format | str]) -> list[Format]:
-    rows = [lookup(form) if isinstance(form, str) else form for form in formats]
+    rows = formats_of(formats)
     wrong = [form.name for form in rows if form.kind != "float"]
     if wrong or not rows:
         raise FormatError(f"a number line shows one or more float formats; got {', '.join(wrong) or 'none'}")

@@ -19,7 +19,16 @@ from tcemu.show.svg import PLAIN, STYLES, number
 
 @dataclass(frozen=True)
 class Picture:
-    """What the functions of tcemu.show return. Jupyter shows the drawing, a terminal the title and description."""
+    """What the functions of tcemu.show return. Jupyter shows the drawing, a terminal the title and description.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> picture = tcemu.show.number_bits("f16", 0x3C00)
+    >>> picture.title
+    'f16 pattern 0x3c00 is 1'
+    >>> with TemporaryDirectory() as folder:
+    ...     picture.save(Path(folder) / "one.svg")
+    """
 
     #: A complete SVG document that works on its own and inside a page, in a light and in a dark theme.
     svg: str

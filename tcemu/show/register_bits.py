@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcemu.errors import FormatError, counted, span
+from tcemu.errors import FormatError, counted, span, whole
 from tcemu.formats import Container
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -15,11 +15,16 @@ def register_bits(container: Container, register: int, where: str = "") -> Pictu
     """The picture of one `register` (an unsigned integer) that holds elements in `container`s; `where` names it.
 
     Raises FormatError if the register has more bits than the container's registers.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.register_bits(mma.fragments["a"].container, 0x40003C00, "register 0 of lane 5").description
+    'Elements from the lowest bits: 1, 2. Each element is in bits 15 to 0 of its 16.'
     """
     bits, elements = container.register_bits, container.elements
-    if not 0 <= int(register) < 1 << bits:
+    register = whole(register, "a register", FormatError)
+    if not 0 <= register < 1 << bits:
         raise FormatError(f"register {register:#x}: it has {bits} bits, 0 to {(1 << bits) - 1:#x}")
-    register, form = int(register), container.form
+    form = container.form
     numbers = form.decode([_element(container, register, index) for index in range(elements)]).tolist()
     box = min(_BOX, 832 / bits)
     body = _bits(container, register, box)

@@ -55,6 +55,10 @@ def shared_tile(
     K-major tile) or column (mn = 0 of an MN-major one), so that the swizzle shows as a diagonal.
     Raises LayoutError for marks outside the tile, for an invalid number of lines, and for an invalid descriptor or
     tile.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    >>> tcemu.show.shared_tile(tile, "f16", 64, 64, lines=8).title
+    'A tile of 64 × 64 elements of 16 bits in shared memory: K-major, 128-byte swizzle'
     """
     found = Descriptor.decode(as_bits(descriptor))
     layout = found.layout(element, major)

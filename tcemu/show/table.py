@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tcemu.formats import FORMATS, Format, lookup
+from tcemu.formats import FORMATS, Format
+from tcemu.show.given import formats_of
 from tcemu.show.words import neat, value
 
 #: JupyterLab aligns cells right by default.
@@ -16,7 +17,12 @@ _LEFT = ' style="text-align:left"'
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the names of the columns, and the rows as text; the first column names the row."""
+    """A title, the names of the columns, and the rows as text; the first column names the row.
+
+    >>> table = tcemu.show.format_table(["e4m3", "e5m2"])
+    >>> [row[0] for row in table.rows], table.columns[:3]
+    (['e4m3', 'e5m2'], ('format', 'bits', 'largest'))
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -46,8 +52,12 @@ def _cells(row: tuple[str, ...]) -> str:
 
 
 def format_table(formats: Iterable[Format | str] = FORMATS) -> Table:
-    """One row for each format: fields, largest and smallest values, infinity and NaN, all derived from the record."""
-    rows = [lookup(form) if isinstance(form, str) else form for form in formats]
+    """One row for each format: fields, largest and smallest values, infinity and NaN, all derived from the record.
+
+    >>> print(tcemu.show.format_table(["e4m3"]).rows[0][0])
+    e4m3
+    """
+    rows = formats_of(formats)
     columns = ("format", "bits", "largest", "smallest normal", "smallest subnormal", "infinity", "NaN patterns")
     return Table("Number formats", columns, tuple(_row(form) for form in rows))
 

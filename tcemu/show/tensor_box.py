@@ -54,6 +54,11 @@ def tensor_box(tensor_map: TensorMap, coordinates: Sequence[int], address: int =
     16-byte units are named after their first element; units at the same place in a line of the box have the same tone,
     which shows the swizzle. What is outside the tensor is hatched. Raises OperandError for an invalid number of lines,
     and as TensorMap.places does.
+
+    >>> from tcemu.machine.tensor_map import TensorMap
+    >>> matrix = TensorMap(0, "f16", (128, 64), (256,), (64, 8), swizzle=128)  # 64 rows of 128, boxes of 8 rows of 64
+    >>> tcemu.show.tensor_box(matrix, (64, 8)).title
+    'The box at (64, 8) of a tensor in shared memory: 64 × 8, 128-byte swizzle'
     """
     if not 1 <= lines <= 32:
         raise OperandError(f"1 to 32 lines of shared memory can be drawn; got {lines}")

@@ -29,8 +29,16 @@ def wavefronts(addresses: npt.ArrayLike, access: str | Instruction) -> Wavefront
     The result's `count` is an int, or an array over the leading axes. The printed result of one warp says which lanes
     compete for which bank, and what would help.
 
-    Raises IllegalInstruction for another access, and OperandError for addresses that are not integers, negative, beyond
-    32 bits or misaligned, or if there are not 32.
+    Raises IllegalInstruction for another access, OperandError for addresses that are no integers, negative, beyond
+    32 bits, misaligned, or not 32.
+
+    >>> lanes = np.arange(32)
+    >>> tcemu.wavefronts(4 * lanes, "ld.shared.b32").count  # 32 neighbouring words: one for each bank
+    1
+    >>> tcemu.wavefronts(128 * lanes, "ld.shared.b32").count  # a column of a tile with rows of 128 bytes: one bank
+    32
+    >>> tcemu.wavefronts(132 * lanes, "ld.shared.b32").count  # rows padded by a word
+    1
     """
     found = access_named(access)
     return _wavefronts(found, _addresses(found, addresses))
@@ -52,7 +60,12 @@ def _counting(access: Access, addresses: Addresses) -> Addresses:
 
 
 class Claim(NamedTuple):
-    """A word of a phase's busiest bank, and the lanes that access it."""
+    """A word of a phase's busiest bank, and who wants it.
+
+    >>> phase = tcemu.wavefronts(128 * (np.arange(32) % 2), "ld.shared.b32").phases[0]
+    >>> [(claim.bank, claim.word, len(claim.lanes)) for claim in phase.claims]
+    [(0, 0, 16), (0, 128, 16)]
+    """
 
     phase: int
     bank: int
@@ -62,7 +75,12 @@ class Claim(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Lanes that go together, and how many wavefronts they take."""
+    """Lanes that go together, and how many wavefronts they take.
+
+    >>> found = tcemu.wavefronts(16 * np.arange(32), "ld.shared.v4.b32")
+    >>> [(phase.lanes[0], phase.lanes[-1], phase.wavefronts) for phase in found.phases]
+    [(0, 7, 1), (8, 15, 1), (16, 23, 1), (24, 31, 1)]
+    """
 
     lanes: tuple[int, ...]
     wavefronts: int
@@ -74,7 +92,16 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Wavefronts:
-    """The wavefronts of an access, of one warp or of many; `result[i]` is the result of warp i."""
+    """What an access takes, of one warp or of many; `result[i]` is the result of warp i.
+
+    >>> column = tcemu.wavefronts(256 * np.arange(32), "ld.shared.b32")
+    >>> column.count, column.least  # wavefronts, and how few they could be
+    (32, 1)
+    >>> column.hint.split(";")[1]
+    ' XOR swizzle, address ^ (address >> 6 & 0x7c): 1 wavefront'
+    >>> column.known
+    'silicon'
+    """
 
     access: Access
     #: (..., 32) byte addresses, read-only.

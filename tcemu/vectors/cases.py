@@ -26,7 +26,13 @@ from tcemu.vectors.patterns import CLASSES, Array
 
 @dataclass(frozen=True)
 class Case:
-    """One call: its key in a golden file, and its arguments."""
+    """One call: its key in a golden file, and what it is given.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> (case,) = tcemu.vectors.cases(mma, "specials", warps=2)
+    >>> case.answer(tcemu.vectors.emulator("sm_90a")).shape, case.only(1).warps
+    ((2, 32, 4), 1)
+    """
 
     key: str
     instruction: Instruction
@@ -67,23 +73,43 @@ class Case:
 
 
 def emulator(target: str) -> Callable[..., Any]:
-    """A function that answers a case as the emulator does on `target`."""
+    """What answers a case as the emulator does on `target`.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> (case,) = tcemu.vectors.cases(mma, "specials", warps=1)
+    >>> case.answer(tcemu.vectors.emulator("sm_80")).dtype
+    dtype('uint32')
+    """
     return lambda instruction, *operands, **memories: emulate(instruction, *operands, target=target, **memories)
 
 
 def digest(answer: Array) -> str:
-    """SHA-256 of an answer as little-endian words in C order, which a golden file stores."""
+    """SHA-256 of an answer as little-endian words in C order: what a golden file keeps of it.
+
+    >>> tcemu.vectors.digest(np.zeros((32, 4), np.uint32))[:8]
+    '076a27c7'
+    """
     return hashlib.sha256(np.ascontiguousarray(answer).astype(answer.dtype.newbyteorder("<")).tobytes()).hexdigest()
 
 
 def classes(instruction: Instruction) -> tuple[str, ...]:
-    """The classes of inputs that differ for an instruction: all for float arithmetic, one for everything else."""
+    """The classes of inputs that differ for an instruction: what computes with floats has all, the others one.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")
+    >>> tcemu.vectors.classes(mma)  # integers have no special values
+    ('bits',)
+    """
     floats = "a" in instruction.types and instruction.types["a"].kind == "float"
     return CLASSES if floats and family_of(instruction).computes else ("bits",)
 
 
 def matrices(instruction: Instruction, kind: str, warps: int, series: str = "golden") -> tuple[Array, Array, Array]:
-    """Registers of A, B and C of a product's first case."""
+    """Registers of A, B and C of a product's first case.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> [registers.shape for registers in tcemu.vectors.matrices(mma, "specials", warps=3)]  # of A, B and C
+    [(3, 32, 4), (3, 32, 2), (3, 32, 4)]
+    """
     a, b, c = next(cases(instruction, kind, warps, series)).operands[:3]
     return a, b, c
 
@@ -91,8 +117,13 @@ def matrices(instruction: Instruction, kind: str, warps: int, series: str = "gol
 def cases(instruction: Instruction, kind: str, warps: int, series: str = "golden") -> Iterator[Case]:
     """The cases of an instruction on inputs of class `kind`, each of `warps` warps, made from the text `series`.
 
-    There is one for each value of an immediate that says whose registers are used, and one for each place where a
-    matrix may be.
+    There is one for each value of an immediate that says whose registers count, and one for each place where a matrix
+    may lie.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> (case,) = tcemu.vectors.cases(mma, "specials", warps=2)
+    >>> [operand.shape for operand in case.operands]
+    [(2, 32, 4), (2, 32, 2), (2, 32, 4)]
     """
     if instruction.family in _OWN:
         for name, operands, bytes_ in _OWN[instruction.family](instruction, kind, warps, series):

@@ -15,7 +15,12 @@ from tcemu.vectors.patterns import Array, elements, random_words
 
 
 def registers(fragment: Fragment, kind: str, key: str, warps: int) -> Array:
-    """Registers (warps, lanes, registers) whose elements are of class `kind`."""
+    """Registers (warps, lanes, registers) whose elements are of class `kind`.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.vectors.registers(mma.fragments["a"], "specials", "any text", warps=2).shape
+    (2, 32, 4)
+    """
     form, slots = fragment.format, fragment.layout.slots
     if form.bits == 1:
         return (
@@ -36,7 +41,12 @@ def registers(fragment: Fragment, kind: str, key: str, warps: int) -> Array:
 
 
 def metadata(instruction: Instruction, key: str, warps: int) -> Array:
-    """Metadata (warps, 32) in which every group of four bits is legal."""
+    """Metadata (warps, 32) in which every group of four bits is legal.
+
+    >>> sparse = tcemu.parse("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32")
+    >>> tcemu.vectors.metadata(sparse, "any text", warps=2).shape
+    (2, 32)
+    """
     legal = np.array(sorted(pattern_of(instruction).places), dtype=np.uint64)
     chosen = legal[(random_words(key, warps * 32 * 8) % np.uint64(len(legal))).astype(int)].reshape(warps, 32, 8)
     places = np.arange(0, 32, 4, dtype=np.uint64)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.errors import OperandError, did_you_mean, listing, shown
 from tcemu.formats import Format
 
 Array = npt.NDArray[Any]
@@ -29,7 +30,18 @@ def random_words(key: str, count: int) -> Array:
 
 
 def elements(form: Format, kind: str, key: str, count: int, accumulator: bool = False) -> Array:
-    """`count` patterns of `form` of class `kind`."""
+    """`count` patterns of `form` of class `kind`. Raises OperandError for a class that does not exist.
+
+    >>> f16 = tcemu.formats.lookup("f16")
+    >>> first, again = (tcemu.vectors.elements(f16, "specials", "any text", 100) for _ in range(2))
+    >>> np.array_equal(first, again)  # the same text gives the same patterns, on every machine
+    True
+    """
+    if kind not in CLASSES:
+        raise OperandError(
+            f"no class of inputs is called {shown(kind)}.{did_you_mean(str(kind), CLASSES)} There are "
+            f"{listing(CLASSES, 'and')}"
+        )
     word = random_words(key, count)
     if form.kind != "float" or kind == "bits":
         return word & np.uint64(form.code_mask | ((1 << form.padding) - 1))

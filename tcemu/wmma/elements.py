@@ -22,6 +22,13 @@ class Elements(NDArrayOperatorsMixin):
 
     It computes like a numpy array and remembers the fragment's type: results can be assigned to fragments of the same
     type only. `x[lane, i]` is element i of a lane; `x[:, i]` is C++'s `x[i]` in all lanes.
+
+    >>> from tcemu import wmma
+    >>> acc = wmma.fragment(wmma.accumulator, 16, 16, 16, float)
+    >>> wmma.fill_fragment(acc, 3)
+    >>> acc.x = np.maximum(2 * acc.x - 1, 0)  # in all lanes at once
+    >>> acc.x[0, 0], acc.x.astype(np.float64).dtype
+    (np.float32(5.0), dtype('float64'))
     """
 
     def __init__(self, kind: Kind, values: Array, written: Array) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, counted
 from tcemu.instructions import Shape
 from tcemu.wmma.elements import Elements, fits, of_dtype, unwritten
 from tcemu.wmma.kind import GUIDE, Kind
@@ -30,6 +30,16 @@ class fragment:  # noqa: N801 - CUDA's name
 
     Raises IllegalInstruction if CUDA's header does not declare the type, or not for that target; OperandError and
     TargetError for invalid template arguments.
+
+    >>> from tcemu import wmma
+    >>> a = wmma.fragment(wmma.matrix_a, 16, 16, 16, wmma.half, wmma.row_major)
+    >>> wmma.fill_fragment(a, 2)
+    >>> a.num_elements, a.x.shape, a.read().shape  # elements a lane; x has all lanes; registers as in PTX
+    (16, (32, 16), (32, 8))
+    >>> b = a.copy()
+    >>> b.write(a.read())
+    >>> b.x[0, 0]
+    np.float16(2.0)
     """
 
     def __init__(
@@ -122,7 +132,7 @@ class fragment:  # noqa: N801 - CUDA's name
             if not self._written.any()
             else f"x {(*shape[:-1], self.num_storage_elements)} {self.kind.type.dtype}"
         )
-        return f"<{self.kind} on {self.target}: {self.num_elements} elements a lane, {state}>"
+        return f"<{self.kind} on {self.target}: {counted(self.num_elements, 'element')} a lane, {state}>"
 
 
 def expect(given: object, what: str) -> fragment:
@@ -141,6 +151,12 @@ def fill_fragment(frag: fragment, value: float) -> None:
     """Set every element to one number, rounded to the type; u4 and s4 take its low 4 bits, b1 the lowest bit.
 
     Raises OperandError for anything that is not a number of the type.
+
+    >>> from tcemu import wmma
+    >>> acc = wmma.fragment(wmma.accumulator, 16, 16, 16, float)
+    >>> wmma.fill_fragment(acc, 0.5)
+    >>> acc.x[31, :2]
+    array([0.5, 0.5], dtype=float32)
     """
     kind = expect(frag, "the first argument of fill_fragment").kind
     number = np.asarray(kind.type.number(value, f"fill_fragment of {kind}"))

@@ -30,6 +30,13 @@ def load_matrix_sync(frag: fragment, ptr: pointer, ldm: int, layout: Tag | str |
 
     Raises OperandError if the pointer has another type or is not aligned, or if part of the tile is outside the array.
     (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.3)
+
+    >>> from tcemu import wmma
+    >>> A = np.arange(32 * 48).reshape(32, 48).astype(np.float16)
+    >>> a = wmma.fragment(wmma.matrix_a, 16, 16, 16, wmma.half, wmma.row_major)
+    >>> wmma.load_matrix_sync(a, wmma.pointer(A) + (16 * 48 + 16), 48)  # the tile at row 16, column 16
+    >>> a.x[0, 0] == A[16, 16]
+    np.True_
     """
     kind = expect(frag, "the first argument of load_matrix_sync").kind
     if kind.use != accumulator and layout is not None:
@@ -50,6 +57,13 @@ def store_matrix_sync(ptr: pointer, frag: fragment, ldm: int, layout: Tag | str 
     """Store an accumulator at `ptr`, with rows (columns, for mem_col_major) `ldm` elements apart.
 
     Pointer and ldm as for :func:`load_matrix_sync`. Raises OperandError. (PTX ISA 9.7.14.4.4)
+
+    >>> from tcemu import wmma
+    >>> acc, C = wmma.fragment(wmma.accumulator, 16, 16, 16, float), np.zeros((16, 32), np.float32)
+    >>> wmma.fill_fragment(acc, 1)
+    >>> wmma.store_matrix_sync(wmma.pointer(C) + 16, acc, 32, wmma.mem_row_major)  # into the right half
+    >>> C[0, 14:18]
+    array([0., 0., 1., 1.], dtype=float32)
     """
     if isinstance(ptr, fragment):
         raise OperandError(

@@ -42,6 +42,16 @@ def mma_sync(d: fragment, a: fragment, b: fragment, c: fragment, satf: bool = Fa
 
     Raises OperandError (wrong uses, shapes or targets, an empty fragment), IllegalInstruction (types that do not match)
     and ArithmeticUnknown. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
+
+    >>> from tcemu import wmma
+    >>> a = wmma.fragment(wmma.matrix_a, 16, 16, 16, wmma.half, wmma.row_major)
+    >>> b = wmma.fragment(wmma.matrix_b, 16, 16, 16, wmma.half, wmma.col_major)
+    >>> acc = wmma.fragment(wmma.accumulator, 16, 16, 16, float)
+    >>> for each, value in ((a, 2), (b, 0.25), (acc, 1)):
+    ...     wmma.fill_fragment(each, value)
+    >>> wmma.mma_sync(acc, a, b, acc)
+    >>> acc.x[0, 0]  # 1 + 16 * 2 * 0.25
+    np.float32(9.0)
     """
     given = _checked("mma_sync", {"d": d, "a": a, "b": b, "c": c})
     if not isinstance(satf, bool | np.bool_):
@@ -67,6 +77,17 @@ def bmma_sync(
     `op` is experimental.bmmaBitOpXOR or, from sm_80 on, experimental.bmmaBitOpAND.
 
     Raises the same errors as mma_sync. (CUDA C++ Programming Guide, Warp Matrix Functions; PTX ISA 9.7.14.4.5)
+
+    >>> from tcemu import wmma
+    >>> bits = wmma.experimental.precision.b1
+    >>> a = wmma.fragment(wmma.matrix_a, 8, 8, 128, bits, wmma.row_major)
+    >>> b = wmma.fragment(wmma.matrix_b, 8, 8, 128, bits, wmma.col_major)
+    >>> acc = wmma.fragment(wmma.accumulator, 8, 8, 128, int)
+    >>> for each, value in ((a, 1), (b, 0), (acc, 0)):
+    ...     wmma.fill_fragment(each, value)
+    >>> wmma.bmma_sync(acc, a, b, acc)
+    >>> acc.x[0, 0]  # all 128 bits differ
+    np.int32(128)
     """
     given = _checked("bmma_sync", {"d": d, "a": a, "b": b, "c": c})
     word = tag(op, BIT_OPERATIONS, "bmma_sync: op").word
@@ -151,6 +172,9 @@ def float_to_tf32(values: npt.ArrayLike | Elements) -> Any:
 
     `values` is a number, an array of float32, or x of a fragment; the result of the last can be assigned back:
     ``frag.x = float_to_tf32(frag.x)``. Raises OperandError for anything but floats.
+
+    >>> tcemu.wmma.float_to_tf32(np.float32(1 + 2**-11))  # a tie goes away from zero: 1 + 2^-10
+    np.float32(1.0009766)
     """
     elements = values if isinstance(values, Elements) else None
     try:

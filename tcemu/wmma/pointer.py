@@ -24,6 +24,12 @@ class pointer:  # noqa: N801 - a type of the language here
     `index` may be an array (...) with one place for each of many warps.
 
     Raises OperandError for anything but a contiguous array of numbers and whole numbers of elements.
+
+    >>> from tcemu import wmma
+    >>> array = np.zeros((4, 8), np.float16)
+    >>> p = wmma.pointer(array) + 8  # row 1
+    >>> int(p.address), p.pointee  # the address in bytes
+    (16, 'half')
     """
 
     def __init__(self, array: npt.NDArray[Any], index: int | npt.ArrayLike = 0, type: Type | Any = None) -> None:  # noqa: A002

@@ -30,6 +30,12 @@ def target(name: str) -> Iterator[None]:
     """Fragments created inside the with statement are for this target: ``with wmma.target("sm_70"): ...``.
 
     Raises TargetError for a target that does not exist.
+
+    >>> from tcemu import wmma
+    >>> with wmma.target("sm_70"):
+    ...     a = wmma.fragment(wmma.matrix_a, 16, 16, 16, wmma.half, wmma.row_major)
+    >>> a.target
+    'sm_70'
     """
     token = _current.set(checked(name))
     try:

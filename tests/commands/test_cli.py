@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import tcemu
 import tcemu.cli
-from tcemu.course import FOLDERS, RECORD, clone_around, files, source
+from tcemu.course import FOLDERS, LEARNERS, RECORD, clone_around, files, source
 
 CANNOT = "tcemu: cannot lay the course out in"
 ADVICE = "Give an empty folder that you may write to, or the name of a new one, for example: tcemu lab my-course\n"
@@ -24,8 +24,9 @@ ADVICE = "Give an empty folder that you may write to, or the name of a new one, 
 
 def run(*arguments, cwd):
     """Run tcemu and return its exit code, output and errors."""
+    wide = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
-        [sys.executable, "-m", "tcemu.cli", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tcemu.cli", *arguments], cwd=cwd, env=wide, capture_output=True, text=True, check=False
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -40,6 +41,33 @@ def test_the_package_runs_as_a_module(tmp_path):
         [sys.executable, "-m", "tcemu", "isa", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("Usage: python -m tcemu isa ")
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120", None])
+def test_the_help_is_wrapped_and_not_cut(tmp_path, columns):
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment |= {"COLUMNS": columns} if columns else {}
+    for asked in ([], ["isa"], ["lab"], ["measure"], ["record"], ["verify"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "tcemu", *asked, "--help"],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert "...\n" not in done.stdout.replace("[WORD]...", "").replace("ARGS]...", "")
+        assert max(map(len, done.stdout.splitlines())) <= int(columns or 80)
+
+
+def test_an_error_is_wrapped_between_words(tmp_path):
+    opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f33"
+    for columns in (60, 80, 120):
+        done = subprocess.run(
+            [sys.executable, "-m", "tcemu", "isa", opcode], cwd=tmp_path, env={**os.environ, "COLUMNS": str(columns)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        lines = done.stderr.splitlines()
+        assert max(map(len, lines)) <= columns
+        with pytest.raises(tcemu.TcemuError) as error:
+            tcemu.parse(opcode)
+        assert " ".join(lines) == f"tcemu: {error.value}", "no word is broken"
 
 
 def test_lab_lays_the_course_out_here_and_leaves_it_alone_the_second_time(tmp_path):
@@ -61,13 +89,36 @@ def test_lab_says_what_was_laid_beside_the_learners_work(tmp_path):
     assert (tmp_path / first).read_text(encoding="utf-8") == "mine"
 
 
-def test_lab_in_a_clone_lays_nothing_out(tmp_path):
+@pytest.fixture
+def clone(tmp_path):
+    """What is recognised as a clone of the repository."""
     for name in ("tcemu", *FOLDERS):
         (tmp_path / name).mkdir()
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "tcemu"', encoding="utf-8")
-    code, out, _ = run("lab", "--lay-out-only", cwd=tmp_path / "notebooks")
-    assert (code, out) == (0, f"This is a clone of the repository: opening the notebooks of {tmp_path}.\n")
-    assert not list((tmp_path / "notebooks").iterdir())
+    return tmp_path
+
+
+@pytest.mark.parametrize(("cwd", "folder"), [(".", "."), ("notebooks", ".."), ("exercises", "."), ("tcemu", "..")])
+def test_lab_opens_a_clone_that_is_named_in_place(clone, cwd, folder):
+    code, out, _ = run("lab", "--lay-out-only", folder, cwd=clone / cwd)
+    assert (code, out) == (0, f"This is a clone of the repository: opening the notebooks of {clone}.\n")
+    assert not any(list((clone / name).iterdir()) for name in FOLDERS)
+
+
+@pytest.mark.parametrize(("cwd", "folder"), [(".", []), ("notebooks", []), (".", ["my-course"]), (".", ["mine"])])
+def test_lab_in_a_clone_lays_the_course_out_beside_it(clone, cwd, folder):
+    """The clone's own notebooks stay as they are: to run one changes it."""
+    place = clone / (folder[0] if folder else LEARNERS)
+    code, out, _ = run("lab", "--lay-out-only", *folder, cwd=clone / cwd)
+    assert (code, out) == (0, f"The course is in {place} (files: {len(files(source()))} laid out).\n")
+    assert files(place) == files(source())
+    assert not any(list((clone / name).iterdir()) for name in FOLDERS)
+
+
+def test_git_ignores_the_learners_folder_and_the_readme_names_it():
+    root = Path(tcemu.__file__).parents[1]
+    assert f"/{LEARNERS}/" in (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert f"tcemu lab {LEARNERS}\n" in (root / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

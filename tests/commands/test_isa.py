@@ -285,6 +285,54 @@ def test_without_anything_the_families_are_listed():
         assert f"{family.size:,}" in text
 
 
+#: What people type, and what the answer has.
+TYPED = {
+    "mma": ["(family mma)", "\n  mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32\n"],
+    "ldmatrix": ["(family ldmatrix)", "\n  ldmatrix.sync.aligned.m8n8.x1.b16\n"],
+    "wmma": ["wmma.load: ", "wmma.store: ", "wmma.mma: "],
+    "bar": ["\n  7.8   bar.cta.sync\n", "\n  6.0   bar.arrive\n"],
+    "m16n8k16": ["(shape m16n8k16)", "\n  7.1   mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32\n"],
+    "m16n8k16 f16": ["(type f16, shape m16n8k16)", f"\n  7.0   {HMMA}\n"],
+    "M16N8K16 f16 f32": ["(type f16 and f32, shape m16n8k16)", f"\n  7.0   {HMMA}\n"],
+    "--shape 16x8x16 --type bf16": ["(type bf16, shape m16n8k16)"],
+    "mma.sync.aligned.m16n8k16.row": ["(begins with mma.sync.aligned.m16n8k16.row.)"],
+    "movmatrix sm_90": [f"\n  7.8   {MOVE}\n"],
+    f"{HMMA} A[3][5]": ["  A[3][5]    14         0  31:16\n"],
+    f"{HMMA} a[3,5]": ["  A[3][5]    14         0  31:16\n"],
+    f"{HMMA} --operand A --at 3,5": ["  A[3][5]    14         0  31:16\n"],
+    "m16n8k16 f16 A[3][5]": [
+        f"{HMMA.replace('f32', 'f16')}, and 1 more with this layout\n",
+        "Operand a on sm_90a: 16 x 16 f16 (row, column)",
+        "  A[3][5]    14         0  31:16\n",
+        "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16, and 3 more",
+    ],
+}
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_what_people_type_is_answered(typed):
+    text = ask(*typed.split())
+    for words in TYPED[typed]:
+        assert words in text
+
+
+def test_every_line_of_a_list_that_is_an_opcode_can_be_pasted():
+    for listed in (["mma"], ["wgmma"], ["--target", "sm_90a"], ["m16n8k16"], ["mbarrier"]):
+        lines = re.findall(r"^  (?:[0-9.]+ +)?([^\s[]+\.[^\s[]+)$", ask(*listed), re.MULTILINE)
+        assert lines
+        for word in lines:
+            assert parse(word).opcode == word
+
+
+def test_one_answer_for_the_instructions_with_one_layout():
+    told = rows(ask("m16n8k16", "f16", "A[3][5]", "--format", "csv"))
+    assert [(row["opcode"].split(".")[1], row["lane"], row["register"]) for row in told] == [
+        ("sync", "14", "0"), ("sp", "14", "0")
+    ]  # fmt: skip
+    told = json.loads(ask("m16n8k16", "f16", "A[3][12]", "--format", "json"))
+    assert len(told) == 1, "the stored half of a sparse A has 8 columns"
+
+
 # Comparing two --------------------------------------------------------------------------------------------------------
 
 
@@ -368,6 +416,14 @@ def test_the_files_name_chooses_the_format(tmp_path):
         (["--shape", "m16n8k17"], "no instruction has the shape 'm16n8k17'. Did you mean"),
         (["--target", "sm_70", "--family", "ldmatrix"], "no instruction matches target sm_70, family ldmatrix"),
         (["--format", "svg"], "there is no picture of this"),
+        (["h100"], "The target of h100 is 'sm_90a'."),
+        (["m64n260k16"], "no instruction has the shape 'm64n260k16'. Did you mean 'm64n256k16'?"),
+        (["m16n8k16", "m16n8k8"], "no instruction has more than one shape: m16n8k16 and m16n8k8"),
+        (["mma", "Q[1][1]"], "no instruction of family mma has a fragment 'q'; they have d, a, b and c"),
+        (["mma", "A[1][1]"], "operand a has 34 layouts; say also which shape, type or family"),
+        (["m16n8k16", "bf16", "A[16][0]"], "position 16,0 is not in a, which has row 0 to 15"),
+        (["xyzzy"], "no instruction is called 'xyzzy'"),
+        (["mma", "half"], "no number format is called 'half'. Did you mean 'f16'?"),
         (["diff", HMMA, WMMA, "--operand", "e"], "operand 'e' is not in both instructions; in both: d, a, b and c"),
         (["diff", HMMA, WMMA, "--format", "svg"], "there is no picture of this"),
         ([HMMA, "-o", "/nowhere/at/all.csv"], "cannot write /nowhere/at/all.csv: No such file or directory"),
@@ -389,6 +445,9 @@ def test_a_mistake_is_told(arguments, message):
         (["diff", HMMA], "diff takes two instructions"),
         (["diff", HMMA, WMMA, "--lane", "3"], "--lane needs a single instruction"),
         ([HMMA, WMMA], "tcemu isa diff compares two."),
+        ([HMMA, "f16"], "'f16' selects what is listed; leave out the instruction"),
+        (["A[3][5]"], "--operand needs an instruction to ask about"),
+        ([HMMA, "A[3][5]", "--at", "3,5"], "the element in brackets says what --at would say; leave one out"),
         ([HMMA, "--format", "pdf"], "'pdf' is not one of 'text', 'csv', 'json', 'svg'"),
         ([HMMA, "--operand", "a", "--lane", "five"], "'five' is not a valid integer"),
     ],

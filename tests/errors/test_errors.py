@@ -2,7 +2,7 @@
 
 import pytest
 
-from tcemu.errors import TargetError, did_you_mean, ranges, span
+from tcemu.errors import TargetError, did_you_mean, nearest, ranges, span
 from tcemu.instructions.targets import target_named
 
 RANGES = {(): "", (5,): "5", (0, 1): "0 to 1", (0, 1, 2, 3, 8): "0 to 3, 8", (1, 3, 4, 6): "1, 3 to 4, 6"}
@@ -39,7 +39,9 @@ CHIPS = {
     "DGX Spark": "sm_121a",
     "v100": "sm_70", "T4": "sm_75", "a100": "sm_80", "RTX 3060 Ti": "sm_86", "l40s": "sm_89", "rtx4090": "sm_89",
     "h100": "sm_90a", "NVIDIA H200": "sm_90a", "hopper": "sm_90a", "b200": "sm_100a", "RTX 5090": "sm_120a",
-    "ampere": "sm_80' or 'sm_86", "blackwell": "sm_100a' or 'sm_120a",
+    "ampere": "sm_80' or 'sm_86", "blackwell": "sm_100a' or 'sm_120a", "ada": "sm_89", "volta": "sm_70",
+    "turing": "sm_75", "H100 SXM": "sm_90a", "NVIDIA H100 80GB HBM3": "sm_90a", "A100-SXM4-40GB": "sm_80",
+    "NVIDIA RTX 6000 Ada Generation": "sm_89", "Quadro RTX 6000": "sm_75", "titan rtx": "sm_75", "AGX Orin": "sm_87",
 }  # fmt: skip
 
 
@@ -50,8 +52,42 @@ def test_the_name_of_a_gpu_leads_to_its_target(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("sm90", "sm_90"), ("SM_90A", "sm_90a"), ("compute_90", "sm_90"), ("8.9", "sm_89")]
-)
+    ("name", "target"),
+    [
+        ("sm90", "sm_90"), ("SM_90A", "sm_90a"), ("compute_90", "sm_90"), ("compute_90a", "sm_90a"), ("8.9", "sm_89"),
+        ("9.0", "sm_90"), (90, "sm_90"), ("sm_101a", "sm_110a"), ("sm_95", "sm_90"),
+        ("sm_90f", "sm_90"),
+    ],
+)  # fmt: skip
 def test_another_spelling_of_a_target_leads_to_it(name, target):
     with pytest.raises(TargetError, match=f"Did you mean '{target}'"):
         target_named(name)
+
+
+@pytest.mark.parametrize("name", ["P100", "GTX 1080", "pascal", "sm_60", "sm61", 52])
+def test_a_gpu_without_tensor_cores_is_told_so(name):
+    with pytest.raises(TargetError, match="It has no tensor cores: they came with sm_70, the V100"):
+        target_named(name)
+
+
+@pytest.mark.parametrize("name", ["mi300", "mi100", "sm_140", "rubin", "", "sm_", None, ["sm_90"], "gfx90a", "90000"])
+def test_what_is_like_no_target_is_not_taken_for_one(name):
+    with pytest.raises(TargetError) as error:
+        target_named(name)
+    assert "Did you mean" not in str(error.value)
+
+
+#: Of words that are equally like a wrong one, the one with the nearest number.
+NEAREST = {
+    ("m64n260k16", tuple(f"m64n{n}k16" for n in range(8, 264, 8))): "m64n256k16",
+    ("m64n100k16", tuple(f"m64n{n}k16" for n in range(8, 264, 8))): "m64n104k16",
+    ("x3", ("x1", "x2", "x4")): "x4",
+    ("b31", ("b8", "b16", "b32", "b64")): "b32",
+    ("8v", ("v2", "v4", "v8")): "v8",
+    ("v44", ("v2", "v4", "v8")): "v4",
+}
+
+
+@pytest.mark.parametrize(("word", "accepted"), NEAREST)
+def test_of_like_words_the_nearest_number_is_meant(word, accepted):
+    assert nearest(word, accepted) == [NEAREST[word, accepted]]

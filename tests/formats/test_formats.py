@@ -1,6 +1,7 @@
 """Number formats against ml_dtypes, numpy and a list of values to search: every pattern of every small format."""
 
 import math
+import re
 import warnings
 from fractions import Fraction
 
@@ -609,3 +610,16 @@ def test_values_that_float64_holds_may_come_in_any_dtype():
         assert f16.encode(one) == 0x3C00
         assert f16.encode([one, one]).tolist() == [0x3C00] * 2
     assert f16.encode(np.ones((2, 0, 3))).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("half", "'f16'"), ("fp16", "'f16'"), ("np.float16", "'f16'"), ("__half", "'f16'"), ("float", "'f32'"),
+        ("double", "'f64'"), ("torch.bfloat16", "'bf16'"), ("fp8", "'e4m3' or 'e5m2'"), ("mxfp8", "'e4m3' or 'e5m2'"),
+        ("float8_e4m3fn", "'e4m3'"), ("fp4", "'e2m1'"), ("nvfp4", "'e2m1'"), ("int8", "'s8'"), ("bool", "'b1'"),
+    ],
+)  # fmt: skip
+def test_the_name_that_another_library_gives_a_format_leads_to_it(name, meant):
+    with pytest.raises(FormatError, match=f"is called '{re.escape(name)}'. Did you mean {meant}\\?"):
+        formats.lookup(name)

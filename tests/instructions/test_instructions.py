@@ -226,8 +226,8 @@ def test_versions_are_numbers_and_not_text():
 #: What is asked, and what the answer must say.
 BAD_OPCODES = {
     "a misspelt opcode": ("mmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", ["'mmma'", "Did you mean 'mma'?"]),
-    "no such opcode": ("add.f32", ["no instruction is called 'add'"]),
-    "capitals": (HMMA.upper(), ["no instruction is called 'MMA'"]),
+    "no such opcode": ("add.f32", ["PTX has add, but tcemu does not run it"]),
+    "capitals": (HMMA.upper(), ["PTX is written in lower case", f"Nearest legal form: {HMMA} (PTX"]),
     "no .aligned": (HMMA.replace(".aligned", ""), [".aligned is missing", "mandatory"]),
     "no .sync": (HMMA.replace(".sync", ""), [".sync is missing", "mandatory"]),
     "two .sync": (HMMA.replace(".sync", ".sync.sync"), [".sync occurs too often", "has it once"]),
@@ -240,7 +240,7 @@ BAD_OPCODES = {
         ["'.m16n8k17' is not a qualifier of mma", "Did you mean 'm16n8k1"],
     ),
     "a misspelt type": (
-        HMMA.replace(".f16.f16", ".f16.bf61"),
+        HMMA.replace(".f16.f16", ".bf16.bf61"),
         ["'.bf61' is not a qualifier of mma", "Did you mean 'bf16'?"],
     ),
     "a strange qualifier": (HMMA + ".wobble", ["'.wobble' is not a qualifier of mma"]),
@@ -345,11 +345,11 @@ def test_an_opcode_that_is_none_is_explained(mistake):
         (
             "ldmatrix.sync.aligned.m8n8.x3.shared.b16",
             ".num is .x1, .x2 or .x4",
-            "ldmatrix.sync.aligned.m8n8.x1.shared.b16",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
         ),
         (
             "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16",
-            ".shape is for example .m64n192k16",
+            ".shape is for example .m64n112k16",
             "wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16",
         ),
     ],

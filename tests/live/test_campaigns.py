@@ -143,7 +143,7 @@ def test_no_bar_is_drawn_before_work_begins():
 def test_record_on_the_command_line(card, tmp_path):
     done = CliRunner().invoke(tcemu.cli.commands, ["record", "--family", "movmatrix", str(tmp_path / "new")])
     assert done.exit_code == 0, done.output
-    assert "1 cases, 1 of them new, 0 words differ from the emulator" in done.output
+    assert "1 case, 1 of them new, 0 words differ from the emulator" in done.output
     kept = json.loads((tmp_path / "new" / "sm_90a-movmatrix.json").read_text())
     assert kept["provenance"]["command"] == "tcemu record --family movmatrix FOLDER"
     assert done.exit_code == 0

@@ -37,6 +37,17 @@ def test_without_the_packages_it_says_which_extra(monkeypatch):
             ask()
 
 
+def test_what_installs_the_extra_depends_on_how_tcemu_was_installed(tmp_path):
+    requires = ["numpy>=2.1", "cuda-core>=0.3; (sys_platform != 'darwin') and extra == 'gpu'", "ruff; extra == 'test'"]
+    elsewhere = troubles.commands(tmp_path, tmp_path / ".venv", requires)
+    assert elsewhere[0].endswith(' install "cuda-core>=0.3"')
+    assert all("tcemu[" not in each and "lock" not in each and "-e" not in each.split() for each in elsewhere)
+    (tmp_path / "requirements.lock").touch()
+    assert troubles.commands(tmp_path, tmp_path / ".venv", [])[0] == INSTALL
+    elsewhere = troubles.commands(tmp_path, tmp_path / "env", [])[0]
+    assert elsewhere == INSTALL.replace(".venv", str(tmp_path / "env"))
+
+
 MISSING = {
     "no_driver": "NVIDIA's driver is not installed, or this process does not find it (libcuda.so.1 not found)",
     "no_device": "the driver is there, but it finds no GPU: is CUDA_VISIBLE_DEVICES set",

@@ -215,7 +215,7 @@ def test_kernels_that_are_not_functions():
             self.seen.append(warp.warpid)
 
     kernel = Kernel()
-    assert repr(launch(kernel, 1, 64)).startswith("<launch of Kernel on sm_90a: 1 blocks of (64, 1, 1), 0 instructions")
+    assert repr(launch(kernel, 1, 64)).startswith("<launch of Kernel on sm_90a: 1 block of (64, 1, 1), 0 instructions")
     launch(kernel.seen.append)
     assert kernel.seen[:2] == [0, 1]
 

@@ -10,6 +10,7 @@ import pytest
 
 from tcemu.errors import LaunchError, TargetError
 from tcemu.machine.launch import launch
+from tcemu.machine.sites import UNKNOWN
 
 # ------------------------------------------------------------------------------------------------ what a launch takes
 
@@ -86,7 +87,7 @@ def test_a_launch_is_told_in_a_line():
     out = np.array([3] * 32, np.int32)
     result = launch(kernel, 1, 32, (out,), shared=4, target="sm_80", policy=("late", "early"))
     name = "test_a_launch_is_told_in_a_line.<locals>.kernel"
-    told = "1 blocks of (32, 1, 1), 3 instructions, policy late, early, 1 arrays depend on the policy"
+    told = "1 block of (32, 1, 1), 3 instructions, policy late, early, 1 array depends on the policy"
     assert repr(result) == f"<launch of {name} on sm_80: {told}>"
     (parting,) = result.parted
     assert str(parting) == (
@@ -157,3 +158,7 @@ def test_what_work_costs():
                 launch(kernel, 1, 128, (given, count), shared=1024, policy=policy)
                 each = (time.perf_counter() - began) / count / 4
                 print(f"{kernel.__name__:9} {policy:7} {count:5} {1e6 * each:8.1f} us each")
+
+
+def test_a_line_that_is_not_known_is_told_in_words():
+    assert f"{UNKNOWN} of {UNKNOWN.function}" == "a line that is not known of the kernel"

@@ -73,7 +73,7 @@ def test_one_producer_of_bytes():
     assert made.complete_tx(3072)
     assert made.test(0)
     assert not made.test(1)
-    assert repr(made) == "<mbarrier: phase 1 waits for 1 arrival and 0 bytes; 1 arrivals a phase>"
+    assert repr(made) == "<mbarrier: phase 1 waits for 1 arrival and 0 bytes; 1 arrival a phase>"
 
 
 def test_bytes_may_come_before_they_are_expected():

@@ -2,7 +2,10 @@
 
 import ast
 import importlib.util
+import itertools
 import json
+import pkgutil
+import rlcompleter
 import subprocess
 import sys
 from pathlib import Path
@@ -76,11 +79,44 @@ def test_completion_offers_the_public_names_and_no_machinery():
     assert strangers <= {path.stem for path in PACKAGE.iterdir()}, "what is not offered is a module of the package"
 
 
-@pytest.mark.parametrize("room", ["commands", "course", "formats", "gemm", "layouts", "show", "wmma"])
-def test_every_public_name_of_a_room_is_there(room):
-    module = importlib.import_module(f"tcemu.{room}")
+def packages():
+    """The names of tcemu and of every package in it."""
+    inside = (module.name for module in pkgutil.walk_packages(tcemu.__path__, "tcemu.") if module.ispkg)
+    return ["tcemu", *inside]
+
+
+@pytest.mark.parametrize("package", packages())
+def test_every_package_says_what_is_public_in_it(package):
+    module = importlib.import_module(package)
+    assert module.__all__ == sorted(set(module.__all__), key=lambda name: (not name.isupper(), name[0].islower(), name))
     for name in module.__all__:
-        assert hasattr(module, name) or importlib.util.find_spec(f"tcemu.{room}.{name}")
+        assert hasattr(module, name) or importlib.util.find_spec(f"{package}.{name}")
+
+
+@pytest.mark.parametrize("room", ["errors", "launcher", "microscaling", "sparse"])
+def test_a_room_of_one_module_says_so_too(room):
+    module = importlib.import_module(f"tcemu.{room}")
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_both_completers_offer_the_rooms():
+    """Python's own and IPython's, which Jupyter asks."""
+    from IPython.core.completer import provisionalcompleter
+    from IPython.core.interactiveshell import InteractiveShell
+
+    wanted = {"gemm", "live", "microscaling", "show", "sparse", "wmma", "formats", "layouts", "run", "parse"}
+    plain = rlcompleter.Completer({"tcemu": tcemu})
+    found = itertools.takewhile(bool, (plain.complete("tcemu.", number) for number in itertools.count()))
+    assert {name.removeprefix("tcemu.").rstrip("()") for name in found} == {
+        name for name in dir(tcemu) if not name.startswith("_")
+    } >= wanted
+    shell = InteractiveShell()
+    shell.user_ns["tcemu"] = tcemu
+    shell.init_completer()
+    with provisionalcompleter():
+        offered = {each.text.lstrip(".") for each in shell.Completer.completions("tcemu.", 6)}
+    assert wanted <= offered
+    assert not offered & {"import_module", "TYPE_CHECKING", "annotations"}
 
 
 def test_what_tcemu_lacks_is_an_attribute_error():

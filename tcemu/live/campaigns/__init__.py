@@ -1,1 +1,3 @@
-"""Campaigns on a GPU: record golden files, verify the emulator on new inputs, measure clock cycles."""
+"""Campaigns on a GPU: record golden files, verify the emulator on fresh inputs, measure clock cycles."""
+
+__all__ = ["measure", "minimise", "record", "verify"]

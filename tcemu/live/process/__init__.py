@@ -10,3 +10,5 @@
 
 No CUDA code is loaded here; a kernel that crashes or hangs takes down that process and not this one.
 """
+
+__all__ = ["client", "compiler", "device", "gpu", "job", "troubles", "worker"]

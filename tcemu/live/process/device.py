@@ -20,7 +20,12 @@ _PTX = {
 
 @dataclass(frozen=True)
 class Device:
-    """The GPU that answers."""
+    """The GPU that answers.
+
+    >>> card = tcemu.live.Device("NVIDIA H200", (9, 0), cuda=13000, driver="580.159.04", shared=232448)
+    >>> card.target, card.ptx, str(card.chip)
+    ('sm_90a', '9.0', 'sm_90a')
+    """
 
     #: "NVIDIA H200".
     name: str
@@ -56,7 +61,11 @@ class Device:
 
 
 def device() -> Device:
-    """The GPU that live calls run on. Raises GpuUnavailable, which says what is missing and how to fix it."""
+    """The GPU that live calls run on. Raises GpuUnavailable, which says what is missing and how to mend it.
+
+    >>> print(tcemu.live.device())  # doctest: +SKIP
+    NVIDIA H200 (sm_90a), driver 580.159.04, CUDA 13.0
+    """
     absent = [package for module, package in PACKAGES.items() if not _installed(module)]
     if absent:
         raise GpuUnavailable(missing(absent))
@@ -67,12 +76,20 @@ def device() -> Device:
 
 
 def available() -> bool:
-    """Whether there is a GPU to use. Never raises; without NVIDIA's packages it costs nothing."""
+    """Whether there is a GPU to ask. Never raises; without NVIDIA's packages it costs nothing.
+
+    >>> isinstance(tcemu.live.available(), bool)
+    True
+    """
     return not why_not()
 
 
 def why_not() -> str:
-    """Why there is no GPU to use, and how to fix it; empty if there is one. Never raises."""
+    """Why there is no GPU to ask, and how to mend it; empty if there is one. Never raises.
+
+    >>> tcemu.live.available() == (tcemu.live.why_not() == "")
+    True
+    """
     try:
         device()
     except Exception as error:  # noqa: BLE001 - whatever is wrong, the answer is that there is none

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from tcemu.errors import listing
+import re
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from tcemu.errors import install, listing
 from tcemu.instructions import TARGETS
 
-_PIP = "in the clone of tcemu run: python3 -m pip --python .venv install"
-#: Installs the extra `gpu` in the versions that were tested together.
-INSTALL = f'{_PIP} -c requirements.lock -e ".[gpu]"'
-UPGRADE = f'{_PIP} --upgrade -e ".[gpu]"'
-#: Installs the packages that compile for Volta, and for drivers of CUDA 12.
-TWELVE = f'{_PIP} -e ".[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"'
-#: Installs the compiler's own headers for CUDA 12; those of CUDA 13 come with the extra.
-CRT_OF_TWELVE = f"{_PIP} nvidia-cuda-nvcc-cu12"
+
+def commands(clone: Path, prefix: Path, requirements: Iterable[str]) -> tuple[str, str, str, str]:
+    """What installs the extra `gpu`, upgrades it, installs CUDA 12's packages instead, and their compiler's headers.
+
+    `clone` is the folder around the package: if it is a clone, the extra is installed from there, in the versions that
+    were tested together. A package that was installed in another way has the extra's `requirements` only.
+    """
+    twelve = ("cuda-bindings==12.*", "cuda-toolkit==12.*")
+    if not (clone / "requirements.lock").is_file():
+        wanted = [each.split(";")[0].strip() for each in requirements if re.search("""extra *== *['"]gpu""", each)]
+        first, last = f"run: {install(*wanted)}", f"run: {install('nvidia-cuda-nvcc-cu12')}"
+        return first, f"run: {install('--upgrade', *wanted)}", f"run: {install(*wanted, *twelve)}", last
+    into = f"--python {'.venv' if prefix == clone / '.venv' else prefix}"
+    pip = f"in the clone of tcemu run: python3 -m pip {into} install"
+    older = " ".join(f'"{each}"' for each in twelve)
+    return (
+        f'{pip} -c requirements.lock -e ".[gpu]"', f'{pip} --upgrade -e ".[gpu]"', f'{pip} -e ".[gpu]" {older}',
+        f"{pip} nvidia-cuda-nvcc-cu12",
+    )  # fmt: skip
+
+
+def _requirements() -> list[str]:
+    try:
+        return metadata.requires("tcemu") or []
+    except metadata.PackageNotFoundError:  # a folder on the path
+        return []
+
+
+#: Install the extra `gpu`, upgrade it, install what compiles for Volta and for drivers of CUDA 12, and headers of that
+#: compiler's own; those of CUDA 13 come with the extra.
+INSTALL, UPGRADE, TWELVE, CRT_OF_TWELVE = commands(Path(__file__).parents[3], Path(sys.prefix), _requirements())
 _DEBUG = "compute-sanitizer finds the line"
 #: The driver's name for a misaligned address.
 MISALIGNED = "CUDA_ERROR_MISALIGNED_ADDRESS"

@@ -1,1 +1,3 @@
-"""Running one instruction on the GPU: its kernel, the launch, the answer, and the comparison with the emulator."""
+"""Running one instruction on the GPU: the kernel that has it, the launch, the answer, and its comparison."""
+
+__all__ = ["answers", "call", "compare", "cuda", "families", "kernel", "operands", "run"]

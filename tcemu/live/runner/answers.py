@@ -41,7 +41,12 @@ STORE, RECORDED_ON = "recorded.json", "sm_90a"
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a GPU, and which GPU it was; or the emulator's answer instead."""
+    """What a GPU answered, and which; or what the emulator answers in its place.
+
+    >>> zeros = np.zeros((32, 4), np.uint32)
+    >>> tcemu.live.Answer(zeros, "your NVIDIA H200", "sm_90a", live=True).emulated
+    False
+    """
 
     #: The destination registers, or the shared or global memory after a store.
     registers: Array
@@ -64,9 +69,14 @@ def answer(
 ) -> Answer:
     """A GPU's answer to one instruction, with the arguments of tcemu.run. A store changes memory in place here too.
 
-    The GPU of this machine answers. If there is none, or it lacks the instruction, the answer is the one recorded for
-    the same instruction and operands; if no recording has these inputs, it is the emulator's. `source` says which it is
-    and why. Raises what tcemu.run raises for wrong operands, and GpuError if the launch fails.
+    Asks the GPU of this machine. If there is none, or it does not have the instruction, the answer is the one recorded
+    for the same instruction and operands; if no recording has these inputs, it is the emulator's. `source` says which
+    it is and why. Raises what tcemu.run raises for wrong operands, and GpuError if the launch fails.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
+    >>> tcemu.live.answer(mma, a, b, c).registers.shape  # `source` says whose answer it is
+    (32, 4)
     """
     found = parse(instruction)
     memories = given_memories(shared, memory)

@@ -23,7 +23,14 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """The first bit in which two answers differ."""
+    """The first bit in which two answers differ.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
+    >>> found = tcemu.live.compare(mma, a, b, c)  # on a GPU  # doctest: +SKIP
+    >>> if found.first:  # doctest: +SKIP
+    ...     print(found.first.lane, found.first.register, found.first.bit)
+    """
 
     #: The warp's place in the leading axes; empty for one warp. Of a store: the memory's place.
     warp: tuple[int, ...]
@@ -60,7 +67,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison; true if the answers are equal."""
+    """What a comparison found; true if the answers are equal.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
+    >>> found = tcemu.live.compare(mma, a, b, c)  # on a GPU  # doctest: +SKIP
+    >>> found.equal, found.compared, found.unit  # doctest: +SKIP
+    (True, 128, 'registers')
+    """
 
     opcode: str
     #: The GPU and its target.
@@ -107,6 +121,11 @@ def compare(
 
     The operands are those of tcemu.run. A store works on copies: `shared` and `memory` do not change. Raises what
     tcemu.live.run and tcemu.run raise.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
+    >>> print(tcemu.live.compare(mma, a, b, c))  # on a GPU  # doctest: +SKIP
+    equal, 128 registers
     """
     chip = device()
     memories = given_memories(shared, memory)

@@ -23,7 +23,12 @@ Size = int | tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """An array and the tensor map through which a kernel copies boxes of it."""
+    """An array and the tensor map through which a kernel copies boxes of it.
+
+    >>> mapped = tcemu.live.tensor_map(np.zeros((64, 64), np.float16), (64, 8), swizzle=128)
+    >>> mapped.array.shape, mapped.tensor_map.box
+    ((64, 64), (64, 8))
+    """
 
     array: npt.NDArray[Any]
     tensor_map: TensorMap
@@ -37,6 +42,10 @@ def tensor_map(array: npt.NDArray[Any], box: Sequence[int], **options: Any) -> M
     takes it as `const void*`. Raises OperandError for what the driver would not accept.
 
         tcemu.live.cuda(source, "load", 1, 128, tcemu.live.tensor_map(a, (64, 64), swizzle=128), out)
+
+    >>> mapped = tcemu.live.tensor_map(np.zeros((64, 128), np.float16), (64, 8), swizzle=128)
+    >>> mapped.tensor_map.sizes, mapped.tensor_map.strides  # the innermost dimension first; strides in bytes
+    ((128, 64), (256,))
     """
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise OperandError(f"a tensor map describes a numpy array in C order; got {briefly(array)}")
@@ -64,8 +73,14 @@ def cuda(
         x = np.arange(64, dtype=np.float32)
         tcemu.live.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice", 1, 64, x)
 
-    Raises CompilationError, which quotes the source lines; OperandError for wrong arguments; GpuUnavailable; and
-    GpuError for a kernel that stops with an error or does not end within `seconds`. The next call works again.
+    Raises CompilationError with the source lines, OperandError for arguments, GpuUnavailable, and GpuError for a kernel
+    that stops with an error or does not end within `seconds`; the next call works again.
+
+    >>> source = "__global__ void twice(float *x) { x[threadIdx.x] *= 2; }"
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> tcemu.live.cuda(source, "twice", 1, 4, x)  # on a GPU; x holds what the kernel wrote  # doctest: +SKIP
+    >>> x  # doctest: +SKIP
+    array([0., 2., 4., 6.], dtype=float32)
     """
     chip = device()
     shape = {"grid": _size("grid", grid), "block": _size("block", block)}

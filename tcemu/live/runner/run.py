@@ -34,6 +34,11 @@ def run(
 
     Raises what tcemu.run raises, GpuUnavailable (no GPU, or one that lacks the instruction) and GpuError (the launch
     failed; the next call works again).
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
+    >>> tcemu.live.run(mma, a, b, c).shape  # on a GPU  # doctest: +SKIP
+    (32, 4)
     """
     chip = device()
     found = on_gpu(instruction, _own(chip, target))

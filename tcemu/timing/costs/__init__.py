@@ -1,7 +1,7 @@
 """What instructions cost in clock cycles: tables measured on GPUs by ``tcemu measure``, one file for each target.
 
     table = costs("sm_90a")
-    table.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "latency").median
+    table.find("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "latency", {"through": "c"}).median
     table.find("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", "interval", {"a": "shared"}).median
 
 A cost is a median over several launches, with quartiles. It was measured in one block on one SM, with everything else
@@ -26,8 +26,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from tcemu.errors import CostUnknown, did_you_mean, listing
+from tcemu.errors import CostUnknown, briefly, did_you_mean, listing
 from tcemu.instructions import target_named
+
+__all__ = ["COLUMNS", "WHAT", "Cost", "CostTable", "costs", "read"]
 
 #: What is measured.
 WHAT = {
@@ -41,7 +43,14 @@ WHAT = {
 
 @dataclass(frozen=True)
 class Cost:
-    """A row: what an instruction costs, in clock cycles of the SM."""
+    """One row: what one instruction costs, in clock cycles of the SM.
+
+    >>> from tcemu.timing.costs import costs
+    >>> mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    >>> cost = costs("sm_90a").find(mma, "latency", {"through": "c"})  # each one needs the last one's D as its C
+    >>> cost.what, cost.median, cost.runs  # the median is in clock cycles
+    ('latency', 23.97, 15)
+    """
 
     #: The opcode with all its qualifiers, or the name of a sequence.
     instruction: str
@@ -68,7 +77,18 @@ COLUMNS = tuple(column.name for column in fields(Cost))
 
 @dataclass(frozen=True)
 class CostTable:
-    """All costs of a target."""
+    """All costs of a target.
+
+    >>> from tcemu.timing.costs import costs
+    >>> table = costs("sm_90a")
+    >>> table.provenance["gpu"], len(table) > 5000
+    ('NVIDIA H200', True)
+    >>> mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    >>> sorted({cost.what for cost in table.of(mma)})
+    ['SM interval', 'interval', 'latency']
+    >>> print(table.find(mma, "latency", {"through": "a"}))
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 latency, through a: 24 cycles (24 to 24)
+    """
 
     target: str
     #: GPU, driver, PTX version, date, command, the SM's clock in MHz.
@@ -90,6 +110,10 @@ class CostTable:
 
         Raises CostUnknown, which lists the conditions, if there is no such cost or more than one.
         """
+        if how is not None and not isinstance(how, Mapping):
+            raise CostUnknown(f"conditions are a dict such as {{'warps': 4}}; got {briefly(how)}")
+        if not isinstance(what, str):
+            raise CostUnknown(f"what is measured is {listing(map(repr, WHAT))}; got {briefly(what)}")
         asked = dict(how or {})
         rows = [row for row in self.of(instruction) if row.what == what]
         exact = [row for row in rows if row.how == asked]
@@ -102,7 +126,7 @@ class CostTable:
     def _why_not(self, instruction: str, what: str, how: Mapping[str, str | int], rows: list[Cost]) -> str:
         if not self.of(instruction):
             names = list(self._by_instruction)
-            return f"nobody has measured {instruction} on {self.target}.{did_you_mean(instruction, names)}"
+            return f"nobody has measured {instruction[:120]} on {self.target}.{did_you_mean(instruction, names)}"
         if not rows:
             held = {row.what for row in self.of(instruction)}
             known = listing((word for word in WHAT if word in held), "and")
@@ -118,10 +142,23 @@ class CostTable:
         return {name: tuple(rows) for name, rows in groups.items()}
 
 
-@cache
 def costs(target: str = "sm_90a") -> CostTable:
-    """The table of a target. Raises CostUnknown if there is none, TargetError for a target that does not exist."""
-    chip = str(target_named(target))
+    """The table of a target. Raises CostUnknown where there is none, TargetError for a target that does not exist.
+
+    >>> from tcemu.timing.costs import costs
+    >>> wgmma = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
+    >>> print(costs("sm_90a").find(wgmma, "interval", {"a": "shared"}))
+    wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 interval, a shared: 128 cycles (128 to 128)
+    >>> costs("sm_80")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.CostUnknown: nobody has measured sm_80: ...
+    """
+    return _measured(str(target_named(target)))
+
+
+@cache
+def _measured(chip: str) -> CostTable:
     path = files(__name__) / f"{chip}.json"
     if not path.is_file():
         known = sorted(
@@ -134,7 +171,13 @@ def costs(target: str = "sm_90a") -> CostTable:
 
 
 def read(path: Path | Traversable) -> CostTable:
-    """The table in a file that ``tcemu measure`` wrote."""
+    """The table in a file that ``tcemu measure`` wrote.
+
+    >>> from importlib.resources import files
+    >>> from tcemu.timing.costs import read
+    >>> read(files("tcemu.timing.costs") / "sm_90a.json").target
+    'sm_90a'
+    """
     held = json.loads(path.read_text(encoding="utf-8"))
     return CostTable(held["provenance"]["target"], held["provenance"], tuple(_row(row) for row in held["rows"]))
 

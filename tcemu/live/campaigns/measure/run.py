@@ -55,8 +55,12 @@ def measure(
 ) -> Path:
     """Measure this machine's GPU, write `folder`/TARGET.json and return its path.
 
-    `suites` are names of SUITES, `runs` is the number of launches of each kernel. Rows of the file with the same
-    instruction and conditions are replaced; the others stay. Raises GpuUnavailable without a GPU.
+    `suites` are names of SUITES, `runs` launches of each kernel. Rows of the same instruction and conditions in the
+    file are replaced, the others stay. Raises GpuUnavailable without a GPU.
+
+    >>> from tcemu.live.campaigns.measure import measure
+    >>> measure("costs", suites=["barriers"])  # on a GPU  # doctest: +SKIP
+    PosixPath('costs/sm_90a.json')
     """
     chip = device()
     names = [name for name in suites if name not in _HOPPER or chip.target == "sm_90a"]

@@ -1,0 +1,141 @@
+"""What the words of ``tcemu isa`` ask for: one instruction, or all that fit, and an element of an operand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tcemu.errors import IllegalInstruction
+from tcemu.formats.table import called, lookup
+from tcemu.instructions import FAMILIES, TARGETS, Instruction, parse, targets
+from tcemu.instructions.catalogue import accepted, catalogue, families_named, shape_named, types
+from tcemu.instructions.family import Family
+
+#: An element of an operand as people write it: A[3][5], A[3,5], A(3,5).
+_ELEMENT = re.compile(r"([A-Za-z]\w*)((?:\[-?[0-9]+\])+|[\[(]-?[0-9]+(?:,-?[0-9]+)*[\])])")
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the instructions of a list have in common; None and empty for whatever."""
+
+    target: str | None = None
+    ptx: str | None = None
+    family: str | None = None
+    types: tuple[str, ...] = ()
+    shape: str | None = None
+    #: How their opcodes begin.
+    start: str | None = None
+
+    @property
+    def selecting(self) -> dict[str, object]:
+        """What selects instructions for a list, by option; None for one that is not given."""
+        return {"--family": self.family, "--type": self.types or None, "--shape": self.shape}
+
+    def __str__(self) -> str:
+        told = {"target": self.target, "PTX": self.ptx, "family": self.family}
+        told |= {"type": " and ".join(self.types) or None, "shape": self.shape, "begins with": self.start}
+        return ", ".join(f"{what} {word}" for what, word in told.items() if word is not None)
+
+    def find(self) -> list[Instruction]:
+        """The instructions that fit. Raises IllegalInstruction if there is none, TargetError for an unknown target."""
+        first = self.types[0] if self.types else None
+        for each in self.types[1:]:
+            catalogue(type=each)  # raises for a type that no instruction has
+        names = [self.family] if self.start is None else [family.name for family in _with_mnemonic_of(self.start)]
+        found = [
+            each
+            for name in names
+            for each in catalogue(self.target, self.ptx, name, first, self.shape)
+            if set(self.types) <= set(types(each)) and each.opcode.startswith(self.start or "")
+        ]
+        if not found:
+            raise IllegalInstruction(f"no instruction matches {self}")
+        return found
+
+    def holding(self, role: str) -> list[Instruction]:
+        """Of the instructions that fit, those whose operand `role` has one of the types, if there are any."""
+        found = self.find()
+        return [each for each in found if role in each.types and each.types[role].name in self.types] or found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The opcodes that are spelt out, the filters, and the element in brackets: A[3][5] is ("a", (3, 5))."""
+
+    opcodes: tuple[str, ...] = ()
+    filters: Filters = Filters()
+    element: tuple[str, tuple[int, ...]] | None = None
+    #: The words that only a list has a use for.
+    selecting: tuple[str, ...] = ()
+
+
+def read(words: Sequence[str], given: Filters) -> Asked:
+    """What `words` and the options `given` ask for. Raises IllegalInstruction for a word that means nothing."""
+    opcodes: list[str] = []
+    found: dict[str, list[str]] = {"family": [], "start": [], "type": [], "shape": [], "target": []}
+    element = None
+    for word in words:
+        place = _ELEMENT.fullmatch(word)
+        if place:
+            element = place[1].lower(), tuple(map(int, re.findall(r"-?[0-9]+", place[2])))
+            continue
+        kind = _kind(word)
+        (opcodes if kind == "opcode" else found[kind]).append(word)
+    selecting = tuple(word for kind, every in found.items() if kind != "target" for word in every)
+    return Asked(tuple(opcodes), _merged(given, found), element, selecting)
+
+
+def _kind(word: str) -> str:
+    """What a word is: an opcode, or the name of a filter. What is none of them is an opcode with a mistake in it."""
+    try:
+        parse(word)
+    except IllegalInstruction:
+        pass
+    else:
+        return "opcode"
+    if word in TARGETS:
+        return "target"
+    if word in accepted("type"):
+        return "type"
+    if re.fullmatch("m[0-9]+(n[0-9]+(k[0-9]+)?)?", shape_named(word)):
+        return "shape"
+    try:
+        families_named(word)
+    except IllegalInstruction:
+        if not _with_mnemonic_of(word) and targets.meant(word):
+            targets.target_named(word)  # raises, and names the target of that GPU
+        if not _with_mnemonic_of(word) and called(word):
+            lookup(word)  # raises, and names the type
+        return "start" if _begun(word) else "opcode"
+    return "family"
+
+
+def _begun(word: str) -> bool:
+    """Whether legal opcodes begin with these words."""
+    families = _with_mnemonic_of(word)
+    return any(form.opcode.startswith(f"{word}.") for family in families for _, form in family.variants)
+
+
+def _with_mnemonic_of(opcode: str) -> list[Family]:
+    return [family for family in FAMILIES if family.mnemonic == opcode.split(".", maxsplit=1)[0]]
+
+
+def _merged(given: Filters, words: dict[str, list[str]]) -> Filters:
+    """The filters of options and words together. Raises IllegalInstruction where two of them cannot both hold."""
+    one: dict[str, str | None] = {"family": given.family, "shape": given.shape, "target": given.target, "start": None}
+    for name, old in one.items():
+        every = [*([old] if old is not None else []), *words[name]]
+        if len(set(every)) > 1:
+            raise IllegalInstruction(f"no instruction has more than one {name}: {' and '.join(every)}")
+        one[name] = every[0] if every else None
+    start = one["start"]
+    return Filters(
+        target=one["target"],
+        ptx=given.ptx,
+        family=one["family"] if one["family"] or start is None else None,
+        types=(*given.types, *words["type"]),
+        shape=None if one["shape"] is None else shape_named(one["shape"]),
+        start=None if start is None else f"{start}.",
+    )
