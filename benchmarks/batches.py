@@ -2,8 +2,9 @@
 
 Each case runs so many warps (20,000 if not said otherwise) in one call of tcemu.run, registers in and registers out,
 and one square product of the same instruction by tcemu.matmul; both take turns, the best of some rounds count. The goal
-is half of matmul's rate. Then come the classes of inputs beside normal numbers (goal: at most 3 times as long), and
-what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
+is half of matmul's rate. Sparse and block-scaled forms stand beside the dense product of the same types; what a sparse
+one prunes counts, as in a GPU's figures. Then come the classes of inputs beside normal numbers (goal: at most 3 times
+as long), and what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 import tcemu
 from tcemu.layouts import Descriptor
+from tcemu.vectors.cases import cases
 
 Array = npt.NDArray[Any]
 ROUNDS = 7
@@ -33,6 +35,19 @@ CASES = {
     "e4m3, sm_89": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_89"),
     "s8": (MMA + "m16n8k32.row.col.s32.s8.s8.s32", "sm_90a"),
     "f64": (MMA + "m8n8k4.row.col.f64.f64.f64.f64", "sm_90a"),
+}
+SP = "mma.sp::ordered_metadata.sync.aligned."
+SMALL = MMA + "m16n8k32.row.col.kind::f8f6f4.f32.{0}.{0}.f32"
+SCALED = "kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0"
+NVFP4 = "kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
+#: Forms that multiply no whole matrices, and the dense one beside which they stand.
+OTHERS = {
+    "f16 sparse": (SP + "m16n8k32.row.col.f32.f16.f16.f32", "sm_90a", *CASES["f16"]),
+    "tf32 sparse": (SP + "m16n8k16.row.col.f32.tf32.tf32.f32", "sm_90a", *CASES["tf32"]),
+    "e4m3 sparse": (SP + "m16n8k64.row.col.f32.e4m3.e4m3.f32", "sm_90a", *CASES["e4m3"]),
+    "mxf8f6f4": (MMA + "m16n8k32.row.col." + SCALED, "sm_120a", SMALL.format("e4m3"), "sm_120a"),
+    "mxf8f6f4 sparse": (SP + "m16n8k64.row.col." + SCALED, "sm_120a", SMALL.format("e4m3"), "sm_120a"),
+    "nvfp4": (MMA + "m16n8k64.row.col." + NVFP4, "sm_120a", SMALL.format("e2m1"), "sm_120a"),
 }
 SIZE = 768
 WGMMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
@@ -80,18 +95,23 @@ def batch(instruction: str, target: str, warps: int, kind: str = "normal") -> Ca
     return lambda: tcemu.run(instruction, a, b, c, target=target)
 
 
+def case(instruction: str, target: str, warps: int) -> Callable[[], object]:
+    """One call of tcemu.run on operands of any kind, near 1."""
+    made = next(cases(tcemu.parse(instruction, target), "near", warps))
+    return lambda: tcemu.run(instruction, *made.operands, target=target)
+
+
 def rates(warps: int) -> None:
     """Print the table of rates."""
     print(f"{'':16}{'GMAC/s':>9}{'matmul':>9}{'ratio':>8}   {warps} warps, goal 0.5")
-    for name, (instruction, target) in CASES.items():
-        a, b, _ = operands(instruction, target, ())
-        whole = best([
-            batch(instruction, target, warps),
-            lambda a=a, b=b, i=instruction, t=target: tcemu.matmul(a, b, instruction=i, target=t),
-        ])  # fmt: skip
+    rows = {name: (batch(*own, warps), *own, *own) for name, own in CASES.items()}
+    rows |= {name: (case(*own[:2], warps), *own) for name, own in OTHERS.items()}
+    for name, (work, instruction, target, dense, on) in rows.items():
+        a, b, _ = operands(dense, on, ())
+        times = best([work, lambda a=a, b=b, i=dense, t=on: tcemu.matmul(a, b, instruction=i, target=t)])
         shape = tcemu.parse(instruction, target).shape
-        work = warps * shape.m * shape.n * shape.k / whole[0], SIZE**3 / whole[1]
-        print(f"{name:16}{work[0] / 1e9:9.2f}{work[1] / 1e9:9.2f}{work[0] / work[1]:8.2f}", flush=True)
+        rate = warps * shape.m * shape.n * shape.k / times[0], SIZE**3 / times[1]
+        print(f"{name:16}{rate[0] / 1e9:9.2f}{rate[1] / 1e9:9.2f}{rate[0] / rate[1]:8.2f}", flush=True)
 
 
 def growth() -> None:

@@ -263,18 +263,11 @@ def tiles_of(
     model = operation.model
     if not isinstance(model, FusedSums):
         raise TypeError(model)
-    through = [lookup(model.through or getattr(operation, role)) for role in "ab"]
     result = lookup(model.via or operation.d)
-    convert = [
-        conversion(getattr(operation, role), model.through).astype(np.uint32) if model.through else _NO_TABLE
-        for role in "ab"
-    ]
     return Tiles(
         shape,
-        (numbers(through[0]), numbers(through[1])),
-        (convert[0], convert[1]),
         (numbers(operation.formats["a"]), numbers(operation.formats["b"])),
-        (through[0].emin < operation.formats["a"].emin, through[1].emin < operation.formats["b"].emin),
+        normalised(operation),
         tuple(tuple(ks) for ks in model.sums(shape[2])),
         model.fraction,
         model.floor,
@@ -291,7 +284,12 @@ def tiles_of(
     )
 
 
-_NO_TABLE = np.empty(0, np.uint32)
+def normalised(operation: Operation) -> tuple[bool, bool]:
+    """Whether the subnormals of A, and of B, become normal numbers of the format to which they are converted first."""
+    through = getattr(operation.model, "through", None)
+    if through is None:
+        return False, False
+    return lookup(through).emin < operation.formats["a"].emin, lookup(through).emin < operation.formats["b"].emin
 
 
 def narrow(patterns: Array) -> Array:

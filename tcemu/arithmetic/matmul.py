@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic.compute import MODES, Operation, compute, conversion, narrow, numbers
+from tcemu.arithmetic.compute import MODES, Operation, compute, conversion, narrow, normalised, numbers
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
 from tcemu.backend import backend
 from tcemu.formats import Format, lookup
@@ -52,9 +52,7 @@ def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> A
 
     if operation.keeps_addend:
         return _step_by_step(operation, a, b, c)  # one step: its D cannot be the C of another
-    forms = [lookup(model.through or name) for name in (operation.a, operation.b)]
-    if model.through is not None:
-        a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
+    forms = [operation.formats["a"], operation.formats["b"]]
     result = lookup(model.via or operation.d)
     if operation.c != result.name:
         c = conversion(operation.c, result.name)[c]
@@ -68,6 +66,7 @@ def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> A
         fraction=model.fraction,
         floor=model.floor,
         keep=model.keep if model.keep is not None else result.mantissa,
+        normal=normalised(operation),
         join=model.addend == "last",
     )
     return sums if model.via is None else narrow(sums)

@@ -67,7 +67,7 @@ class Container:
         )
         grouped &= self._mask
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
-        return np.asarray(np.bitwise_or.reduce(grouped << places, axis=-1))
+        return np.ascontiguousarray(np.bitwise_or.reduce(grouped << places, axis=-1))
 
     def unpack(self, registers: Array) -> Array:
         """Registers (..., n) to patterns (..., n * elements); bits around a pattern are dropped."""

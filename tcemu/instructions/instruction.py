@@ -176,6 +176,11 @@ class Instruction:
         """Whether an operand says which lanes take part."""
         return any(operand.kind == "membermask" for operand in self.operands)
 
+    @cached_property
+    def plans(self) -> dict[Any, Any]:
+        """How the kernels execute it, once somebody has put that together, by what is computed."""
+        return {}
+
     @property
     def knows_fragments(self) -> bool:
         """Whether it is known which lane holds what."""

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_scaled
+from tcemu.arithmetic.registers import scaled_plan
+from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
@@ -116,9 +118,16 @@ def execute(
         others[role] = (array, array.shape[:-1])
         picks[role] = byte_and_thread(instruction, role, pick)
 
-    def run(parts: Mapping[str, Array], first: int) -> Array:
+    def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
         places = stored_places(instruction, parts["metadata"], chosen, first) if sparse else None
-        return _execute(instruction, operation, picks, parts, places)
+        scales = [_scales(instruction, role, parts[role], picks[role]) for role in picks]
+        products = len(d) * instruction.shape.m * instruction.shape.n * operation.depth
+        fast = instruction.facts.scales == 1 and backend(products) == "numba"
+        plan = scaled_plan(operation, instruction.fragments, sparse=sparse) if fast else None
+        if plan is not None:
+            plan(parts["a"], parts["b"], parts["c"], scales, places, d)
+        else:
+            d[...] = _execute(instruction, operation, scales, parts, places)
 
     return in_chunks(instruction, given, others, run)
 
@@ -126,7 +135,7 @@ def execute(
 def _execute(
     instruction: Instruction,
     operation: Operation,
-    picks: Mapping[str, tuple[int, int]],
+    scales: Sequence[Array],
     parts: Mapping[str, Array],
     places: Array | None,
 ) -> Array:
@@ -138,10 +147,9 @@ def _execute(
     a = fragments["a"].read(parts["a"]).reshape(-1, m, stored)
     b = fragments["b"].read(parts["b"]).reshape(-1, k, n)
     c = fragments["c"].read(parts["c"]).reshape(-1, m, n)
-    scale_a, scale_b = (_scales(instruction, role, parts[role], picks[role]) for role in ("scale_a", "scale_b"))
 
     # COMPUTE: by the arithmetic row
-    d = compute_scaled(operation, a, b, c, scale_a, scale_b, places)
+    d = compute_scaled(operation, a, b, c, scales[0], scales[1], places)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, m * n))

@@ -113,24 +113,13 @@ def execute(
     held = metadata_registers(instruction, operands[3])
     chosen = selector(instruction, operands[4])
     others = {"metadata": (held, held.shape[:-1])}
-    return in_chunks(
-        instruction, given, others, lambda parts, first: _execute(instruction, operation, chosen, first, **parts)
-    )
 
+    def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
+        # the metadata tells which rows of B the stored elements of a row of A meet
+        places = stored_places(instruction, parts["metadata"], chosen, first)
+        compute_registers(operation, instruction.fragments, parts["a"], parts["b"], parts["c"], places, d)
 
-def _execute(
-    instruction: Instruction,
-    operation: Operation,
-    chosen: int,
-    first: int,
-    a: Array,
-    b: Array,
-    c: Array,
-    metadata: Array,
-) -> Array:
-    """D of flat registers (warps, ...); the metadata selects the rows of B that multiply the stored elements of A."""
-    places = stored_places(instruction, metadata, chosen, first)
-    return compute_registers(operation, instruction.fragments, a, b, c, places)
+    return in_chunks(instruction, given, others, run)
 
 
 def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_registers
+from tcemu.arithmetic.registers import FewWarps
 from tcemu.backend import on_all_cores
 from tcemu.errors import OperandError
 from tcemu.formats import Container, Format, lookup
@@ -62,8 +63,8 @@ def take(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Take:
     """A function from a slice of the broadcast warps to their part of `array` (own + rest), flat."""
     rest = array.shape[len(own) :]
     flat = (prod(rest),) if rest else ()
-    if own == warps and array.flags.c_contiguous:
-        return array.reshape(prod(own), *flat).__getitem__
+    if own == warps and (array.flags.c_contiguous or len(own) == 1):
+        return lambda some: array.reshape(prod(own), *rest)[some].reshape(-1, *flat)
     leading = warps or (1,)
     spread, numbers = np.broadcast_to(array, (*leading, *rest)), range(prod(leading))
     return lambda some: spread[np.unravel_index(numbers[some], leading)].reshape(-1, *flat)
@@ -86,36 +87,48 @@ def execute(
     """D of A, B and C: registers (..., 32, registers) each; the leading axes are warps and broadcast."""
     if len(operands) != 3:
         raise OperandError(f"{instruction} takes registers of A, B and C, and returns D; got {len(operands)} operands")
+    fragments = instruction.fragments
+    few = instruction.plans.get(operation)
+    if few is None:
+        few = instruction.plans[operation] = FewWarps(operation, fragments, CHUNK)
+    found: Array | None = few(*operands)
+    if found is not None:
+        return found
     given = registers(instruction, dict(zip("abc", operands, strict=True)))
-    return in_chunks(instruction, given, {}, lambda parts, _: _execute(instruction, operation, **parts))
+
+    def run(parts: dict[str, Array], _: int, d: Array) -> None:
+        # read by layout, compute by the arithmetic row, write by layout
+        compute_registers(operation, fragments, parts["a"], parts["b"], parts["c"], out=d)
+
+    return in_chunks(instruction, given, {}, run)
 
 
 def in_chunks(
     instruction: Instruction,
     given: Mapping[str, Array],
     others: Mapping[str, tuple[Array, tuple[int, ...]]],
-    run: Callable[[dict[str, Array], int], Array],
+    run: Callable[[dict[str, Array], int, Array], None],
 ) -> Array:
     """D of all warps, a chunk at a time.
 
-    `run` gets flat registers of `given`, parts of `others` (array, own warps) and the number of its first warp.
+    `run` gets flat registers of `given`, parts of `others` (array, own warps), the number of its first warp, and the
+    flat registers of D that it fills.
     """
-    shapes = {role: array.shape[:-2] for role, array in given.items()} | {
-        name: own for name, (_, own) in others.items()
-    }
+    shapes = {role: array.shape[:-2] for role, array in given.items()}
+    arrays = dict(given)
+    for name, (array, own) in others.items():
+        shapes[name], arrays[name] = own, array
     warps = broadcast(instruction, shapes)
-    target, d = instruction.fragments["d"], room(instruction, prod(warps))
-    takes = {role: take(array, shapes[role], warps) for role, array in given.items()}
-    takes |= {name: take(array, own, warps) for name, (array, own) in others.items()}
+    count, target = prod(warps), instruction.fragments["d"]
+    d = room(instruction, count)
+    if count <= CHUNK and all(own == warps for own in shapes.values()):
+        run({name: array.reshape(count, prod(array.shape[len(warps) :])) for name, array in arrays.items()}, 0, d)
+        return d.reshape(*warps, target.lanes, target.registers)
+    takes = {name: take(array, shapes[name], warps) for name, array in arrays.items()}
 
     def chunk(start: int) -> None:
         some = slice(start, start + CHUNK)
-        d[some] = run({role: part(some) for role, part in takes.items()}, start)
+        run({name: part(some) for name, part in takes.items()}, start, d[some])
 
-    on_all_cores(chunk, range(0, len(d), CHUNK))
+    on_all_cores(chunk, range(0, count, CHUNK))
     return d.reshape(*warps, target.lanes, target.registers)
-
-
-def _execute(instruction: Instruction, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    """Read by layout, compute by the arithmetic row, write by layout; on flat registers (warps, 32 * registers)."""
-    return compute_registers(operation, instruction.fragments, a, b, c)

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute
+from tcemu.arithmetic.registers import InWords, plan_of
+from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
@@ -211,6 +213,9 @@ def execute(
     instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]
 ) -> Array:
     """The new D."""
+    found = _at_once(instruction, operation, operands, memories)
+    if found is not None:
+        return found
     given = Operands.of(instruction, operands)
     d, a, last = given.d, given.a, given.last
     memory = Memory(instruction, memories, generic=("shared",))
@@ -228,6 +233,31 @@ def execute(
         parts = {name: part(some) for name, part in takes.items()}
         out[some] = _execute(instruction, operation, memory, given, parts)
     return out.reshape(*groups, *d.shape[-2:])
+
+
+def _at_once(
+    instruction: Instruction, operation: Operation, operands: Sequence[Any], memories: Mapping[str, Any]
+) -> Array | None:
+    """The new D of one dense mma_async whose operands are as a kernel has them; None where that takes a closer look."""
+    shared = memories.get("shared")
+    if type(shared) is not np.ndarray or shared.dtype != np.uint8 or shared.ndim != 1 or not shared.flags.aligned:
+        return None
+    if memories.get("memory") is not None or not shared.flags.c_contiguous:
+        return None
+    if len(operands) < 4 or "e" in instruction.fragments or type(operands[3]) is not bool:
+        return None
+    d, a, *rest = operands
+    if not (type(d) is np.ndarray and _fits(instruction.fragments["d"], d)):
+        return None
+    held = type(a) is np.ndarray and _fits(instruction.fragments["a"], a)
+    descriptors = rest[:1] if held else [a, *rest[:1]]
+    if not all(type(each) is Descriptor or type(each) is int for each in descriptors):
+        return None
+    issue = Issue.of(instruction, d, a if held else None, tuple(rest if held else [a, *rest]))
+    plan = issue.plan(operation)
+    if plan is None or any(read.end > shared.size for read in issue.reads):
+        return None
+    return issue.by_plan(plan, d, a if held else None, shared)
 
 
 def _execute(
@@ -317,6 +347,15 @@ class Read:
     index: Array
     #: The end of the bytes that it reads. None is before 0, and elements are always aligned.
     end: int
+    #: what `addresses` minus `base` depend on: as swizzles repeat every 1,024 bytes, the stages of a pipeline share it
+    key: tuple[int, bool]
+    base: int
+
+    def words(self, shape: tuple[int, int], *, negate: bool) -> InWords:
+        """Where the elements stand, in C order of a matrix (m, k) or (k, n), behind `base`."""
+        matrix = (self.addresses - self.base).reshape(shape)
+        inside = (matrix.T if self.role == "b" else matrix).ravel()
+        return InWords(inside // 4, inside % 4 * 8, negate)
 
 
 @dataclass(frozen=True)
@@ -372,6 +411,9 @@ class Issue:
 
     def result(self, operation: Operation, d: Array, a: Array | None, memory: Array, metadata: Array | None) -> Array:
         """The new D (128, n), from the registers and the bytes of shared memory as they are now."""
+        plan = self.plan(operation) if metadata is None and self.places is None else None
+        if plan is not None:
+            return self.by_plan(plan, d, a, memory)
         if self.a is not None:
             a = memory.view(f"u{self.a.size}")[self.a.index]
         elif a is not None:
@@ -384,6 +426,48 @@ class Issue:
         scale_d = self.last.scale_d.reshape(1)
         out = _multiply(self.instruction, operation, self.last, np.asarray(a), b, d.reshape(1, -1), scale_d, places)
         return out.reshape(d.shape)
+
+    def plan(self, operation: Operation) -> Any:
+        """How the kernels compute it in one pass, from registers and shared memory to registers; None: they do not."""
+        if backend(prod(self.instruction.shape)) != "numba":
+            return None
+        last, plans = self.last, self.instruction.plans
+        signs = last.negate_a, last.negate_b
+        key = operation, self.a.key if self.a else None, self.b.key, signs
+        if key not in plans:
+            if len(plans) >= _PLANS:
+                plans.clear()
+            plans[key] = self._make_plan(operation)
+        return plans[key]
+
+    def _make_plan(self, operation: Operation) -> Any:
+        (m, n, k), fragments, last = self.instruction.shape, self.instruction.fragments, self.last
+        if operation.packed or self.instruction.sparse:
+            return None
+        a = self.a.words((m, k), negate=last.negate_a) if self.a else InWords(*fragments["a"].places, last.negate_a)
+        b = self.b.words((n, k), negate=last.negate_b)
+        return plan_of(operation, a, b, fragments["d"], fragments["d"])
+
+    def by_plan(self, plan: Any, d: Array, a: Array | None, memory: Array) -> Array:
+        """The new D (128, n)."""
+        words = _in_words(memory)
+        left = words[self.a.base // 4 :] if self.a is not None else np.ascontiguousarray(a).reshape(-1)
+        given = np.ascontiguousarray(d) if self.adds else np.zeros(d.shape, d.dtype)
+        found = plan(left[None], words[self.b.base // 4 :][None], given.reshape(1, -1), None, None)
+        return np.asarray(found.reshape(d.shape))
+
+
+def _in_words(memory: Array) -> Array:
+    """The bytes as words of 32 bits; a copy where they do not stand as words do."""
+    if memory.size % 4 == 0:
+        words = memory.view(np.uint32)
+        if words.flags.aligned:
+            return words
+    return np.append(memory, np.zeros(-memory.size % 4, np.uint8)).view(np.uint32)
+
+
+#: So many plans are kept for an instruction: those of all stages of a few kernels.
+_PLANS = 32
 
 
 def _fits(fragment: Fragment, registers: Array) -> bool:
@@ -417,7 +501,12 @@ def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: b
     flat = where.reshape(-1)
     index = (flat // size).reshape(rows, depth)
     order = np.ascontiguousarray(index.T if role == "b" else index)
-    return Read(role, flat, size, order, int(flat.max()) + size)
+    base = (descriptor & _START) << 4 & -_PERIOD
+    return Read(role, flat, size, order, int(flat.max()) + size, (descriptor - (base >> 4), mn_major), base)
+
+
+#: The start address in a descriptor, in units of 16 bytes, and how often a swizzle repeats.
+_START, _PERIOD = 0x3FFF, 1024
 
 
 FAMILY = Family(

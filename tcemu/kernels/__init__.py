@@ -5,6 +5,6 @@ equal.
 """
 
 __all__ = [
-    "announce", "binary64", "fused", "groups", "integer", "lanes", "many", "matmul", "matmul_exact", "matmul_fused",
-    "matmul_plain", "memory", "registers", "scaled", "sums", "tiles", "vectors",
+    "announce", "binary64", "blocks", "fused", "groups", "integer", "matmul", "matmul_exact", "matmul_fused",
+    "matmul_plain", "memory", "registers", "scaled", "simd", "sums", "tiles", "vectors",
 ]  # fmt: skip

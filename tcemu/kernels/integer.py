@@ -24,7 +24,7 @@ def dot(a, b, c, d, sign_a, sign_b, saturate):  # type: ignore[no-untyped-def]
             for k in range(depth):
                 x = np.int32((np.int64(a[w, m, k]) ^ sign_a) - sign_a)
                 for n in range(columns):
-                    sums[n] += x * signed[k, n]
+                    sums[n] = np.int32(sums[n] + np.int32(x * signed[k, n]))
             for n in range(columns):
                 total = np.int64(np.int32(c[w, m, n])) + sums[n]
                 if saturate:
@@ -47,7 +47,7 @@ def dot_sparse(a, b, c, d, sign_a, sign_b, saturate, places):  # type: ignore[no
             for k in range(depth):
                 x, met = np.int32((np.int64(a[w, m, k]) ^ sign_a) - sign_a), places[w, m, k]
                 for n in range(columns):
-                    sums[n] += x * signed[met, n]
+                    sums[n] = np.int32(sums[n] + np.int32(x * signed[met, n]))
             for n in range(columns):
                 total = np.int64(np.int32(c[w, m, n])) + sums[n]
                 if saturate:

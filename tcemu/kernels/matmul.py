@@ -51,6 +51,7 @@ def fused(
     fraction: int,
     floor: int | None,
     keep: int,
+    normal: tuple[bool, bool] = (False, False),
     join: bool = False,
     threads: int | None = None,
     fast: bool = True,
@@ -64,8 +65,9 @@ def fused(
     format_a, format_b: exponent bits, mantissa bits, bias, padding bits below, infinities (0 or 1), NaN kind (0 none,
     1 IEEE, 2 all ones). sums: for one instruction, the k of each fused sum, in the order of the chain. fraction: bits
     kept behind the point of the largest exponent E. floor: E is never below it. keep: fraction bits of the result.
-    join: the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: at most
-    so many; None for two a core. fast: False computes every element by the plain integer rule.
+    normal: whether subnormals of A and of B are normalised, as in a wider format; only the fast way can do that. join:
+    the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: at most so
+    many; None for two a core. fast: False computes every element by the plain integer rule.
     """
     _check_shapes(a, b, c)
     depth = sum(len(ks) for ks in sums)
@@ -85,6 +87,8 @@ def fused(
     rule = matmul_fused.Rule(fraction, floor, keep, half)
     formats = np.asarray(format_a, np.int64), np.asarray(format_b, np.int64)
     fast = fast and _suits(formats, block, rule)
+    if any(normal) and not (fast and all(form[0] <= 5 for form in formats)):
+        raise ValueError("only the fast way normalises subnormals, those of small formats")
     masks = [np.uint32(-1 << int(form[3]) & 0xFFFFFFFF) for form in formats]
     # Where each sum's products stand, -1 for the places that stay empty.
     places = np.full((len(sums), block), -1, np.int64)
@@ -94,28 +98,18 @@ def fused(
     d = np.empty_like(c)
 
     def work(tiles: Iterator[Tile]) -> None:
-        packed = steps * places.size
-        rows = min(ROWS, len(a))
-        room_a, room_b = np.empty(packed * rows, np.uint32), np.zeros((packed, COLUMNS), np.uint32)
-        scratch = matmul_fused.Scratch(room_a.size, room_b.size)
+        kernel = matmul_fused.Tile(rule, formats, normal, join, len(sums), block)
         for m0, m1, n0, n1 in tiles:
-            running = np.zeros((m1 - m0, -(-(n1 - n0) // LANES) * LANES), np.int32)
-            running[:, : n1 - n0] = _widen(c[m0:m1, n0:n1])
-            room_b[:, n1 - n0 :] = 0
+            running = matmul_fused.blocks_of(_widen(c[m0:m1, n0:n1]))
             for k0 in range(0, a.shape[1], steps * depth):
                 many = min(steps, (a.shape[1] - k0) // depth)
                 ks = np.arange(many)[:, None, None] * depth + places + k0
                 ks = np.where(places < 0, -1, ks).reshape(-1)
-                part_a = room_a[: ks.size * (m1 - m0)].reshape(ks.size // block, m1 - m0, block)
-                part_b = room_b[: ks.size]
-                part_a[...] = _columns(a[m0:m1], ks).reshape(m1 - m0, -1, block).transpose(1, 0, 2)
-                part_b[:, : n1 - n0] = _columns(b[:, n0:n1].T, ks).T
                 # What stands below a pattern is not looked at.
-                part_a &= masks[0]
-                part_b &= masks[1]
-                part_b = part_b.reshape(-1, block * COLUMNS)
-                matmul_fused.tile(part_a, part_b, running, formats, rule, len(sums) if join else 0, fast, scratch)
-            d[m0:m1, n0:n1] = _narrow(running[:, : n1 - n0], half)
+                part_a = _columns(a[m0:m1], ks).astype(np.uint32, order="C") & masks[0]
+                part_b = _rows(b[:, n0:n1], ks).astype(np.uint32, order="C") & masks[1]
+                kernel.add(part_a, part_b, running, fast=fast)
+            d[m0:m1, n0:n1] = _narrow(matmul_fused.tile_of(running, m1 - m0, n1 - n0), half)
 
     _share(work, a.shape[0], b.shape[1], a.shape[1], threads)
     return d
@@ -228,6 +222,11 @@ def _columns(matrix: Array, ks: Array) -> Array:
     taken = matrix[:, ks]
     taken[:, ks < 0] = 0
     return taken
+
+
+def _rows(matrix: Array, ks: Array) -> Array:
+    """The rows `ks` of a matrix, zeros for -1; a view where they are consecutive."""
+    return _columns(matrix.T, ks).T
 
 
 def _widen(c: Array) -> npt.NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""Fused sums over a tile of a matrix product, by the vector passes of `tcemu.kernels.sums` or by the plain rule.
+"""Fused sums over a tile of a matrix product, by the vector passes of `tcemu.kernels.blocks` or by the plain rule.
 
 A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. All ways give the same
 bits for every input; the fast one needs four vector operations a product, `exact` some forty scalar ones.
@@ -6,28 +6,75 @@ bits for every input; the fast one needs four vector operations a product, `exac
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import int64, uint64
 
 from tcemu.kernels import sums
+from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.compiling import njit
-from tcemu.kernels.matmul_exact import INFINITY, QUIET, WIDTH, exact
+from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
+from tcemu.kernels.simd import WIDTH
+from tcemu.kernels.tiles import multiply
 
 Array = npt.NDArray[Any]
 
 
+@njit(cache=True, nogil=True)
+def _arranged_x(b, patterns):  # type: ignore[no-untyped-def]
+    """patterns[g, k, j] = b[k, 16 g + j], flat; zeros behind the last column."""
+    depth, columns = b.shape
+    for g in range(uint64(-(-columns // WIDTH))):
+        for k in range(uint64(depth)):
+            at = (g * uint64(depth) + k) * uint64(WIDTH)
+            for j in range(uint64(WIDTH)):
+                column = g * uint64(WIDTH) + j
+                patterns[at + j] = b[k, column] if column < uint64(columns) else np.uint32(0)
+
+
+@njit(cache=True, nogil=True)
+def _arranged_y(a, patterns):  # type: ignore[no-untyped-def]
+    """patterns[r, k, i] = a[4 r + i, k], flat; zeros behind the last row."""
+    rows, depth = a.shape
+    for r in range(uint64(-(-rows // ROWS))):
+        for i in range(uint64(ROWS)):
+            row = r * uint64(ROWS) + i
+            for k in range(uint64(depth)):
+                at = (r * uint64(depth) + k) * uint64(ROWS) + i
+                patterns[at] = a[row, k] if row < uint64(rows) else np.uint32(0)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def plain(a, b, c, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
-    """c[m, j] = one fused sum of c[m, j], a[m, k] and b[WIDTH * k + j] by the plain integer rule."""
-    for m in range(a.shape[0]):
-        for j in range(c.shape[1]):
+    """c[m, j] = one fused sum of c[m, j], a[m, k] and b[k, j] by the plain integer rule."""
+    for j in range(c.shape[1]):
+        column = np.ascontiguousarray(b[:, j])
+        for m in range(c.shape[0]):
             if (c[m, j] & 0x7FFFFFFF) > INFINITY:  # NaN, and so it stays: no need to look
                 c[m, j] = QUIET
             else:
-                c[m, j] = exact(a[m], b[j::WIDTH], c[m, j], fmt_a, fmt_b, rule)
+                c[m, j] = exact(np.ascontiguousarray(a[m]), column, c[m, j], fmt_a, fmt_b, rule)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _join(part, c, half):  # type: ignore[no-untyped-def]
+    """c += part, the ordinary addition of the format, rounded to nearest even."""
+    sums.join(part, c, half)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _multiplied(x, y, steps, numbers, room, c):  # type: ignore[no-untyped-def]
+    """`tiles.multiply` for arrays."""
+    of_x, of_y = uint64(x.ctypes.data), uint64(y.ctypes.data)
+    at, into = uint64(numbers.ctypes.data), uint64(c.ctypes.data)
+    vectors_x, vectors_y = int64(x.shape[0] // WIDTH), int64(y.shape[0] // WIDTH)
+    none = uint64(0)
+    return multiply(
+        of_x, vectors_x, of_y, vectors_y, steps, numbers, at, uint64(room.ctypes.data), into, none, none, none
+    )
 
 
 class Rule(NamedTuple):
@@ -39,63 +86,65 @@ class Rule(NamedTuple):
     half: bool
 
 
-class Scratch:
-    """Memory of one thread: the packed forms of a tile of A and of one of B, of at most so many elements."""
+class Tile:
+    """What one thread needs for tiles of at most so many rows, columns and products."""
 
-    def __init__(self, of_a: int, of_b: int) -> None:
-        self._rooms = [[np.empty(size, kind) for kind in (np.float32, np.int8)] for size in (of_a, of_b)]
+    def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, sums: int, depth: int):
+        self._rule, self._formats, self._join, self._sums, self._depth = np.array(rule), formats, join, sums, depth
+        forms = [*formats[1], normal[1], *formats[0], normal[0]]
+        self._numbers = np.array([*rule, join, depth, sums, *forms], np.int64)
+        self._rooms: dict[str, Array] = {}
 
-    def parts(self, operand: int, shape: tuple[int, ...]) -> list[Array]:
-        """Value and exponent for operand 0 or 1 of a shape."""
-        return [room[: math.prod(shape)].reshape(shape) for room in self._rooms[operand]]
+    def _room(self, name: str, size: int, kind: Any) -> Array:
+        """An array that is not written yet; the next call with this name gives the same memory."""
+        room = self._rooms.get(name)
+        if room is None or room.size < size:
+            room = self._rooms[name] = np.empty(size, kind)
+        return room[:size]
+
+    def add(self, a: Array, b: Array, c: Array, *, fast: bool) -> None:
+        """c = a @ b + c in place, k in the order of the sums.
+
+        a (rows, k) and b (k, columns): uint32 patterns; c (groups of columns, groups of rows, 4, 16): int32, float32
+        patterns. Without `fast` everything goes by the plain rule.
+        """
+        if fast:
+            size_x, size_y = c.shape[0] * WIDTH * len(b), c.shape[1] * ROWS * len(b)
+            x, y = self._room("x", size_x, np.uint32), self._room("y", size_y, np.uint32)
+            _arranged_x(b, x)
+            _arranged_y(a, y)
+            room = self._room("packed", 3 * (size_x + size_y), np.int32)
+            steps = len(b) // (self._sums * self._depth) if self._join else 1
+            if not self._join:
+                self._numbers[6] = len(b) // self._depth
+            found = _multiplied(x, y, steps, self._numbers, room, c.reshape(-1))
+            if not found & sums.OUTSIDE or (self._rule[2] == 23 and not self._rule[3]):
+                return
+        self._plainly(a, b, c)
+
+    def _plainly(self, a: Array, b: Array, c: Array) -> None:
+        rows, columns = len(a), b.shape[1]
+        running = np.ascontiguousarray(c.transpose(1, 2, 0, 3)).reshape(c.shape[1] * ROWS, -1)[:rows, :columns].copy()
+        part = np.zeros_like(running) if self._join else running
+        for i in range(len(b) // self._depth):
+            if self._join and i % self._sums == 0:
+                part[...] = 0
+            ks = slice(i * self._depth, (i + 1) * self._depth)
+            plain(a[:, ks], b[ks], part, *self._formats, self._rule)
+            if self._join and i % self._sums == self._sums - 1:
+                _join(part, running, bool(self._rule[3]))
+        c[...] = blocks_of(running)
 
 
-def tile(
-    a: Array, b: Array, c: Array, formats: tuple[Array, Array], rule: Rule, chain: int, fast: bool, scratch: Scratch
-) -> None:
-    """c = a @ b + c for one tile, in place, k in the order of the sums.
+def blocks_of(running: Array) -> Array:
+    """A tile (rows, columns) as `Tile.add` takes it, zeros behind the last row and column."""
+    rows, columns = running.shape
+    padded = np.zeros((-(-rows // ROWS) * ROWS, -(-columns // WIDTH) * WIDTH), np.int32)
+    padded[:rows, :columns] = running
+    return np.ascontiguousarray(padded.reshape(-1, ROWS, padded.shape[1] // WIDTH, WIDTH).transpose(2, 0, 1, 3))
 
-    a (sums, rows, L) and b (sums, L * WIDTH): uint32 patterns, C-contiguous, L products (4, 8, 16 or 32) to a fused
-    sum; c (rows, columns): int32, float32 patterns, columns a multiple of 64 and at most WIDTH. With `chain`, chains of
-    so many sums start from zero and c is added last. Without `fast` everything goes by the plain rule.
-    """
-    count, numbers, running = len(a), np.array(rule, np.int64), c[None]
-    part = np.zeros_like(running) if chain else running
-    found, operands, bases = 0, [], np.zeros(1, np.int64)
-    if fast:
-        for i, (patterns, form) in enumerate(zip((a, b), formats, strict=True)):
-            value, exponent = scratch.parts(i, (1, *patterns.shape))
-            start = sums.window(patterns.reshape(-1), form)
-            found |= sums.pack(patterns.reshape(-1), form, start, value.reshape(-1), exponent.reshape(-1))
-            operands += [value, exponent]
-            bases += start
-        sweep = sums.sweep_of(a.shape[2], rule.half, WIDTH)
-        if not found:
-            sweep(*operands, running, part, bases, 1, numbers, chain, 0, count)
-            return
-    fast = fast and not (found & sums.OUTSIDE and (rule.half or rule.keep != 23))
-    signs, aside = [], []
-    for patterns, form in zip((a, b), formats, strict=True):
-        own = (1, *patterns.shape)
-        if fast and found & sums.SPECIAL:
-            signs.append(np.empty(own, np.float32))
-            sums.pack_special(patterns.reshape(-1), form, signs[-1].reshape(-1))
-        if fast and found & sums.OUTSIDE:
-            aside += [np.empty(own, np.float32), np.empty(own, np.int32)]
-            sums.pack_wide(patterns.reshape(-1), form, aside[-2].reshape(-1), aside[-1].reshape(-1))
-    fixed = np.empty_like(running)
-    for i in range(count):
-        if chain and i % chain == 0:
-            part[...] = 0
-        if signs:
-            sums.specials(*signs, part, 1, i, WIDTH, fixed)
-        if aside:
-            sums.wide_of(a.shape[2], WIDTH)(*aside, part, 1, numbers, i, i + 1)
-        elif fast:
-            sweep(*operands, part, part, bases, 1, numbers, 0, i, i + 1)
-        else:
-            plain(a[i], b[i], part[0], *formats, numbers)
-        if signs:
-            sums.correct(part.reshape(-1), fixed.reshape(-1))
-        if chain and i % chain == chain - 1:
-            sums.join(part[0], running[0], rule.half)
+
+def tile_of(blocks: Array, rows: int, columns: int) -> Array:
+    """The tile (rows, columns) of `blocks_of`."""
+    tile: Array = blocks.transpose(1, 2, 0, 3).reshape(blocks.shape[1] * ROWS, -1)[:rows, :columns]
+    return tile

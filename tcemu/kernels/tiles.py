@@ -1,14 +1,12 @@
 """Fused sums of many small tiles at once, out of registers and back: batches of instructions, or one large one.
 
 Where each element stands is told by index tables, which the layouts make once: a word, and the bit from which on it
-stands there. The kernels read the elements of a tile by such a table, in the order in which the sweep takes them, and
-put the results into registers by another. Matrices are registers too, with a layout of their own: C order.
+stands there. The kernel reads the elements of a tile by such a table, in the order in which the blocks take them, and
+puts the results into registers by another. Matrices are registers too, with a layout of their own: C order.
 """
 
 from __future__ import annotations
 
-import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,171 +14,143 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, int32, uint32
+from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
+from tcemu.kernels.blocks import ROWS, block, load, pack, pack_special, pack_wide, store, widen, window
 from tcemu.kernels.compiling import njit
-from tcemu.kernels.vectors import bits32, down, from_bits32, inlined, smaller, up, whole_vectors
+from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
-#: Accumulators at a time: what they need stays in the second cache.
-AT_A_TIME = 1 << 16
-#: From so many tiles on a vector has a lane for each of them, unless a tile has more accumulators than that.
-MANY, SMALL = 16, 1024
-#: For so few tiles the memory stays with the thread.
-FEW = 8
-
-
-
-
-class _Rooms(threading.local):
-    """Memory that a thread keeps: asking the system for it anew costs as much as what is computed in it."""
-
-    def __init__(self) -> None:
-        self.held: dict[str, Array] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], kind: Any) -> Array:
-        """An array that is not written yet; the next call with this name may give the same memory."""
-        bytes_ = math.prod(shape) * np.dtype(kind).itemsize
-        if bytes_ > LARGEST:
-            return np.empty(shape, kind)
-        room = self.held.get(name)
-        if room is None or room.size < bytes_:
-            room = self.held[name] = np.empty(bytes_, np.uint8)
-        found: Array = room[:bytes_].view(kind).reshape(shape)
-        return found
-
-
-rooms = _Rooms()
-#: Bytes of a room that a thread keeps.
-LARGEST = 1 << 22
 
 
 # ------------------------------------------------------------------------------------------------------ in and out
 
 
 @njit(cache=True, nogil=True)
-def load(words, table, mask, convert, patterns):  # type: ignore[no-untyped-def]
-    """patterns[i] = words[table[0, i]] >> table[1, i] & mask, and where `convert` has entries, that entry of it."""
-    whole_vectors()
-    for i in range(patterns.shape[0]):
-        patterns[i] = uint32(down(words[table[0, i]], table[1, i]) & mask)
-    if convert.shape[0]:
-        for i in range(patterns.shape[0]):
-            patterns[i] = convert[patterns[i]]
-
-
-@njit(cache=True, nogil=True)
-def spread(stored, places, which, slots, patterns):  # type: ignore[no-untyped-def]
+def spread(stored, places, t, of_places, depth, patterns):  # type: ignore[no-untyped-def]
     """The elements that a sparse operand stores, each where it belongs; the others are pruned.
 
-    stored and patterns (rows, lanes): a row of stored elements is `depth` long, one of patterns twice that. which: for
-    each stored element its number among `places`. slots: for each k of the longer operand its slot in its sum.
+    stored: rows of 16 lanes, half of `depth` rows to a sum; patterns: `depth` rows. of_places: for each stored element
+    its number among places[t]; for each k of the longer operand its slot in its sum.
     """
     patterns[:] = fast.PRUNED
-    depth, lanes = stored.shape[1], stored.shape[2]
-    for i in range(stored.shape[0]):
-        for k in range(depth):
-            for j in range(lanes):
-                patterns[i, slots[places[which[(i * depth + k) * lanes + j]]], j] = stored[i, k, j]
-
-
-@njit(cache=True, nogil=True)
-def widen(patterns, half, running):  # type: ignore[no-untyped-def]
-    """Accumulators as float32 patterns with one NaN and, since no sum keeps it, without -0."""
-    whole_vectors()
-    for i in range(patterns.shape[0]):
-        bits = patterns[i]
-        if half:
-            size = uint32(bits & uint32(0x7FFF))
-            normal = uint32(uint32(size << uint32(13)) + uint32(0x38000000))
-            normal = uint32(fast.INFINITY) if size == uint32(0x7C00) else normal
-            normal = uint32(fast.QUIET) if size > uint32(0x7C00) else normal
-            tiny = uint32(bits32(float32(float32(int32(size)) * float32(2.0**-24))))
-            bits = uint32(
-                uint32(normal if size >= uint32(0x400) else tiny) | uint32(uint32(bits << uint32(16)) & uint32(1 << 31))
-            )
-        bits = uint32(fast.QUIET) if uint32(bits & uint32(0x7FFFFFFF)) > uint32(fast.INFINITY) else bits
-        running[i] = int32(uint32(0) if bits == uint32(1 << 31) else bits)
-
-
-@inlined
-def _narrowed(bits):  # type: ignore[no-untyped-def]
-    """The float16 pattern of a float32 pattern, to nearest even."""
-    size = int32(bits & int32(0x7FFFFFFF))
-    normal = int32(size - int32(0x38000000))
-    normal = int32(int32(normal + int32(0xFFF) + int32((normal >> 13) & 1)) >> 13)
-    normal = smaller(normal, int32(0x7C00))
-    # Added to 0.5, whose last place is that of a subnormal float16, the number becomes that subnormal.
-    tiny = int32(bits32(float32(from_bits32(size) + float32(0.5))) - int32(0x3F000000))
-    found = normal if size >= int32(0x38800000) else tiny
-    return uint32(uint32(found) | uint32(uint32(bits >> 16) & uint32(0x8000)))
-
-
-@njit(cache=True, nogil=True)
-def store(running, half, per, width, table, words):  # type: ignore[no-untyped-def]
-    """words[t, i] = the results table[e, i] of tile t, for e < per, `width` bits each; running is flat for each tile.
-
-    A float16 comes from the float32 of the same value, or is rounded to nearest.
-    """
-    whole_vectors()
-    patterns = np.empty(running.shape[1], np.uint32)
-    for t in range(running.shape[0]):
-        for i in range(patterns.shape[0]):
-            bits = running[t, i]
-            nan = int32(bits & int32(0x7FFFFFFF)) > int32(fast.INFINITY)
-            if half:
-                patterns[i] = uint32(0x7FFF) if nan else _narrowed(bits)
-            else:
-                # a subnormal that passed and lost all its bits to `keep` left its sign
-                bits = int32(0) if bits == int32(-0x80000000) else bits
-                patterns[i] = uint32(fast.QUIET) if nan else uint32(bits)
-        for i in range(words.shape[1]):
-            words[t, i] = patterns[table[0, i]]
-        for e in range(1, per):
-            for i in range(words.shape[1]):
-                words[t, i] |= up(patterns[table[e, i]], uint32(e * width))
-
-
-@njit(cache=True, nogil=True)
-def prepare(  # type: ignore[no-untyped-def]
-    x, y, c, table_x, table_y, table_c, convert_x, convert_y, places, which, slots, numbers, bases, flags, patterns_x,
-    patterns_y, value_x, exponent_x, value_y, exponent_y, running
-):  # fmt: skip
-    """Load the operands of all tiles and pack them; flags[t, g] tells what `fast.pack` found.
-
-    x (tiles, words) is the operand whose elements are read one at a time, y the one in vectors, c the accumulators.
-    numbers: both formats, the masks of x, y and c, whether accumulators are float16, the stored depth of a sum, lanes.
-    """
-    fmt_x, fmt_y, mask_x, mask_y, mask_c = numbers[:6], numbers[6:12], numbers[12], numbers[13], numbers[14]
-    sparse, groups = which.shape[0] > 0, flags.shape[1]
-    depth, lanes, part = numbers[16], numbers[17], value_y.shape[1] // groups
-    stored = np.empty((table_y.shape[1] // (depth * lanes), depth, lanes), np.uint32)
-    accumulators = np.empty(table_c.shape[1], np.uint32)
-    for t in range(x.shape[0]):
-        all_x = patterns_x[min(t, patterns_x.shape[0] - 1)]
-        all_y = patterns_y[min(t, patterns_y.shape[0] - 1)]
-        load(x[t], table_x, uint32(mask_x), convert_x, all_x)
-        if sparse:
-            load(y[t], table_y, uint32(mask_y), convert_y, stored.reshape(-1))
-            spread(stored, places[t], which, slots, all_y.reshape(stored.shape[0], 2 * depth, lanes))
-        else:
-            load(y[t], table_y, uint32(mask_y), convert_y, all_y)
-        load(c[t], table_c, uint32(mask_c), convert_x[:0], accumulators)
-        widen(accumulators, numbers[15] != 0, running[t])
-        start_x, start_y = fast.window(all_x, fmt_x), fast.window(all_y, fmt_y)
-        bases[t] = start_x + start_y
-        found = fast.pack(all_x, fmt_x, start_x, value_x[t], exponent_x[t])
-        for g in range(groups):
-            low, high = g * part, (g + 1) * part
-            also = fast.pack(all_y[low:high], fmt_y, start_y, value_y[t, low:high], exponent_y[t, low:high])
-            flags[t, g] = found | also
+    half = uint64(depth // 2)
+    for row in range(uint64(stored.shape[0] // WIDTH)):
+        first = row // half * uint64(depth)
+        for j in range(uint64(WIDTH)):
+            i = row * uint64(WIDTH) + j
+            slot = uint64(of_places[1, uint64(places[t, uint64(of_places[0, i])])])
+            patterns[(first + slot) * uint64(WIDTH) + j] = stored[i]
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
 
+#: Where the numbers stand that the kernels read beside the rule.
+_FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
 
-_NOWHERE = np.empty((1, 1), np.int16)
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def multiply(  # type: ignore[no-untyped-def]
+    x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled
+):
+    """c = `steps` chains, one after the other, from there; what `pack` found. All but counts are addresses.
+
+    x (groups, steps, sums, depth, 16) and y (groups, steps, sums, depth, 4), of 16 times so many patterns: the elements
+    that lie in vectors, and those that are taken one at a time; c (groups of x, groups of y, 4, 16) float32 patterns.
+    numbers: the rule as `block` reads it and both formats as `pack` reads them. room: for three words for each pattern.
+    With `scaled`, scale_x and scale_y are what `block` takes, of all groups. Exponents outside the window are for
+    results in float32 that keep all their bits: for others nothing is computed.
+    """
+    size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
+    value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x
+    value_y = room + uint64(3) * size_x
+    word_y, sign_y = value_y + size_y, value_y + uint64(2) * size_y
+    form_x, form_y = numbers_at + uint64(8 * _FORMAT_X), numbers_at + uint64(8 * _FORMAT_Y)
+    start_x, start_y = window(x, form_x, vectors_x), window(y, form_y, vectors_y)
+    found = pack(x, form_x, vectors_x, start_x, value_x, word_x, int64(1))
+    found |= pack(y, form_y, vectors_y, start_y, value_y, word_y, int64(0))
+    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
+    if wide:
+        if numbers[2] != 23 or numbers[3]:
+            return found
+        pack_wide(x, form_x, vectors_x, value_x, word_x)
+        pack_wide(y, form_y, vectors_y, value_y, word_y)
+    if special:
+        pack_special(x, form_x, vectors_x, sign_x)
+        pack_special(y, form_y, vectors_y, sign_y)
+    at, size, unit = c, uint64(4), uint64(4 if wide else 1)
+    chain = numbers[5] * numbers[6]
+    for i in range(vectors_x // (chain * steps)):
+        for j in range(vectors_y * WIDTH // (chain * steps * ROWS)):
+            for step in range(steps):
+                at_x = uint64((i * steps + step) * chain * WIDTH) * size
+                at_y = uint64((j * steps + step) * chain * ROWS)
+                block(
+                    value_x + at_x, word_x + at_x, value_y + at_y * size, word_y + at_y * unit, sign_x + at_x,
+                    sign_y + at_y * size, scale_x + uint64(64 * i) * scaled, scale_y + uint64(16 * j) * scaled, at,
+                    numbers_at, start_x + start_y, wide, special, int64(scaled),
+                )  # fmt: skip
+            at += uint64(ROWS * WIDTH) * size
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run(x, y, c, places, scale_x, scale_y, tables, of_places, numbers, d):  # type: ignore[no-untyped-def]
+    """d[t] = the results of tile t, for words x, y and c (tiles, words) of registers.
+
+    x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. scale_x and
+    scale_y (tiles, scales): as `multiply` takes them, or empty. tables: what `load` takes of x, y and c, then what
+    `store` takes. of_places: what `spread` takes. numbers: those of `multiply`, the masks of x, y and c, the bits of x
+    and y to turn over, whether accumulators and results are float16, the bits of a result and how many a word has;
+    then how many words `load` picks and how many vectors it makes, of x, y and c, and the words of a result.
+    """
+    mask_x, mask_y, mask_c = numbers[_MASKS], numbers[_MASKS + 1], numbers[_MASKS + 2]
+    flip_x, flip_y = numbers[_FLIPS], numbers[_FLIPS + 1]
+    half_c, half_d, width, per = numbers[_HALVES], numbers[_HALVES + 1], numbers[_HALVES + 2], numbers[_HALVES + 3]
+    pick_x, count_x = numbers[_COUNTS], numbers[_COUNTS + 1]
+    pick_y, count_y = numbers[_COUNTS + 2], numbers[_COUNTS + 3]
+    pick_c, count_c, words_d = numbers[_COUNTS + 4], numbers[_COUNTS + 5], numbers[_COUNTS + 6]
+    size, table = uint64(4), uint64(tables.ctypes.data)
+    # of each operand: words to pick, the source of each vector, bits
+    x_1 = table + uint64(pick_x) * size
+    x_2 = x_1 + uint64(count_x) * size
+    y_0 = x_2 + uint64(count_x) * uint64(64)
+    y_1 = y_0 + uint64(pick_y) * size
+    y_2 = y_1 + uint64(count_y) * size
+    c_0 = y_2 + uint64(count_y) * uint64(64)
+    c_1 = c_0 + uint64(pick_c) * size
+    c_2 = c_1 + uint64(count_c) * size
+    out = c_2 + uint64(count_c) * uint64(64)
+    sparse = of_places.shape[1] > 0
+    stored = np.empty(count_x * WIDTH if sparse else 0, np.uint32)
+    packed_x = count_x * 2 if sparse else count_x
+    patterns_x, patterns_y = np.empty(packed_x * WIDTH, np.uint32), np.empty(count_y * WIDTH, np.uint32)
+    packed = np.empty((packed_x + count_y) * 3 * WIDTH, np.int32)
+    held, running = np.empty(max(pick_x, pick_y, pick_c), np.uint32), np.empty(count_c * WIDTH, np.int32)
+    # addresses, taken once: asking for one counts who holds the array
+    all_x, all_y, at_c = uint64(patterns_x.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
+    at_x = uint64(stored.ctypes.data) if sparse else all_x
+    room, pack_room, numbers_at = uint64(held.ctypes.data), uint64(packed.ctypes.data), uint64(numbers.ctypes.data)
+    from_x, from_y, from_c = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data)
+    step_x, step_y, step_c = uint64(x.shape[1]) * size, uint64(y.shape[1]) * size, uint64(c.shape[1]) * size
+    to_d, scaled = uint64(d.ctypes.data), uint64(1 if scale_x.shape[0] else 0)
+    scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
+    step_scale_x, step_scale_y = uint64(scale_x.shape[1]) * size, uint64(scale_y.shape[1]) * size
+    for t in range(c.shape[0]):
+        load(from_x, table, pick_x, x_1, x_2, count_x, mask_x, flip_x, room, at_x)
+        if sparse:
+            spread(stored, places, t, of_places, numbers[5], patterns_x)
+        load(from_y, y_0, pick_y, y_1, y_2, count_y, mask_y, flip_y, room, all_y)
+        load(from_c, c_0, pick_c, c_1, c_2, count_c, mask_c, int64(0), room, at_c)
+        widen(at_c, half_c, count_c, at_c)
+        multiply(all_x, packed_x, all_y, count_y, 1, numbers, numbers_at, pack_room, at_c, scales_x, scales_y, scaled)
+        store(at_c, count_c, half_d, out, per, width, words_d, to_d)
+        scales_x, scales_y = scales_x + step_scale_x, scales_y + step_scale_y
+        from_x, from_y, from_c, to_d = from_x + step_x, from_y + step_y, from_c + step_c, to_d + uint64(words_d) * size
+
+
+_NONE, _NO_SCALES = np.empty((0, 0), np.int16), np.empty((0, 0), np.int32)
 
 
 @dataclass(frozen=True)
@@ -190,6 +160,15 @@ class Place:
     word: Array
     bit: Array
     mask: int
+    #: bits of each element that are turned over
+    flip: int = 0
+
+    def tables(self, elements: Array) -> tuple[Array, Array, Array]:
+        """What `load` takes for elements, whose number is a multiple of 16; a vector of words is picked only once."""
+        words = self.word.ravel()[elements.ravel()].reshape(-1, WIDTH)
+        picked, source = np.unique(words, axis=0, return_inverse=True)
+        bits = self.bit.ravel()[elements.ravel()]
+        return picked.ravel(), source.ravel(), bits
 
 
 @dataclass(frozen=True)
@@ -200,42 +179,18 @@ class Results:
     width: int
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """Operands as `fast.sweep_of` takes them, the patterns they were made of, accumulators, window starts, flags."""
-
-    operands: list[Array]
-    patterns: list[Array]
-    running: Array
-    #: like running, for chains that start from zero
-    part: Array
-    bases: Array
-    flags: Array
-    #: all of it as `prepare` takes it
-    flat: list[Array]
-
-
-class _Held(threading.local):
-    """What one thread has for few tiles, by their number."""
-
-    def __init__(self) -> None:
-        self.few: dict[int, _Packed] = {}
-
-
 @dataclass(frozen=True, eq=False)
 class Tiles:
     """A batched product D = A B + C by fused sums, with everything known before: formats, rule and index tables.
 
     shape: (m, n, k) of a tile; k counts the stored elements of a sparse A. formats: six numbers of A's and of B's
-    elements, as for `matmul.fused`; converts: for each a table from patterns to patterns of that format, or none.
+    elements, as for `matmul.fused`; normal: whether their subnormals are normalised, as those of a wider format are.
     sums: for each fused sum its k. half: results and accumulators are float16; half_c and half_d: what C and D hold
     (float32 is rounded to float16 at the end).
     """
 
     shape: tuple[int, int, int]
     formats: tuple[Array, Array]
-    converts: tuple[Array, Array]
-    source: tuple[Array, Array]
     normal: tuple[bool, bool]
     sums: tuple[tuple[int, ...], ...]
     fraction: int
@@ -251,8 +206,6 @@ class Tiles:
     c: Place
     d: Results
 
-    # ---------------------------------------------------------------------------------------------- what is known
-
     @property
     def depth(self) -> int:
         """Products of a fused sum; of a sparse A every second one is a pruned one."""
@@ -262,207 +215,87 @@ class Tiles:
     def along_n(self) -> bool:
         """Whether vectors lie along n; else along m."""
         m, n, _ = self.shape
-        return not self.sparse and (n > 64 or (m % 16 != 0 and n >= m))
-
-    @cached_property
-    def lanes(self) -> tuple[int, int, int]:
-        """Lanes of a vector as it is packed, lanes that count, and how many such groups there are."""
-        side = self.shape[1] if self.along_n else self.shape[0]
-        return (256, -(-side // 64) * 64, 1) if self.along_n and side > 64 else (16, 16, -(-side // 16))
-
-    @cached_property
-    def rows(self) -> int:
-        """Rows of the operand that is read an element at a time."""
-        return self.shape[0] if self.along_n else self.shape[1]
+        return not self.sparse and m % WIDTH != 0 and n > m
 
     def _elements(self) -> tuple[Array, Array, Array, Array]:
-        """Element numbers, C order, in the order of the sweep: of x, y, accumulators, and where each result stands."""
+        """Element numbers, C order, in the order of the blocks: of x, y, accumulators, and where each result stands.
+
+        Lanes and rows behind the last one repeat others: they compute what nobody reads.
+        """
         m, n, k = self.shape
-        width, lanes, groups = self.lanes
-        stored = np.array(self.sums)  # (sums, products)
-        dense = np.array([self._longer(ks) for ks in self.sums]) if self.sparse else stored
-        side = n if self.along_n else m
-        numbers = (np.arange(groups)[:, None] * width + np.arange(width)) % side  # pads compute what nobody reads
+        stored = np.array([sorted(ks, key=self._bits_of) for ks in self.sums])  # (sums, products)
+        longer = np.array([self._longer(ks) for ks in self.sums]) if self.sparse else stored
+        across, along = (n, m) if self.along_n else (m, n)
+        lanes = (np.arange(-(-across // WIDTH) * WIDTH) % across).reshape(-1, 1, 1, WIDTH)
+        rows = (np.arange(-(-along // ROWS) * ROWS) % along).reshape(-1, 1, 1, ROWS)
         if self.along_n:
-            x = np.arange(m)[None, :, None] * k + stored[:, None, :]
-            y = stored[None, :, :, None] * n + numbers[:, None, None, :]
-            c = np.arange(m)[None, :, None] * n + numbers[:, None, :lanes]
+            x, y = stored[None, :, :, None] * n + lanes, rows * k + stored[None, :, :, None]
+            c = rows.reshape(1, -1, ROWS, 1) * n + lanes
         else:
-            x = dense[:, None, :] * n + np.arange(n)[None, :, None]
-            y = numbers[:, None, None, :] * k + stored[None, :, :, None]
-            c = numbers[:, None, :lanes] * n + np.arange(n)[None, :, None]
+            x, y = lanes * k + stored[None, :, :, None], longer[None, :, :, None] * n + rows
+            c = lanes * n + rows.reshape(1, -1, ROWS, 1)
         where = np.empty(m * n, np.int64)
         where[c.ravel()[::-1]] = np.arange(c.size)[::-1]
         return x, y, c, where
+
+    def _bits_of(self, k: int) -> int:
+        """What the products of a sum are ordered by, which changes nothing: where an element of B stands in its word.
+
+        Elements of one word then stand at the same place of different vectors, which are made from the same words.
+        """
+        return 0 if self.sparse else int(self.b.bit.ravel()[k * self.shape[1]])
 
     def _longer(self, ks: Sequence[int]) -> list[int]:
         """The k of the longer operand that the stored elements `ks` may meet: two stored ones stand for four."""
         return [4 * pair + i for pair in sorted({k // 2 for k in ks}) for i in range(4)]
 
     @cached_property
-    def _tables(self) -> tuple[Any, ...]:
-        """Everything that `prepare` and `store` take and that does not change."""
+    def tables(self) -> tuple[Array, ...]:
+        """Everything that `run` takes between the operands and the results, and that does not change."""
         x, y, c, where = self._elements()
-        width = self.lanes[0]
-        sides = (self.a, self.b) if self.along_n else (self.b, self.a)
-        formats, converts = (pair if self.along_n else pair[::-1] for pair in (self.formats, self.converts))
+        sides = (self.b, self.a) if self.along_n else (self.a, self.b)
+        formats, normal = self.formats, self.normal
+        if self.along_n:
+            formats, normal = formats[::-1], normal[::-1]
 
-        def table(place: Place, elements: Array) -> Array:
-            return np.array([place.word.ravel()[elements.ravel()], place.bit.ravel()[elements.ravel()]], np.uint32)
-
-        which, slots = np.empty(0, np.int32), np.empty(0, np.int32)
+        of_places = np.empty((2, 0), np.int32)
         if self.sparse:
-            which = y.ravel().astype(np.int32)
-            slots = np.empty(2 * self.shape[2], np.int32)
+            of_places = np.zeros((2, max(x.size, 2 * self.shape[2])), np.int32)
+            of_places[0, : x.size] = x.ravel()
             for ks in self.sums:
                 longer = self._longer(ks)
-                slots[longer] = np.arange(len(longer))
-        numbers = [*formats[0], *formats[1], sides[0].mask, sides[1].mask, self.c.mask, self.half_c]
-        numbers += [y.shape[2], width]
-        return (
-            table(sides[0], x),
-            table(sides[1], y),
-            table(self.c, c),
-            *converts,
-            which,
-            slots,
-            np.array(numbers, np.int64),
-            np.ascontiguousarray(where[self.d.elements].T.astype(np.uint32)),
-        )
-
-    @cached_property
-    def rule(self) -> Array:
-        """Fraction bits, floor and fraction bits kept, as the sweeps take them."""
+                of_places[1, longer] = np.arange(len(longer))
         floor = -(1 << 19) if self.floor is None else self.floor
-        return np.array([self.fraction, floor, self.keep], np.int64)
+        numbers: list[Any] = [self.fraction, floor, self.keep, self.half, self.join, self.depth, len(self.sums)]
+        numbers += [*formats[0], normal[0], *formats[1], normal[1], sides[0].mask, sides[1].mask, self.c.mask]
+        numbers += [sides[0].flip, sides[1].flip]
+        out = where[self.d.elements].T
+        numbers += [self.half_c, self.half_d, self.d.width, len(out)]
+        loads = [side.tables(elements) for side, elements in zip((*sides, self.c), (x, y, c), strict=True)]
+        for picked, source, _ in loads:
+            numbers += [picked.size, source.size]
+        numbers.append(out.shape[1])
+        tables = np.concatenate([each.ravel() for each in (*(one for load in loads for one in load), out)])
+        return tables.astype(np.uint32), of_places, np.array(numbers, np.int64)
 
-    # ---------------------------------------------------------------------------------------------- computing
+    def __call__(
+        self,
+        a: Array,
+        b: Array,
+        c: Array,
+        places: Array | None = None,
+        out: Array | None = None,
+        scales: tuple[Array, Array] | None = None,
+    ) -> Array:
+        """D as uint32 words (tiles, words), from contiguous words (tiles, words) of A, B and C; `out` or a new array.
 
-    def __call__(self, a: Array, b: Array, c: Array, places: Array | None = None) -> Array:
-        """D as uint32 words (tiles, words), from words (tiles, words) of A, B and C.
-
-        places (tiles, m, k): for each stored element of a sparse A the row of B that it meets.
+        places (tiles, m, k): for each stored element of a sparse A the row of B that it meets. scales (tiles, m) and
+        (tiles, n), int32: the exponent of the scale of each row of A and column of B, or `blocks.SCALE_NAN`.
         """
-        size = self.shape[0] * self.shape[1]
-        if len(a) >= MANY and size <= SMALL and not self.sparse:
-            d = np.empty((len(a), len(self.d.elements)), np.uint32)
-            from tcemu.kernels.many import run
-
-            for start in range(0, len(a), AT_A_TIME // size):
-                some = slice(start, start + AT_A_TIME // size)
-                run(self, a[some], b[some], c[some], d[some])
-            return d
-        return self._tiled(a, b, c, places)
-
-    def _tiled(self, a: Array, b: Array, c: Array, places: Array | None) -> Array:
-        """Tile after tile."""
-        x, y = (a, b) if self.along_n else (b, a)
-        d = np.empty((len(a), len(self.d.elements)), np.uint32)
-        if len(a) == 1:
-            self._some(x, y, c, _NOWHERE if places is None else places.reshape(1, -1), d)
-            return d
-        many = max(1, AT_A_TIME // (self.shape[0] * self.shape[1]))
-        for start in range(0, len(a), many):
-            some = slice(start, start + many)
-            met = _NOWHERE if places is None else places[some].reshape(len(x[some]), -1)
-            self._some(x[some], y[some], c[some], met, d[some])
+        x, y = (b, a) if self.along_n else (a, b)
+        tables, of_places, numbers = self.tables
+        d = np.empty((len(c), numbers[-1]), np.uint32) if out is None else out
+        of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales
+        met = _NONE if places is None else places.reshape(len(c), -1)
+        run(x, y, c, met, of_x, of_y, tables, of_places, numbers, d)
         return d
-
-    def _some(self, x: Array, y: Array, c: Array, places: Array, d: Array) -> None:
-        """The results of some tiles, as many as the caches hold."""
-        packed = self._packed(x, y, c, places, keep=False)
-        running, part = packed.running, packed.part
-        chain = len(self.sums) if self.join else 0
-        self._sweep(*packed.operands, running, part, packed.bases, self.lanes[2], self.rule, chain, 0, len(self.sums))
-        if packed.flags.any():
-            self._odd(packed.flags.copy(), x, y, c, places, running)
-        flat = running.reshape(len(x), -1)
-        store(flat, self.half_d, self.d.elements.shape[1], self.d.width, self._tables[-1], d)
-
-    def _packed(self, x: Array, y: Array, c: Array, places: Array, *, keep: bool) -> _Packed:
-        """The operands of some tiles as the sweep takes them; with `keep`, their patterns too."""
-        tables, held = self._tables, self._held.few
-        packed = None if keep else held.get(len(x))
-        if packed is None:
-            packed = self._room(len(x), keep=keep)
-            if not keep and len(x) <= FEW:
-                held[len(x)] = packed
-        prepare(x, y, c, *tables[:5], places, *tables[5:8], *packed.flat)
-        return packed
-
-    def _room(self, tiles: int, *, keep: bool) -> _Packed:
-        """Memory for the operands of so many tiles."""
-        (width, lanes, groups), sums = self.lanes, len(self.sums)
-        own = "kept " if keep else ""
-        shape_x, shape_y = (tiles, sums, self.rows, self.depth), (tiles * groups, sums, self.depth * width)
-
-        def room(name: str, shape: tuple[int, ...], kind: Any) -> Array:
-            return np.empty(shape, kind) if tiles <= FEW else rooms.take(own + name, shape, kind)
-
-        sizes = [math.prod(shape) // tiles for shape in (shape_x, shape_y)]
-        patterns = [room(f"p{i}", (tiles if keep else 1, size), np.uint32) for i, size in enumerate(sizes)]
-        operands = [
-            room(f"{i}{kind.__name__}", shape, kind)
-            for i, shape in enumerate((shape_x, shape_y))
-            for kind in (np.float32, np.int8)
-        ]
-        bases, flags = np.empty(tiles, np.int64), np.empty((tiles, groups), np.uint8)
-        running = room("c", (tiles * groups, self.rows, lanes), np.int32)
-        flat: list[Array] = [bases, flags, *patterns]
-        flat += [each.reshape(tiles, -1) for each in (*operands, running)]
-        part = np.empty_like(running) if self.join else running
-        return _Packed(operands, patterns, running, part, bases, flags, flat)
-
-    @cached_property
-    def _held(self) -> _Held:
-        return _Held()
-
-    def _odd(self, flags: Array, x: Array, y: Array, c: Array, places: Array, running: Array) -> None:
-        """Compute again what `prepare` flagged, into `running`: by kind, all tiles of one kind at once."""
-        kinds = np.bitwise_or.reduce(flags, axis=1)
-        for kind in np.unique(kinds[kinds != 0]).tolist():
-            some = np.flatnonzero(kinds == kind)
-            met = places if len(places) != len(x) else places[some]
-            packed = self._packed(x[some], y[some], c[some], met, keep=True)
-            own_x, _, own_y, _ = (each.shape for each in packed.operands)
-            wide, special = kind & fast.OUTSIDE, kind & fast.SPECIAL
-            signs, aside = [], []
-            numbers = self._tables[7]
-            for i, (patterns, own) in enumerate(zip(packed.patterns, (own_x, own_y), strict=True)):
-                form, flat = numbers[6 * i : 6 * i + 6], patterns.reshape(-1)
-                if special:
-                    signs.append(np.empty(own, np.float32))
-                    fast.pack_special(flat, form, signs[-1].reshape(-1))
-                if wide:
-                    aside += [np.empty(own, np.float32), np.empty(own, np.int32)]
-                    fast.pack_wide(flat, form, aside[-2].reshape(-1), aside[-1].reshape(-1))
-            self._one_by_one(packed, signs, aside)
-            running.reshape(len(x), -1)[some] = packed.running.reshape(len(some), -1)
-
-    def _one_by_one(self, packed: _Packed, signs: list[Array], aside: list[Array]) -> None:
-        """The chain, a fused sum at a time: whatever is infinite or NaN after it is put right."""
-        c, (width, _, groups) = packed.running, self.lanes
-        part, fixed = np.empty_like(c) if self.join else c, np.empty_like(c)
-        for i in range(len(self.sums)):
-            if self.join and i == 0:
-                part[...] = 0
-            if signs:
-                fast.specials(*signs, part, groups, i, width, fixed)
-            if aside:
-                self._wide(*aside, part, groups, self.rule, i, i + 1)
-            else:
-                self._sweep(*packed.operands, part, part, packed.bases, groups, self.rule, 0, i, i + 1)
-            if signs:
-                fast.correct(part.reshape(-1), fixed.reshape(-1))
-        if self.join:
-            fast.join(part.reshape(-1, part.shape[2]), c.reshape(-1, c.shape[2]), self.half)
-
-    @cached_property
-    def _wide(self) -> Any:
-        if self.half or self.keep != 23:
-            raise ValueError(f"no way for exponents of {self.formats} into {self.keep} bits")
-        return fast.wide_of(self.depth, self.lanes[0])
-
-    @cached_property
-    def _sweep(self) -> Any:
-        return fast.sweep_of(self.depth, self.half, self.lanes[0])

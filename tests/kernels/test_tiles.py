@@ -4,8 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from quick import examples
 
-from tcemu.arithmetic import FusedSums, Operation, compute, find, reference
+import tcemu
+from tcemu.arithmetic import ROWS, FusedSums, Operation, compute, find, reference
 from tcemu.formats import lookup
 
 pytest.importorskip("numba")
@@ -110,3 +114,72 @@ def test_tiles_of_any_shape(shape):
     rows, columns = [0, m - 1], [0, n // 2, n - 1]
     corners = np.ix_(rows, columns)
     assert np.array_equal(d[corners], plain(operation, a[0, rows], b[0][:, columns], c[0][corners]))
+
+
+def every_operation():
+    """An operation for each model of fused sums in the table and each of its types."""
+    found = {}
+    for row in ROWS:
+        if not isinstance(row.model, FusedSums):
+            continue
+        for a, b, d in product(sorted(row.a), sorted(row.b), sorted(row.d)):
+            depth = {"f16": 16, "bf16": 16, "tf32": 8}.get(a, 32)
+            for c in sorted(row.c) or [d]:
+                found[row.model, a, b, c, d] = Operation(row.model, a, b, c, d, depth)
+    return list(found.values())
+
+
+OPERATIONS = every_operation()
+
+
+@examples(300)
+@given(st.data())
+def test_every_model_on_every_class_of_inputs(data):
+    operation = data.draw(st.sampled_from(OPERATIONS))
+    kinds = [data.draw(st.sampled_from(CLASSES)) for _ in range(3)]
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    shapes = (2, 16, operation.depth), (2, operation.depth, 8), (2, 16, 8)
+    a, b, c = (
+        draw(rng, name, kind, shape)
+        for name, kind, shape in zip((operation.a, operation.b, operation.c), kinds, shapes, strict=True)
+    )
+    d = compute(operation, a, b, c)
+    rows, columns = rng.integers(0, 16, 2), rng.integers(0, 8, 2)
+    corners = np.ix_(rows, columns)
+    want = plain(operation, a[1, rows], b[1][:, columns], c[1][corners])
+    assert np.array_equal(d[1][corners], want), (operation, kinds)
+
+
+def one_scale(a, b):
+    """The block-scaled form with one scale, a power of two, for all of k."""
+    return f"mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.{a}.{b}.f32.ue8m0"
+
+
+@examples(100)
+@given(st.data())
+def test_scales_of_any_size(data):
+    types = st.sampled_from(("e4m3", "e5m2", "e2m3", "e3m2", "e2m1"))
+    instruction = tcemu.parse(one_scale(data.draw(types), data.draw(types)), target="sm_120a")
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    fragments, forms = instruction.fragments, instruction.types
+    low, high = data.draw(st.sampled_from([(120, 134), (0, 256), (0, 20), (240, 255)]))
+    scales = [rng.integers(low, high, size).astype(np.uint8) for size in (16, 8)]
+    patterns = {
+        role: draw(rng, forms[role].name, data.draw(st.sampled_from(CLASSES)), fragments[role].shape) for role in "abc"
+    }
+    if data.draw(st.booleans()):  # an addend of the size of the products, which the scales move
+        size = np.clip(scales[0][:, None].astype(int) + scales[1] - 127, 1, 254).astype(np.uint32)
+        patterns["c"] = size << np.uint32(23) | patterns["c"] & np.uint32(0x807FFFFF)
+    a, b, c = (fragments[role].pack(patterns[role]) for role in "abc")
+    held = [
+        fragments[role].pack(np.broadcast_to(given, fragments[role].shape).copy())[..., 0]
+        for role, given in (("scale_a", scales[0][:, None]), ("scale_b", scales[1]))
+    ]
+    found = tcemu.run(instruction, a, b, c, held[0], (0, 0), held[1], (0, 0), target="sm_120a")
+    d = fragments["d"].unpack_patterns(found)
+    model = find(120, "mma.block_scale", "m16n8k32", forms["a"].name, forms["b"].name, "f32", "f32").model
+    known = {role: forms[role] for role in "abcd"} | {"scale": lookup("ue8m0")}
+    for m, n in zip(rng.integers(0, 16, 6).tolist(), rng.integers(0, 8, 6).tolist(), strict=True):
+        row, column, addend = patterns["a"][m].tolist(), patterns["b"][:, n].tolist(), int(patterns["c"][m, n])
+        own = [int(scales[0][m])], [int(scales[1][n])]
+        assert int(d[m, n]) == reference.dot_scaled(model, row, column, addend, own, known), (m, n)

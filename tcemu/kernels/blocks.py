@@ -1,0 +1,669 @@
+"""Chains of fused sums for a block of outputs: four rows of sixteen lanes, in explicit vectors.
+
+    sixteen lanes                       elements of x for one k, side by side
+    four rows                           elements of y for the same k, each taken by all lanes
+    c[row][lane]                        the accumulators, float32 patterns; they stay in registers over the chain
+
+What a sum does is told in `tcemu.kernels.sums`; the depth, the rule and the way are numbers, so that one compiled
+function serves every instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tcemu.kernels.simd import BYTE, LONG, REAL, WIDTH, WORD, Code, Lanes, Slot
+from tcemu.kernels.sums import ABSENT, BOTTOM, CENTRE, HIGHEST, INFINITY, LOWEST, NOWHERE, OUTSIDE, QUIET, SPAN, SPECIAL
+
+#: Rows of a block.
+ROWS = 4
+#: Numbers that `block` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
+#: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain.
+FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS = range(7)
+#: The exponent of a scale that is NaN.
+SCALE_NAN = 1 << 14
+#: Bounds of the powers of two by which products are multiplied: outside of them all are below one, and zeros stay so.
+_LEAST_POWER, _MOST_POWER = 1, 126
+#: A sum of so many products cannot leave 32 bits.
+SAFE = 16
+
+_REALS, _WORDS = ir.VectorType(REAL, WIDTH), ir.VectorType(WORD, WIDTH)
+_BYTES = ir.VectorType(BYTE, 4 * WIDTH)
+_SIGN = -(1 << 31)
+
+
+class _Chain:
+    """The chain of one block, while it is emitted."""
+
+    def __init__(self, code: Code, places: Any) -> None:
+        self.code = code
+        (self.x, self.ex, self.y, self.ey, self.sx, self.sy, scale_x, scale_y, self.c, rule, base, self.wide,
+         self.special, self.scaled) = places  # fmt: skip
+        numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
+        self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
+        self.half, self.join = numbers[HALF], numbers[JOIN]
+        fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
+        self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
+        self.given = [self.code.load(self.c, row, _WORDS, unit=64) for row in range(ROWS)]
+        self.running = [Slot(each) for each in self.given]
+        self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+        self.code.branch(self.scaled, lambda: self._add_scales(scale_x, scale_y))
+
+    def _add_scales(self, of_x: Any, of_y: Any) -> None:
+        lanes = self.code.load(of_x, 0, _WORDS, unit=64)
+        for row, both in enumerate(self.scales):
+            both.set(lanes + self.code.load(of_y, row, WORD, unit=4).everywhere())
+
+    def _constants(self, fraction: Lanes, floor: Lanes, keep: Lanes, base: Lanes) -> None:
+        """What all sums share. Exponents stand where float32 has them, so that none of them needs to be moved."""
+        half = self.half.compare("!=", 0)
+        start = base + 127  # exponent field of the start of the window of products
+        self.offset = self.code.byte(start).everywhere(4 * WIDTH)
+        self.least = half.choose((floor + 127).larger(start), start).up(23).everywhere()
+        self.top = (fraction + start + 2 * CENTRE).up(23).everywhere()
+        # With E this far above the exponents of the products all of them vanish, and c passes, NaN and infinities too.
+        self.far, self.unit = (fraction + 2).up(23).everywhere(), fraction.up(23).everywhere()
+        self.scale = (fraction + 254).up(23).everywhere()
+        kept = self.code.word(-1).up(self.code.word(23) - keep)
+        self.mask = half.choose(self.code.word(-1), kept).everywhere()
+        self.base = base.everywhere()
+        self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
+
+    def emit(self) -> None:
+        """All sums, one after the other."""
+        self.code.branch(self.join, self._from_zero)
+        with self.code.loop(0, self.sums) as i:
+            first = i * self.depth
+            marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+            self.code.branch(self.special, lambda: self._look_for_specials(first, marks))
+            self.code.branch(self.scaled, lambda: self._scaled_sum(first), lambda: self._plain_sum(first))
+            self.code.branch(self.special, lambda: self._put_right(marks))
+        self.code.branch(self.join, self._join)
+        self.code.branch(self.scaled, self._put_nan)
+        for row in range(ROWS):
+            self.code.store(self.running[row].get(), self.c, row, unit=64)
+
+    def _from_zero(self) -> None:
+        for each in self.running:
+            each.set(self.code.lanes(0))
+
+    # ------------------------------------------------------------------------------------------------ the fast way
+
+    def _plain_sum(self, first: Lanes) -> None:
+        self.code.branch(self.wide, lambda: self._wide_sum(first), lambda: self._sum(first))
+
+    def _sum(self, first: Lanes) -> None:
+        peaks = self._peaks(first)
+        exponents, addends, terms = [], [], []
+        for bits, peak in zip(self._accumulators(), peaks, strict=True):
+            own = bits & INFINITY
+            # A subnormal lies below all that is kept beside a product, and costs the processor much.
+            held = own.compare(">", 0).choose(bits, 0).floats()
+            own = self._raised_to_half(own)
+            e = peak.larger(self.least).larger(own)
+            exponents.append(e)
+            addends.append(self.top - e)
+            terms.append((held * (self.scale - e).floats()).truncated())
+        totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
+        for row, (magnitude, negative) in enumerate(totals):
+            power, passes = (exponents[row] - self.unit).floats(), exponents[row] - peaks[row]
+            self._round(row, magnitude, negative, power, passes.compare(">=", self.far))
+
+    def _raised_to_half(self, own: Lanes) -> Lanes:
+        """The exponents of accumulators: of float16 ones a subnormal has that of the smallest normal number."""
+        normal = own.compare(">", 0).choose(own.larger((127 - 14) << 23), 0)
+        return self.half.compare("!=", 0).everywhere().choose(normal, own)
+
+    def _peaks(self, first: Lanes) -> list[Lanes]:
+        """The largest exponent of the products of each row, where float32 has its exponent; 0 where all are zero.
+
+        A lane of x holds the exponent byte of its element four times, once for each row.
+        """
+        peak = Slot(self.code.lanes(-128, BYTE, 4 * WIDTH))
+        with self.code.loop(0, self.depth) as k:
+            rows = self.code.load(self.ey, first + k, WORD, unit=4).everywhere().seen_as(_BYTES)
+            peak.set((self.code.load(self.ex, first + k, _BYTES, unit=64) + rows).larger(peak.get()))
+        largest = peak.get()
+        fields = largest.compare("<", 0).choose(self.code.lanes(0, BYTE, 4 * WIDTH), largest + self.offset)
+        words = fields.seen_as(_WORDS)
+        return [(words.up(23 - 8 * row) if row < 3 else words.down(1)) & (255 << 23) for row in range(ROWS)]
+
+    def _round(self, row: int, magnitude: Lanes, negative: Lanes, power: Lanes, passes: Lanes) -> None:
+        """+-magnitude * power in the format of the results, into the accumulators of a row, unless they pass."""
+        bits, sign = self.running[row].get(), negative & _SIGN
+
+        def toward_zero() -> None:
+            found = (_cut(magnitude) * power).bits() & self.mask
+            self.running[row].set(passes.choose(bits & self.mask, found | sign))
+
+        def to_nearest() -> None:
+            # More than 24 bits: the lower eight become one that says whether any of them was set.
+            sticky = (magnitude & ~0xFF) | (((magnitude & 0xFF) + 0xFF) & 0x100)
+            small = magnitude.down(24).compare("==", 0)
+            found = _to_half(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
+            found = found.compare("==", 0).choose(found, found | sign)
+            self.running[row].set(passes.choose(bits, found))
+
+        self.code.branch(self.half, to_nearest, toward_zero)
+
+    # ------------------------------------------------------------------------------------------------ the wide way
+
+    def _wide_sum(self, first: Lanes) -> None:
+        peaks = [Slot(self.floor) for _ in range(ROWS)]
+        with self.code.loop(0, self.depth) as k:
+            for row, both in enumerate(self._exponents(first + k)):
+                peaks[row].set(both.larger(peaks[row].get()))
+        raised, terms = [], []
+        for bits, peak in zip(self._accumulators(), peaks, strict=True):
+            one, term = self._raise(bits, peak.get())
+            raised.append(one)
+            terms.append(term)
+
+        def aligned(x: Lanes, y: Lanes, at: Lanes, row: int) -> Lanes:
+            """A product of significands times 2^(exponent + raised), toward zero."""
+            exponent = self._exponents(at, row)[0]
+            # 2^-100 takes every product below one, and no further than float32's normal range.
+            power = (exponent + raised[row]).larger(-100)
+            return (x * y * (power + 127).up(23).floats()).truncated()
+
+        self._round_wide(self._halves(first, aligned, terms), raised)
+
+    def _round_wide(self, totals: list[tuple[Lanes, Lanes]], raised: list[Lanes]) -> None:
+        """+-magnitude * 2^-raised as float32 toward zero, into the accumulators of each row."""
+        for row, (magnitude, negative) in enumerate(totals):
+            bits = self.running[row].get()
+            result = _wide_result(magnitude, raised[row]) | (negative & _SIGN)
+            result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
+            self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
+
+    def _exponents(self, at: Lanes, row: int | None = None) -> list[Lanes]:
+        """The exponents of the products of one k, of one row or of all."""
+        x = self.code.load(self.ex, at, _WORDS, unit=64)
+        rows = range(ROWS) if row is None else (row,)
+        return [x + self.code.load(self.ey, at.up(2) + each, WORD, unit=4).everywhere() for each in rows]
+
+    def _raise(self, bits: Lanes, most: Lanes) -> tuple[Lanes, Lanes]:
+        """(F - E, the aligned accumulator), for accumulators and the largest exponents of the products."""
+        field = bits.up(1).down(24)
+        own = field.larger(1) - 127
+        e = (bits & QUIET).compare("==", 0).choose(most, most.larger(own))
+        raised = self.fraction - e
+        # The significand of c as an integer: a subnormal float costs the processor much.
+        significand = (bits & 0x7FFFFF) | field.compare(">", 0).choose(self.code.lanes(0x800000), 0)
+        lift = (own + raised - 23).larger(-100).smaller(100)  # where it is more, c is zero
+        size = (significand.converted() * (lift + 127).up(23).floats()).truncated()
+        negative = bits.sign()
+        return raised, (size ^ negative) - negative
+
+    # ------------------------------------------------------------------------------------------------ with scales
+
+    def _scaled_sum(self, first: Lanes) -> None:
+        """The products of the fast way, the rest of the wide one: a scale moves all products of a sum alike."""
+        raised, terms, addends = [], [], []
+        for bits, field, scale in zip(self._accumulators(), self._peaks(first), self.scales, strict=True):
+            most = field.down(23) - 127 + scale.get()
+            most = field.compare("==", 0).choose(self.floor, most).larger(self.floor)
+            one, term = self._raise(bits, most)
+            raised.append(one)
+            terms.append(term)
+            # Outside of these bounds all products vanish, or are zero.
+            power = (one + scale.get() + self.base + 2 * CENTRE).larger(_LEAST_POWER).smaller(_MOST_POWER)
+            addends.append(power.up(23))
+        totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
+        self._round_wide(totals, raised)
+
+    def _put_nan(self) -> None:
+        """A scale that is NaN makes all its results NaN."""
+        for running, scale in zip(self.running, self.scales, strict=True):
+            running.set(scale.get().compare(">", SCALE_NAN // 2).choose(self.code.lanes(QUIET), running.get()))
+
+    # ------------------------------------------------------------------------------------------------ what both share
+
+    def _accumulators(self) -> list[Lanes]:
+        return [each.get() for each in self.running]
+
+    def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[tuple[Lanes, Lanes]]:
+        """The sums of `term` over all k and the addends: of each row the magnitude, 32 bits, and -1 where negative."""
+        totals = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+        rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+
+        def add(into: list[Slot], start: Any, stop: Any) -> None:
+            with self.code.loop(start, stop) as k:
+                at = first + k
+                x = self.code.load(self.x, at, _REALS, unit=64)
+                for row in range(ROWS):
+                    y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
+                    into[row].set(into[row].get() + term(x, y, at, row))
+
+        many = self.depth.compare(">", SAFE)
+        add(totals, 0, many.choose(self.code.long(SAFE), self.depth))
+        signs = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+
+        def close() -> None:
+            for total, sign, addend in zip(totals, signs, addends, strict=True):
+                # No overflow yet; with c there can be one, but not in the sign where both agree.
+                part, whole = total.get(), total.get() + addend
+                sign.set(((part & addend) | ((part | addend) & whole)).sign())
+                total.set(whole)
+
+        def far() -> None:
+            add(rests, SAFE, self.depth)
+            for total, rest, sign, addend in zip(totals, rests, signs, addends, strict=True):
+                whole = total.get() + rest.get() + addend
+                near = total.get().converted() + rest.get().converted() + addend.converted()
+                sure = near.size().compare(">", float(1 << 30))
+                sign.set(sure.choose(near.bits(), whole).sign())
+                total.set(whole)
+
+        self.code.branch(many, far, close)
+        found = [(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
+        return [((whole ^ negative) - negative, negative) for whole, negative in found]
+
+    def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
+        """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
+        sums = []
+        for bits in self._accumulators():
+            infinite = (bits & INFINITY).compare("==", INFINITY)
+            sums.append(Slot(infinite.choose(bits, 0).floats()))
+        with self.code.loop(0, self.depth) as k:
+            at = first + k
+            x = self.code.load(self.sx, at, _REALS, unit=64)
+            stored = x.compare("!=", 2.0, unordered=True)
+            for row in range(ROWS):
+                y = self.code.load(self.sy, at.up(2) + row, REAL, unit=4).everywhere()
+                so_far = sums[row].get()
+                sums[row].set(stored.choose(so_far + x * y, so_far))
+        for mark, total in zip(marks, sums, strict=True):
+            x = total.get()
+            infinite = x.size().compare(">", 100.0).choose(x.bits(), 0)
+            mark.set(x.compare("==", x).choose(infinite, self.code.lanes(QUIET)))
+
+    def _put_right(self, marks: list[Slot]) -> None:
+        for mark, running in zip(marks, self.running, strict=True):
+            found = mark.get()
+            running.set(found.compare("==", 0).choose(running.get(), found))
+
+    def _join(self) -> None:
+        """c plus the end of the chain, the ordinary addition of the format, rounded to nearest even."""
+        for c, running in zip(self.given, self.running, strict=True):
+            x = Slot(c.floats() + running.get().floats())
+
+            def to_half(x: Slot = x) -> None:
+                # float32 has more than twice the bits of float16: rounding twice is rounding once.
+                size, bits = _to_half(x.get().size()), x.get().bits()
+                x.set((size.bits() | (bits & _SIGN)).floats())
+
+            self.code.branch(self.half, to_half)
+            found = x.get()
+            running.set(found.compare("==", found).choose(found.bits(), QUIET))
+
+
+def _cut(magnitude: Lanes) -> Lanes:
+    """Magnitudes of 32 bits as floats, toward zero.
+
+    Where one has n > 24 bits, magnitude >> 24 has its top bit just below the 24 that stay: clearing its bits leaves a
+    number that the conversion, which rounds to nearest, rounds down.
+    """
+    return (magnitude & ~magnitude.down(24)).converted_unsigned()
+
+
+def _to_half(size: Lanes) -> Lanes:
+    """Floats that are not negative, rounded to float16, nearest even."""
+    # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
+    field = size.bits().down(23).larger(127 - 14).smaller(240)
+    magic = (field + 13).up(23).floats()
+    size = size + magic - magic
+    infinite = size.bits() & 0 | INFINITY
+    return size.compare(">", 65504.0).choose(infinite.floats(), size)
+
+
+def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
+    """The pattern of magnitude * 2^-raised, toward zero; it may be subnormal or infinite."""
+    # What lies below the last place of a subnormal is cut first, then all but 24 bits.
+    drop = (raised - 149).larger(0)
+    kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
+    x = _cut(kept)
+    # A normal number's pattern by its exponent; a subnormal's is x in units of the last place of float32.
+    power = x.bits().down(23) + (drop - raised)
+    normal = x.bits() + (drop - raised).up(23)
+    normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
+    places = (magnitude & 0 | 149) - raised
+    return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
+
+
+# ------------------------------------------------------------------------------------------------------ in and out
+
+
+@intrinsic
+def load(typingctx, words, picked, count, source, bits, vectors, mask, flip, held, patterns):  # type: ignore[no-untyped-def]
+    """patterns[v, j] = words[picked[source[v], j]] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
+
+    All but counts, mask and flip are addresses, of 32-bit words. `count` words are picked; `held` has room for them.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, picked, count, source, bits, vectors, mask, flip, held, patterns = args
+        code = _code(builder)
+        _pick(code, words, picked, code.number(count), held)
+        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
+        with code.loop(0, code.number(vectors)) as v:
+            word = code.load(held, code.wide(code.load(source, v, WORD, unit=4)), _WORDS, unit=64)
+            code.store(word.down(code.load(bits, v, _WORDS, unit=64)) & mask ^ flip, patterns, v, unit=64)
+        return context.get_dummy_value()
+
+    kinds = [types.uint64, types.uint64, types.int64, types.uint64, types.uint64, *[types.int64] * 3]
+    return types.none(*kinds, types.uint64, types.uint64), codegen
+
+
+@intrinsic
+def store(typingctx, running, vectors, half, out, per, width, count, words):  # type: ignore[no-untyped-def]
+    """words[i] = the results out[e, i] for e < per, `width` bits each; `running` has `vectors` times 16 and changes.
+
+    A float16 comes from the float32 of the same value, or is rounded to nearest. All but counts are addresses.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        running, vectors, half, out, per, width, count, words = args
+        code = _code(builder)
+
+        def finish(v: Lanes, found: Any) -> None:
+            bits = code.load(running, v, _WORDS, unit=64)
+            code.store(found(bits), running, v, unit=64)
+
+        def narrow() -> None:
+            with code.loop(0, code.number(vectors)) as v:
+                finish(v, _narrowed)
+
+        def plain() -> None:
+            with code.loop(0, code.number(vectors)) as v:
+                finish(v, _one_nan)
+
+        code.branch(half, narrow, plain)
+        number, bits = code.number(count), code.short(code.number(width))
+        _pick(code, running, out, number, words)
+        with code.loop(1, code.number(per)) as e, code.loop(0, number) as i:
+            one = code.load(running, code.wide(code.load(out, e * number + i, WORD, unit=4)), WORD, unit=4)
+            so_far = code.load(words, i, WORD, unit=4)
+            code.store(so_far | one.up(code.short(e) * bits), words, i, unit=4)
+        return context.get_dummy_value()
+
+    kinds = [types.uint64, types.int64, types.int64, types.uint64, types.int64, types.int64, types.int64]
+    return types.none(*kinds, types.uint64), codegen
+
+
+@intrinsic
+def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyped-def]
+    """Accumulators as float32 patterns with one NaN and, since no sum keeps it, without -0."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        patterns, half, vectors, running = args
+        code = _code(builder)
+        with code.loop(0, code.number(vectors)) as v:
+            bits = Slot(code.load(patterns, v, _WORDS, unit=64))
+            code.branch(half, lambda: bits.set(_widened(bits.get())))
+            found = bits.get()
+            found = (found & QUIET).compare(">", INFINITY).choose(code.lanes(QUIET), found)
+            code.store(found.compare("==", _SIGN).choose(code.lanes(0), found), running, v, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
+
+
+def _code(builder: Any) -> Code:
+    """A kernel that may use the widest vectors: LLVM prefers half of them, for fear of a lower clock."""
+    # llvmlite knows no attributes with values; a set of texts is what it prints.
+    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+    return Code(builder)
+
+
+def _pick(code: Code, words: Any, picked: Any, count: Lanes, into: Any) -> None:
+    """into[i] = words[picked[i]]."""
+    vectors = count.down(4)
+    with code.loop(0, vectors) as v:
+        code.store(code.gather(words, code.load(picked, v, _WORDS, unit=64)), into, v, unit=64)
+    with code.loop(vectors.up(4), count) as i:
+        at = code.wide(code.load(picked, i, WORD, unit=4))
+        code.store(code.load(words, at, WORD, unit=4), into, i, unit=4)
+
+
+def _widened(bits: Lanes) -> Lanes:
+    """The float32 patterns of float16 patterns."""
+    size = bits & 0x7FFF
+    normal = size.up(13) + 0x38000000
+    normal = size.compare("<", 0x7C00).choose(normal, size.compare("==", 0x7C00).choose(size & 0 | INFINITY, QUIET))
+    tiny = (size.converted() * 2.0**-24).bits()
+    return size.compare("<", 0x400).choose(tiny, normal) | (bits.up(16) & _SIGN)
+
+
+def _one_nan(bits: Lanes) -> Lanes:
+    """Results with one NaN. A subnormal that passed and lost all its bits to the fraction bits kept left its sign."""
+    bits = bits.compare("==", _SIGN).choose(bits & 0, bits)
+    return (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
+
+
+def _narrowed(bits: Lanes) -> Lanes:
+    """The float16 patterns of float32 patterns, to nearest even."""
+    size = bits & QUIET
+    normal = size - 0x38000000
+    normal = (normal + 0xFFF + (normal.down(13) & 1)).down(13).smaller(0x7C00)
+    # Added to 0.5, whose last place is that of a subnormal float16, the number becomes that subnormal.
+    tiny = (size.floats() + 0.5).bits() - 0x3F000000
+    found = size.compare("<", 0x38800000).choose(tiny, normal) | (bits.down(16) & 0x8000)
+    return size.compare(">", INFINITY).choose(bits & 0 | 0x7FFF, found)
+
+
+# ------------------------------------------------------------------------------------------------------ packing
+
+
+class _Elements:
+    """Patterns of a format, sixteen at a time, while the loop over them is emitted."""
+
+    def __init__(self, code: Code, patterns: Any, form: Any) -> None:
+        self.code, self.patterns = code, patterns
+        one = code.word(1)
+        self.exponent, mantissa, self.bias, padding, nan, self.normalised = (
+            code.short(code.load(form, i, LONG, unit=8)) for i in (0, 1, 2, 3, 5, 6)
+        )
+        magnitudes = one.up(self.exponent + mantissa) - 1
+        ieee = one.up(self.exponent + mantissa) - one.up(mantissa)
+        # patterns without their sign from here on are NaN or infinite
+        limit = nan.compare("==", 1).choose(ieee, nan.compare("==", 2).choose(magnitudes, magnitudes + 1))
+        self.fraction = mantissa
+        self.mantissa, self.padding, self.magnitudes, self.limit = (
+            each.everywhere() for each in (mantissa, padding, magnitudes, limit)
+        )
+
+    def codes(self, i: Lanes) -> tuple[Lanes, Lanes]:
+        """The patterns of a vector without their padding, and without their sign too; what was pruned is zero."""
+        pattern = self.code.load(self.patterns, i, _WORDS, unit=64)
+        pattern = pattern.compare("==", -1).choose(self.code.lanes(0), pattern).down(self.padding)
+        return pattern, pattern & self.magnitudes
+
+
+class _Window(_Elements):
+    """The search for the start of a window."""
+
+    def emit(self, count: Any) -> Any:
+        """The start, in 64 bits."""
+        code, tops = self.code, Slot(self.code.lanes(0))
+        start = Slot(code.word(1) - self.bias - self.fraction * self.normalised)
+
+        def search() -> None:
+            with code.loop(0, code.number(count)) as i:
+                _, magnitude = self.codes(i)
+                finite = magnitude.compare(">=", self.limit).choose(code.lanes(0), magnitude)
+                tops.set(finite.larger(tops.get()))
+            highest = code.largest(tops.get()).down(self.fraction).larger(1) - self.bias
+            start.set((highest - SPAN).smaller(HIGHEST // 2).larger(LOWEST // 2))
+
+        code.branch(self.exponent.compare(">", 5), search)
+        return code.signed(start.get()).value
+
+
+@intrinsic
+def window(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
+    """Where the window of `count` times 16 patterns starts; see `pack`.
+
+    Small formats fit in one, whatever the elements. Else as low as the largest element allows and the results permit,
+    so that as little as possible lies outside.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return _Window(_code(builder), *args[:2]).emit(args[2])
+
+    return types.int64(types.uint64, types.uint64, types.int64), codegen
+
+
+class _Pack(_Elements):
+    """The loop that packs elements."""
+
+    def __init__(self, code: Code, args: Any) -> None:
+        patterns, form, count, start, self.value, self.out, self.fourfold = args
+        super().__init__(code, patterns, form)
+        self.count, self.normal = code.number(count), self.normalised.compare("!=", 0).everywhere()
+        hidden, first = code.word(1).up(self.fraction), code.short(code.number(start))
+        self.low, self.hidden, self.lowest = (
+            each.everywhere() for each in (hidden - 1, hidden, first + self.bias)
+        )
+        self.sign = (code.word(31) - self.exponent - self.fraction).everywhere()
+        self.unit = (code.word(127 - CENTRE) - self.fraction).everywhere()
+
+    def emit(self) -> Any:
+        """The loop; what it found, as `pack` returns it."""
+        specials, outsides = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
+        with self.code.loop(0, self.count) as i:
+            special, outside = self._vector(i)
+            specials.set(special.choose(self.code.lanes(SPECIAL), specials.get()))
+            outsides.set(outside.choose(self.code.lanes(OUTSIDE), outsides.get()))
+        found = specials.get() | outsides.get()
+        return self.code.any_bits(found)
+
+    def _vector(self, i: Lanes) -> tuple[Lanes, Lanes]:
+        code, (pattern, magnitude) = self.code, self.codes(i)
+        field = magnitude.down(self.mantissa)
+        hidden = field.compare("==", 0).choose(code.lanes(0), self.hidden)
+        power = field.larger(1) - self.lowest
+        special = magnitude.compare(">=", self.limit)
+        # an unsigned comparison: what is below the window is far above it
+        misses = power.compare(">", SPAN, unsigned=True)
+        nothing = magnitude.compare("==", 0)
+        outside = misses.both(nothing.neither(special)).but_not(self.normal)
+        out = special.either(outside).either(nothing)
+        x = ((magnitude & self.low) | hidden).converted() * (self.unit + power).up(23).floats()
+        power = self.normal.choose(x.bits().down(23) - (127 - CENTRE), power)
+        x = x.bits() | (pattern.up(self.sign) & _SIGN)
+        code.store(out.choose(code.lanes(0), x), self.value, i, unit=64)
+        power = out.choose(code.lanes(ABSENT), power)
+
+        def four_times() -> None:
+            lanes = [4 * lane for lane in range(WIDTH) for _ in range(4)]
+            code.store(power.seen_as(_BYTES).shuffled(lanes), self.out, i, unit=64)
+
+        code.branch(self.fourfold, four_times, lambda: code.store(power.bytes(), self.out, i, unit=16))
+        return special, outside
+
+
+@intrinsic
+def pack(typingctx, patterns, form, count, start, value, exponent, fourfold):  # type: ignore[no-untyped-def]
+    """Pack `count` times 16 patterns; all but count, start and fourfold are addresses.
+
+    form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. value: float32,
+    scaled by 2^-(start + CENTRE). exponent: bytes counted from `start`, with `fourfold` each four times.
+
+    Returns SPECIAL where something is NaN or infinite, plus OUTSIDE where something misses the window; both count as
+    zeros.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return _Pack(_code(builder), args).emit()
+
+    kinds = [types.uint64] * 2 + [types.int64] * 2 + [types.uint64] * 2 + [types.int64]
+    return types.int64(*kinds), codegen
+
+
+class _PackWide(_Elements):
+    """The loop that packs elements with exponents of any size."""
+
+    def emit(self, count: Any, value: Any, exponent: Any) -> None:
+        """The loop."""
+        code, hidden = self.code, self.code.word(1).up(self.fraction)
+        low, hidden, bias = ((hidden - 1).everywhere(), hidden.everywhere(), self.bias.everywhere())
+        unit = (code.word(127) - self.fraction).up(23).everywhere().floats()
+        sign = (code.word(31) - self.exponent - self.fraction).everywhere()
+        with code.loop(0, code.number(count)) as i:
+            pattern, magnitude = self.codes(i)
+            field = magnitude.down(self.mantissa)
+            out = magnitude.compare(">=", self.limit).either(magnitude.compare("==", 0))
+            x = ((magnitude & low) | field.compare("==", 0).choose(code.lanes(0), hidden)).converted() * unit
+            x = x.bits() | (pattern.up(sign) & _SIGN)
+            code.store(out.choose(code.lanes(0), x), value, i, unit=64)
+            code.store(out.choose(code.lanes(NOWHERE), field.larger(1) - bias), exponent, i, unit=64)
+
+
+@intrinsic
+def pack_wide(typingctx, patterns, form, count, value, exponent):  # type: ignore[no-untyped-def]
+    """Like `pack`: value (signed significands from 1 to 2, float32; less for subnormals) and exponent (int32)."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        _PackWide(_code(builder), *args[:2]).emit(*args[2:])
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.uint64, types.int64, types.uint64, types.uint64), codegen
+
+
+class _PackSpecial(_Elements):
+    """The loop that marks infinities and NaN."""
+
+    def emit(self, count: Any, form: Any, value: Any) -> None:
+        """The loop."""
+        code = self.code
+        infinities = code.short(code.load(form, 4, LONG, unit=8)).compare("!=", 0)
+        top = code.word(1).up(self.exponent + self.fraction) - code.word(1).up(self.fraction)
+        infinite = infinities.choose(top, -1).everywhere()
+        sign = (code.word(31) - self.exponent - self.fraction).everywhere()
+        with code.loop(0, code.number(count)) as i:
+            pattern, magnitude = self.codes(i)
+            size = magnitude.compare("==", 0).choose(code.lanes(0), code.lanes(0x3F800000))
+            size = magnitude.compare(">=", self.limit).choose(code.lanes(QUIET), size)
+            size = magnitude.compare("==", infinite).choose(code.lanes(INFINITY), size)
+            x = size | (pattern.up(sign) & _SIGN)
+            pruned = code.load(self.patterns, i, _WORDS, unit=64).compare("==", -1)
+            code.store(pruned.choose(code.lanes(0x40000000), x), value, i, unit=64)
+
+
+@intrinsic
+def pack_special(typingctx, patterns, form, count, value):  # type: ignore[no-untyped-def]
+    """Like `pack`: NaN, infinities and zeros as they are, +-1 for what is finite, 2 for what was pruned (float32)."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        _PackSpecial(_code(builder), *args[:2]).emit(args[2], args[1], args[3])
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.uint64, types.int64, types.uint64), codegen
+
+
+# ------------------------------------------------------------------------------------------------------ the block
+
+
+@intrinsic
+def block(  # type: ignore[no-untyped-def]
+    typingctx, x, ex, y, ey, sx, sy, scale_x, scale_y, c, rule, base, wide, special, scaled
+):
+    """c[row, lane] = a chain of fused sums from there. All are addresses, but for the last four.
+
+    x (k, 16) float32 and ex (k, 16) its exponents, each byte four times; y (k, 4) float32 and ey (k, 4) bytes, from
+    `pack`; c (4, 16) float32 patterns; rule: see FRACTION. base: the sum of the starts of both windows. With
+    `wide`, all come from `pack_wide` and exponents are int32. With `special`, sx and sy come from `pack_special`. With
+    `scaled`, scale_x (16) and scale_y (4) are int32 exponents of scales, whose products' exponents they join, or
+    SCALE_NAN; results are float32 that keep all their bits.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        _Chain(_code(builder), args).emit()
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 10, *[types.int64] * 4), codegen

@@ -1,0 +1,307 @@
+"""Vectors of 16 words as Python values, for kernels that are written lane by lane instead of found by the compiler.
+
+A kernel of this kind is an intrinsic: its Python code runs once, while numba compiles it, and every operation on
+`Lanes` emits the operation on vectors. LLVM splits the vectors where the processor has shorter ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba.core import cgutils, config
+
+#: Lanes of a vector of words.
+WIDTH = 16
+
+BYTE, WORD, LONG, REAL = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+@cache
+def _gathers_words() -> bool:
+    """Whether this processor, for which numba compiles unless it is told otherwise, gathers 16 words at once."""
+    told = config.CPU_NAME is not None or config.CPU_FEATURES is not None
+    return not told and bool(get_host_cpu_features().get("avx512f"))
+
+
+class Lanes:
+    """A vector (or one number) in the making. Integers are signed where an operation asks."""
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        self.builder, self.value = builder, value
+
+    # ------------------------------------------------------------------------------------------------ what it is
+
+    @property
+    def type(self) -> Any:
+        """LLVM's type."""
+        return self.value.type
+
+    @property
+    def real(self) -> bool:
+        """Whether it holds floats."""
+        return bool(getattr(self.type, "element", self.type) == REAL)
+
+    def like(self, other: Any) -> Any:
+        """Another operand as LLVM has it: a plain number becomes as many of it as there are lanes."""
+        if isinstance(other, Lanes):
+            return other.value
+        count = getattr(self.type, "count", None)
+        return ir.Constant(self.type, other if count is None else [other] * count)
+
+    def _do(self, name: str, *others: Any) -> Lanes:
+        return Lanes(self.builder, getattr(self.builder, name)(self.value, *(self.like(each) for each in others)))
+
+    # ------------------------------------------------------------------------------------------------ arithmetic
+
+    def __add__(self, other: Any) -> Lanes:
+        return self._do("fadd" if self.real else "add", other)
+
+    def __sub__(self, other: Any) -> Lanes:
+        return self._do("fsub" if self.real else "sub", other)
+
+    def __mul__(self, other: Any) -> Lanes:
+        return self._do("fmul" if self.real else "mul", other)
+
+    def __and__(self, other: Any) -> Lanes:
+        return self._do("and_", other)
+
+    def __or__(self, other: Any) -> Lanes:
+        return self._do("or_", other)
+
+    def __xor__(self, other: Any) -> Lanes:
+        return self._do("xor", other)
+
+    def __invert__(self) -> Lanes:
+        return self ^ -1
+
+    def up(self, places: Any) -> Lanes:
+        """Shifted left."""
+        return self._do("shl", places)
+
+    def down(self, places: Any) -> Lanes:
+        """Shifted right, zeros coming in."""
+        return self._do("lshr", places)
+
+    def sign(self) -> Lanes:
+        """-1 where the integer is negative, else 0."""
+        return self._do("ashr", self.type.element.width - 1)
+
+    # ------------------------------------------------------------------------------------------------ comparing
+
+    def compare(self, word: str, other: Any, *, unordered: bool = False, unsigned: bool = False) -> Lanes:
+        """A mask: "<", ">=", "==" ... of signed integers, or of floats, where it is `unordered` for NaN."""
+        reals = "fcmp_unordered" if unordered else "fcmp_ordered"
+        name = reals if self.real else "icmp_unsigned" if unsigned else "icmp_signed"
+        return Lanes(self.builder, getattr(self.builder, name)(word, self.value, self.like(other)))
+
+    def choose(self, yes: Lanes, no: Any) -> Lanes:
+        """Of a mask: `yes` where it is set, else `no`."""
+        return Lanes(self.builder, self.builder.select(self.value, yes.value, yes.like(no)))
+
+    def both(self, other: Lanes) -> Lanes:
+        """Of two masks: where both are set."""
+        return self & other
+
+    def either(self, other: Lanes) -> Lanes:
+        """Of two masks: where one is set."""
+        return self | other
+
+    def neither(self, other: Lanes) -> Lanes:
+        """Of two masks: where none is set."""
+        return (self | other) ^ 1
+
+    def but_not(self, other: Lanes) -> Lanes:
+        """Of two masks: where this one is set and the other is not."""
+        return self & (other ^ 1)
+
+    def larger(self, other: Any) -> Lanes:
+        """The larger of two integers."""
+        return self.compare(">", other).choose(self, other)
+
+    def smaller(self, other: Any) -> Lanes:
+        """The smaller of two integers."""
+        return self.compare("<", other).choose(self, other)
+
+    # ------------------------------------------------------------------------------------------------ converting
+
+    def bits(self) -> Lanes:
+        """The patterns of floats."""
+        return self.seen_as(ir.VectorType(WORD, self.type.count))
+
+    def floats(self) -> Lanes:
+        """The floats of patterns."""
+        return self.seen_as(ir.VectorType(REAL, self.type.count))
+
+    def seen_as(self, kind: Any) -> Lanes:
+        """The same bits as another type."""
+        return Lanes(self.builder, self.builder.bitcast(self.value, kind))
+
+    def bytes(self) -> Lanes:
+        """The low 8 bits of each."""
+        return Lanes(self.builder, self.builder.trunc(self.value, ir.VectorType(BYTE, self.type.count)))
+
+    def truncated(self) -> Lanes:
+        """Floats as integers, toward zero."""
+        return Lanes(self.builder, self.builder.fptosi(self.value, ir.VectorType(WORD, self.type.count)))
+
+    def converted(self) -> Lanes:
+        """Integers as floats, to nearest."""
+        return Lanes(self.builder, self.builder.sitofp(self.value, ir.VectorType(REAL, self.type.count)))
+
+    def converted_unsigned(self) -> Lanes:
+        """Integers without a sign as floats, to nearest."""
+        return Lanes(self.builder, self.builder.uitofp(self.value, ir.VectorType(REAL, self.type.count)))
+
+    def size(self) -> Lanes:
+        """Floats without their sign."""
+        return (self.bits() & 0x7FFFFFFF).floats()
+
+    # ------------------------------------------------------------------------------------------------ spreading
+
+    def everywhere(self, count: int = WIDTH) -> Lanes:
+        """One number in all lanes."""
+        b, kind = self.builder, ir.VectorType(self.type, count)
+        one = b.insert_element(ir.Constant(kind, ir.Undefined), self.value, ir.Constant(WORD, 0))
+        mask = ir.Constant(ir.VectorType(WORD, count), [0] * count)
+        return Lanes(b, b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), mask))
+
+
+    def shuffled(self, lanes: list[int]) -> Lanes:
+        """The lanes of these numbers."""
+        mask = ir.Constant(ir.VectorType(WORD, len(lanes)), lanes)
+        return Lanes(self.builder, self.builder.shuffle_vector(self.value, self.value, mask))
+
+
+class Slot:
+    """A variable: vectors that change in a loop."""
+
+    def __init__(self, start: Lanes) -> None:
+        self._builder = start.builder
+        self._place = cgutils.alloca_once(start.builder, start.type)
+        self.set(start)
+
+    def set(self, value: Lanes) -> None:
+        """Give it another value."""
+        self._builder.store(value.value, self._place)
+
+    def get(self) -> Lanes:
+        """Its value."""
+        return Lanes(self._builder, self._builder.load(self._place))
+
+
+class Code:
+    """The kernel in the making: memory, constants, loops and branches."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+
+    def number(self, value: Any) -> Lanes:
+        """A number that came as an argument."""
+        return Lanes(self.builder, value)
+
+    def word(self, value: int) -> Lanes:
+        """A constant of 32 bits."""
+        return Lanes(self.builder, ir.Constant(WORD, value))
+
+    def long(self, value: int) -> Lanes:
+        """A constant of 64 bits."""
+        return Lanes(self.builder, ir.Constant(LONG, value))
+
+    def short(self, number: Lanes) -> Lanes:
+        """The low 32 bits of a number of 64."""
+        return Lanes(self.builder, self.builder.trunc(number.value, WORD))
+
+    def wide(self, number: Lanes) -> Lanes:
+        """A number of 32 bits without a sign, in 64 bits."""
+        return Lanes(self.builder, self.builder.zext(number.value, LONG))
+
+    def byte(self, number: Lanes) -> Lanes:
+        """The low 8 bits of a number."""
+        return Lanes(self.builder, self.builder.trunc(number.value, BYTE))
+
+    def lanes(self, value: float, kind: Any = WORD, count: int = WIDTH) -> Lanes:
+        """The same constant in all lanes."""
+        return Lanes(self.builder, ir.Constant(ir.VectorType(kind, count), [value] * count))
+
+    def _pointer(self, address: Any, kind: Any, index: Any, unit: int) -> Any:
+        index = index.value if isinstance(index, Lanes) else ir.Constant(LONG, index)
+        at = self.builder.add(address, self.builder.mul(index, ir.Constant(LONG, unit)))
+        return self.builder.inttoptr(at, kind.as_pointer())
+
+    def load(self, address: Any, index: Any, kind: Any, *, unit: int) -> Lanes:
+        """What stands `index` times `unit` bytes behind an address."""
+        value = self.builder.load(self._pointer(address, kind, index, unit))
+        value.align = 4
+        return Lanes(self.builder, value)
+
+    def store(self, value: Lanes, address: Any, index: Any, *, unit: int) -> None:
+        """Put it `index` times `unit` bytes behind an address."""
+        self.builder.store(value.value, self._pointer(address, value.type, index, unit)).align = 4
+
+    def signed(self, number: Lanes) -> Lanes:
+        """A signed number of 32 bits in 64 bits."""
+        return Lanes(self.builder, self.builder.sext(number.value, LONG))
+
+    def any_bits(self, found: Lanes) -> Any:
+        """The bits that are set in any of the lanes, as a number of 64 bits."""
+        return self.wide(self._together(found, lambda low, high: low | high)).value
+
+    def largest(self, found: Lanes) -> Lanes:
+        """The largest of the lanes."""
+        return self._together(found, lambda low, high: low.larger(high))
+
+    def _together(self, found: Lanes, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+        """One number of all lanes, half of them joined with the other half at a time."""
+        width = found.type.count
+        while width > 1:
+            width //= 2
+            found = join(found.shuffled(list(range(width))), found.shuffled(list(range(width, 2 * width))))
+        return Lanes(self.builder, self.builder.extract_element(found.value, ir.Constant(WORD, 0)))
+
+    def gather(self, address: Any, indices: Lanes) -> Lanes:
+        """The words of 32 bits whose numbers, counted from an address, stand in the lanes."""
+        count = indices.type.count
+        if count == WIDTH and _gathers_words():
+            return self._gather_words(address, indices)
+        longs, words = ir.VectorType(LONG, count), ir.VectorType(WORD, count)
+        places = ir.VectorType(WORD.as_pointer(), count)
+        far = self.builder.shl(self.builder.zext(indices.value, longs), ir.Constant(longs, [2] * count))
+        base = Lanes(self.builder, address).everywhere(count).value
+        mask = ir.VectorType(ir.IntType(1), count)
+        kind = ir.FunctionType(words, [places, WORD, mask, words])
+        found = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.gather.v{count}i32.v{count}p0")
+        at = self.builder.inttoptr(self.builder.add(base, far), places)
+        every, none = ir.Constant(mask, [1] * count), ir.Constant(words, ir.Undefined)
+        return Lanes(self.builder, self.builder.call(found, [at, ir.Constant(WORD, 4), every, none]))
+
+    def _gather_words(self, address: Any, indices: Lanes) -> Lanes:
+        """The same in one instruction of the processor, which LLVM does not find behind addresses."""
+        words, place, mask = ir.VectorType(WORD, WIDTH), BYTE.as_pointer(), ir.VectorType(ir.IntType(1), WIDTH)
+        kind = ir.FunctionType(words, [words, place, words, mask, WORD])
+        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.mask.gather.dpi.512")
+        none, every = ir.Constant(words, [0] * WIDTH), ir.Constant(mask, [1] * WIDTH)
+        given = [none, self.builder.inttoptr(address, place), indices.value, every, ir.Constant(WORD, 4)]
+        return Lanes(self.builder, self.builder.call(found, given))
+
+    @contextmanager
+    def loop(self, start: Any, stop: Any) -> Any:
+        """A loop over the numbers from `start` to `stop`."""
+        ends = [each.value if isinstance(each, Lanes) else ir.Constant(LONG, each) for each in (start, stop)]
+        with cgutils.for_range(self.builder, ends[1], start=ends[0], intp=LONG) as found:
+            yield Lanes(self.builder, found.index)
+
+    def branch(self, condition: Any, yes: Callable[[], object], no: Callable[[], object] | None = None) -> None:
+        """Emit `yes` and `no`, of which one is executed."""
+        value = condition.value if isinstance(condition, Lanes) else condition
+        truth = self.builder.icmp_signed("!=", value, ir.Constant(value.type, 0))
+        with self.builder.if_else(truth) as (then, otherwise):
+            with then:
+                yes()
+            with otherwise:
+                if no is not None:
+                    no()
