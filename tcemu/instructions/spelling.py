@@ -169,7 +169,8 @@ class Spelling:
         meant = most_like(word, accepted)
         hint = f" Did you mean {meant!r}?" if meant else ""
         said = f"{shown(f'.{word}')} is not a qualifier of {self.fixed[0]}.{hint}"
-        slot = next((home for home in self._homes.get(meant, []) if home not in words), None)
+        instead = meant or (free[0] if free and len(free) == 1 else "")  # the only word that it can stand for
+        slot = next((home for home in self._homes.get(instead, []) if home not in words), None)
         if slot is None:
             return said
         choices = self.vocabulary[slot]
