@@ -17,6 +17,8 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
 
+from tcemu.tracebacks import render
+
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
@@ -29,6 +31,10 @@ _NUMBER = re.compile("[0-9]+")
 
 class TcemuError(Exception):
     """Base class of every error that a user's input can cause."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints: the learner's lines and the message."""
+        return render(self)
 
 
 class FormatError(TcemuError):
