@@ -1,7 +1,8 @@
 """An executable tensor core: run tensor-core PTX instructions on registers, bit for bit, without a GPU."""
 
+import sys as _sys
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tcemu.version import __version__
 
@@ -68,6 +69,31 @@ _ROOMS = {*__all__, "arithmetic", "errors", "instructions", "timing", "vectors"}
 
 #: Rooms whose modules are named by users, as in tcemu.machine.events; launching loads them.
 _WHOLE = ("machine", "sanitizer")
+
+
+#: Types of which tcemu.show.rich draws pictures in a notebook.
+_PICTURED = (
+    ("tcemu.instructions.instruction", "Instruction"),
+    ("tcemu.layouts.descriptor", "Descriptor"),
+    ("tcemu.layouts.fragment", "Fragment"),
+    ("tcemu.layouts.layout", "Layout"),
+    ("tcemu.live.runner.compare", "Comparison"),
+    ("tcemu.machine.launch", "Launch"),
+    ("tcemu.sanitizer.report", "Report"),
+    ("tcemu.timing.wavefronts", "Wavefronts"),
+)
+
+
+def _tell_ipython(shell: Any) -> None:
+    """Let IPython ask tcemu.show.rich for the HTML of these types; it is imported when the first one is shown."""
+    if shell is not None and shell.display_formatter is not None:
+        html = shell.display_formatter.formatters["text/html"]
+        for module, name in _PICTURED:
+            html.for_type_by_name(module, name, lambda value: _import_module("tcemu.show.rich").html(value))
+
+
+if "IPython" in _sys.modules:
+    _tell_ipython(_sys.modules["IPython"].get_ipython())
 
 
 def __getattr__(name: str) -> object:

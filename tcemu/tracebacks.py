@@ -85,7 +85,7 @@ def learners(error: BaseException) -> Iterator[Line]:
     while step is not None:
         code = step.tb_frame.f_code
         if cell(code.co_filename) or not code.co_filename.startswith((*_FOREIGN, "<")):
-            # from the call's first line to its last: an opcode in a call of several lines is not on the line of the call
+            # from the call's first line to its last: what is wrong may be in any of them
             first, last, *_ = next(islice(code.co_positions(), step.tb_lasti // 2, None), (None, None))
             yield Line(code.co_filename, first or step.tb_lineno, last or step.tb_lineno, code.co_name)
         step = step.tb_next

@@ -12,8 +12,10 @@ import pytest
 OPCODE = ("import tcemu\n\ntcemu.parse('mma.sync.aligned.m16n8k17.row.col.f32.f16.f16.f32')",)
 RACE = (
     "import numpy as np\nimport tcemu\nout = np.zeros(64, np.uint32)",
-    "def reverse(warp, out):\n    t = warp.threads\n    warp.st_shared(4 * t, t)\n"
-    "    warp.st_global(out.at(t), warp.ld_shared(4 * (63 - t)))",
+    """def reverse(warp, out):
+    t = warp.threads
+    warp.st_shared(4 * t, t)
+    warp.st_global(out.at(t), warp.ld_shared(4 * (63 - t)))""",
     "tcemu.launch(\n    reverse, block=64, args=(out,), shared=256\n)",
 )
 

@@ -1,0 +1,83 @@
+"""What lights up in a map of A, B and D: an element of D lights its row of A and its column of B, and so on.
+
+A layer over the drawing: a cell that can be pointed at for every cell of the map, and a band for every row and column.
+CSS alone makes a cell light its bands; a few lines of script, where scripts may run, move from cell to cell with the
+arrow keys. A page that allows neither shows the drawing as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tcemu.errors import span
+from tcemu.show import svg
+from tcemu.show.fragment_map import Cell, Grid, cells
+
+#: The names of rows and columns, by role.
+_AXES = {"a": "ik", "b": "kj", "d": "ij"}
+#: What a cell of an operand lights: the bands of another, along an axis that both have.
+_LIGHTS = (("d", "i", "a"), ("d", "j", "b"), ("a", "i", "d"), ("a", "k", "b"), ("b", "k", "a"), ("b", "j", "d"))
+#: Larger maps are too large for a page, and their cells too small for a pointer.
+_MOST = 1200
+
+def layer(grids: Sequence[Grid]) -> str:
+    """The layer over a map of these grids; empty if it has no product in it, or too many cells."""
+    drawn = {grid.fragment.role: grid for grid in grids if grid.fragment.role in _AXES}
+    found = {role: cells(grid.fragment, grid.batch) for role, grid in drawn.items()}
+    if len(drawn) < 3 or sum(map(len, found.values())) > _MOST:
+        return ""
+    bands = [band for role, grid in drawn.items() for band in _bands(role, grid)]
+    order = sorted(drawn, reverse=True)  # the arrow keys start in D
+    targets = [_target(drawn[role], cell) for role in order for cell in found[role]]
+    return f"<style>{_rules(drawn)}</style>{svg.group(bands, 'y')}{svg.group(targets, 'w')}"
+
+
+def _bands(role: str, grid: Grid) -> Iterator[str]:
+    """A rectangle over every row and every column of a matrix."""
+    rows, columns = grid.fragment.shape[-2:]
+    down, across = _AXES[role]
+    wide, high = grid.element_width, grid.element_height
+    for row in range(rows):
+        yield svg.rect(grid.x, grid.y + row * high, grid.width, high, f"{role}{down}{row}")
+    for column in range(columns):
+        yield svg.rect(grid.x + column * wide, grid.y, wide, grid.height, f"{role}{across}{column}")
+
+
+def _target(grid: Grid, cell: Cell) -> str:
+    """A cell that can be pointed at: its rows and columns as classes, and what it holds as its title."""
+    role = grid.fragment.role
+    down, across = _AXES[role]
+    names = ["z", f"z{role}"]
+    names += [f"{down}{row}" for row in range(cell.row, cell.row + cell.rows)]
+    names += [f"{across}{column}" for column in range(cell.column, cell.column + cell.columns)]
+    x, y = grid.x + cell.column * grid.element_width, grid.y + cell.row * grid.element_height
+    size = f'width="{svg.number(cell.columns * grid.element_width)}" height="{svg.number(cell.rows * grid.element_height)}"'
+    where = f"{role.upper()}[{_span(cell.row, cell.rows)}, {_span(cell.column, cell.columns)}]"
+    title = f"<title>{where}: register {role}{cell.register} of lane {cell.lane}</title>"
+    return f'<rect x="{svg.number(x)}" y="{svg.number(y)}" {size} class="{" ".join(names)}">{title}</rect>'
+
+
+def _span(start: int, size: int) -> str:
+    return span(start, start + size - 1, "–")
+
+
+def _rules(drawn: dict[str, Grid]) -> str:
+    """The style of the layer; every picture has its own, because rows of the same number are elsewhere in others.
+
+    `&` is the picture, whose name replaces it.
+    """
+    look = (
+        "& .y rect{opacity:0;fill:var(--tc-mark);fill-opacity:.15;stroke:var(--tc-ink);stroke-width:3;"
+        "pointer-events:none}"
+        "& .z{fill:transparent}& .z:hover,& .z.on{stroke:var(--tc-ink);stroke-width:3}"
+    )
+    rules = []
+    depth = {role: drawn[role].fragment.shape[-2:][_AXES[role].index("k")] for role in "ab"}
+    for role, axis, other in _LIGHTS:
+        if axis == "k" and len(set(depth.values())) > 1:
+            continue  # a stored column of a sparse A meets a row of B that the metadata chooses
+        number = drawn[role].fragment.shape[-2:][_AXES[role].index(axis)]
+        rules += [
+            f"&:has(.z{role}.{axis}{at}:is(:hover,.on)) .{other}{axis}{at}{{opacity:1}}" for at in range(number)
+        ]
+    return look + "".join(rules)
