@@ -30,7 +30,7 @@ def banks(wavefronts: Wavefronts) -> Picture:
     width = _LEFT + BANKS * _CELL + 130
     count = counted(int(wavefronts.count), "wavefront")
     title = f"{wavefronts.access}: {count}, {wavefronts.least} without conflicts"
-    words = ". ".join(_in_words(number, phase, load) for number, (phase, load) in enumerate(zip(phases, loads, strict=True)))
+    words = ". ".join(map(_in_words, range(len(phases)), phases, loads))
     return picture(title, f"{words}.", width, bottom + 14, body)
 
 

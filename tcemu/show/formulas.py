@@ -67,4 +67,5 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
                 raise OverflowError("the number is too large")
             return _BINARY[type(op)](first, second)
         case _:
-            raise OperandError(f"{shown(ast.unparse(node))} is not arithmetic: numbers, variables, + - * / // % & | << >>")
+            signs = "numbers, variables, + - * / // % & | << >>"
+            raise OperandError(f"{shown(ast.unparse(node))} is not arithmetic: {signs}")

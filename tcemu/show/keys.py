@@ -7,7 +7,7 @@ KEYS = (
     "var way={ArrowLeft:[-1,0],ArrowRight:[1,0],ArrowUp:[0,-1],ArrowDown:[0,1]}[event.key],box=this;"
     "if(way||event.key=='Escape'){"
     "event.preventDefault();event.stopPropagation();"
-    "var all=Array.from(box.querySelectorAll('.z')),now=box.querySelector('.z.on'),best=now||all[0],least=1e9;"
+    "var all=Array.from(box.querySelectorAll('.z path')),now=box.querySelector('.z .on'),best=now||all[0],least=1e9;"
     "function at(cell){var b=cell.getBBox();return[b.x+b.width/2,b.y+b.height/2]}"
     "if(now&&way)all.forEach(function(cell){var p=at(cell),q=at(now),x=p[0]-q[0],y=p[1]-q[1],"
     "along=x*way[0]+y*way[1],aside=Math.abs(x*way[1])+Math.abs(y*way[0]);"

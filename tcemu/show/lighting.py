@@ -24,37 +24,41 @@ def layer(grids: Sequence[Grid]) -> str:
     """The layer over a map of these grids; empty if it has no product in it, or too many cells."""
     drawn = {grid.fragment.role: grid for grid in grids if grid.fragment.role in _AXES}
     found = {role: cells(grid.fragment, grid.batch) for role, grid in drawn.items()}
-    if len(drawn) < 3 or sum(map(len, found.values())) > _MOST:
+    if len(drawn) < len(_AXES) or sum(map(len, found.values())) > _MOST:
         return ""
     bands = [band for role, grid in drawn.items() for band in _bands(role, grid)]
     order = sorted(drawn, reverse=True)  # the arrow keys start in D
-    targets = [_target(drawn[role], cell) for role in order for cell in found[role]]
-    return f"<style>{_rules(drawn)}</style>{svg.group(bands, 'y')}{svg.group(targets, 'w')}"
+    targets = [svg.group((_target(drawn[role], cell) for cell in found[role]), f"z z{role}") for role in order]
+    return f"<style>{_rules(drawn)}</style>{svg.group(bands, 'y')}{''.join(targets)}"
 
 
 def _bands(role: str, grid: Grid) -> Iterator[str]:
     """A rectangle over every row and every column of a matrix."""
     rows, columns = grid.fragment.shape[-2:]
     down, across = _AXES[role]
-    wide, high = grid.element_width, grid.element_height
     for row in range(rows):
-        yield svg.rect(grid.x, grid.y + row * high, grid.width, high, f"{role}{down}{row}")
+        yield svg.path(_box(grid, row, 0, 1, columns), f"{role}{down}{row}")
     for column in range(columns):
-        yield svg.rect(grid.x + column * wide, grid.y, wide, grid.height, f"{role}{across}{column}")
+        yield svg.path(_box(grid, 0, column, rows, 1), f"{role}{across}{column}")
 
 
 def _target(grid: Grid, cell: Cell) -> str:
     """A cell that can be pointed at: its rows and columns as classes, and what it holds as its title."""
     role = grid.fragment.role
     down, across = _AXES[role]
-    names = ["z", f"z{role}"]
-    names += [f"{down}{row}" for row in range(cell.row, cell.row + cell.rows)]
+    names = [f"{down}{row}" for row in range(cell.row, cell.row + cell.rows)]
     names += [f"{across}{column}" for column in range(cell.column, cell.column + cell.columns)]
-    x, y = grid.x + cell.column * grid.element_width, grid.y + cell.row * grid.element_height
-    size = f'width="{svg.number(cell.columns * grid.element_width)}" height="{svg.number(cell.rows * grid.element_height)}"'
+    box = _box(grid, cell.row, cell.column, cell.rows, cell.columns)
     where = f"{role.upper()}[{_span(cell.row, cell.rows)}, {_span(cell.column, cell.columns)}]"
-    title = f"<title>{where}: register {role}{cell.register} of lane {cell.lane}</title>"
-    return f'<rect x="{svg.number(x)}" y="{svg.number(y)}" {size} class="{" ".join(names)}">{title}</rect>'
+    title = f"<title>{where}: {role}{cell.register} of lane {cell.lane}</title>"
+    return f'<path d="{box}" class="{" ".join(names)}">{title}</path>'
+
+
+def _box(grid: Grid, row: int, column: int, rows: int, columns: int) -> str:
+    """The outline of some rows and columns."""
+    wide, high = grid.element_width, grid.element_height
+    corner = f"M{svg.number(grid.x + column * wide)} {svg.number(grid.y + row * high)}"
+    return f"{corner}h{svg.number(columns * wide)}v{svg.number(rows * high)}h-{svg.number(columns * wide)}z"
 
 
 def _span(start: int, size: int) -> str:
@@ -67,9 +71,9 @@ def _rules(drawn: dict[str, Grid]) -> str:
     `&` is the picture, whose name replaces it.
     """
     look = (
-        "& .y rect{opacity:0;fill:var(--tc-mark);fill-opacity:.15;stroke:var(--tc-ink);stroke-width:3;"
+        "& .y path{opacity:0;fill:var(--tc-mark);fill-opacity:.15;stroke:var(--tc-ink);stroke-width:3;"
         "pointer-events:none}"
-        "& .z{fill:transparent}& .z:hover,& .z.on{stroke:var(--tc-ink);stroke-width:3}"
+        "& .z path{fill:transparent}& .z :is(:hover,.on){stroke:var(--tc-ink);stroke-width:3}"
     )
     rules = []
     depth = {role: drawn[role].fragment.shape[-2:][_AXES[role].index("k")] for role in "ab"}
@@ -77,7 +81,5 @@ def _rules(drawn: dict[str, Grid]) -> str:
         if axis == "k" and len(set(depth.values())) > 1:
             continue  # a stored column of a sparse A meets a row of B that the metadata chooses
         number = drawn[role].fragment.shape[-2:][_AXES[role].index(axis)]
-        rules += [
-            f"&:has(.z{role}.{axis}{at}:is(:hover,.on)) .{other}{axis}{at}{{opacity:1}}" for at in range(number)
-        ]
+        rules += [f"&:has(.z{role} .{axis}{at}:is(:hover,.on)) .{other}{axis}{at}{{opacity:1}}" for at in range(number)]
     return look + "".join(rules)

@@ -7,7 +7,7 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -62,7 +62,8 @@ class Picture:
         encoded = base64.b64encode(self.svg.encode()).decode()
         source = f"data:image/svg+xml;base64,{encoded}"
         image = f'<img class="{self.key}-image" alt="{escape(self.description)}" src="{source}">'
-        return self._figure(f'{show}<div class="{self.key}-live" hidden="hidden">{self._live()}</div>{image}')
+        live = f'<div class="{self.key}-live" hidden="hidden">{self._live()}</div>'
+        return self._figure(f"{show}{live}{image}")
 
     def _live(self) -> str:
         """The drawing with its layer, under the picture's name."""
@@ -82,6 +83,10 @@ class Picture:
             f'<details style="margin-top:4px"><summary>In words</summary><p>{escape(self.description)}</p></details>'
             "</figure>"
         )
+
+    def quiet(self) -> Picture:
+        """The same picture without its layer, which is half of a map's size."""
+        return replace(self, layer="")
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the drawing as an SVG file."""
@@ -108,7 +113,8 @@ def picture(
     names = f'role="img" aria-labelledby="{key}t" aria-describedby="{key}d"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" id="{key}" {size} {names}>'
     words = f'<title id="{key}t">{escape(title)}</title><desc id="{key}d">{escape(description)}</desc>'
-    return Picture(f"{head}{words}<style>{_style(key, drawing, width)}</style>{drawing}</svg>", title, description, key, layer)
+    whole = f"{head}{words}<style>{_style(key, drawing, width)}</style>{drawing}</svg>"
+    return Picture(whole, title, description, key, layer)
 
 
 def _style(key: str, drawing: str, width: float) -> str:

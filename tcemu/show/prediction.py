@@ -25,9 +25,10 @@ from typing import Any, Protocol
 
 from tcemu.errors import OperandError, TcemuError, briefly, counted, listing, ranges, shown
 from tcemu.formats import Format, lookup
-from tcemu.show.formulas import evaluate
-from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.bits import number_bits
+from tcemu.show.formulas import evaluate
+from tcemu.show.picture import Picture
+from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.words import neat as written
 
 #: What was predicted, by question: it is there again when the cell is run again.
@@ -154,9 +155,10 @@ class _Formula:
         wrong = [number for number in range(len(cases)) if got[number] != wanted[number]]
         if not wrong:
             return ""
-        where = ", ".join(f"{name} = {at}" for name, at in cases[wrong[0]].items())
-        how_many = f"{len(wrong)} of {counted(len(cases), 'value')} differ"
-        return f"you said {given}: for {where} it gives {written(got[wrong[0]])} and not {written(wanted[wrong[0]])}; {how_many}"
+        first = wrong[0]
+        where = ", ".join(f"{name} = {at}" for name, at in cases[first].items())
+        gives = f"for {where} it gives {written(got[first])} and not {written(wanted[first])}"
+        return f"you said {given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
 
 
 class Prediction:
@@ -312,7 +314,8 @@ def _formula(right: Any, over: Mapping[str, Sequence[int]]) -> _Formula:
     if isinstance(right, str):
         formula.differs(right)  # refuses what cannot be evaluated
     elif len(formula.right) != len(formula.cases()):
-        raise OperandError(f"`over` has {counted(len(formula.cases()), 'case')}, the answer {len(formula.right)} values")
+        cases = counted(len(formula.cases()), "case")
+        raise OperandError(f"`over` has {cases}, the answer {counted(len(formula.right), 'value')}")
     return formula
 
 
@@ -330,7 +333,9 @@ def _chosen(right: Any, choices: Mapping[str, Any] | Iterable[str]) -> _Choice:
 
 def _html(shown_then: Any, *, stored: bool) -> str:
     """Anything that a notebook can show."""
-    for name in ("portable_html" if stored else "html", "_repr_html_"):
+    if isinstance(shown_then, Picture):
+        return shown_then.quiet().portable_html if stored else shown_then.html
+    for name in ("html", "_repr_html_"):
         found = getattr(shown_then, name, None)
         if found is not None:
             return str(found() if callable(found) else found)

@@ -55,7 +55,7 @@ def _map(instruction: Any) -> str:
     if not fragments or sum(len(cells(each)) for each in fragments) > _MOST:
         return ""
     if {"a", "d"} <= set(instruction.fragments):
-        return mma_map(instruction).portable_html
+        return mma_map(instruction).quiet().portable_html
     return "".join(fragment_map(each).portable_html for each in fragments)
 
 

@@ -46,6 +46,6 @@ def view(
 
 def widget_bundle(widget: Any) -> dict[str, Any]:
     """The part of an output that only a page with a kernel understands."""
-    found = widget._repr_mimebundle_()  # noqa: SLF001 - Jupyter's protocol
+    found = widget._repr_mimebundle_()
     data = found[0] if isinstance(found, tuple) else found
     return {name: content for name, content in data.items() if name.startswith("application/")}

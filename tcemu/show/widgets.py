@@ -103,8 +103,8 @@ def _unchanged(before: Values, after: Values) -> Values:
 class Explorer:
     """A picture with controls.
 
-    `explorer.at(lane=13)` is a new explorer that starts at other values, for a later cell; `explorer.set(lane=13)` moves
-    this one's controls, as if by hand.
+    `explorer.at(lane=13)` is a new explorer that starts at other values, for a later cell; `explorer.set(lane=13)`
+    moves this one's controls, as if by hand.
 
     `draw` gets the controls' values by name. So does `limits`, which returns the largest values of the sliders that
     depend on other controls. `follow` gets the values before and after a control has moved, and returns those that the
