@@ -14,7 +14,7 @@ from tcemu.show import svg
 from tcemu.show.fragment_map import Cell, Grid, cells
 
 #: The names of rows and columns, by role.
-_AXES = {"a": "ik", "b": "kj", "d": "ij"}
+_AXES = {"a": ("i", "k"), "b": ("k", "j"), "d": ("i", "j")}
 #: What a cell of an operand lights: the bands of another, along an axis that both have.
 _LIGHTS = (("d", "i", "a"), ("d", "j", "b"), ("a", "i", "d"), ("a", "k", "b"), ("b", "k", "a"), ("b", "j", "d"))
 #: Larger maps are too large for a page, and their cells too small for a pointer.
@@ -33,13 +33,17 @@ def layer(grids: Sequence[Grid]) -> str:
 
 
 def _bands(role: str, grid: Grid) -> Iterator[str]:
-    """A rectangle over every row and every column of a matrix."""
+    """A rectangle over every row and every column of a matrix, and over those along k that share registers."""
     rows, columns = grid.fragment.shape[-2:]
     down, across = _AXES[role]
-    for row in range(rows):
-        yield svg.path(_box(grid, row, 0, 1, columns), f"{role}{down}{row}")
-    for column in range(columns):
-        yield svg.path(_box(grid, 0, column, rows, 1), f"{role}{across}{column}")
+    first = cells(grid.fragment, grid.batch)[0]
+    high, wide = first.rows if down == "k" else 1, first.columns if across == "k" else 1
+    for row in range(0, rows, high):
+        names = " ".join(f"{role}{down}{each}" for each in range(row, row + high))
+        yield svg.path(_box(grid, row, 0, high, columns), names)
+    for column in range(0, columns, wide):
+        names = " ".join(f"{role}{across}{each}" for each in range(column, column + wide))
+        yield svg.path(_box(grid, 0, column, rows, wide), names)
 
 
 def _target(grid: Grid, cell: Cell) -> str:

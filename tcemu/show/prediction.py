@@ -71,9 +71,9 @@ class _Number:
         if number == self.right or (math.isnan(number) and math.isnan(self.right)):
             return ""
         if not (math.isfinite(number) and math.isfinite(self.right)):
-            return f"you said {given}"
+            return f"{given}"
         gap = written(abs(number - self.right))
-        return f"you said {given}, which is {gap} too {'large' if number > self.right else 'small'}"
+        return f"{given}, which is {gap} too {'large' if number > self.right else 'small'}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Choice:
 
     @property
     def answer(self) -> str:
-        return self.right
+        return f"“{self.right}”"
 
     def control(self) -> Control:
         return {"kind": "radio", "options": list(self.options)}
@@ -91,7 +91,7 @@ class _Choice:
     def differs(self, given: str) -> str:
         if given not in self.options:
             raise OperandError(f"{shown(given)} is not offered; choose {listing(map(repr, self.options))}")
-        return "" if given == self.right else f"you said {given}"
+        return "" if given == self.right else f"“{given}”"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class _Bits:
             raise OperandError(f"{shown(given)} does not fit into {counted(self.width, 'bit')}")
         wrong = [bit for bit in range(self.width) if (pattern ^ self.right) >> bit & 1]
         bits = f"bit{'s' * (len(wrong) > 1)} {ranges(wrong)}"
-        return f"you said {self._hex(pattern)}: {bits} differ{'s' * (len(wrong) == 1)}" if wrong else ""
+        return f"{self._hex(pattern)}: {bits} differ{'s' * (len(wrong) == 1)}" if wrong else ""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _Formula:
         first = wrong[0]
         where = ", ".join(f"{name} = {at}" for name, at in cases[first].items())
         gives = f"for {where} it gives {written(got[first])} and not {written(wanted[first])}"
-        return f"you said {given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
+        return f"{given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
 
 
 class Prediction:
@@ -197,7 +197,8 @@ class Prediction:
             if not given[name].strip():
                 raise OperandError(f"{front}predict first: type or choose an answer")
             wrong = part.differs(given[name])
-            verdicts.append(f"{front}{f'The answer is {part.answer}; {wrong}' if wrong else f'Right, {part.answer}'}.")
+            told = f"The answer is {part.answer}. You said {wrong}." if wrong else f"Right, {part.answer}."
+            verdicts.append(front + told)
         return "\n".join(verdicts)
 
     # ------------------------------------------------------------------------------------------ in a notebook
@@ -266,8 +267,9 @@ def predict(
 
     `answer` is a number. With `choices` it is one of them, or what one of them means: {"a row": 8, "all": 128}. With
     `bits`, a format or a width, it is a pattern, asked for in hex. With `over`, the values of variables, it is a
-    formula, or its values in all cases. `among` lists the numbers that are possible, such as range(32) for a lane. A question of several parts has
-    a dict of answers. `reveal` is a picture or anything else that a notebook can show, or a list of these.
+    formula, or its values in all cases. `among` lists the numbers that are possible, such as range(32) for a lane. A
+    question of several parts has a dict of answers. `reveal` is a picture or anything else that a notebook can show,
+    or a list of these; a pattern's default is the picture of its bits.
 
     Raises OperandError for an answer that is not of its kind, FormatError for an unknown format.
     """

@@ -3,8 +3,6 @@
 // Python sends `controls` (what there is and where it stands), `html` (the picture) and `said` (what has changed);
 // the view sends `asked` (where the reader has moved the controls).
 
-let views = 0;
-
 function element(parent, tag, properties = {}) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -109,12 +107,13 @@ const KINDS = {
       element(row, "span", { id: `${id}-hint`, className: "tcemu-hint", textContent: control.hint });
     }
     box.addEventListener("input", () => change(box.value));
+    keys(box, (key) => key === "Enter" && (box.form.requestSubmit(), true));
     return (now) => { if (document.activeElement !== box) box.value = now.value; };
   },
 };
 
 function render({ model, el }) {
-  const id = `tcemu-view-${++views}`;
+  const id = `tcemu-${Math.random().toString(36).slice(2)}`; // this script is loaded anew for every widget
   let asked = 0, later = 0;
   el.classList.add("tcemu-view");
   el.setAttribute("data-lm-suppress-shortcuts", "true");

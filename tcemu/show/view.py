@@ -19,10 +19,10 @@ def _view() -> type[Any]:
     import anywidget
     import traitlets
 
-    class View(anywidget.AnyWidget):  # type: ignore[misc]
+    class View(anywidget.AnyWidget):
         _esm = (_HERE / "view.js").read_text(encoding="utf-8")
         _css = (_HERE / "view.css").read_text(encoding="utf-8")
-        controls = traitlets.List().tag(sync=True)
+        controls: Any = traitlets.List().tag(sync=True)
         html = traitlets.Unicode().tag(sync=True)
         said = traitlets.Unicode().tag(sync=True)
         head = traitlets.Unicode().tag(sync=True)
@@ -33,7 +33,7 @@ def _view() -> type[Any]:
 
 
 def view(
-    controls: Sequence[Control], asked: Callable[[Mapping[str, Any]], None], button: str = "", head: str = ""
+    controls: Sequence[Control], asked: Callable[[Mapping[str, Any]], object], button: str = "", head: str = ""
 ) -> Any:
     """A widget with these controls; its `html` and `said` are to be set. Calls `asked` with the values that changed.
 

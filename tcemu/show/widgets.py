@@ -47,11 +47,11 @@ class Range:
 
     def takes(self, value: object, high: float) -> bool:
         """Whether the slider has a position for `value` while it ends at `high`."""
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= high:
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= high:
             return False
         return Decimal(str(value)) % Decimal(str(self.step)) == 0
 
-    def kept(self, value: float) -> float:
+    def kept(self, value: Any) -> float:
         """The value as it is passed on: an int from a slider of whole numbers."""
         return int(value) if isinstance(self.step, int) else float(value)
 
@@ -79,7 +79,7 @@ class Choice:
         """Whether `value` is in the list."""
         return value in self.options
 
-    def kept(self, value: str) -> str:
+    def kept(self, value: Any) -> str:
         """The value as it is passed on."""
         return str(value)
 
