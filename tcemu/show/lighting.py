@@ -75,7 +75,7 @@ def _rules(drawn: dict[str, Grid]) -> str:
     `&` is the picture, whose name replaces it.
     """
     look = (
-        "& .y path{opacity:0;fill:var(--tc-mark);fill-opacity:.15;stroke:var(--tc-ink);stroke-width:3;"
+        "& .y path{opacity:0;fill:var(--tc-mark);fill-opacity:.08;stroke:var(--tc-ink);stroke-width:3;"
         "pointer-events:none}"
         "& .z path{fill:transparent}& .z :is(:hover,.on){stroke:var(--tc-ink);stroke-width:3}"
     )
