@@ -170,7 +170,7 @@ def _visible(view: Lab, selector: str) -> int:
 
 def test_a_fresh_copy_shows_its_pictures_before_anything_has_run(first_light: Lab) -> None:
     """JupyterLab does not trust it yet, and throws SVG away: the images stand in, and no stray text."""
-    figure = first_light.page.locator("figure", has_text="lane and register of each element").first
+    figure = first_light.page.locator("figure:visible", has_text="lane and register of each element").first
     figure.scroll_into_view_if_needed()
     assert figure.locator("img").is_visible()
     assert figure.locator("svg").count() == 0
@@ -179,12 +179,21 @@ def test_a_fresh_copy_shows_its_pictures_before_anything_has_run(first_light: La
     first_light.shot("untrusted", figure)
 
 
+def test_a_fresh_copy_folds_the_answers_away(first_light: Lab) -> None:
+    question = first_light.page.locator(".jp-OutputArea-output", has_text="are exactly right").first
+    question.scroll_into_view_if_needed()
+    assert "73" not in question.inner_text()
+    question.locator("summary").first.click()
+    assert "D: 73" in question.inner_text()
+    question.locator("summary").first.click()
+
+
 def test_all_cells_run_and_the_live_drawing_takes_over(first_light: Lab) -> None:
     first_light.run_all()
     assert (
         first_light.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']").count() == 0
     )
-    figure = first_light.page.locator("figure", has_text="Register 0xbdad3c24").first
+    figure = first_light.page.locator("figure:visible", has_text="Register 0xbdad3c24").first
     figure.scroll_into_view_if_needed()
     assert figure.locator("svg").is_visible()
     assert not figure.locator("img").is_visible()
