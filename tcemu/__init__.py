@@ -2,7 +2,8 @@
 
 import sys as _sys
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from tcemu.version import __version__
 
@@ -84,7 +85,7 @@ _PICTURED = (
 )
 
 
-def _tell_ipython(shell: Any) -> None:
+def _tell_ipython(shell: _Any) -> None:
     """Let IPython ask tcemu.show.rich for the HTML of these types; it is imported when the first one is shown."""
     if shell is not None and shell.display_formatter is not None:
         html = shell.display_formatter.formatters["text/html"]
