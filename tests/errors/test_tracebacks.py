@@ -29,11 +29,21 @@ for cell in json.loads(sys.argv[1]):
 """
 
 
+def ran(cells, colors="nocolor"):
+    """An IPython of its own in which the cells have run."""
+    command = [sys.executable, "-c", SESSION, json.dumps(cells), colors]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+
+
 @cache
 def told(cells, colors="nocolor"):
-    """What the cells print, in an IPython of their own."""
-    command = [sys.executable, "-c", SESSION, json.dumps(cells), colors]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    """What the cells print."""
+    return ran(cells, colors).stdout
+
+
+def errors_of(cells):
+    """What they print to stderr, such as warnings."""
+    return ran(cells).stderr
 
 
 def test_an_error_is_the_learners_line_and_the_message():
@@ -72,6 +82,12 @@ def test_a_race_is_told_by_the_lines_of_the_kernel():
 def test_nothing_of_the_package_or_of_the_machine_is_shown(cells):
     text = told(cells)
     assert not re.search(r"ipykernel|ipython-input|site-packages|/tmp/|tcemu/|\.py", text), text
+
+
+def test_a_warning_names_the_cell():
+    warning = (*RACE[:2], RACE[2].replace("shared=256", "shared=256, sanitizer='warn'"))
+    lines = errors_of(warning).splitlines()
+    assert lines[0].startswith("Cell In[2]:4: SanitizerWarning: error shared-race")
 
 
 def test_colours_can_be_switched_off():
