@@ -13,8 +13,10 @@ function element(parent, tag, properties = {}) {
   return made;
 }
 
-// JupyterLab takes some keys away from what is not a text field, so these widgets handle their keys themselves.
+// In JupyterLab a letter is a command (b: a new cell) and arrows choose a cell, unless a text field has the focus or what
+// has it says otherwise. What is no text field says so, and handles its keys itself.
 function keys(target, act) {
+  if (target.type !== "text") target.setAttribute("data-lm-suppress-shortcuts", "true");
   target.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !act(event.key)) return;
     event.preventDefault();
@@ -91,7 +93,7 @@ const KINDS = {
       change(input.value);
     };
     inputs.forEach((input, number) => keys(input, (key) => {
-      if (key.startsWith("Arrow")) choose(number + (STEPS[key] > 0 === (key === "ArrowRight") ? 1 : -1));
+      if (key.startsWith("Arrow")) choose(number + (key === "ArrowRight" || key === "ArrowDown" ? 1 : -1));
       else if (key === " ") choose(number);
       else return false;
       return true;
@@ -116,7 +118,6 @@ function render({ model, el }) {
   const id = `tcemu-${Math.random().toString(36).slice(2)}`; // this script is loaded anew for every widget
   let asked = 0, later = 0;
   el.classList.add("tcemu-view");
-  el.setAttribute("data-lm-suppress-shortcuts", "true");
   const form = element(el, "form");
   if (model.get("head")) {
     const head = element(form, "p", { className: "tcemu-head", id: `${id}-head` });

@@ -233,6 +233,19 @@ def test_arrow_keys_move_the_slider_and_nothing_else(first_light: Lab) -> None:
     assert slider.evaluate("element => element === document.activeElement")
 
 
+def test_letters_are_no_commands_in_a_control(first_light: Lab) -> None:
+    cells = first_light.page.locator(".jp-Cell").count()
+    explorer = first_light.view(MAP)
+    controls = [explorer.get_by_label("lane, slider"), explorer.locator(".tcemu-scroll").first]
+    controls.append(first_light.view("bit 0 of register a0 in lane 13").get_by_label("operand"))
+    controls.append(first_light.view("Which elements of D change?").get_by_label("one", exact=True))
+    for control in controls:
+        control.focus()
+        for key in "xmy":  # JupyterLab: cut the cell, make it Markdown, make it code
+            first_light.page.keyboard.press(key)
+        assert first_light.page.locator(".jp-Cell").count() == cells
+
+
 def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
     explorer = first_light.view(MAP)
     box = explorer.get_by_label("lane", exact=True)
@@ -330,6 +343,10 @@ def test_a_prediction_is_typed_first_and_then_compared(first_light: Lab) -> None
 def test_a_prediction_is_chosen_with_the_keyboard_alone(first_light: Lab) -> None:
     question, keyboard = first_light.view("Which elements of D change?"), first_light.page.keyboard
     question.get_by_label("one", exact=True).focus()
+    around = ["ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight"]
+    back = ["ArrowUp", "ArrowLeft", "ArrowLeft", "ArrowLeft"]
+    for key in (*around, *back):
+        keyboard.press(key)
     keyboard.press("ArrowDown")
     keyboard.press("Tab")
     assert first_light.page.evaluate("document.activeElement.textContent") == "Compare"
