@@ -10,7 +10,7 @@ from tcemu.show.picture import Picture, picture
 from tcemu.timing.banks import BANKS, WORD
 from tcemu.timing.wavefronts import Phase, Wavefronts
 
-_LEFT, _TOP, _CELL, _HIGH = 118, 52, 22, 26
+_LEFT, _TOP, _CELL, _HIGH = 118, 38, 22, 26
 
 
 def banks(wavefronts: Wavefronts) -> Picture:
