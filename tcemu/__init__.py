@@ -85,16 +85,16 @@ _PICTURED = (
 )
 
 
-def _tell_ipython(shell: _Any) -> None:
-    """Let IPython ask tcemu.show.rich for the HTML of these types; it is imported when the first one is shown."""
+def _tell(ipython: _Any) -> None:
+    """Let IPython, if it runs, ask tcemu.show.rich for the HTML of these types, once the first of them is shown."""
+    shell = ipython.get_ipython() if ipython else None
     if shell is not None and shell.display_formatter is not None:
         html = shell.display_formatter.formatters["text/html"]
         for module, name in _PICTURED:
             html.for_type_by_name(module, name, lambda value: _import_module("tcemu.show.rich").html(value))
 
 
-if "IPython" in _sys.modules:
-    _tell_ipython(_sys.modules["IPython"].get_ipython())
+_tell(_sys.modules.get("IPython"))
 
 
 def __getattr__(name: str) -> object:

@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
 
-from tcemu.tracebacks import render
-
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
@@ -34,6 +32,8 @@ class TcemuError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints: the learner's lines and the message."""
+        from tcemu.tracebacks import render
+
         return render(self)
 
 
