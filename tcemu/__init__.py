@@ -1,7 +1,9 @@
 """An executable tensor core: run tensor-core PTX instructions on registers, bit for bit, without a GPU."""
 
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from tcemu.version import __version__
 
@@ -68,6 +70,31 @@ _ROOMS = {*__all__, "arithmetic", "errors", "instructions", "timing", "vectors"}
 
 #: Rooms whose modules are named by users, as in tcemu.machine.events; launching loads them.
 _WHOLE = ("machine", "sanitizer")
+
+
+#: Types of which tcemu.show.rich draws pictures in a notebook.
+_PICTURED = (
+    ("tcemu.instructions.instruction", "Instruction"),
+    ("tcemu.layouts.descriptor", "Descriptor"),
+    ("tcemu.layouts.fragment", "Fragment"),
+    ("tcemu.layouts.layout", "Layout"),
+    ("tcemu.live.runner.compare", "Comparison"),
+    ("tcemu.machine.launch", "Launch"),
+    ("tcemu.sanitizer.report", "Report"),
+    ("tcemu.timing.wavefronts", "Wavefronts"),
+)
+
+
+def _tell(ipython: _Any) -> None:
+    """Let IPython, if it runs, ask tcemu.show.rich for the HTML of these types, once the first of them is shown."""
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None and shell.display_formatter is not None:
+        html = shell.display_formatter.formatters["text/html"]
+        for module, name in _PICTURED:
+            html.for_type_by_name(module, name, lambda value: _import_module("tcemu.show.rich").html(value))
+
+
+_tell(_sys.modules.get("IPython"))
 
 
 def __getattr__(name: str) -> object:

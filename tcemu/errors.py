@@ -30,6 +30,12 @@ _NUMBER = re.compile("[0-9]+")
 class TcemuError(Exception):
     """Base class of every error that a user's input can cause."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints: the learner's lines and the message."""
+        from tcemu.tracebacks import render
+
+        return render(self)
+
 
 class FormatError(TcemuError):
     """A number format is unknown, or a value or bit pattern does not fit the format."""

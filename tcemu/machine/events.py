@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.tracebacks import place
+
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.machine.registers import Registers
@@ -40,7 +42,7 @@ class Site(NamedTuple):
     inlined: tuple[Site, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.line else "a line that is not known"
+        return place(self.file, self.line) if self.line else "a line that is not known"
 
 
 class By(NamedTuple):

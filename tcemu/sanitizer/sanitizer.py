@@ -19,6 +19,7 @@ from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.wgmma import Wgmmas
+from tcemu.tracebacks import cell
 
 #: raise: the first broken rule ends the launch. warn: each broken rule is a warning at the kernel's line. collect: the
 #: reports only go into `reports`, as hints do in every mode but off. off: the sanitizer checks nothing.
@@ -83,7 +84,8 @@ class Sanitizer:
             error.report = report
             raise error
         if self.mode == "warn":
-            warnings.warn_explicit(str(report), SanitizerWarning, report.site.file, report.site.line)
+            file = cell(report.site.file) or report.site.file
+            warnings.warn_explicit(str(report), SanitizerWarning, file, report.site.line)
 
     def __repr__(self) -> str:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"

@@ -2,6 +2,7 @@
 
 from tcemu.show.alignment import fused_sum, fused_sum_of
 from tcemu.show.arithmetic_table import arithmetic_table
+from tcemu.show.banks import banks
 from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.differences import changes
@@ -10,6 +11,7 @@ from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.picture import Picture
+from tcemu.show.prediction import Prediction, predict
 from tcemu.show.register_bits import register_bits
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.table import Table, format_table
@@ -17,8 +19,10 @@ from tcemu.show.tensor_box import tensor_box
 
 __all__ = [
     "Picture",
+    "Prediction",
     "Table",
     "arithmetic_table",
+    "banks",
     "changes",
     "descriptor",
     "format_table",
@@ -30,6 +34,7 @@ __all__ = [
     "number_bits",
     "number_lines",
     "number_ranges",
+    "predict",
     "register_bits",
     "rounding",
     "shared_tile",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tcemu.instructions import Instruction, parse
 from tcemu.show import svg
 from tcemu.show.fragment_map import AXIS, Focus, Grid, batch_of, draw, element, heading, in_words, is_wide, legend
+from tcemu.show.lighting import layer
 from tcemu.show.picture import Picture, picture
 
 _GAP = 30
@@ -60,7 +61,7 @@ def mma_map(
     width = sheet.x + sheet.grids[-1].width + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
     title = f"{_short(instruction)}{which}: lane and register of each element"
-    return picture(title, in_words(sheet.grids, focus), width, bottom + 38, body)
+    return picture(title, in_words(sheet.grids, focus), width, bottom + 38, body, layer(sheet.grids))
 
 
 def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Sheet:

@@ -7,14 +7,20 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tcemu.show.keys import KEYS
 from tcemu.show.palette import variables
 from tcemu.show.svg import PLAIN, STYLES, number
+
+#: How small a picture may become in a narrow page before it scrolls, as a part of its size.
+_SHRUNK = 0.85
+#: Text for screen readers only.
+_SAID = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);margin:0"
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,13 @@ class Picture:
     description: str
     #: Prefix of the names of the picture's elements in a page, derived from the content.
     key: str
+    #: SVG on top of the drawing that answers a pointer or the arrow keys; a picture without it is complete.
+    layer: str = field(default="", repr=False)
 
     @property
     def html(self) -> str:
         """An HTML figure with the drawing inline, so that it follows the page's theme."""
-        return self._figure(self.svg)
+        return self._figure(self._live())
 
     @property
     def portable_html(self) -> str:
@@ -54,15 +62,31 @@ class Picture:
         encoded = base64.b64encode(self.svg.encode()).decode()
         source = f"data:image/svg+xml;base64,{encoded}"
         image = f'<img class="{self.key}-image" alt="{escape(self.description)}" src="{source}">'
-        return self._figure(f'{show}<div class="{self.key}-live" hidden="hidden">{self.svg}</div>{image}')
+        live = f'<div class="{self.key}-live" hidden="hidden">{self._live()}</div>'
+        return self._figure(f"{show}{live}{image}")
+
+    def _live(self) -> str:
+        """The drawing with its layer, under the picture's name."""
+        return self.svg.removesuffix("</svg>") + self.layer.replace("&", f"#{self.key}") + "</svg>"
 
     def _figure(self, drawing: str) -> str:
+        """A figure. A drawing that is wider than the page scrolls, by keyboard too: it does not become unreadable."""
+        name, keys, said = f'role="group" aria-label="{escape(self.title)}"', "", ""
+        if self.layer:
+            name = f'role="application" aria-label="{escape(self.title)}; arrow keys go from cell to cell"'
+            keys = f' data-lm-suppress-shortcuts="true" onkeydown="{escape(KEYS)}"'
+            said = f'<p role="status" style="{_SAID}"></p>'
         return (
             '<figure class="tcemu-picture" style="margin:8px 0 16px">'
-            f'<figcaption style="font-weight:600;margin:0 0 6px">{escape(self.title)}</figcaption>{drawing}'
+            f'<figcaption style="font-weight:600;margin:0 0 6px">{escape(self.title)}</figcaption>'
+            f'<div class="tcemu-scroll" style="overflow-x:auto" tabindex="0" {name}{keys}>{drawing}{said}</div>'
             f'<details style="margin-top:4px"><summary>In words</summary><p>{escape(self.description)}</p></details>'
             "</figure>"
         )
+
+    def quiet(self) -> Picture:
+        """The same picture without its layer, which is half of a map's size."""
+        return replace(self, layer="")
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the drawing as an SVG file."""
@@ -78,8 +102,10 @@ class Picture:
         return f"<Picture {self.title!r} {self.key}>"
 
 
-def picture(title: str, description: str, width: float, height: float, body: Iterable[str]) -> Picture:
-    """Assemble a picture of `width` by `height` pixels from SVG elements."""
+def picture(
+    title: str, description: str, width: float, height: float, body: Iterable[str], layer: str = ""
+) -> Picture:
+    """Assemble a picture of `width` by `height` pixels from SVG elements; in the `layer`, & is the picture."""
     drawing = "".join(body)
     size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     content = f"{title}\n{description}\n{size}\n{drawing}"
@@ -87,11 +113,13 @@ def picture(title: str, description: str, width: float, height: float, body: Ite
     names = f'role="img" aria-labelledby="{key}t" aria-describedby="{key}d"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" id="{key}" {size} {names}>'
     words = f'<title id="{key}t">{escape(title)}</title><desc id="{key}d">{escape(description)}</desc>'
-    return Picture(f"{head}{words}<style>{_style(key, drawing)}</style>{drawing}</svg>", title, description, key)
+    whole = f"{head}{words}<style>{_style(key, drawing, width)}</style>{drawing}</svg>"
+    return Picture(whole, title, description, key, layer)
 
 
-def _style(key: str, drawing: str) -> str:
+def _style(key: str, drawing: str, width: float) -> str:
     """The style sheet of one picture; every rule is limited to its id, so that pictures on a page do not interfere."""
     used = {f".{name}" for names in re.findall(r'class="([^"]*)"', drawing) for name in names.split()}
     sheet = f"#{key}{{background:var(--tc-paper);max-width:100%;height:auto;display:block;{PLAIN}}}"
+    sheet += f"#{key}:not(:root){{min-width:{number(_SHRUNK * width)}px}}"
     return variables(key) + sheet + "".join(f"#{key} {name}{{{STYLES[name]}}}" for name in STYLES if name in used)

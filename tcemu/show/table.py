@@ -37,7 +37,10 @@ class Table:
         head = "".join(f'<th scope="col"{_LEFT}>{escape(name)}</th>' for name in self.columns)
         body = "".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
         caption = f'<caption style="text-align:left;font-weight:600">{escape(self.title)}</caption>'
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        # it scrolls in a narrow page, by keyboard too
+        name = f'tabindex="0" role="group" aria-label="{escape(self.title)}"'
+        return f'<div class="tcemu-scroll" style="overflow-x:auto" {name}>{table}</div>'
 
     def __str__(self) -> str:
         lines = [self.columns, *self.rows]

@@ -1,23 +1,27 @@
 """Sliders around the pictures. A widget only calls a function that returns a Picture.
 
-Every number can be set by a slider and by a labelled box beside it, both with the keyboard. A saved notebook keeps the
-first picture, so that it can be read without a kernel. ipywidgets is imported when the first widget is made.
+Every number can be set by a slider and by a box beside it, by mouse and keyboard. A saved notebook keeps the first
+picture, so that it can be read without a kernel. anywidget is imported when the first widget is made.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy.typing as npt
 
 from tcemu import show
-from tcemu.errors import OperandError, listing
+from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
-from tcemu.instructions import Instruction, run
+from tcemu.instructions import Instruction, parse, run
 from tcemu.show.picture import Picture
+from tcemu.show.view import Control, view, widget_bundle
 
 __all__ = [
     "Choice",
@@ -29,14 +33,38 @@ __all__ = [
     "who_holds_what",
 ]
 
+Values = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Range:
-    """A slider over the whole numbers from 0 to `high`."""
+    """A slider over the numbers from 0 to `high` in steps of `step`: whole numbers, unless the step is a fraction."""
 
     label: str
-    high: int
-    start: int = 0
+    high: float
+    start: float = 0
+    step: float = 1
+
+    def takes(self, value: object, high: float) -> bool:
+        """Whether the slider has a position for `value` while it ends at `high`."""
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= high:
+            return False
+        return Decimal(str(value)) % Decimal(str(self.step)) == 0
+
+    def kept(self, value: Any) -> float:
+        """The value as it is passed on: an int from a slider of whole numbers."""
+        return int(value) if isinstance(self.step, int) else float(value)
+
+    def accepts(self, high: float) -> str:
+        """What it takes, in words."""
+        if isinstance(self.step, int):
+            return f"whole numbers from 0 to {high}"
+        return f"numbers from 0 to {high} in steps of {self.step}"
+
+    def control(self, name: str, value: float, high: float) -> Control:
+        """The control as the view draws it."""
+        place = {"name": name, "label": self.label, "value": value}
+        return {"kind": "range", "low": 0, "high": high, "step": self.step, **place}
 
 
 @dataclass(frozen=True)
@@ -47,129 +75,212 @@ class Choice:
     options: tuple[str, ...]
     start: str
 
+    def takes(self, value: object, high: float) -> bool:
+        """Whether `value` is in the list."""
+        return value in self.options
+
+    def kept(self, value: Any) -> str:
+        """The value as it is passed on."""
+        return str(value)
+
+    def accepts(self, high: float) -> str:
+        """What it takes, in words."""
+        return listing(self.options)
+
+    def control(self, name: str, value: str, high: float) -> Control:
+        """The control as the view draws it."""
+        return {"kind": "select", "name": name, "label": self.label, "value": value, "options": list(self.options)}
+
+
+def _unlimited(**_: object) -> dict[str, float]:
+    return {}
+
+
+def _unchanged(before: Values, after: Values) -> Values:
+    return after
+
 
 class Explorer:
-    """A picture with controls. `explorer.set(lane=13)` has the same effect as moving the slider called lane.
+    """A picture with controls.
 
-    `draw` gets the controls' values by name. So does `limits`, if given; it returns the largest values of the sliders
-    that depend on other controls.
+    `explorer.at(lane=13)` is a new explorer that starts at other values, for a later cell; `explorer.set(lane=13)`
+    moves this one's controls, as if by hand.
+
+    `draw` gets the controls' values by name. So does `limits`, which returns the largest values of the sliders that
+    depend on other controls. `follow` gets the values before and after a control has moved, and returns those that the
+    others shall have then. Raises OperandError for a start that is not among a control's values.
     """
 
     def __init__(
         self,
         draw: Callable[..., Picture],
         controls: Mapping[str, Range | Choice],
-        limits: Callable[..., Mapping[str, int]] | None = None,
+        limits: Callable[..., Mapping[str, float]] = _unlimited,
+        follow: Callable[[Values, Values], Values] = _unchanged,
     ) -> None:
-        import ipywidgets  # type: ignore[import-untyped]
-
-        self._draw, self._limits = draw, limits
-        self._rows = {name: _row(ipywidgets, control) for name, control in controls.items()}
-        self._sheet = ipywidgets.HTML()
-        boxes = [ipywidgets.HBox(row[::-1]) for row in self._rows.values()]
-        self._box = ipywidgets.VBox([*boxes, self._sheet])
-        for row in self._rows.values():
-            row[0].observe(self._redraw, "value")
-        self._redraw()
+        self._draw, self._controls, self._limits, self._follow = draw, dict(controls), limits, follow
+        self._values: Values = {name: control.start for name, control in controls.items()}
+        for name, control in controls.items():
+            self._check(name, control.start)
+            self._values[name] = control.kept(control.start)
+        self._picture = draw(**self._values)
+        self._view: Any = None
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Values:
         """The current values of the controls."""
-        return {name: row[0].value for name, row in self._rows.items()}
+        return dict(self._values)
 
     @property
     def picture(self) -> Picture:
         """The current picture."""
         return self._picture
 
+    def at(self, **values: Any) -> Explorer:
+        """A new explorer that starts where this one started, except for `values`; this one stays as it is.
+
+        Raises OperandError for a control or value that does not exist.
+        """
+        fresh = Explorer(self._draw, self._controls, self._limits, self._follow)
+        fresh.set(**values)
+        return fresh
+
     def set(self, **values: Any) -> Picture:
         """Move controls, and return the new picture. Raises OperandError for a control or value that does not exist."""
-        for name, value in values.items():
-            if name not in self._rows:
-                raise OperandError(f"no control is called {name!r}; there are {listing(self._rows, 'and')}")
-            widget = self._rows[name][0]
-            allowed = widget.options if hasattr(widget, "options") else range(widget.min, widget.max + 1)
-            if value not in allowed:
-                what = listing(allowed) if hasattr(widget, "options") else f"whole numbers from 0 to {widget.max}"
-                raise OperandError(f"{name} = {value!r} is not possible: {name} takes {what}")
-            widget.value = value
+        for name in values:
+            if name not in self._controls:
+                raise OperandError(f"no control is called {name!r}; there are {listing(self._controls, 'and')}")
+        before = self._values
+        try:
+            for name in (name for name in self._controls if name in values):  # a list first: sliders depend on it
+                self._check(name, values[name])
+                self._move(name, values[name])
+            self._picture = self._draw(**self._values)
+        except Exception:
+            self._values = before
+            raise
+        self._tell()
         return self._picture
 
-    def _redraw(self, _change: object = None) -> None:
-        if self._limits is not None:
-            for name, high in self._limits(**self.values).items():
-                for widget in self._rows[name]:
-                    widget.max = high
-        self._picture = self._draw(**self.values)
-        self._sheet.value = self._picture.html
+    def _highs(self) -> Mapping[str, float]:
+        """The largest value of each slider while the other controls are where they are."""
+        fixed = {name: control.high for name, control in self._controls.items() if isinstance(control, Range)}
+        return fixed | dict(self._limits(**self._values))
+
+    def _check(self, name: str, value: object) -> None:
+        control, high = self._controls[name], self._highs().get(name, 0)
+        if not control.takes(value, high):
+            raise OperandError(f"{name} = {briefly(value)} is not possible: {name} takes {control.accepts(high)}")
+
+    def _move(self, name: str, value: Any) -> None:
+        """Move one control; the others follow, and stay within their limits."""
+        self._values = self._follow(self._values, self._values | {name: self._controls[name].kept(value)})
+        highs = self._highs()
+        self._values = {name: min(now, highs[name]) if name in highs else now for name, now in self._values.items()}
+
+    # ------------------------------------------------------------------------------------------ in a notebook
+
+    def _shown(self) -> Any:
+        """The widget, made when the explorer is first shown."""
+        if self._view is None:
+            self._view = view(self._standing(), lambda values: self.set(**values))
+            self._tell()
+        return self._view
+
+    def _standing(self) -> list[Control]:
+        highs = self._highs()
+        return [each.control(name, self._values[name], highs.get(name, 0)) for name, each in self._controls.items()]
+
+    def _tell(self) -> None:
+        if self._view is not None:
+            said = f"{self._picture.title}. {self._picture.description.partition('. ')[0]}."
+            with self._view.hold_sync():
+                self._view.controls, self._view.html, self._view.said = self._standing(), self._picture.html, said
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The widget for a page with a kernel, and the current picture for one without."""
-        bundle: dict[str, Any] = dict(self._box._repr_mimebundle_())
-        names = listing([row[0].tooltip for row in self._rows.values()], "and")
+        names = listing([control.label for control in self._controls.values()], "and")
         note = f"<p><em>With a running kernel, there are controls for {names} here.</em></p>"
-        return bundle | {"text/html": note + self._picture.portable_html, "text/plain": f"{self!r}\n{self._picture}"}
+        saved = {"text/html": note + self._picture.portable_html, "text/plain": f"{self!r}\n{self._picture}"}
+        return widget_bundle(self._shown()) | saved
 
     def __repr__(self) -> str:
-        return f"<Explorer {', '.join(f'{name}={value!r}' for name, value in self.values.items())}>"
+        return f"<Explorer {', '.join(f'{name}={value!r}' for name, value in self._values.items())}>"
 
-
-def _row(ipywidgets: Any, control: Range | Choice) -> list[Any]:
-    """The widgets of one control; the value of the first counts, and the others follow it."""
-    wide = {"description_width": "88px"}
-    if isinstance(control, Choice):
-        options = {"options": control.options, "value": control.start}
-        return [ipywidgets.Dropdown(description=control.label, tooltip=control.label, style=wide, **options)]
-    limits = {"min": 0, "max": control.high, "value": control.start}
-    # A screen reader finds no name on the slider itself (ipywidgets 8); the box has one and takes the same keys.
-    number = ipywidgets.BoundedIntText(description=control.label, style=wide, layout={"width": "190px"}, **limits)
-    slider = ipywidgets.IntSlider(tooltip=control.label, readout=False, layout={"width": "420px"}, **limits)
-    ipywidgets.link((slider, "value"), (number, "value"))
-    return [slider, number]
+    def __str__(self) -> str:
+        return str(self._picture)
 
 
 # ---------------------------------------------------------------------------------------------- the explorers
 
 
-def who_holds_what(instruction: Instruction, lane: int = 0) -> Explorer:
-    """A, B and D of an instruction, and a slider for the lane whose elements are marked."""
-    lanes = instruction.fragments["a"].lanes
-    return Explorer(lambda lane: show.mma_map(instruction, lane=lane), {"lane": Range("lane", lanes - 1, lane)})
+def who_holds_what(instruction: str | Instruction, lane: int = 0) -> Explorer:
+    """A, B and D of an instruction or opcode, and a slider for the lane whose elements are marked.
+
+    Raises IllegalInstruction for text that is not an instruction, OperandError for a lane that does not exist.
+    """
+    found = parse(instruction)
+    lanes = found.fragments["a"].lanes
+    return Explorer(lambda lane: show.mma_map(found, lane=lane), {"lane": Range("lane", lanes - 1, lane)})
 
 
 def bits_of_a_number(form: str = "e4m3", pattern: int = 0) -> Explorer:
-    """The bits of one number, with a list of all formats and sliders for sign, exponent and mantissa."""
-    fields = lookup(form).fields(pattern)
-    top = _field_limits(form)
-    controls: dict[str, Range | Choice] = {"form": Choice("format", tuple(FORMATS), form)}
-    for name, start in fields._asdict().items():
-        controls[name] = Range(name, top[name], start)
-    return Explorer(_bits, controls, lambda form, **_: _field_limits(form))
+    """The bits of one number, with a list of all formats and sliders for sign, exponent and mantissa.
+
+    If another format is chosen, the number stays, or becomes the nearest one that the format has. Raises FormatError
+    for an unknown format, and for a pattern that the format does not have.
+    """
+    row = lookup(form)
+    show.number_bits(row, pattern)  # refuses what is no pattern
+    controls: dict[str, Range | Choice] = {"form": Choice("format", tuple(FORMATS), row.name)}
+    tops = _field_limits(row.name)
+    for name, start in row.fields(pattern)._asdict().items():
+        controls[name] = Range(name, tops[name], int(start))
+    return Explorer(_bits, controls, lambda form, **_: _field_limits(form), _same_number)
 
 
-def _field_limits(name: str) -> dict[str, int]:
+def _field_limits(name: str) -> dict[str, float]:
     form = lookup(name)
     return {"sign": int(form.signed), "exponent": (1 << form.exponent) - 1, "mantissa": (1 << form.mantissa) - 1}
 
 
-def _bits(form: str, sign: int, exponent: int, mantissa: int) -> Picture:
+def _pattern(form: str, sign: int, exponent: int, mantissa: int) -> int:
     row = lookup(form)
-    code = ((sign << row.exponent | exponent) << row.mantissa) | mantissa
-    return show.number_bits(row, code << row.padding)
+    return ((sign << row.exponent | exponent) << row.mantissa | mantissa) << row.padding
 
 
-def rounding_of_a_number(form: str = "e4m3", thousandths: int = 1300, high: int = 4000) -> Explorer:
-    """The results of each rounding of a number between 0 and `high` thousandths."""
-    names = tuple(
-        name for name, row in FORMATS.items() if row.kind == "float" and row.largest > high / 1000 and row.zero
-    )
-    number = Range("thousandths", high, thousandths)
-    controls: dict[str, Range | Choice] = {"form": Choice("format", names, form), "thousandths": number}
-    return Explorer(lambda form, thousandths: show.rounding(form, thousandths / 1000), controls)
+def _bits(form: str, sign: int, exponent: int, mantissa: int) -> Picture:
+    return show.number_bits(form, _pattern(form, sign, exponent, mantissa))
+
+
+def _same_number(before: Values, after: Values) -> Values:
+    """The fields of the same number in the new format, or of the nearest one."""
+    if before["form"] == after["form"]:
+        return after
+    form = lookup(after["form"])
+    number = lookup(before["form"]).decode(_pattern(**before)).item()
+    if not form.signed:
+        number = abs(number)
+    kept = math.isinf(number) and form.infinities
+    nearest = form.encode(number, satfinite=not kept).item()
+    return after | {name: int(field) for name, field in form.fields(nearest)._asdict().items()}
+
+
+def rounding_of_a_number(form: str = "e4m3", number: float = 1.3, high: float = 4.0) -> Explorer:
+    """The results of each rounding of a number between 0 and `high`, in steps of 0.001.
+
+    Raises OperandError for a format that does not reach `high`, and for a number that the slider does not have.
+    """
+    names = tuple(name for name, row in FORMATS.items() if row.kind == "float" and row.largest > high and row.zero)
+    controls: dict[str, Range | Choice] = {
+        "form": Choice("format", names, form),
+        "number": Range("number", high, number, 0.001),
+    }
+    return Explorer(lambda form, number: show.rounding(form, float(number)), controls)
 
 
 def flip_one_bit(
-    instruction: Instruction,
+    instruction: str | Instruction,
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     c: npt.ArrayLike,
@@ -178,26 +289,34 @@ def flip_one_bit(
 ) -> Explorer:
     """Change one bit of one register of A or B, and see which elements of D change.
 
-    `a`, `b` and `c` are registers; `start` may give operand ("a" or "b"), lane, register and bit.
+    `a`, `b` and `c` are registers; `start` may give operand ("a" or "b"), lane, register and bit. Raises OperandError
+    for a start that is not possible.
     """
+    found = parse(instruction)
     operands = {role: as_array(given, f"operand {role}") for role, given in {"a": a, "b": b, "c": c}.items()}
-    d = instruction.fragments["d"]
-    before = d.unpack(run(instruction, *operands.values(), target=target))
+    d = found.fragments["d"]
+    before = d.unpack(run(found, *operands.values(), target=target))
 
     def draw(operand: str, lane: int, register: int, bit: int) -> Picture:
         registers = operands[operand].copy()
         registers[lane, register] ^= registers.dtype.type(1 << bit)
-        after = d.unpack(run(instruction, *(operands | {operand: registers}).values(), target=target))
+        after = d.unpack(run(found, *(operands | {operand: registers}).values(), target=target))
         cause = f"bit {bit} of register {operand}{register} in lane {lane}"
         return show.changes(before, after, d.format, cause=cause)
 
-    def limits(operand: str, **_: object) -> dict[str, int]:
-        return {"register": instruction.fragments[operand].registers - 1}
+    def limits(operand: str, **_: object) -> dict[str, float]:
+        return {"register": found.fragments[operand].registers - 1}
 
+    chosen: Values = {"operand": "a", "lane": 0, "register": 0, "bit": 0}
+    unknown = [name for name in start if name not in chosen]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(chosen, 'and')}")
+    chosen |= start
+    most = max(found.fragments[role].registers for role in "ab") - 1
     controls: dict[str, Range | Choice] = {
-        "operand": Choice("operand", ("a", "b"), start.get("operand", "a")),
-        "lane": Range("lane", 31, start.get("lane", 0)),
-        "register": Range("register", instruction.fragments["a"].registers - 1, start.get("register", 0)),
-        "bit": Range("bit", 8 * operands["a"].itemsize - 1, start.get("bit", 0)),
+        "operand": Choice("operand", ("a", "b"), chosen["operand"]),
+        "lane": Range("lane", found.lanes - 1, chosen["lane"]),
+        "register": Range("register", most, chosen["register"]),
+        "bit": Range("bit", 8 * operands["a"].itemsize - 1, chosen["bit"]),
     }
     return Explorer(draw, controls, limits)

@@ -1,4 +1,6 @@
-"""The notebooks in a real JupyterLab in a real browser: they run, the sliders move by mouse and keyboard, both themes.
+"""The notebooks in a real JupyterLab in a real browser: by mouse, by keyboard alone, at 200 %, in both themes.
+
+axe-core looks for barriers.
 
 Needs chromium (Debian: apt-get install chromium) and playwright (pip install playwright); skips without. Screenshots
 are kept where TCEMU_SCREENSHOTS names a folder.
@@ -92,9 +94,13 @@ class Lab:
 
     def run_all(self) -> None:
         """Run every cell from the menu, and wait until the kernel is idle."""
+        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=90_000)
+        self.page.wait_for_timeout(1500)  # or JupyterLab asks for a kernel
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.get_by_text("Run All Cells", exact=True).first.click()
-        self.page.wait_for_selector(".widget-slider .noUi-handle", timeout=90_000)
+        self.page.wait_for_selector(".tcemu-view", timeout=90_000)
+        prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
+        self.page.wait_for_function(f"() => {prompts}.every(each => !each.textContent.includes('*'))", timeout=90_000)
         self.page.wait_for_timeout(1500)
         self.idle()
 
@@ -102,9 +108,21 @@ class Lab:
         """Wait until the kernel has nothing to do."""
         self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000)
 
-    def explorer(self, words: str) -> Any:
-        """The box of controls and picture whose picture says `words`."""
-        return self.page.locator(".widget-vbox", has_text=words).first
+    def view(self, words: str) -> Any:
+        """The explorer or prediction that says `words`."""
+        return self.page.locator(".tcemu-view").filter(has_text=words).first
+
+    def settle(self) -> None:
+        """Wait for an answer of the kernel, and until it has been announced."""
+        self.page.wait_for_timeout(1500)
+
+    def barriers(self) -> list[str]:
+        """What axe-core finds in the outputs: rule and element of each violation that is at least serious."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page, context={"include": [[".jp-OutputArea-output"]]}).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        return [f"{each['id']}: {node['html'][:200]}" for each in serious for node in each["nodes"]]
 
     def shot(self, name: str, element: Any = None) -> None:
         """Keep a screenshot, where a folder for them is named."""
@@ -152,7 +170,7 @@ def _visible(view: Lab, selector: str) -> int:
 
 def test_a_fresh_copy_shows_its_pictures_before_anything_has_run(first_light: Lab) -> None:
     """JupyterLab does not trust it yet, and throws SVG away: the images stand in, and no stray text."""
-    figure = first_light.page.locator("figure", has_text="lane and register of each element").first
+    figure = first_light.page.locator("figure:visible", has_text="lane and register of each element").first
     figure.scroll_into_view_if_needed()
     assert figure.locator("img").is_visible()
     assert figure.locator("svg").count() == 0
@@ -161,64 +179,107 @@ def test_a_fresh_copy_shows_its_pictures_before_anything_has_run(first_light: La
     first_light.shot("untrusted", figure)
 
 
+def test_a_fresh_copy_folds_the_answers_away(first_light: Lab) -> None:
+    question = first_light.page.locator(".jp-OutputArea-output", has_text="are exactly right").first
+    question.scroll_into_view_if_needed()
+    assert "73" not in question.inner_text()
+    question.locator("summary").first.click()
+    assert "D: 73" in question.inner_text()
+    question.locator("summary").first.click()
+
+
 def test_all_cells_run_and_the_live_drawing_takes_over(first_light: Lab) -> None:
     first_light.run_all()
     assert (
         first_light.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']").count() == 0
     )
-    figure = first_light.page.locator("figure", has_text="Register 0xbdad3c24").first
+    figure = first_light.page.locator("figure:visible", has_text="Register 0xbdad3c24").first
     figure.scroll_into_view_if_needed()
     assert figure.locator("svg").is_visible()
     assert not figure.locator("img").is_visible()
     first_light.shot("register", figure)
 
 
+MAP = "lane and register of each element"
+
+
 def test_the_slider_is_dragged_and_the_picture_follows(first_light: Lab) -> None:
-    explorer = first_light.explorer("lane and register of each element")
-    assert "lane 0 holds the marked cells" in explorer.inner_html()  # the next cell has set it
-    handle, track = explorer.locator(".noUi-handle").first, explorer.locator(".noUi-target").first
-    track.evaluate("element => element.scrollIntoView({block: 'center'})")
+    explorer = first_light.view(MAP)
+    assert "lane 13 holds the marked cells" in explorer.inner_html()  # a later cell did not move it
+    slider = explorer.get_by_label("lane, slider")
+    slider.evaluate("element => element.scrollIntoView({block: 'center'})")
     first_light.page.wait_for_timeout(500)
-    box, rail = handle.bounding_box(), track.bounding_box()
-    mouse = first_light.page.mouse
-    mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    box, mouse = slider.bounding_box(), first_light.page.mouse
+    height = box["y"] + box["height"] / 2
+    mouse.move(box["x"] + box["width"] * 13.5 / 32, height)
     mouse.down()
-    mouse.move(rail["x"] + rail["width"] / 2, box["y"] + box["height"] / 2, steps=10)
+    mouse.move(box["x"] + box["width"] * 0.8, height, steps=10)
     mouse.up()
-    first_light.page.wait_for_timeout(1500)
-    lane = int(handle.get_attribute("aria-valuenow").split(".")[0])
-    assert 10 <= lane <= 20
+    first_light.settle()
+    lane = int(slider.input_value())
+    assert 22 <= lane <= 28
     assert f"lane {lane} holds the marked cells" in explorer.inner_html()
 
 
-def test_arrow_keys_move_the_slider(first_light: Lab) -> None:
-    explorer = first_light.explorer("lane and register of each element")
-    handle = explorer.locator(".noUi-handle").first
-    before = int(handle.get_attribute("aria-valuenow").split(".")[0])
-    handle.focus()
-    for _ in range(3):
-        first_light.page.keyboard.press("ArrowRight")
-        first_light.page.wait_for_timeout(300)
-    first_light.page.wait_for_timeout(1000)
-    assert f"lane {before + 3} holds the marked cells" in explorer.inner_html()
+def test_arrow_keys_move_the_slider_and_nothing_else(first_light: Lab) -> None:
+    explorer = first_light.view(MAP)
+    slider = explorer.get_by_label("lane, slider")
+    slider.focus()
+    for key in ("Home", "ArrowRight", "ArrowUp", "ArrowRight", "ArrowLeft"):
+        first_light.page.keyboard.press(key)
+        first_light.page.wait_for_timeout(200)
+    first_light.settle()
+    assert "lane 2 holds the marked cells" in explorer.inner_html()
+    assert slider.evaluate("element => element === document.activeElement")
+
+
+def test_letters_are_no_commands_in_a_control(first_light: Lab) -> None:
+    cells = first_light.page.locator(".jp-Cell").count()
+    explorer = first_light.view(MAP)
+    controls = [explorer.get_by_label("lane, slider"), explorer.locator(".tcemu-scroll").first]
+    controls.append(first_light.view("bit 0 of register a0 in lane 13").get_by_label("operand"))
+    controls.append(first_light.view("Which elements of D change?").get_by_label("one", exact=True))
+    for control in controls:
+        control.focus()
+        for key in "xmy":  # JupyterLab: cut the cell, make it Markdown, make it code
+            first_light.page.keyboard.press(key)
+        assert first_light.page.locator(".jp-Cell").count() == cells
 
 
 def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
-    """What the slider's handle lacks for a screen reader, the box beside it has."""
-    explorer = first_light.explorer("lane and register of each element")
+    explorer = first_light.view(MAP)
     box = explorer.get_by_label("lane", exact=True)
     box.fill("21")
-    box.press("Enter")
-    first_light.page.wait_for_timeout(1500)
+    box.press("Tab")
+    first_light.settle()
     assert "lane 21 holds the marked cells" in explorer.inner_html()
-    box.press("ArrowUp")
-    first_light.page.wait_for_timeout(1500)
-    assert "lane 22 holds the marked cells" in explorer.inner_html()
+    box.fill("99")
+    box.press("Tab")
+    first_light.settle()
+    assert "lane 31 holds the marked cells" in explorer.inner_html()
+    box.fill("22")
+    box.press("Tab")
+    first_light.settle()
     first_light.shot("who-holds-what", explorer)
 
 
+def test_what_is_open_stays_open_and_what_changes_is_announced(first_light: Lab) -> None:
+    explorer = first_light.view(MAP)
+    explorer.locator("summary").first.click()
+    slider = explorer.get_by_label("lane, slider")
+    slider.focus()
+    first_light.page.keyboard.press("ArrowLeft")
+    first_light.settle()
+    assert explorer.locator("details").first.evaluate("element => element.open")
+    said = explorer.locator(":scope > [aria-live=polite]")
+    assert said.text_content().startswith(f"mma m16n8k16 f16: {MAP}. Lane 21 holds a0 = row 5 columns 2–3")
+    slider.focus()
+    first_light.page.keyboard.press("ArrowRight")
+    first_light.settle()
+
+
 def test_the_picture_has_a_name_and_a_description(first_light: Lab) -> None:
-    picture = first_light.explorer("lane and register of each element").get_by_role("img")
+    picture = first_light.view(MAP).get_by_role("img")
     named = first_light.page.evaluate(
         """svg => [svg.getAttribute("aria-labelledby"), svg.getAttribute("aria-describedby")]
             .map(id => document.getElementById(id).textContent)""",
@@ -228,17 +289,134 @@ def test_the_picture_has_a_name_and_a_description(first_light: Lab) -> None:
     assert named[1].startswith("Lane 22 holds a0 = row 5 columns 4–5")
 
 
+def _lit(view: Any) -> list[str]:
+    """The bands that one sees."""
+    script = "all => all.filter(each => getComputedStyle(each).opacity > 0).map(each => each.getAttribute('class'))"
+    return sorted(view.locator(".y path").evaluate_all(script))
+
+
+def test_pointing_at_an_element_lights_what_it_is_made_of(first_light: Lab) -> None:
+    explorer = first_light.view(MAP)
+    made_of = {".zd .i3.j4": ["ai3", "bj4"], ".za .i3.k4": ["bk4 bk5", "di3"], ".zb .k4.j2": ["ak4 ak5", "dj2"]}
+    for cell, bands in made_of.items():
+        explorer.locator(cell).first.scroll_into_view_if_needed()
+        explorer.locator(cell).first.hover()
+        assert _lit(explorer) == bands
+    first_light.shot("lit", explorer)
+    first_light.page.mouse.move(5, 5)
+    assert _lit(explorer) == []
+
+
+def test_arrow_keys_walk_through_the_map(first_light: Lab) -> None:
+    explorer = first_light.view(MAP)
+    explorer.locator(".tcemu-scroll").first.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        first_light.page.keyboard.press(key)
+    said = explorer.locator(".tcemu-scroll [role=status]").first
+    assert said.text_content() == "D[1, 1]: d1 of lane 4"
+    assert _lit(explorer) == ["ai1", "bj1"]
+    for _ in range(2):
+        first_light.page.keyboard.press("ArrowLeft")
+    assert said.text_content() == "A[1, 14–15]: a2 of lane 7"
+    assert explorer.locator(".tcemu-scroll").first.evaluate("element => element === document.activeElement")
+    first_light.page.keyboard.press("Escape")
+    assert _lit(explorer) == []
+
+
+def test_a_prediction_is_typed_first_and_then_compared(first_light: Lab) -> None:
+    question = first_light.view("are exactly right")
+    assert "73" not in question.inner_text()
+    question.get_by_label("D", exact=True).fill("64")
+    question.get_by_label("in_order", exact=True).fill("sixty")
+    question.get_by_label("in_order", exact=True).press("Enter")
+    first_light.settle()
+    assert "'sixty' in 'sixty' is not known" in question.inner_text()
+    assert "73" not in question.inner_text()
+    question.get_by_label("in_order", exact=True).fill("61")
+    question.get_by_label("in_order", exact=True).press("Enter")
+    first_light.settle()
+    assert "D: The answer is 73. You said 64, which is 9 too small." in question.inner_text()
+    assert question.locator("[aria-live=polite]").last.text_content().endswith("in_order: Right, 61.")
+    first_light.shot("predicted", question)
+
+
+def test_a_prediction_is_chosen_with_the_keyboard_alone(first_light: Lab) -> None:
+    question, keyboard = first_light.view("Which elements of D change?"), first_light.page.keyboard
+    question.get_by_label("one", exact=True).focus()
+    around = ["ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight"]
+    back = ["ArrowUp", "ArrowLeft", "ArrowLeft", "ArrowLeft"]
+    for key in (*around, *back):
+        keyboard.press(key)
+    keyboard.press("ArrowDown")
+    keyboard.press("Tab")
+    assert first_light.page.evaluate("document.activeElement.textContent") == "Compare"
+    keyboard.press("Enter")
+    first_light.settle()
+    assert "Right, “those of one row”." in question.inner_text()
+    assert question.locator("figure svg").is_visible()
+    first_light.shot("chosen", question)
+
+
 def test_a_flipped_bit_moves_a_column(first_light: Lab) -> None:
-    explorer = first_light.explorer("elements of D changed")
+    explorer = first_light.view("bit 0 of register a0 in lane 13")
     explorer.scroll_into_view_if_needed()
-    explorer.get_by_label("operand").select_option("b")
-    first_light.page.wait_for_timeout(1500)
-    assert "16 of 128 elements of D changed: bit 14 of register b0 in lane 13" in explorer.inner_text()
-    first_light.shot("one-bit", explorer)
+    explorer.get_by_label("operand").focus()
+    first_light.page.keyboard.press("ArrowDown")
+    first_light.settle()
+    flipped = first_light.view("16 of 128 elements of D changed: bit 0 of register b0 in lane 13")
+    assert flipped.is_visible()
+    first_light.shot("one-bit", flipped)
+
+
+def test_nothing_stands_in_a_readers_way(first_light: Lab, numbers: Lab) -> None:
+    for view in (first_light, numbers):
+        assert view.barriers() == []
+
+
+def test_at_200_percent_maps_scroll_and_stay_readable(first_light: Lab) -> None:
+    first_light.page.set_viewport_size({"width": 700, "height": 500})
+    first_light.page.wait_for_timeout(800)
+    try:
+        box = first_light.view(MAP).locator(".tcemu-scroll").first
+        wide, room = box.evaluate("element => [element.scrollWidth, element.clientWidth]")
+        assert wide > room
+        text = box.locator("svg .n text").first.evaluate("element => element.getBoundingClientRect().height")
+        assert text >= 8  # pixels of the page, twice as many on the screen
+        assert first_light.barriers() == []
+        first_light.shot("zoomed")
+    finally:
+        first_light.page.set_viewport_size({"width": 1400, "height": 1000})
+        first_light.page.wait_for_timeout(800)
+
+
+def test_lists_are_legible(numbers: Lab, theme: str) -> None:
+    colours = numbers.view("pattern 0x").get_by_label("format").evaluate(
+        "element => [getComputedStyle(element).color, getComputedStyle(element).backgroundColor]"
+    )
+    ink, paper = (sum(_channels(colour)) for colour in colours)
+    assert abs(paper - ink) > 450
+    assert (paper > ink) == (theme == "light")
+
+
+def test_an_error_shows_the_readers_line(numbers: Lab) -> None:
+    page = numbers.page
+    page.locator(".jp-CodeCell .cm-content").last.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("\ntcemu.parse('mma.sync.aligned.m16n8k17')")
+    page.keyboard.press("Control+Enter")
+    output = page.locator("[data-mime-type='application/vnd.jupyter.error'], [data-mime-type*='stderr']").last
+    output.wait_for(timeout=30_000)
+    lines = output.inner_text().splitlines()
+    assert lines[0] == "IllegalInstruction"
+    assert "Cell In[" in lines[1]
+    assert any("----> " in line and "m16n8k17" in line for line in lines)
+    assert "/tcemu/" not in output.inner_text()
+    assert "ipykernel" not in output.inner_text()
+    numbers.shot("error", output)
 
 
 def test_the_pictures_are_drawn_in_the_colours_of_the_theme(first_light: Lab, theme: str) -> None:
-    svg = first_light.explorer("lane and register of each element").locator("svg").first
+    svg = first_light.view(MAP).locator("svg").first
     paper = svg.evaluate("element => getComputedStyle(element).backgroundColor")
     ink = svg.evaluate("element => getComputedStyle(element).fill")
     assert (paper == "rgb(255, 255, 255)") == (theme == "light")
@@ -261,17 +439,22 @@ def test_every_picture_fits_its_column(first_light: Lab, numbers: Lab) -> None:
                 assert wide, svg.text_content()
 
 
-def test_a_number_is_built_from_its_fields(numbers: Lab) -> None:
-    explorer = numbers.explorer("pattern 0x")
+def test_a_number_keeps_its_value_in_another_format(numbers: Lab) -> None:
+    explorer = numbers.view("pattern 0x")
     explorer.scroll_into_view_if_needed()
     explorer.get_by_label("format").select_option("e5m2")
-    numbers.page.wait_for_timeout(1000)
+    numbers.settle()
+    assert "e5m2 pattern 0x38 is 0.5" in explorer.inner_text()
     for name, value in (("exponent", "16"), ("mantissa", "1")):
         box = explorer.get_by_label(name, exact=True)
         box.fill(value)
-        box.press("Enter")
-        numbers.page.wait_for_timeout(800)
+        box.press("Tab")
+        numbers.settle()
     assert "e5m2 pattern 0x41 is 2.5" in explorer.inner_text()
+    explorer.get_by_label("format").select_option("ue8m0")
+    numbers.settle()
+    assert not explorer.get_by_label("sign", exact=True).is_visible()
+    assert not explorer.get_by_label("mantissa", exact=True).is_visible()
     numbers.shot("bits", explorer)
 
 

@@ -103,7 +103,25 @@ def test_every_picture_can_be_read_without_a_kernel(notebook: Any) -> None:
         assert "<svg" in page
         assert re.search(r'<img class="[^"]*" alt="[^"]{15,}" src="data:image/svg\+xml;base64,', page)
         assert "<summary>In words</summary>" in page
-        assert "<Explorer" in data["text/plain"] or "image/svg+xml" in data
+        assert data["text/plain"]
+
+
+def test_answers_are_folded_away(notebook: Any) -> None:
+    """Whoever sees a question is asked first: it is a prediction, whose answer a page without a kernel folds away."""
+    for cell in notebook.cells[1:]:
+        if cell.cell_type == "markdown":
+            assert not re.search(r"\*\*predict", cell.source, re.IGNORECASE), cell.source
+        elif "predict(" in cell.source:
+            (output,) = cell.outputs
+            assert output.data["text/plain"].startswith("Predict. ")
+            assert "<details><summary>Answer</summary><p>" in output.data["text/html"]
+
+
+def test_the_first_notebooks_ask_before_they_tell() -> None:
+    import nbformat
+
+    asked = [sum("predict(" in cell.source for cell in _code(nbformat.read(path, 4))) for path in NOTEBOOKS[:2]]
+    assert asked == [8, 8]
 
 
 def test_cells_for_a_gpu_are_tagged_compared_and_say_who_answered(notebook: Any) -> None:

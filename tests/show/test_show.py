@@ -19,6 +19,7 @@ from tcemu.machine.tensor_map import TensorMap
 from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
 from tcemu.show.picture import Picture
 from tcemu.show.words import compact, value
+from tcemu.timing import wavefronts
 
 SVG = "{http://www.w3.org/2000/svg}"
 A = Fragment("a", Layout("(h g) (c t p) -> (g t) (c h p)", h=2, g=8, c=2, t=4, p=2), Container(lookup("f16"), 16))
@@ -52,6 +53,8 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "tensor box of five dimensions": lambda: show.tensor_box(
         TensorMap(0, "f32", (40, 6, 5, 4, 3), (160, 960, 4800, 19200), (8, 2, 2, 2, 2), 32, "nan"), (-4, -1, 4, 0, 2)
     ),
+    "banks": lambda: show.banks(wavefronts(np.arange(32) * 144, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")),
+    "banks in conflict": lambda: show.banks(wavefronts(np.arange(32) * 8, "ld.shared.b32")),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 

@@ -1,0 +1,19 @@
+"""The script that moves through a picture's cells with the arrow keys, where a page lets scripts run."""
+
+from __future__ import annotations
+
+#: Moves to the nearest cell in the direction of an arrow key, and says what it is. `this` is the picture's box.
+KEYS = (
+    "var way={ArrowLeft:[-1,0],ArrowRight:[1,0],ArrowUp:[0,-1],ArrowDown:[0,1]}[event.key],box=this;"
+    "if(way||event.key=='Escape'){"
+    "event.preventDefault();event.stopPropagation();"
+    "var all=Array.from(box.querySelectorAll('.z path')),now=box.querySelector('.z .on'),best=now||all[0],least=1e9;"
+    "function at(cell){var b=cell.getBBox();return[b.x+b.width/2,b.y+b.height/2]}"
+    "if(now&&way)all.forEach(function(cell){var p=at(cell),q=at(now),x=p[0]-q[0],y=p[1]-q[1],"
+    "along=x*way[0]+y*way[1],aside=Math.abs(x*way[1])+Math.abs(y*way[0]);"
+    "if(along>1&&along+4*aside<least){least=along+4*aside;best=cell}});"
+    "if(now)now.classList.remove('on');"
+    "var said=box.querySelector('[role=status]');"
+    "if(way){best.classList.add('on');said.textContent=best.querySelector('title').textContent;"
+    "best.scrollIntoView({block:'nearest',inline:'nearest'})}else said.textContent=''}"
+)

@@ -1,0 +1,354 @@
+"""Predict, then reveal: the reader answers first, and only then sees what is right and how the answers differ.
+
+    from tcemu.show import predict
+
+    predict("How many lanes hold A[3, 2]?", len(mma.fragments["a"].holders(3, 2)))                      a number
+    predict("Which lane holds D[15, 7]?", 31, among=range(32))                                          a lane
+    predict("Which elements of D change?", changed, choices={"one": 1, "a row": 8, "all": 128})         one of several
+    predict("Write 448 in e4m3.", 0x7E, bits="e4m3")                                                    bits, in hex
+    predict("In which row is register d0?", rows, over={"lane": range(32)})                             a formula
+    predict("How many are exact?", {"tensor core": 73, "loop": 61})                                     several parts
+
+The answer is computed where the question is asked, so it can be compared with every run of the notebook, but a page
+shows it only to a reader who has predicted (with a kernel) or who unfolds it (without one).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import product
+from numbers import Real
+from typing import Any, Protocol
+
+from tcemu.errors import OperandError, TcemuError, briefly, counted, listing, ranges, shown
+from tcemu.formats import Format, lookup
+from tcemu.show.bits import number_bits
+from tcemu.show.formulas import evaluate
+from tcemu.show.picture import Picture
+from tcemu.show.view import Control, view, widget_bundle
+from tcemu.show.words import neat as written
+
+#: What was predicted, by question: it is there again when the cell is run again.
+_PREDICTED: dict[str, dict[str, str]] = {}
+
+
+class _Kind(Protocol):
+    """One part of a question: what a reader gives, and what is right."""
+
+    @property
+    def answer(self) -> str:
+        """The right answer, as text."""
+        ...
+
+    def control(self) -> Control:
+        """What view.js needs to ask for it, without name, label and value."""
+        ...
+
+    def differs(self, given: str) -> str:
+        """How `given` differs from the answer, in words; empty if it is right. Raises OperandError for no answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Number:
+    right: float
+    among: Sequence[int] = ()
+
+    @property
+    def answer(self) -> str:
+        return written(self.right)
+
+    def control(self) -> Control:
+        return {"kind": "text", "hint": f"a number: {ranges(self.among)}" if self.among else "a number"}
+
+    def differs(self, given: str) -> str:
+        number = evaluate(given)
+        if self.among and number not in self.among:
+            raise OperandError(f"{given} is not among {ranges(self.among)}")
+        if number == self.right or (math.isnan(number) and math.isnan(self.right)):
+            return ""
+        if not (math.isfinite(number) and math.isfinite(self.right)):
+            return f"{given}"
+        gap = written(abs(number - self.right))
+        return f"{given}, which is {gap} too {'large' if number > self.right else 'small'}"
+
+
+@dataclass(frozen=True)
+class _Choice:
+    right: str
+    options: tuple[str, ...]
+
+    @property
+    def answer(self) -> str:
+        return f"“{self.right}”"
+
+    def control(self) -> Control:
+        return {"kind": "radio", "options": list(self.options)}
+
+    def differs(self, given: str) -> str:
+        if given not in self.options:
+            raise OperandError(f"{shown(given)} is not offered; choose {listing(map(repr, self.options))}")
+        return "" if given == self.right else f"“{given}”"
+
+
+@dataclass(frozen=True)
+class _Bits:
+    right: int
+    width: int
+    form: Format | None
+
+    @property
+    def answer(self) -> str:
+        return self._hex(self.right)
+
+    def _hex(self, pattern: int) -> str:
+        meaning = f", which is {written(self.form.decode(pattern).item())}" if self.form else ""
+        return f"{pattern:#0{2 + -(-self.width // 4)}x}{meaning}"
+
+    def control(self) -> Control:
+        return {"kind": "text", "hint": f"{counted(self.width, 'bit')}, as hex (0x…) or binary (0b…)"}
+
+    def differs(self, given: str) -> str:
+        text = given.replace("_", "").replace(" ", "").lower()
+        try:
+            binary = text.startswith("0b") or (len(text) == self.width > 2 and set(text) <= {"0", "1"})
+            pattern = int(text, 2 if binary else 16)
+        except ValueError:
+            raise OperandError(f"{shown(given)} is not a pattern, such as 0x3d or 0b00111101") from None
+        if not 0 <= pattern < 1 << self.width:
+            raise OperandError(f"{shown(given)} does not fit into {counted(self.width, 'bit')}")
+        wrong = [bit for bit in range(self.width) if (pattern ^ self.right) >> bit & 1]
+        bits = f"bit{'s' * (len(wrong) > 1)} {ranges(wrong)}"
+        return f"{self._hex(pattern)}: {bits} differ{'s' * (len(wrong) == 1)}" if wrong else ""
+
+
+@dataclass(frozen=True)
+class _Formula:
+    #: A formula, or its values for all cases.
+    right: str | tuple[float, ...]
+    over: Mapping[str, Sequence[int]]
+
+    @property
+    def answer(self) -> str:
+        if isinstance(self.right, str):
+            return self.right
+        few = ", ".join(map(written, self.right[:10]))
+        return f"{few}{', …' if len(self.right) > 10 else ''} for {listing(self._told(), 'and')}"
+
+    def _told(self) -> Iterable[str]:
+        return (f"{name} = {', '.join(map(str, values[:2]))}, …" for name, values in self.over.items())
+
+    def control(self) -> Control:
+        return {"kind": "text", "hint": f"a formula with {listing(self.over, 'and')}, in Python"}
+
+    def cases(self) -> list[dict[str, float]]:
+        """The values of the variables, one case after the other."""
+        return [dict(zip(self.over, case, strict=True)) for case in product(*self.over.values())]
+
+    def differs(self, given: str) -> str:
+        cases = self.cases()
+        wanted = [evaluate(self.right, case) for case in cases] if isinstance(self.right, str) else self.right
+        got = [evaluate(given, case) for case in cases]
+        wrong = [number for number in range(len(cases)) if got[number] != wanted[number]]
+        if not wrong:
+            return ""
+        first = wrong[0]
+        where = ", ".join(f"{name} = {at}" for name, at in cases[first].items())
+        gives = f"for {where} it gives {written(got[first])} and not {written(wanted[first])}"
+        return f"{given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
+
+
+class Prediction:
+    """A question whose answer is revealed to whoever has predicted it. Made by tcemu.show.predict."""
+
+    def __init__(self, question: str, parts: Mapping[str, _Kind], reveal: Sequence[object]) -> None:
+        self._question, self._parts, self._reveal = question, dict(parts), reveal
+        self._verdict = ""
+        self._view: Any = None
+
+    # ------------------------------------------------------------------------------------------ what is predicted
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What was predicted, by part; empty before."""
+        return dict(_PREDICTED.get(self._question, {}))
+
+    def say(self, *given: object) -> str:
+        """Predict: one answer for each part. Returns how it compares, and reveals the answer in the page.
+
+        Raises OperandError for something that is not an answer, such as letters instead of a number.
+        """
+        if len(given) != len(self._parts):
+            raise OperandError(f"{self._question} asks for {counted(len(self._parts), 'answer')}; got {len(given)}")
+        texts = dict(zip(self._parts, map(str, given), strict=True))
+        self._verdict = self._compare(texts)
+        _PREDICTED[self._question] = texts
+        self._tell(self._verdict)
+        return self._verdict
+
+    def _compare(self, given: Mapping[str, str]) -> str:
+        """The verdict on an answer for each part."""
+        verdicts = []
+        for name, part in self._parts.items():
+            front = f"{name}: " if name else ""
+            if not given[name].strip():
+                raise OperandError(f"{front}predict first: type or choose an answer")
+            wrong = part.differs(given[name])
+            told = f"The answer is {part.answer}. You said {wrong}." if wrong else f"Right, {part.answer}."
+            verdicts.append(front + told)
+        return "\n".join(verdicts)
+
+    # ------------------------------------------------------------------------------------------ in a notebook
+
+    def _asked(self, values: Mapping[str, str]) -> None:
+        """What the reader sends from the page; what is not an answer is told there."""
+        names = list(self._parts)
+        texts = self.given | {names[int(name)]: text for name, text in values.items()}
+        try:
+            self.say(*(texts.get(name, "") for name in names))
+        except TcemuError as error:
+            self._tell(str(error), reveal=False)
+
+    def _tell(self, verdict: str, *, reveal: bool = True) -> None:
+        if self._view is not None:
+            pictures = self._pictures() if reveal else ""
+            with self._view.hold_sync():
+                self._view.html = f'<div class="tcemu-answer">{_paragraphs(verdict)}{pictures}</div>'
+                self._view.said = verdict
+                self._view.button = "Compare again" if reveal else "Compare"
+
+    def _shown(self) -> Any:
+        """The widget, made when the question is first shown. What was predicted before is there again."""
+        if self._view is None:
+            before = self.given
+            controls = []
+            for number, (name, part) in enumerate(self._parts.items()):
+                place = {"name": str(number), "label": name or "Your prediction", "value": before.get(name, "")}
+                controls.append(part.control() | place)
+            self._view = view(controls, self._asked, button="Compare", head=self._question)
+            if set(before) == set(self._parts):
+                self._asked({})
+        return self._view
+
+    def _pictures(self, *, stored: bool = False) -> str:
+        return "".join(_html(each, stored=stored) for each in self._reveal)
+
+    def _answers(self) -> str:
+        return "\n".join(f"{name}: {part.answer}" if name else part.answer for name, part in self._parts.items())
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """The question with its controls for a page with a kernel; for one without, the answer is folded away."""
+        answer = _paragraphs(self._answers()) + self._pictures(stored=True)
+        folded = f"<details><summary>Answer</summary>{answer}</details>"
+        page = f'<div class="tcemu-prediction"><p><strong>Predict.</strong> {_inline(self._question)}</p>{folded}</div>'
+        return widget_bundle(self._shown()) | {"text/html": page, "text/plain": str(self)}
+
+    def __str__(self) -> str:
+        return f"Predict. {self._question}"
+
+    def __repr__(self) -> str:
+        return f"<Prediction {self._question!r}: .say(...) compares your answer>"
+
+
+def predict(
+    question: str,
+    answer: Any,
+    *,
+    choices: Mapping[str, Any] | Iterable[str] = (),
+    bits: Format | str | int | None = None,
+    over: Mapping[str, Sequence[int]] | None = None,
+    among: Sequence[int] = (),
+    reveal: object = (),
+) -> Prediction:
+    """Ask `question`; compare what the reader predicts with `answer`, and then show `reveal`.
+
+    `answer` is a number. With `choices` it is one of them, or what one of them means: {"a row": 8, "all": 128}. With
+    `bits`, a format or a width, it is a pattern, asked for in hex. With `over`, the values of variables, it is a
+    formula, or its values in all cases. `among` lists the numbers that are possible, such as range(32) for a lane. A
+    question of several parts has a dict of answers. `reveal` is a picture or anything else that a notebook can show,
+    or a list of these; a pattern's default is the picture of its bits.
+
+    Raises OperandError for an answer that is not of its kind, FormatError for an unknown format.
+    """
+    answers = answer if isinstance(answer, Mapping) else {"": answer}
+    if not isinstance(question, str) or not question.strip():
+        raise OperandError(f"a question is text; got {briefly(question)}")
+    parts = {str(name): _kind(right, choices, bits, over, among) for name, right in answers.items()}
+    if not parts:
+        raise OperandError(f"{question} has no answer")
+    shown_then = list(reveal) if isinstance(reveal, list | tuple) else [reveal]
+    for part in parts.values():
+        if isinstance(part, _Bits) and part.form and not shown_then:
+            shown_then = [number_bits(part.form, part.right)]
+    return Prediction(question, parts, shown_then)
+
+
+def _kind(
+    right: Any,
+    choices: Mapping[str, Any] | Iterable[str],
+    bits: Format | str | int | None,
+    over: Mapping[str, Sequence[int]] | None,
+    among: Sequence[int],
+) -> _Kind:
+    if choices:
+        return _chosen(right, choices)
+    if bits is not None:
+        form = None if isinstance(bits, int) else lookup(bits) if isinstance(bits, str) else bits
+        width = form.container if form else int(bits)  # type: ignore[arg-type]
+        if not 0 <= int(right) < 1 << width:
+            raise OperandError(f"the answer {briefly(right)} does not fit into {counted(width, 'bit')}")
+        return _Bits(int(right), width, form)
+    if over:
+        return _formula(right, over)
+    number = right.item() if getattr(right, "size", 0) == 1 else right
+    if not isinstance(number, Real):
+        raise OperandError(f"an answer is a number, unless choices, bits or over are given; got {briefly(right)}")
+    if among and number not in among:
+        raise OperandError(f"the answer {briefly(number)} is not among {ranges(among)}")
+    return _Number(int(number) if isinstance(number, int) else float(number), among)
+
+
+def _formula(right: Any, over: Mapping[str, Sequence[int]]) -> _Formula:
+    formula = _Formula(right if isinstance(right, str) else tuple(right), over)
+    if isinstance(right, str):
+        formula.differs(right)  # refuses what cannot be evaluated
+    elif len(formula.right) != len(formula.cases()):
+        cases = counted(len(formula.cases()), "case")
+        raise OperandError(f"`over` has {cases}, the answer {counted(len(formula.right), 'value')}")
+    return formula
+
+
+def _chosen(right: Any, choices: Mapping[str, Any] | Iterable[str]) -> _Choice:
+    """The choice that is right: the answer itself, or the one that means it."""
+    options = tuple(choices)
+    meant = [name for name, meaning in choices.items() if meaning == right] if isinstance(choices, Mapping) else [right]
+    if len(meant) != 1 or meant[0] not in options:
+        raise OperandError(f"the answer {briefly(right)} is not one of the choices, {listing(map(repr, options))}")
+    return _Choice(meant[0], options)
+
+
+# ---------------------------------------------------------------------------------------------- as HTML
+
+
+def _html(shown_then: Any, *, stored: bool) -> str:
+    """Anything that a notebook can show."""
+    if isinstance(shown_then, Picture):
+        return shown_then.quiet().portable_html if stored else shown_then.html
+    for name in ("html", "_repr_html_"):
+        found = getattr(shown_then, name, None)
+        if found is not None:
+            return str(found() if callable(found) else found)
+    return f"<pre>{escape(str(shown_then))}</pre>"
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{_inline(line)}</p>" for line in text.splitlines())
+
+
+def _inline(text: str) -> str:
+    """Text with `code` in backquotes."""
+    pieces = escape(text).split("`")
+    return "".join(f"<code>{piece}</code>" if number % 2 else piece for number, piece in enumerate(pieces))

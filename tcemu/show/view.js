@@ -1,0 +1,179 @@
+// The view of an Explorer and of a Prediction: controls, a picture, and a line that screen readers announce.
+//
+// Python sends `controls` (what there is and where it stands), `html` (the picture) and `said` (what has changed);
+// the view sends `asked` (where the reader has moved the controls).
+
+function element(parent, tag, properties = {}) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "for" || name === "role") made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  parent.append(made);
+  return made;
+}
+
+// In JupyterLab a letter is a command (b: a new cell) and arrows choose a cell, unless a text field has the focus or what
+// has it says otherwise. What is no text field says so, and handles its keys itself.
+function keys(target, act) {
+  if (target.type !== "text") target.setAttribute("data-lm-suppress-shortcuts", "true");
+  target.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !act(event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
+
+// Each kind of control: build(row, control, id, change) makes the elements, and returns show(control) to update them.
+const KINDS = {
+  range(row, control, id, change) {
+    element(row, "label", { for: id, textContent: control.label });
+    const box = element(row, "input", { type: "number", id, className: "tcemu-number" });
+    const name = `${control.label}, slider`;
+    const slider = element(row, "input", { type: "range", className: "tcemu-slider", "aria-label": name });
+    const places = (String(control.step).split(".")[1] || "").length;
+    const move = (value) => {
+      const [low, high] = [Number(slider.min), Number(slider.max)];
+      if (Number.isNaN(value)) return;
+      const within = Math.min(high, Math.max(low, value)).toFixed(places);
+      slider.value = box.value = within;
+      change(Number(within));
+    };
+    slider.addEventListener("input", () => move(Number(slider.value)));
+    box.addEventListener("change", () => move(box.value === "" ? NaN : Number(box.value)));
+    keys(slider, (key) => {
+      if (key === "Home") move(Number(slider.min));
+      else if (key === "End") move(Number(slider.max));
+      else if (key in STEPS) move(Number(slider.value) + STEPS[key] * Number(slider.step));
+      else return false;
+      return true;
+    });
+    return (now) => {
+      for (const input of [box, slider]) {
+        Object.assign(input, { min: now.low, max: now.high, step: now.step });
+        if (Number(input.value) !== now.value || input.value === "") input.value = now.value.toFixed(places);
+      }
+      row.hidden = now.low === now.high;
+    };
+  },
+
+  select(row, control, id, change) {
+    element(row, "label", { for: id, textContent: control.label });
+    const list = element(row, "select", { id });
+    for (const option of control.options) element(list, "option", { value: option, textContent: option });
+    list.addEventListener("change", () => change(list.value));
+    keys(list, (key) => {
+      if (!key.startsWith("Arrow")) return false;
+      const next = list.selectedIndex + STEPS[key] * (key === "ArrowUp" || key === "ArrowDown" ? -1 : 1);
+      if (next >= 0 && next < list.options.length) {
+        list.selectedIndex = next;
+        change(list.value);
+      }
+      return true;
+    });
+    return (now) => { list.value = now.value; };
+  },
+
+  radio(row, control, id, change) {
+    const group = element(row, "fieldset");
+    element(group, "legend", { textContent: control.label });
+    const inputs = control.options.map((option, number) => {
+      const label = element(group, "label");
+      const input = element(label, "input", { type: "radio", name: id, value: option, id: `${id}-${number}` });
+      label.append(option);
+      input.addEventListener("change", () => change(option));
+      return input;
+    });
+    const choose = (number) => {
+      const input = inputs[(number + inputs.length) % inputs.length];
+      input.checked = true;
+      input.focus();
+      change(input.value);
+    };
+    inputs.forEach((input, number) => keys(input, (key) => {
+      if (key.startsWith("Arrow")) choose(number + (key === "ArrowRight" || key === "ArrowDown" ? 1 : -1));
+      else if (key === " ") choose(number);
+      else return false;
+      return true;
+    }));
+    return (now) => inputs.forEach((input) => { input.checked = input.value === now.value; });
+  },
+
+  text(row, control, id, change) {
+    element(row, "label", { for: id, textContent: control.label });
+    const box = element(row, "input", { type: "text", id, autocomplete: "off", spellcheck: false });
+    if (control.hint) {
+      box.setAttribute("aria-describedby", `${id}-hint`);
+      element(row, "span", { id: `${id}-hint`, className: "tcemu-hint", textContent: control.hint });
+    }
+    box.addEventListener("input", () => change(box.value));
+    keys(box, (key) => key === "Enter" && (box.form.requestSubmit(), true));
+    return (now) => { if (document.activeElement !== box) box.value = now.value; };
+  },
+};
+
+function render({ model, el }) {
+  const id = `tcemu-${Math.random().toString(36).slice(2)}`; // this script is loaded anew for every widget
+  let asked = 0, later = 0;
+  el.classList.add("tcemu-view");
+  const form = element(el, "form");
+  if (model.get("head")) {
+    const head = element(form, "p", { className: "tcemu-head", id: `${id}-head` });
+    element(head, "strong", { textContent: "Predict. " });
+    model.get("head").split("`").forEach((piece, number) => {
+      if (number % 2) element(head, "code", { textContent: piece });
+      else head.append(piece);
+    });
+    form.setAttribute("aria-labelledby", head.id);
+  }
+  const button = model.get("button");
+  const values = {};
+  const ask = () => {
+    model.set("asked", { values: { ...values }, count: ++asked });
+    model.save_changes();
+  };
+  const shows = model.get("controls").map((control, number) => {
+    const row = element(form, "div", { className: `tcemu-control tcemu-${control.kind}` });
+    return KINDS[control.kind](row, control, `${id}-${number}`, (value) => {
+      if (!button) for (const name of Object.keys(values)) delete values[name];
+      values[control.name] = value;
+      if (!button) ask();
+    });
+  });
+  if (button) {
+    const press = element(form, "button", { type: "submit", textContent: button });
+    keys(press, (key) => (key === "Enter" || key === " ") && (ask(), true));
+    model.on("change:button", () => { press.textContent = model.get("button"); });
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (button) ask();
+  });
+  const figure = element(el, "div", { className: "tcemu-figure" });
+  const status = element(el, "div", { className: "tcemu-said", role: "status", "aria-live": "polite" });
+
+  const stand = () => model.get("controls").forEach((control, number) => shows[number](control));
+  // What the reader has opened or scrolled stays so while the picture changes.
+  const draw = () => {
+    const open = [...figure.querySelectorAll("details")].map((each) => each.open);
+    const left = [...figure.querySelectorAll(".tcemu-scroll")].map((each) => each.scrollLeft);
+    figure.innerHTML = model.get("html");
+    figure.querySelectorAll("details").forEach((each, number) => { each.open = open[number] ?? each.open; });
+    figure.querySelectorAll(".tcemu-scroll").forEach((each, number) => { each.scrollLeft = left[number] ?? 0; });
+  };
+  // A slider that is dragged is announced where it stops.
+  const say = () => {
+    clearTimeout(later);
+    later = setTimeout(() => { status.textContent = model.get("said"); }, 400);
+  };
+  model.on("change:controls", stand);
+  model.on("change:html", draw);
+  model.on("change:said", say);
+  stand();
+  draw();
+  return () => clearTimeout(later);
+}
+
+export default { render };

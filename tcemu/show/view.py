@@ -1,0 +1,51 @@
+"""What an Explorer and a Prediction look like in a page with a kernel: one widget, whose other half is view.js."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+#: A control as view.js takes it: kind, name, label, value, and what its kind needs.
+Control = dict[str, Any]
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def _view() -> type[Any]:
+    """The widget's class; anywidget takes a second to import."""
+    import anywidget
+    import traitlets
+
+    class View(anywidget.AnyWidget):
+        _esm = (_HERE / "view.js").read_text(encoding="utf-8")
+        _css = (_HERE / "view.css").read_text(encoding="utf-8")
+        controls: Any = traitlets.List().tag(sync=True)
+        html = traitlets.Unicode().tag(sync=True)
+        said = traitlets.Unicode().tag(sync=True)
+        head = traitlets.Unicode().tag(sync=True)
+        button = traitlets.Unicode().tag(sync=True)
+        asked = traitlets.Dict().tag(sync=True)
+
+    return View
+
+
+def view(
+    controls: Sequence[Control], asked: Callable[[Mapping[str, Any]], object], button: str = "", head: str = ""
+) -> Any:
+    """A widget with these controls; its `html` and `said` are to be set. Calls `asked` with the values that changed.
+
+    With a `button`, what is typed counts when the button is pressed. `head` is a question above the controls.
+    """
+    made = _view()(controls=list(controls), button=button, head=head)
+    made.observe(lambda change: asked(change["new"]["values"]), "asked")
+    return made
+
+
+def widget_bundle(widget: Any) -> dict[str, Any]:
+    """The part of an output that only a page with a kernel understands."""
+    found = widget._repr_mimebundle_()
+    data = found[0] if isinstance(found, tuple) else found
+    return {name: content for name, content in data.items() if name.startswith("application/")}

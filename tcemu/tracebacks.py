@@ -1,0 +1,125 @@
+"""How an error looks in a notebook: the learner's own lines, then the message, and none of the package's frames.
+
+IPython asks an exception for `_render_traceback_`; JupyterLab and nbconvert turn the colours into HTML. For every frame
+there is `%xmode Verbose`.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+#: Folders whose code is nobody's homework: this package, Python and what is installed.
+_FOREIGN = (
+    str(Path(__file__).parent),
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
+#: Frames shown at most, and lines of one statement.
+_FRAMES, _LINES = 6, 8
+_WIDTH = 100
+#: The space between a sentence and the next, which begins with a capital letter or a qualifier.
+_SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z.])")
+#: ANSI sequences of the terminal, which notebooks show in the colours of their theme.
+_RED, _GREEN, _BOLD, _PLAIN = "\x1b[1;31m", "\x1b[32m", "\x1b[1m", "\x1b[0m"
+
+
+class Line(NamedTuple):
+    """A statement of the learner: its file, its first and last line, and the function that it is in."""
+
+    file: str
+    first: int
+    last: int
+    function: str
+
+
+def shell() -> Any:
+    """The IPython that runs this process, or None."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def cell(file: str) -> str:
+    """``Cell In[3]`` if `file` is what IPython calls that cell inside, else an empty text."""
+    running = shell()
+    if running is None:
+        return ""
+    try:
+        named = running.compile.format_code_name(file)
+    except AttributeError:  # a shell with a compiler of its own
+        return ""
+    return " ".join(named) if named else ""
+
+
+def place(file: str, line: int) -> str:
+    """A line for a message: ``Cell In[3], line 2`` in a notebook, else ``kernel.py:2`` with the file's path."""
+    name = cell(file)
+    return f"{name}, line {line}" if name else f"{file}:{line}"
+
+
+def render(error: BaseException) -> list[str]:
+    """The text that IPython prints for `error`, one piece for each part of it."""
+    running = shell()
+    if running is not None and running.InteractiveTB.mode == "Verbose":
+        every: list[str] = running.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+        return every
+    lines = list(learners(error))
+    shown = lines if len(lines) <= _FRAMES else [lines[0], *lines[1 - _FRAMES :]]
+    pieces = [f"{_RED}{type(error).__name__}{_PLAIN}", *map(_excerpt, shown), "", _wrapped(str(error))]
+    pieces += [_wrapped(f"{type(cause).__name__}: {cause}", "Because of ") for cause in _causes(error)]
+    pieces += [_wrapped(note) for note in getattr(error, "__notes__", ())]
+    if running is not None and getattr(running, "colors", "").lower() == "nocolor":
+        pieces = [re.sub("\x1b\\[[0-9;]*m", "", piece) for piece in pieces]
+    return pieces
+
+
+def learners(error: BaseException) -> Iterator[Line]:
+    """The statements of the learner that were being executed, outermost first."""
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if cell(code.co_filename) or not code.co_filename.startswith((*_FOREIGN, "<")):
+            # from the call's first line to its last: what is wrong may be in any of them
+            first, last, *_ = next(islice(code.co_positions(), step.tb_lasti // 2, None), (None, None))
+            yield Line(code.co_filename, first or step.tb_lineno, last or step.tb_lineno, code.co_name)
+        step = step.tb_next
+
+
+def _excerpt(line: Line) -> str:
+    """Where it is, and the source with an arrow at each line of the statement and one line above it."""
+    inside = "" if line.function == "<module>" else f", in {line.function}"
+    head = f"{_BOLD}{cell(line.file) or line.file}, line {line.first}"
+    shown = []
+    for number in range(max(1, line.first - 1), min(line.last, line.first + _LINES) + 1):
+        source = linecache.getline(line.file, number).rstrip()
+        arrow = f"{_GREEN}---->{_PLAIN}" if number >= line.first else "     "
+        if source or number >= line.first:
+            shown.append(f"{arrow} {number:>3} {source}")
+    return "\n".join([f"{head}{_PLAIN}{inside}", *shown])
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    while error.__cause__ is not None:
+        error = error.__cause__
+        yield error
+
+
+def _wrapped(message: str, before: str = "") -> str:
+    """The message, each sentence on a line of its own and broken at words: a notebook would break it anywhere."""
+    sentences = [part for line in f"{before}{message}".splitlines() for part in _SENTENCE.split(line)]
+    return "\n".join(
+        textwrap.fill(
+            sentence,
+            _WIDTH,
+            subsequent_indent=" " * (len(sentence) - len(sentence.lstrip())),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for sentence in sentences
+    )
