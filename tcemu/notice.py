@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tcemu.kernels.locks import Lock
+from filelock import FileLock, Timeout
 
 TEXT = "tcemu compiles its kernels for this processor, once"
 ADVICE = "`tcemu warm` compiles all of them in advance"
@@ -26,7 +26,7 @@ class Notice:
         self._shown: Any = None
         self._cell = -1
         self._said = False
-        self._lock: Lock | None = None
+        self._lock = FileLock(Path(tempfile.gettempdir()) / f"tcemu-notice-{_user()}.lock")
 
     def begin(self, kernel: str) -> None:
         """A kernel is being compiled."""
@@ -75,9 +75,14 @@ class Notice:
 
     def _mine(self) -> bool:
         """Whether this process is the one that speaks: the first of those that run, until it ends."""
-        if self._lock is None:
-            self._lock = Lock(Path(tempfile.gettempdir()) / f"tcemu-notice-{_user()}.lock")
-        return self._lock.take()
+        try:
+            if not self._lock.is_locked:
+                self._lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        except (OSError, NotImplementedError):  # files cannot be locked here: better twice than not at all
+            return True
+        return True
 
 
 def _user() -> str:

@@ -1,4 +1,4 @@
-"""Fast twins of the plain-Python semantics: numpy and numba only, arrays and scalars in, arrays out.
+"""Fast twins of the plain-Python semantics: numpy, numba and a file lock only, arrays and scalars in, arrays out.
 
 No meaning lives here: what the numbers stand for is said in tcemu.arithmetic and tcemu.layouts, and tests hold both
 equal.

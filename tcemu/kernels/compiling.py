@@ -19,10 +19,9 @@ from typing import Any
 
 import llvmlite.binding as ll
 import numba
+from filelock import FileLock, Timeout
 from numba.core.caching import FunctionCache
 from numba.core.codegen import get_host_cpu_features
-
-from tcemu.kernels.locks import Lock
 
 #: What `njit` has made, with the functions that are generated, in this order.
 FUNCTIONS: list[Any] = []
@@ -31,22 +30,23 @@ _PATIENCE = 300.0
 
 
 class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
-    """numba's cache of one function. Who does not find it there holds a lock until it is compiled and stored."""
+    """numba's cache of one function. A process that does not find it there holds a lock until it has stored it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         name = re.sub(r"\W+", "-", f"{function.__module__}.{function.__qualname__}")
-        self._lock = Lock(Path(self.cache_path) / f"{name}.lock")
+        self._lock = FileLock(Path(self.cache_path) / f"{name}.lock", timeout=_PATIENCE)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The function compiled for a signature, or None to him who has to compile it."""
+        """The function compiled for a signature; None if the caller has to compile it."""
         found = super().load_overload(sig, target_context)
         if found is None:
             self._impl.locator.ensure_cache_path()
-            self._lock.take(_PATIENCE)
+            with suppress(Timeout, OSError, NotImplementedError):  # without locks, each process compiles for itself
+                self._lock.acquire()
             found = super().load_overload(sig, target_context)
             if found is not None:
-                self._lock.give_back()
+                self._lock.release(force=True)
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -54,7 +54,7 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
         try:
             super().save_overload(sig, data)
         finally:
-            self._lock.give_back()
+            self._lock.release(force=True)
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
