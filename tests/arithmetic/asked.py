@@ -7,10 +7,9 @@ these inputs, a test fails.
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from unittest.mock import patch
 
 import numpy as np
@@ -20,9 +19,10 @@ from places import GOLDEN
 from published import published
 
 import tcemu
+from tcemu import backend
 from tcemu.arithmetic import ROWS, Operation, compute
 from tcemu.arithmetic.compute import narrow
-from tcemu.instructions import target_named
+from tcemu.instructions import Instruction, target_named
 from tcemu.instructions.table import family_of
 from tcemu.vectors.cases import cases
 
@@ -65,10 +65,9 @@ def recordings():
 
 @contextmanager
 def by_reference():
-    """Within it the reference computes, not the kernels."""
-    with ExitStack() as patches:
-        for module in ("compute", "registers"):
-            patches.enter_context(patch.object(import_module(f"tcemu.arithmetic.{module}"), "backend", lambda *_: ""))
+    """Within it the reference computes, not the kernels, nor what was prepared for them."""
+    without_plans = patch.object(Instruction, "plans", property(lambda _: {}))
+    with patch.object(backend._State, "chosen", "reference"), without_plans:
         yield
 
 
