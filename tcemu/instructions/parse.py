@@ -120,9 +120,12 @@ def _told(near: Instruction, family: Family) -> str:
 def _meant(opcode: str, mnemonic: str, claimed: Family | None = None) -> tuple[Instruction, Family]:
     """The form that an unreadable opcode probably meant: of each family's nearest form, the one most like the opcode.
 
-    Among equals, the family that claims the opcode wins, then the one with the shorter stem, then the first.
+    A family that claims the opcode and knows all of its words is the one that was meant. Among equals, the family that
+    claims the opcode wins, then the one with the shorter stem, then the first.
     """
     families = [family for family in FAMILIES if family.mnemonic == mnemonic]
+    if claimed is not None and all(claimed.spelling.knows(word) for word in _words(opcode) if word):
+        families = [claimed]
     near = [(_nearest(opcode, family), family) for family in sorted(families, key=lambda each: each is not claimed)]
     return max(near, key=lambda each: (_alike(opcode, *each), -_shortest(each[1])))
 

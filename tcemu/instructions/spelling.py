@@ -127,6 +127,10 @@ class Spelling:
         self._complain_of_order(words)
         return words
 
+    def knows(self, word: str) -> bool:
+        """Whether a word may stand somewhere in an opcode of this spelling."""
+        return word in self._homes or word in self.fixed or word in self._attached
+
     def guess(self, text: str, *, similar: bool) -> Words:
         """The words of a text that cannot be read, each unknown one replaced by the most similar word or dropped."""
         words: Words = {}

@@ -162,7 +162,13 @@ class _Formula:
 
 
 class Prediction:
-    """A question whose answer is revealed to whoever has predicted it. Made by tcemu.show.predict."""
+    """A question whose answer is revealed to those who have predicted it. Made by tcemu.show.predict.
+
+    >>> from tcemu import show
+    >>> question = show.predict("How many lanes has a warp?", 32)
+    >>> question.say(16), question.given
+    ('The answer is 32. You said 16, which is 16 too small.', {'': '16'})
+    """
 
     def __init__(self, question: str, parts: Mapping[str, _Kind], reveal: Sequence[object]) -> None:
         self._question, self._parts, self._reveal = question, dict(parts), reveal
@@ -180,6 +186,10 @@ class Prediction:
         """Predict: one answer for each part. Returns how it compares, and reveals the answer in the page.
 
         Raises OperandError for something that is not an answer, such as letters instead of a number.
+
+            >>> from tcemu import show
+            >>> show.predict("How many registers has A of m16n8k16?", 4).say(4)
+            'Right, 4.'
         """
         if len(given) != len(self._parts):
             raise OperandError(f"{self._question} asks for {counted(len(self._parts), 'answer')}; got {len(given)}")
@@ -272,6 +282,12 @@ def predict(
     or a list of these; a pattern's default is the picture of its bits.
 
     Raises OperandError for an answer that is not of its kind, FormatError for an unknown format.
+
+        >>> from tcemu import show
+        >>> show.predict("Which lane holds A[3][5]?", 14, among=range(32)).say(13)
+        'The answer is 14. You said 13, which is 1 too small.'
+        >>> show.predict("What is 0.5 in f16?", 0x3800, bits="f16").say("0x3c00")
+        'The answer is 0x3800, which is 0.5. You said 0x3c00, which is 1: bit 10 differs.'
     """
     answers = answer if isinstance(answer, Mapping) else {"": answer}
     if not isinstance(question, str) or not question.strip():

@@ -50,7 +50,7 @@ def test_what_installs_the_extra_depends_on_how_tcemu_was_installed(tmp_path):
 
 MISSING = {
     "no_driver": "NVIDIA's driver is not installed, or this process does not find it (libcuda.so.1 not found)",
-    "no_device": "the driver is there, but it finds no GPU: is CUDA_VISIBLE_DEVICES set",
+    "no_device": "the driver is installed, but it finds no GPU: is CUDA_VISIBLE_DEVICES set",
     "too_old_a_device": "Tesla P100 has compute capability 6.0; tensor cores came with 7.0",
     "too_new_a_device": "NVIDIA X1 has compute capability 99.0, which this version of tcemu does not know",
     "ends_at_once": "the process that holds the GPU ended unexpectedly (exit code 3)",
