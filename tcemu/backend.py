@@ -1,8 +1,8 @@
 """Which implementation computes: the numba kernels or the plain-Python reference. Only the chosen one is imported.
 
-The environment variable TCEMU_KERNELS selects "numba" or "reference". If it is empty, the kernels compute where numba
-is installed. But loading numba takes as long as some thousand products by the reference: whoever wants a few small
-answers gets them from the reference, before numba would have been loaded. The two never differ by a bit.
+The environment variable TCEMU_KERNELS selects "numba" or "reference". If it is empty, the kernels compute if numba is
+installed. But numba takes as long to load as the reference takes for thousands of products, so the reference gives the
+first small answers, and a program that needs no more never waits for numba. The two never differ by a bit.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from tcemu.errors import KernelsUnavailable, did_you_mean, install, listing
 
 Part = TypeVar("Part")
 BACKENDS = ("numba", "reference")
-#: So many products the reference computes in about the time in which numba is loaded with one kernel (measured: 16,000
-#: to 25,000). Loading it then at most doubles the time of any program; one that needs less waits for nothing.
+#: The number of products that the reference computes in about the time that numba takes to load with one kernel
+#: (measured: 16,000 to 25,000). Loading numba then at most doubles a program's time, and a smaller program never waits.
 WORTH_LOADING = 16_384
-#: An element that is only moved takes less than a product by so many bits.
+#: Moving an element costs 2 ** -MOVED times as much as a product.
 MOVED = 10
 
 
 class _State:
-    """What has been chosen for good, and the products that the reference has computed until then."""
+    """What has been chosen for good, and how many products the reference has computed before that."""
 
     chosen = ""
     products = 0
 
 
 def backend(products: float = inf) -> str:
-    """The implementation for so many products, "numba" or "reference". Raises KernelsUnavailable.
+    """The implementation that computes this many products, "numba" or "reference". Raises KernelsUnavailable.
 
-    The environment is read until an implementation is chosen for good.
+    The environment is read on each call until an implementation is chosen for good.
     """
     return _State.chosen or _choose(products)
 
 
 def computed(products: int) -> None:
-    """Tell that the reference has computed so many products."""
+    """Count `products` that the reference has computed."""
     _State.products += products
 
 
@@ -58,7 +58,7 @@ def _choose(products: float) -> str:
 
 
 def _load(asked: str) -> str:
-    """Load numba where it is installed, and say what it compiles."""
+    """Load numba if it is installed, and show a notice when it compiles."""
     obstacle = _obstacle()
     if obstacle and asked:
         raise KernelsUnavailable(
@@ -90,9 +90,9 @@ def cores() -> int:
 
 
 def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
-    """Call `work` with each part, on all cores at once where the kernels compute, which let go of the interpreter.
+    """Call `work` with each part, on all cores at once if the kernels compute, since they release the interpreter lock.
 
-    The error of the first part that fails is raised.
+    Raises the error of the first part that fails.
     """
     threads = min(cores(), len(parts)) if len(parts) > 1 and backend() == "numba" else 1
     if threads <= 1:

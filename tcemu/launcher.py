@@ -31,20 +31,20 @@ def launch(
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of a grid, and report what the PTX manual leaves undefined.
 
-    `grid` counts blocks, `block` threads, as a number or up to three (x, y, z); `shared` is bytes of shared memory for
-    each block. Numpy arrays of `args` live in global memory: the kernel gets a pointer for each, and they hold what it
-    wrote when the launch is over. Everything else is passed as it is.
+    `grid` is the number of blocks and `block` the number of threads in each, as one number or up to three (x, y, z);
+    `shared` is the number of bytes of shared memory for each block. Numpy arrays in `args` live in global memory: the
+    kernel gets a pointer to each, and after the launch they hold what it wrote. All other arguments are passed as is.
 
-    Warps take turns where they wait; a `seed` other than 0 lets them take turns anywhere, always in the same way.
-    `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can go on), "early" (at
-    once) or "random". With several of them the kernel runs once under each, on the same input; the arrays get the
-    first one's results, and `parted` of the answer tells where others differ.
+    Warps take turns where they wait; a `seed` other than 0 lets them take turns anywhere, in an order that the seed
+    fixes. `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can go on), "early"
+    (at once) or "random". With several policies, the kernel runs once under each, on the same input; the arrays get the
+    results of the first, and the result's `parted` says where the others differ.
 
-    `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (all of them are in
-    `reports` of the answer) or "off". `observers` are called with each event (tcemu.machine.events).
+    `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (the result's `reports`
+    lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
 
-    Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. Where the sanitizer
-    warned of the cause, or collected it, the answer has it as `error` instead, and the arrays are as they were.
+    Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. If the sanitizer has
+    warned of the cause or collected it, the result has the error as `error` instead, and the arrays do not change.
 
     >>> def scale(warp, x, factor):
     ...     here = x.at(warp.threads)  # an address for each lane, in bytes
@@ -75,7 +75,7 @@ def launch(
 def _check_arguments(kernel: object, args: object) -> None:
     """Raise LaunchError if the kernel, whose first parameter is the warp, does not take so many arguments."""
     if not callable(kernel) or not isinstance(args, list | tuple):
-        return  # the machine says what is wrong with it
+        return  # the machine reports what is wrong
     try:
         signature(kernel).bind(None, *args)
     except TypeError as error:
@@ -84,5 +84,5 @@ def _check_arguments(kernel: object, args: object) -> None:
             f"the kernel is called with the warp and then args=, which has {given}: {error}. Its parameters are "
             f"{signature(kernel)}"
         ) from None
-    except ValueError:  # a callable that does not tell its parameters
+    except ValueError:  # a callable without a known signature
         return

@@ -1,7 +1,7 @@
-"""One line about the kernels that are being compiled, with a bar, where the user looks: notebook, terminal or log.
+"""A line with a bar that says which kernels are being compiled, where the user looks: notebook, terminal or log.
 
-It is gone when the work is done. Of several processes in one terminal or log only one says it, and TCEMU_QUIET=1
-silences all.
+It disappears when the work is done. If several processes share a terminal or log, only one of them shows it, and
+TCEMU_QUIET=1 silences all.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-TEXT = "tcemu compiles its kernels for this processor, once"
+TEXT = "tcemu is compiling its kernels for this processor, once"
 ADVICE = "`tcemu warm` compiles all of them in advance"
 
 
 class Notice:
-    """What shows the line: in a notebook HTML, in a terminal a bar that is taken away, elsewhere one plain line."""
+    """Shows the line: as HTML in a notebook, as a bar that disappears in a terminal, as one plain line elsewhere."""
 
     def __init__(self) -> None:
         self._shown: Any = None
@@ -29,7 +29,7 @@ class Notice:
         self._lock = FileLock(Path(tempfile.gettempdir()) / f"tcemu-notice-{_user()}.lock")
 
     def begin(self, kernel: str) -> None:
-        """A kernel is being compiled."""
+        """The compilation of a kernel begins."""
         if os.environ.get("TCEMU_QUIET"):
             return
         shell = _notebook()
@@ -39,7 +39,7 @@ class Notice:
             self._elsewhere(kernel)
 
     def end(self) -> None:
-        """It is compiled."""
+        """It has ended."""
         if self._shown is None:
             return
         if hasattr(self._shown, "stop"):
@@ -74,7 +74,7 @@ class Notice:
             sys.stderr.write(f"{TEXT}; {ADVICE}\n")
 
     def _mine(self) -> bool:
-        """Whether this process is the one that speaks: the first of those that run, until it ends."""
+        """Whether this process shows the line: the first of those that run does, until it ends."""
         try:
             if not self._lock.is_locked:
                 self._lock.acquire(blocking=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tcemu.commands.isa_words import Asked, Filters
     from tcemu.commands.report import Report
 
-#: What is asked about an operand, by the option that asks it; None for one that is not given.
+#: The questions about an operand, by option; None for an option that is not given.
 Question = dict[str, Any]
 
 _EPILOG = """\
@@ -25,11 +25,11 @@ _EPILOG = """\
 Examples:
   tcemu isa                              the families
   tcemu isa ldmatrix                     one family
-  tcemu isa m16n8k16 f16                 what has these
-  tcemu isa --target sm_90a --type e4m3  what both have
+  tcemu isa m16n8k16 f16                 list by shape and type
+  tcemu isa --target sm_90a --type e4m3  list by target and type
   tcemu isa OPCODE                       explain one
   tcemu isa OPCODE -o map.svg            its picture
-  tcemu isa OPCODE "A[3][5]"             who holds it
+  tcemu isa OPCODE "A[3][5]"             which lane holds it
   tcemu isa OPCODE --operand a --lane 5  lane 5's part
   tcemu isa OPCODE --operand a --table   the whole of A
   tcemu isa diff OPCODE OPCODE           compare two
@@ -37,7 +37,7 @@ Examples:
 
 
 def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Opcodes up to the next dot, so that there are few at a time; only families that may be meant make theirs."""
+    """Opcodes up to the next dot, so that there are few at a time; only families that match make theirs."""
     opcodes = ["diff"]
     for family in FAMILIES:
         stems = family.stems or (family.mnemonic,)
@@ -92,9 +92,9 @@ def isa(
 ) -> None:
     """Look up an instruction, or list what a target has.
 
-    A WORD is an opcode, or a family, mnemonic, shape, type or target of the instructions to be listed, or an element in
-    brackets. An opcode is explained: its operands, layouts, requirements and arithmetic, and how each is known. With an
-    element or --operand: which lane holds what. Without anything: the families.
+    A WORD is an opcode; or a family, mnemonic, shape, type or target of the instructions to list; or an element in
+    brackets. For an opcode you see its operands, layouts, requirements and arithmetic, and how we know each. With an
+    element or --operand, you see which lane holds what. Without any words, you see the families.
     """
     from tcemu.commands import isa_words
 
@@ -144,7 +144,7 @@ def _question(asked: Asked, options: Question) -> tuple[str, tuple[int, ...] | N
     if asked.element is not None:
         for name, value in options.items():
             if value is not None:
-                raise click.UsageError(f"the element in brackets says what {name} would say; leave one out")
+                raise click.UsageError(f"the element in brackets takes the place of {name}; leave one out")
         return *asked.element, None, None
     operand, at, lane, register, table = options.values()
     if operand is None:
@@ -156,7 +156,7 @@ def _question(asked: Asked, options: Question) -> tuple[str, tuple[int, ...] | N
 
 
 def _refuse_selection(asked: Asked, given: Filters) -> None:
-    """Raise UsageError for what selects several instructions where one is spelt out, and for two of them."""
+    """Raise UsageError if one instruction is spelt out and filters select others, or if several are spelt out."""
     if len(asked.opcodes) > 1:
         raise click.UsageError(
             f"one instruction at a time; {asked.opcodes[1]!r} is one too many. tcemu isa diff compares two."
@@ -167,7 +167,7 @@ def _refuse_selection(asked: Asked, given: Filters) -> None:
 
 
 def _refuse(given: Mapping[str, object], needed: str) -> None:
-    """Raise UsageError for options that have no meaning here; they are not ignored."""
+    """Raise UsageError for options that mean nothing here, instead of ignoring them."""
     for name, value in given.items():
         if value is not None:
             raise click.UsageError(f"{name} needs {needed}")

@@ -98,7 +98,7 @@ def _same(fragment: Fragment) -> tuple[object, ...]:
 
 
 def _titled(parts: tuple[Part, ...], alike: list[Instruction]) -> tuple[Part, ...]:
-    """An answer with the instructions that it is true of above it."""
+    """An answer under the names of the instructions that it holds for."""
     more = f", and {len(alike) - 1} more with this layout" if len(alike) > 1 else ""
     return replace(parts[0], title=f"{alike[0]}{more}"), *parts[1:]
 

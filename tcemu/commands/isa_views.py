@@ -32,7 +32,7 @@ _COLUMNS = ("opcode", "family", "shape", "d", "a", "b", "c", "types", "ptx", "ta
 
 
 def families() -> Report:
-    """The families, what they do and how many forms they have; as data every instruction."""
+    """The families, what they do and how many forms they have; as data, every instruction."""
     heading = f"Instructions: {counted(sum(family.size for family in FAMILIES), 'form')}"
     return Report(heading, _families(), _COLUMNS, lambda: tuple(map(_line, catalogue())), lambda: _as_data(catalogue()))
 
@@ -44,10 +44,10 @@ def instructions(found: list[Instruction], told: str) -> Report:
     return Report(heading, _lists(found), columns, tuple(map(_line, found)), _as_data(found))
 
 
-#: What there is, in parts: the title, and whether a family belongs there.
+#: The parts of the list of families: a title, and whether a family belongs there.
 _PARTS: tuple[tuple[str, Callable[[Family], bool]], ...] = (
     ("Tensor cores, and matrices to and from them", lambda family: not family.plain),
-    ("What else a kernel executes", lambda family: family.plain and not family.unsupported),
+    ("Other instructions of kernels", lambda family: family.plain and not family.unsupported),
     ("Explained here, but not executed", lambda family: bool(family.unsupported)),
 )
 
@@ -217,7 +217,7 @@ def _operands(told: Explanation) -> Part:
         for each in told.operands
     )
     columns: tuple[str, ...] = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
-    if not (told.layouts or told.unknown or told.example):  # it means something in a kernel only
+    if not (told.layouts or told.unknown or told.example):  # it makes sense only in a kernel
         columns, rows = (*columns[:4], "in a kernel"), tuple((*row[:4], row[5]) for row in rows)
     hint = "In PTX's order, with the registers of one lane." if rows else "None."
     return Part("Operands", (told.unknown or hint,), columns if rows else (), rows)

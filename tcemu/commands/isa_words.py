@@ -18,7 +18,7 @@ _ELEMENT = re.compile(r"([A-Za-z]\w*)((?:\[-?[0-9]+\])+|[\[(]-?[0-9]+(?:,-?[0-9]
 
 @dataclass(frozen=True)
 class Filters:
-    """What the instructions of a list have in common; None and empty for whatever."""
+    """What the instructions of a list have in common; None or empty means any."""
 
     target: str | None = None
     ptx: str | None = None
@@ -67,7 +67,7 @@ class Asked:
     opcodes: tuple[str, ...] = ()
     filters: Filters = Filters()
     element: tuple[str, tuple[int, ...]] | None = None
-    #: The words that only a list has a use for.
+    #: The words that only a list can use.
     selecting: tuple[str, ...] = ()
 
 
@@ -88,7 +88,7 @@ def read(words: Sequence[str], given: Filters) -> Asked:
 
 
 def _kind(word: str) -> str:
-    """What a word is: an opcode, or the name of a filter. What is none of them is an opcode with a mistake in it."""
+    """What a word is: an opcode, or the name of a filter. Anything else counts as a misspelt opcode."""
     try:
         parse(word)
     except IllegalInstruction:

@@ -1,4 +1,4 @@
-"""``tcemu record`` and ``tcemu verify``: what this machine's GPU answers, kept, and compared with the emulator."""
+"""``tcemu record`` and ``tcemu verify``: store what this machine's GPU answers, and compare it with the emulator."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _SHAPE = click.option("--shape", "shapes", multiple=True, metavar="MNK", help="O
 def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> None:
     """Record golden files of this machine's GPU in FOLDER.
 
-    For every instruction and class of inputs they hold the hash of the answer, for mma also the registers of one warp,
-    with GPU, driver, date and this command. Started again, it goes on where it stopped. Every answer is also compared
-    with the emulator's.
+    For every instruction and class of inputs, they hold the hash of the answer and, for mma, the registers of one warp,
+    along with the GPU, driver, date and this command. If you start it again, it goes on where it stopped. It also
+    compares every answer with the emulator's.
     """
     from tcemu.live.campaigns.record import every_case
     from tcemu.live.campaigns.record import record as write
@@ -62,7 +62,7 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
 @click.command()
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="How long to compare.")
 @click.option("--processes", type=click.IntRange(1, 256), help="How many processes; by default one for each core.")
-@click.option("--seed", metavar="TEXT", help="What the inputs are made from; by default something new.")
+@click.option("--seed", metavar="TEXT", help="What the inputs are made from; by default, something new.")
 @_FAMILY
 @_SHAPE
 def verify(
@@ -71,8 +71,8 @@ def verify(
     """Compare this machine's GPU with the emulator on fresh random inputs.
 
     Covers every instruction that the GPU has, with inputs near 1, over all exponents, subnormal, at the edge of
-    underflow, cancelling, with special values, and of any bits. It ends at the first difference, makes that as small
-    as possible, shows it with its values, and exits with code 1.
+    underflow, cancelling, with special values, and of any bits. It stops at the first difference, makes it as small as
+    possible, shows it with its values, and exits with code 1.
     """
     from tcemu.live.campaigns.verify import Outcome
     from tcemu.live.campaigns.verify import verify as compare
@@ -95,14 +95,14 @@ def verify(
 
 
 def _device() -> Device:
-    """The GPU. Raises GpuUnavailable, before anything else is asked or drawn."""
+    """The GPU. Raises GpuUnavailable before the command does anything else."""
     from tcemu.live import device
 
     return device()
 
 
 def _chosen(device: Device, families: tuple[str, ...], shapes: tuple[str, ...]) -> list[Instruction]:
-    """What the GPU has, of what was asked for."""
+    """The requested instructions that the GPU has."""
     from tcemu.errors import GpuUnavailable
     from tcemu.instructions.catalogue import catalogue
     from tcemu.live.runner.families import recordable

@@ -1,4 +1,4 @@
-"""A progress bar that appears when work begins: nothing is drawn before the first step, nor if nobody is looking."""
+"""A progress bar that appears with the first step, and only if the output is a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bar:
         self.task: Any = None
 
     def show(self, what: str, done: float, total: float, **fields: Any) -> None:
-        """What is going on, and how much of it is done; `fields` are what the bar's text refers to."""
+        """Show what is going on, and how much of it is done; `fields` are what the bar's text refers to."""
         if self.task is None:
             self.task = self.progress.add_task(what, total=total, **fields)
             self.progress.start()
@@ -30,7 +30,7 @@ class Bar:
 
 @contextmanager
 def bar(text: str, console: Console | None = None) -> Iterator[Bar]:
-    """A bar on standard error, taken away at the end; `text` stands behind it, in rich's format."""
+    """A bar on standard error, removed at the end; `text` follows it, in rich's format."""
     if console is None:
         from rich.console import Console
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 80
 #: The greatest width of text in a terminal: long lines are hard to read.
 _WIDEST = 100
-#: Words of up to so many characters are not broken, where a column has nothing else.
+#: If a column has only single words of at most this many characters, none of them is broken.
 _WHOLE = 32
 FORMATS = ("text", "csv", "json", "svg")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
@@ -49,7 +49,7 @@ class Report:
     #: Header and rows of the CSV.
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...] | Callable[[], tuple[tuple[object, ...], ...]]
-    #: What JSON has. As with the rows, a function that makes it where it is much and seldom asked for.
+    #: The content of the JSON. If it is large and rarely wanted: a function that makes it, as for the rows.
     data: Any
     #: Draws the picture; None if there is nothing to draw.
     draw: Callable[[], Picture] | None = None

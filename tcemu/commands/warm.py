@@ -1,4 +1,4 @@
-"""``tcemu warm``: compile in advance, on all cores, whatever computes."""
+"""``tcemu warm``: compile all kernels in advance, on all cores."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.table import family_of
 from tcemu.vectors import cases, classes, elements, emulator
 
-#: The file beside the compiled kernels that tells for what they were all compiled.
+#: The file beside the compiled kernels that says what they were compiled for.
 STAMP = "tcemu-warm.txt"
-#: Warps at a time: one alone, some, and so many that the kernels take them in another way.
+#: Warps at a time: one alone, some, and enough that the kernels handle them in another way.
 WARPS = (1, 5, 40)
-#: How often the instruction's shape a whole matrix has its own: once, and so often that work is divided.
+#: The size of a whole matrix in multiples of the instruction's shape: one, and enough to divide the work.
 WHOLE = (1, 12)
 
 
 @dataclass(frozen=True)
 class Work:
-    """An instruction on a target, which stands for all that are computed or moved by the same code."""
+    """An instruction on a target, which stands for all that the same code computes or moves."""
 
     opcode: str
     target: str
 
 
 def works() -> list[Work]:
-    """What has to run once so that everything is compiled, by the tables: each model on each set of dtypes.
+    """What has to run once to compile everything, according to the tables: each model on each set of dtypes.
 
-    Of the instructions that agree in this, the smallest and the largest tile stand for the others.
+    Of the instructions that agree in this, those with the smallest and the largest tile stand for the others.
     """
     alike: dict[Hashable, list[tuple[Instruction, Target]]] = {}
     for family in FAMILIES:
@@ -63,7 +63,7 @@ def _size(each: tuple[Instruction, Target]) -> tuple[Shape, int]:
 
 
 def _manner(instruction: Instruction, target: Target) -> Hashable | None:
-    """What decides which code an instruction is; None where it is not known on the target, or does not exist there."""
+    """What decides which code computes an instruction; None if the target lacks it or its arithmetic is unknown."""
     if not instruction.gate.admits(target):
         return None
     found = instruction.on(target)
@@ -80,7 +80,7 @@ def _manner(instruction: Instruction, target: Target) -> Hashable | None:
 
 
 def perform(work: Work) -> None:
-    """Run what a work stands for, on every class of inputs and several numbers of warps, and on whole matrices."""
+    """Run one work on every class of inputs, with several numbers of warps, and on whole matrices."""
     instruction = tcemu.parse(work.opcode, target=work.target)
     for kind in classes(instruction):
         for warps in WARPS:
@@ -109,7 +109,7 @@ def _matrix(form: Format, kind: str, rows: int, columns: int) -> npt.NDArray[Any
 
 
 def _prepare() -> None:
-    """What a process that only compiles needs: the kernels from the first product on, and no words about it."""
+    """Set up a process that only compiles: the kernels compute from the first product on, without any notice."""
     os.environ.update(TCEMU_KERNELS="numba", TCEMU_QUIET="1")
     np.seterr(all="ignore")
 
@@ -127,14 +127,14 @@ def perform_all(some: Sequence[Work]) -> Iterator[Work]:
 
 
 def warm_up() -> str:
-    """Compile what is not yet compiled for this processor, and return a sentence about it; empty if all of it was."""
+    """Compile what is not compiled for this processor yet, and return a sentence about it; "" if nothing was left."""
     if backend() != "numba":
-        return "There is nothing to compile: the reference computes, because numba is not installed or not wanted."
+        return "There is nothing to compile: the reference computes, because numba is not installed or is switched off."
     from tcemu.kernels.compiling import cache_folder, fingerprint
 
     folder, wanted = cache_folder(), fingerprint()
     if folder is None:
-        return "There is no folder to keep compiled kernels in; NUMBA_CACHE_DIR can name one."
+        return "There is no folder to keep compiled kernels in; set NUMBA_CACHE_DIR to one."
     stamp = folder / STAMP
     if _text(stamp) == wanted:
         return ""
@@ -150,7 +150,7 @@ def warm_up() -> str:
             for done, _ in enumerate(perform_all(some), 1):
                 shown.show("compiling", done, len(some))
         stamp.write_text(wanted, encoding="utf-8")
-    except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens nevertheless
+    except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens anyway
         return f"Not all kernels could be compiled in advance ({error}); each is compiled when it is first needed."
     return f"The kernels are compiled. They are kept in {folder}."
 
@@ -163,7 +163,7 @@ def _text(path: Path) -> str:
 
 
 def _spread(some: list[Work]) -> list[Work]:
-    """Works that follow each other in the tables, and need the same kernels, far apart: processes wait less."""
+    """Move works that are neighbours in the tables, and need the same kernels, far apart: processes wait less."""
     step = 1 + int(len(some) ** 0.5)
     return [work for start in range(step) for work in some[start::step]]
 
@@ -173,6 +173,6 @@ def warm() -> None:
     """Compile the kernels in advance, on all cores.
 
     Without this, each kernel is compiled when it is first needed. `tcemu lab` does it before it opens for the first
-    time. What is compiled is kept for this processor and this version of tcemu.
+    time. The compiled kernels are kept for this processor and this version of tcemu.
     """
     click.echo(warm_up() or "The kernels were compiled before; there is nothing to do.")

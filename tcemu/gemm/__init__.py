@@ -2,7 +2,7 @@
 
     wmma_global     wmma, without shared memory
     mma_pipeline    mma.sync with ldmatrix, fed by cp.async in 2 to 5 stages
-    split_k         the same with several blocks for a tile, each with its part of K
+    split_k         the same with several blocks for each tile, each with its part of K
     mma_sparse      mma.sp on a pruned matrix
     wgmma_tma       wgmma fed by TMA, with producer and consumer warps and mbarriers, for every type
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
@@ -10,8 +10,8 @@
     attention       fused attention: two products and a softmax between them
     twins           the same kernels in CUDA C++, on the GPU of this machine
 
-Each module has a `kernel`, which is what a learner would write, and `multiply`, which launches it. Each gives the same
-bits as tcemu.matmul with the same instruction, and as its twin.
+Each module has a `kernel`, which is what a learner would write, and a function that launches it: `multiply`, or
+`attend`. Each kernel gives the same bits as its twin; a plain product also gives the bits of tcemu.matmul.
 """
 
 import os

@@ -1,12 +1,12 @@
 """Fused attention, forward: O = softmax(Q K^T / sqrt(64)) V, without ever writing the scores to memory.
 
-A block of four warps has 64 queries, each warp 16 of them. It visits the keys in tiles of 64. A tile's scores are the
+A block of four warps handles 64 queries, 16 for each warp. It visits the keys in tiles of 64. A tile's scores are the
 accumulator of the first product and, rounded to f16, the A operand of the second: both layouts hold the same elements
 in the same lanes, so nothing moves. The softmax is online: each row keeps its largest score so far and the sum of its
-exponentials, and when a larger score comes, what was summed before is scaled down.
+exponentials, and when a larger score comes, the sums so far are scaled down.
 
-2^x is a polynomial in fma.rn.f32, not ex2.approx, whose bits the manual leaves open: so every step is exact, and the
-output is the same on every machine.
+2^x is a polynomial in fma.rn.f32, not ex2.approx, whose bits the manual leaves open. Every step is therefore defined
+to the last bit, and the output is the same on every machine.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ SCALE = np.float32(np.log2(np.e) / np.sqrt(DIM))
 
 #: Coefficients of 2 ** x for x from -0.5 to 0.5, highest power first; the relative error is below 2^-22.
 POLYNOMIAL = [np.float32(each) for each in (0.0013266971, 0.00967546, 0.055507425, 0.24022122, 0.69314694, 1.0)]
-#: Adding it to a number of at most 22 bits rounds to a whole number, which is then in the low bits.
+#: Added to a number of at most 22 bits, this rounds it to an integer, which ends up in the low bits.
 ROUND = np.float32(1.5 * 2**23)
-#: What is smaller gives the smallest power that is asked for.
+#: Smaller arguments count as this one: the kernel needs no smaller power.
 LEAST = np.float32(-126)
 
 
 def exp2(x: F32) -> F32:
-    """2 ** x for x of at most 0: the whole part goes to the exponent, the rest to the polynomial."""
+    """2 ** x for x <= 0: the exponent field takes the integer part, the polynomial the rest."""
     x = scalar.maximum(x, LEAST)
     shifted = scalar.add(x, ROUND)
     rest = scalar.add(x, -scalar.add(shifted, -ROUND))
@@ -83,7 +83,7 @@ def scores(warp: Warp, q: list[Registers], first: int, keys: int) -> list[F32]:
 
 
 def over_row(warp: Warp, combine: Any, values: F32) -> F32:
-    """Combine what the four lanes of a row hold, (32, 2): each lane has the result."""
+    """Combine what the four lanes of a row hold, (32, 2); each lane gets the result."""
     for distance in (1, 2):
         other = [warp.shfl_sync("bfly", values[:, i].view(np.uint32), distance) for i in range(2)]
         values = combine(values, np.stack([np.asarray(each).reshape(32) for each in other], 1).view(np.float32))
@@ -91,7 +91,7 @@ def over_row(warp: Warp, combine: Any, values: F32) -> F32:
 
 
 def softmax(warp: Warp, s: list[F32], largest: F32, total: F32) -> tuple[list[npt.NDArray[np.uint32]], F32, F32, F32]:
-    """The exponentials of a tile as A operands, the new largest scores and totals, and the factor of what was before.
+    """The exponentials of a tile as A operands, the new largest scores and totals, and the factor for older sums.
 
     `largest` and `total` are (32, 2): a lane has elements of two rows, 8 apart.
     """
@@ -125,7 +125,7 @@ def add_values(warp: Warp, p: list[npt.NDArray[np.uint32]], o: list[Registers], 
 
 
 def kernel(warp: Warp, q: Pointer, k: Pointer, v: Pointer, out: Pointer) -> None:
-    """One block for each 64 queries: q, out (queries, 64) and k, v (keys, 64); out of f32, the others of f16."""
+    """One block for each 64 queries: q, out (queries, 64) and k, v (keys, 64); out is f32, the others are f16."""
     first = QUERIES * warp.ctaid[0]
     copy_tile(warp, Q, q, first)
     o = [warp.registers(4, fill=0) for _ in range(DIM // 8)]
@@ -156,7 +156,7 @@ def store(warp: Warp, out: Pointer, o: list[Registers], total: F32, first: int) 
 def attend(
     q: npt.NDArray[np.float16], k: npt.NDArray[np.float16], v: npt.NDArray[np.float16], **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:
-    """O (queries, 64) of q (queries, 64) and k, v (keys, 64), all float16, and the launch.
+    """O (queries, 64) float32 of q (queries, 64) and k, v (keys, 64), all float16, and the launch.
 
     `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for other shapes.
 

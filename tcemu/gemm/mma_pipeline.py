@@ -1,7 +1,7 @@
 """mma.sync with ldmatrix, fed by cp.async in stages: while one tile is multiplied, the next ones are being copied.
 
-A block of four warps computes a tile of 64 x 64, each warp 32 x 32 of it. In shared memory the 16-byte units of a row
-are permuted by the number of the row, so that the eight rows of a matrix are in different banks.
+A block of four warps computes a tile of 64 x 64, each warp 32 x 32 of it. In shared memory, the row's number permutes
+the 16-byte units of each row, so that the eight rows of a matrix are in different banks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcemu.machine.warp import Warp
 
 #: A block's tile, and its step along K.
 M, N, K = 64, 64, 32
-#: Stages that a kernel may have: with one there would be nothing to overlap.
+#: Stages that a kernel may have: with one stage, nothing would overlap.
 STAGES = range(2, 6)
 #: Bytes of the tiles of A (64 rows of 64 bytes) and B (32 rows of 128 bytes) in one stage.
 A_BYTES, B_BYTES = 2 * M * K, 2 * K * N
@@ -89,10 +89,10 @@ def accumulate(warp: Warp, stages: int, a: Pointer, b: Pointer, steps: range) ->
         warp.cp_async_commit_group()
     for step in steps:
         warp.cp_async_wait_group(stages - 2)  # this thread's copies for this step have arrived
-        warp.bar_sync()  # everyone's have; and everyone has read the stage before, which is filled again
+        warp.bar_sync()  # all threads' copies have, and all have read the previous stage, to be refilled
         if step + stages - 1 in steps:
             copy_stage(warp, a, b, K * (step + stages - 1), (step + stages - 1) % stages)
-        warp.cp_async_commit_group()  # an empty group, too, so that the number to wait for stays the same
+        warp.cp_async_commit_group()  # an empty group too, so that the number to wait for stays the same
         multiply_stage(warp, step % stages, c)
     return c
 
@@ -114,7 +114,7 @@ def kernel(warp: Warp, stages: int, a: Pointer, b: Pointer, d: Pointer) -> None:
 def multiply(
     a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], stages: int = 3, **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:
-    """D (m, n) of A (m, k) and B (k, n), and the launch; n and k are multiples of 8, so that 16 bytes are in one row.
+    """D (m, n) of A (m, k) and B (k, n), and the launch; n and k are multiples of 8: rows are whole units of 16 bytes.
 
     `stages` is 2 to 5. `options` are passed to tcemu.launch: target, seed, policy, sanitizer. Raises OperandError for
     other shapes and stages.

@@ -74,7 +74,7 @@ def multiply(
     """D (m, n) of A (m, k), in which two of every four elements of a row are zero, and B (k, n), and the launch.
 
     tcemu.sparse.prune makes such a matrix. n is a multiple of 8 and k of 4. `options` are passed to tcemu.launch:
-    target, seed, policy, sanitizer. Raises OperandError for other shapes, and for four elements with too many nonzero.
+    target, seed, policy, sanitizer. Raises OperandError for other shapes, and if more than two of four are nonzero.
 
     >>> from tcemu.gemm import mma_sparse
     >>> A = tcemu.sparse.prune(np.ones((32, 64), np.float16), "2:4")

@@ -1,4 +1,4 @@
-"""The matrices that the kernels of this package take: checked once, with an error that says what is accepted."""
+"""Checks the matrices that the kernels of this package take; the error says what they accept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcemu.formats import lookup
 
 
 def check(a: npt.NDArray[Any], b: npt.NDArray[Any], element: str = "f16", m: int = 1, n: int = 1, k: int = 1) -> None:
-    """Raise OperandError unless A (rows, depth) and B (depth, columns) hold `element` and are multiples of m, n, k."""
+    """Raise OperandError unless A (rows, depth) and B (depth, columns) hold `element` in multiples of m, n and k."""
     dtype = lookup(element).dtype
     units = [f"{name} of {unit}" for name, unit in (("m", m), ("n", n), ("k", k)) if unit > 1]
     whole = f", with {listing(units, 'and')}".replace(" of", " a multiple of", 1) if units else ""

@@ -15,7 +15,7 @@ F32 = npt.NDArray[np.float32]
 
 #: What a GPU returns for every NaN.
 NAN = np.uint32(0x7FFFFFFF).view(np.float32)
-#: Numpy need not report what the instructions do not report either.
+#: The instructions report no errors, so numpy need not either.
 _quiet = np.errstate(all="ignore")
 
 
@@ -38,7 +38,7 @@ def div(a: Any, b: Any) -> F32:
 
 
 def maximum(a: Any, b: Any) -> F32:
-    """max.f32: a NaN loses against a number, and -0 against +0."""
+    """max.f32: a number wins over a NaN, and +0 over -0."""
     a, b = np.broadcast_arrays(np.float32(a), np.float32(b))
     larger = np.fmax(a, b)
     return _answer(np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), larger))
@@ -49,7 +49,7 @@ def fma(a: Any, b: Any, c: Any) -> F32:
     """fma.rn.f32: a * b + c, rounded once.
 
     The product is exact in f64. The sum is rounded to odd there: if it is inexact and its last bit is 0, the neighbour
-    on the side of the error takes its place. Then rounding to f32 sees on which side of a tie the exact sum lies.
+    on the side of the error replaces it. Rounding to f32 then sees on which side of a tie the exact sum lies.
     """
     product, addend = np.float64(np.float32(a)) * np.float64(np.float32(b)), np.float64(np.float32(c))
     total = np.asarray(product + addend)
@@ -63,7 +63,7 @@ def fma(a: Any, b: Any, c: Any) -> F32:
 
 @_quiet
 def cvt_f16x2(low: Any, high: Any) -> npt.NDArray[np.uint32]:
-    """cvt.rn.f16x2.f32: two numbers in f16 in one register, `low` in its lower half; overflow is infinity."""
+    """cvt.rn.f16x2.f32: two f16 numbers in one register, `low` in its lower half; overflow gives infinity."""
     halves = [np.float32(each).astype(np.float16) for each in (low, high)]
     patterns = [np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16)) for half in halves]
     return patterns[0].astype(np.uint32) | patterns[1].astype(np.uint32) << np.uint32(16)

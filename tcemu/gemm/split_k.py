@@ -1,8 +1,8 @@
 """Split-K: when D has few tiles and K is long, several blocks share a tile, each with its part of K.
 
-Each part is written on its own, and a second kernel adds the parts in f32, the first part first. So the result does not
-depend on which block finishes first, as it would with atomic additions; but its bits are those of this split and of no
-other.
+Each block writes its part separately, and a second kernel adds the parts in f32, in their order. The result does not
+depend on which block finishes first, as it would with atomic additions, but its bits do depend on the number of
+splits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ADDERS = 128
 
 
 def part(index: int, splits: int, depth: int) -> range:
-    """The steps along K of one part: equal shares, the first ones a step longer where they do not come out even."""
+    """The steps along K of one part: equal shares; if there is a remainder, the first ones are a step longer."""
     steps = -(-depth // K)
     share, more = divmod(steps, splits)
     first = index * share + min(index, more)

@@ -9,10 +9,10 @@ from tcemu.machine.warp import Warp
 
 
 def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
-    """Write the pairs c[:, 2i : 2i + 2] to the matrix `d`, leaving out what lies beyond its edges.
+    """Write the pairs c[:, 2i : 2i + 2] to the matrix `d`, except those beyond its edges.
 
-    Even pairs are in `row` (a number or one for each lane), odd ones 8 rows below; every two pairs are 8 columns to the
-    right of the two before. `column` is the tile's first.
+    Even pairs are in `row` (one number, or one for each lane), odd pairs 8 rows below; every two pairs are 8 columns to
+    the right of the two before. `column` is the tile's first.
     """
     m, n = d.shape
     for pair in range(c.shape[1] // 2):

@@ -1,8 +1,8 @@
-"""The twins of the kernels in CUDA C++ (cuda/), and how to run them on this machine's GPU: they give the same bits.
+"""Runs the kernels' twins in CUDA C++ (cuda/) on this machine's GPU; they give the same bits.
 
     d = twins.wgmma_tma(a, b, wgmma_tma.Plan("e4m3", stages=4))     # as wgmma_tma.multiply, answered by the GPU
 
-The instruction itself is not written there by hand: `inline` makes the function from the table of instructions.
+Nobody writes the instruction itself by hand: `inline` makes its function from the table of instructions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Array = npt.NDArray[Any]
 
 
 def inline(instruction: Instruction, name: str, immediates: Sequence[int] = (), *, described: bool = False) -> str:
-    """A CUDA C++ function `name` that executes an instruction; C is D, and immediates are part of its text.
+    """A CUDA C++ function `name` that executes an instruction; C and D are one operand, immediates part of the text.
 
     Its parameters are the other operands in PTX's order: arrays of registers by reference, descriptors, metadata,
     predicates. With `described`, A is a descriptor, as wgmma allows.
@@ -81,7 +81,7 @@ def inline(instruction: Instruction, name: str, immediates: Sequence[int] = (), 
 
 
 def _count(operand: Operand) -> int:
-    """Values that the operand is in C++."""
+    """The number of C++ values that the operand takes."""
     return operand.registers if operand.kind == "registers" else 1
 
 
@@ -113,7 +113,7 @@ def source(name: str, function: str = "") -> str:
 
 
 def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) -> tuple[str, dict[str, str | int]]:
-    """The CUDA C++ of a kernel with wgmma for a plan, and the macros that its compiler defines."""
+    """The CUDA C++ of a kernel with wgmma for a plan, and the macros to compile it with."""
     function = inline(plan.mma, "wgmma", [*selector, *hopper.IMMEDIATES[plan.element]], described=True)
     return source(name, function), {
         "Accumulator": "int" if plan.element == "s8" else "float",

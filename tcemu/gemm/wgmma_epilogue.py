@@ -68,7 +68,7 @@ def write_tile(warp: Warp, plan: Plan, held: npt.NDArray[np.uint32]) -> None:
 
 
 def copy_tile(warp: Warp, plan: Plan, d: TensorMap) -> None:
-    """When the warpgroup has written its tile, one thread copies it to global memory, box after box."""
+    """Once the warpgroup has written its tile, one thread copies it to global memory, box by box."""
     x, y, _ = warp.ctaid
     warp.fence_proxy_async("shared::cta")  # the copy must see what stmatrix wrote
     warp.bar_sync(BARRIER + warp.warpgroup, WARPGROUP)
@@ -96,9 +96,9 @@ def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, bias: Pointer, d: Poi
 def multiply(
     a: npt.NDArray[Any], b: npt.NDArray[Any], bias: npt.NDArray[np.float32], plan: Plan = DEFAULT, **options: Any
 ) -> tuple[npt.NDArray[np.float16], Launch]:
-    """D (m, n) of A (m, k), B (k, n) and bias (n), and the launch; n is a multiple of 8, and k of 8.
+    """D (m, n) of A (m, k), B (k, n) and bias (n), and the launch; n and k are multiples of 8.
 
-    A and B are f16 or bf16, as the plan says; the plan's columns are a multiple of 64. `options` are passed to
+    A and B are f16 or bf16, as the plan says; the plan has a multiple of 64 columns. `options` are passed to
     tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes, dtypes and plans.
 
     >>> from tcemu.gemm import wgmma_epilogue

@@ -29,13 +29,13 @@ from tcemu.sparse import compress, tiles
 
 #: Which lanes hold the metadata, where there is a choice.
 SELECTOR = 0
-#: wgmma of one stage.
+#: wgmma instructions in one stage.
 INSTRUCTIONS = LINE // STEP
 
 
 @dataclass(frozen=True)
 class SparsePlan(Plan):
-    """What a sparse kernel is made for. `depth` counts stored values; they stand for twice as many elements of K."""
+    """The parameters of a sparse kernel. `depth` counts stored values, which stand for twice as many elements of K."""
 
     @cached_property
     def mma(self) -> Instruction:
@@ -125,7 +125,7 @@ def kernel(warp: Warp, plan: SparsePlan, a: Pointer, metadata: Pointer, b: Point
 
 
 def packed(a: npt.NDArray[Any], plan: SparsePlan) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint32]]:
-    """The stored values (m, k / 2) and metadata (m / 64, k / plan.k, 128) of a pruned matrix, filled up with zeros."""
+    """The stored values (m, k / 2) and metadata (m / 64, k / plan.k, 128) of a pruned matrix, padded with zeros."""
     rows, depth = (-(-size // unit) * unit for size, unit in zip(a.shape, (plan.rows, 2 * plan.depth), strict=True))
     whole = np.zeros((rows, depth), a.dtype)
     whole[: len(a), : a.shape[1]] = a
@@ -138,7 +138,7 @@ def multiply(
 ) -> tuple[npt.NDArray[Any], Launch]:
     """D (m, n) of A (m, k), half of which is zero as tcemu.sparse.prune makes it, and B (k, n), and the launch.
 
-    D is f32, or s32 for s8. k consists of whole units of 16 bytes; m and n are free. `options` are passed to
+    D is f32, or s32 for s8. k must be whole units of 16 bytes; m and n may be any size. `options` are passed to
     tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes, and for chunks of A with too
     many nonzero elements.
 

@@ -27,7 +27,7 @@ from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
 
-#: Bytes of a tile's row, and of it what one wgmma multiplies.
+#: Bytes of a tile's row, and of the part that one wgmma multiplies.
 LINE, STEP = 128, 32
 #: Rows of A that one warpgroup multiplies, and its threads.
 ROWS, WARPGROUP = 64, 128
@@ -37,7 +37,7 @@ IMMEDIATES = {"f16": (1, 1, 0, 0), "bf16": (1, 1, 0, 0), "tf32": (1, 1), "e4m3":
 
 @dataclass(frozen=True)
 class Plan:
-    """What a kernel is made for: the type of A and B, a block's columns, its consumer warpgroups and stages.
+    """The parameters of a kernel: the type of A and B, a block's columns, its consumer warpgroups and stages.
 
     `promote` adds the sums of each stage to the accumulator in f32 instead of inside the tensor core, whose sums of
     fp8 keep only 13 fraction bits.
@@ -135,7 +135,7 @@ def consume(warp: Warp, plan: Plan, steps: int) -> Registers:
 
 
 def consume_promoted(warp: Warp, plan: Plan, steps: int) -> Registers:
-    """The same with sums that start anew at each stage and are added in f32, rounded to nearest."""
+    """The same, but each stage's sums start from zero and are added in f32, rounded to nearest."""
     c = warp.registers(plan.columns // 2, fill=0)
     part = warp.registers(plan.columns // 2, fill=0)
     for step in range(steps):
@@ -155,7 +155,7 @@ def release(warp: Warp, plan: Plan, stage: int) -> None:
 
 
 def begin(warp: Warp, plan: Plan) -> None:
-    """One lane of the producer makes the mbarriers; then everyone may use them."""
+    """One lane of the producer initialises the mbarriers; then all threads may use them."""
     if warp.warpid == 4 * plan.consumers:
         with warp.only(warp.elect_sync()):
             for stage in range(plan.stages):
@@ -190,7 +190,7 @@ def multiply(
 ) -> tuple[npt.NDArray[Any], Launch]:
     """D (m, n) of A (m, k) and B (k, n), and the launch. D is f32, or s32 for s8.
 
-    Rows of A and columns of B must be whole units of 16 bytes along K, as a tensor map demands; m and n are free.
+    Rows of A and columns of B must be whole units of 16 bytes, as a tensor map requires; m and n may be any size.
     `options` are passed to tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes.
 
     >>> from tcemu.gemm import wgmma_tma

@@ -1,8 +1,8 @@
 """Flags in memory: strong accesses that release and acquire, and the fences around them (PTX ISA 8.8 and 8.9).
 
 A strong write that releases, or that follows a releasing fence, hands on what its lanes know. A thread that reads the
-location, and acquires with that read or with a later fence, learns it. What several writes hand on at one location is
-joined, whichever of the values the read returned.
+location, and acquires with that read or with a later fence, learns it. If several writes hand on knowledge at one
+location, the reader learns all of it, whichever value the read returned.
 """
 
 from __future__ import annotations

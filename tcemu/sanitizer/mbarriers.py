@@ -51,7 +51,7 @@ class Mbarrier:
     #: the column of the thread that initialised it, and the time of that thread's warp then
     thread: int
     clock: int
-    #: the joined knowledge of the threads that arrived in the present phase and before it
+    #: the joined knowledge of the threads that arrived in the current phase and before it
     arrived: Array
     completed: dict[int, Array] = field(default_factory=dict)
     #: number of completed phases
@@ -250,7 +250,7 @@ class Mbarriers:
         return any(account.copy for account in accounts[:missed])
 
     def check_blind(self) -> bool:
-        """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return if there were any."""
+        """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return whether any exist."""
         told = False
         for warp in range(self._block.warps):
             row = self._clocks.view(warp, self._clocks.there[warp])

@@ -53,7 +53,7 @@ class Naming:
     # ---------------------------------------------------------------------------------------- reads
 
     def came_early(self, write: Side, read: Side, seen: int, known: Known) -> bool:
-        """Whether a write that a read found, unordered, should have waited for that read.
+        """Whether a write should have waited for the read that found it unordered.
 
         It should if the reader knows an older write to the bytes and has not read them since (`seen` is its last read).
         """
@@ -64,7 +64,7 @@ class Naming:
         return bool(older) and seen < older and not self._records.same_warps(write.record, read.record)
 
     def came_late(self, read: Side, write_known: Known, written: int) -> bool:
-        """Whether a read that a write found, unordered, should have waited for that write.
+        """Whether a read should have waited for the write that found it unordered.
 
         It should if it found nothing written, or if the reader had already read the bytes' earlier contents (`written`)
         in an access that the writer knows to have ended, and then read once more.

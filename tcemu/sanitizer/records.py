@@ -67,7 +67,7 @@ class Records:
         self.column = np.zeros(self._room, np.int64)
         self.lanewise = np.zeros(self._room, np.int64)
         self.clock = np.zeros(self._room, np.int64)
-        #: records of ordinary accesses at a warp's present time, which further accesses of the same line share
+        #: records of ordinary accesses at a warp's current time, which further accesses of the same line share
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 

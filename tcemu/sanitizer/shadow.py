@@ -15,12 +15,12 @@ Array = npt.NDArray[Any]
 
 #: Initial size of a cell in bytes: what the widest load moves for one lane.
 _WIDEST = 16
-#: Tiles whose cells are remembered.
+#: The number of tiles whose cells are cached.
 _TILES = 256
 
 
-#: The cells of tiles by the identity of their addresses, the size of an element and that of a cell. The addresses are
-#: kept, so that the identity stays theirs. All blocks of a launch share them.
+#: The cells of tiles by the identity of their addresses, the size of an element and the size of a cell. The addresses
+#: are kept alive, so that no other array gets their identity. All blocks of a launch share the cells.
 Tiles = dict[tuple[int, int, int], tuple[Array, Array]]
 
 
@@ -33,7 +33,7 @@ class Shadow:
         self._cells = -(-size // _WIDEST)
         #: the last write of each cell
         self.written = np.zeros(self._cells, np.int64)
-        #: the last weak write of each cell, kept from the first strong write on: strong writes race only with weak ones
+        #: the last weak write of each cell, kept after the first strong write: strong writes race only with weak ones
         self.weak: Array | None = None
         #: the last read of each cell, a row for each reader so far
         self.reads = np.zeros((0, self._cells), np.int64)
@@ -48,7 +48,7 @@ class Shadow:
         self.written[cells] = marks
 
     def writes(self, cells: Array, strong: bool) -> list[Array]:
-        """The last writes of cells and, if the access that comes is strong, the last weak writes too."""
+        """The last writes of cells and, if the new access is strong, the last weak writes too."""
         found = [self.written[cells]]
         if strong and self.weak is not None:
             found.append(self.weak[cells])
@@ -80,7 +80,7 @@ class Shadow:
     def tile(self, addresses: Array, size: int) -> Array:
         """The cells of a matrix operand's elements, each once. Elements that fill whole cells do not split them.
 
-        A pipeline gives the same arrays again and again, so their cells are remembered.
+        A pipeline passes the same arrays again and again, so their cells are cached.
         """
         kept = self._tiles.get((id(addresses), size, self.cell))
         if kept is None:

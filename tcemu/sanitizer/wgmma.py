@@ -33,7 +33,7 @@ from tcemu.sanitizer.shared import SharedMemory
 
 
 class Touch(NamedTuple):
-    """An access to registers by anything but wgmma. `number` counts the accesses of the warp: the latest has most."""
+    """An access to registers by anything but wgmma. `number` counts the warp's accesses: the latest has the highest."""
 
     number: int
     by: By
@@ -91,7 +91,7 @@ class Warp:
     open: list[UnderWay] = field(default_factory=list)
 
     def touch(self, event: Touched) -> None:
-        """Remember an access. Before the first fence all accesses are alike: there is no fence that they follow."""
+        """Remember an access. Before the first fence all accesses are alike, since they follow no fence."""
         if self.fences:
             self.touches += 1
             self.touched.update(
@@ -234,7 +234,7 @@ class Wgmmas:
     def _check_fence(self, warp: Warp, new: UnderWay, d: Registers, a: Registers | None = None) -> None:
         wgmma, by = new.wgmma, new.by
         if not warp.fences:
-            message = f"warp {by.warp} executes {wgmma.instruction}, its first mma_async, with no wgmma.fence before"
+            message = f"warp {by.warp} executes {wgmma.instruction}, its first mma_async, with no wgmma.fence before it"
             self._block.report("wgmma-fence-first", by, message)
         self._check_touched(warp, new, "accumulator", new.accumulator)
         if wgmma.adds:

@@ -447,7 +447,7 @@ def test_a_mistake_is_told(arguments, message):
         ([HMMA, WMMA], "tcemu isa diff compares two."),
         ([HMMA, "f16"], "'f16' selects what is listed; leave out the instruction"),
         (["A[3][5]"], "--operand needs an instruction to ask about"),
-        ([HMMA, "A[3][5]", "--at", "3,5"], "the element in brackets says what --at would say; leave one out"),
+        ([HMMA, "A[3][5]", "--at", "3,5"], "the element in brackets takes the place of --at; leave one out"),
         ([HMMA, "--format", "pdf"], "'pdf' is not one of 'text', 'csv', 'json', 'svg'"),
         ([HMMA, "--operand", "a", "--lane", "five"], "'five' is not a valid integer"),
     ],

@@ -17,7 +17,7 @@ pytest.importorskip("numba")
 from tcemu.kernels import compiling
 
 PACKAGE = Path(tcemu.__file__).parent
-LINE = "tcemu compiles its kernels for this processor, once; `tcemu warm` compiles all of them in advance\n"
+LINE = "tcemu is compiling its kernels for this processor, once; `tcemu warm` compiles all of them in advance\n"
 
 #: Counts the kernels that this process has compiled; the function is a small one, as the kernels are made.
 COMPILE = """
