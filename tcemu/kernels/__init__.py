@@ -1,7 +1,6 @@
 """Fast twins of the plain-Python semantics: numpy, numba and a file lock only, arrays and scalars in, arrays out.
 
-No meaning lives here: what the numbers stand for is said in tcemu.arithmetic and tcemu.layouts, and tests hold both
-equal.
+They define nothing: tcemu.arithmetic and tcemu.layouts say what the numbers mean, and tests check that both agree.
 """
 
 __all__ = [

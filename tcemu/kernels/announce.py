@@ -1,4 +1,4 @@
-"""Tell when numba compiles and when it has compiled, so that somebody can say why the user waits."""
+"""Report when numba begins and ends a compilation, so that a notice can tell users why they wait."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numba.core import event
 
 
 class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
-    """Calls `begin` with a kernel's name and `end` without, once for a kernel and not for the functions inside it."""
+    """Calls `begin` with a kernel's name, and `end`, once for each kernel but not for the functions inside it."""
 
     def __init__(self, begin: Callable[[str], None], end: Callable[[], None]) -> None:
         self.begin, self.end = begin, end
         self.within: list[bool] = []
 
     def on_start(self, event: Any) -> None:
-        """Tell, where it is a function of these kernels that is not compiled as a part of another."""
+        """Call `begin` for a function of this package, unless it is compiled as a part of another."""
         function = event.data["dispatcher"].py_func
         own = function.__module__.startswith("tcemu.kernels.") and not any(self.within)
         self.within.append(own)
@@ -24,7 +24,7 @@ class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
             self.begin(function.__qualname__)
 
     def on_end(self, event: Any) -> None:
-        """Tell the end of what was told."""
+        """Call `end` if `begin` was called."""
         if self.within.pop():
             self.end()
 

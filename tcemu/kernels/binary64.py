@@ -1,7 +1,7 @@
 """Fused multiply-add of binary64 in all four roundings, and tiles that chain it.
 
-Round to nearest is the processor's own. The directed roundings take its result and the sign of its error, which
-error-free transformations give where nothing can overflow or underflow; elsewhere 128-bit integers decide.
+The processor itself rounds to nearest. The directed roundings start from that result and the sign of its error, which
+error-free transformations give if nothing can overflow or underflow; otherwise 128-bit integers decide.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _up(high, low, shift):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _down(high, low, shift):  # type: ignore[no-untyped-def]
-    """(high, low) >> shift, and 1 where bits fell off."""
+    """(high, low) >> shift, and 1 if set bits were shifted out."""
     if shift == 0:
         return high, low, _ZERO
     if shift >= 128:
@@ -113,7 +113,7 @@ def _product(x, y):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _round(negative, high, low, sticky, exponent, mode):  # type: ignore[no-untyped-def]
-    """The pattern of a positive (high, low) * 2^exponent (and a little more where sticky), rounded once."""
+    """The pattern of a positive (high, low) * 2^exponent (a little more if sticky), rounded once."""
     length = _length(high) + 64 if high else _length(low)
     # exponent of the last bit kept: 53 bits, or the subnormal grid
     last = max(exponent + length - 53, np.int64(-1074))
@@ -141,7 +141,7 @@ def _round(negative, high, low, sticky, exponent, mode):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def fma_exact(a, b, c, mode):  # type: ignore[no-untyped-def]
-    """a * b + c of three finite patterns by integers, in any rounding; a pattern."""
+    """The pattern of a * b + c of three finite patterns, computed with integers, in any rounding."""
     negative_p, negative_c = ((a ^ b) & _SIGN) != 0, (c & _SIGN) != 0
     sa, ea = _split(a)
     sb, eb = _split(b)
@@ -171,7 +171,7 @@ def fma_exact(a, b, c, mode):  # type: ignore[no-untyped-def]
         total = low + low_c
         high, low = high + high_c + (_ONE if total < low else _ZERO), total
     else:
-        borrow = low_c + sticky  # what fell off is borrowed whole and given back as sticky
+        borrow = low_c + sticky  # bits shifted out: borrow a whole unit, and return the rest as sticky
         high_c += _ONE if borrow < low_c else _ZERO
         high, low = high - high_c - (_ONE if low < borrow else _ZERO), low - borrow
         if not (high | low | sticky):
@@ -214,7 +214,7 @@ def fma_directed(a, b, c, mode):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _special(a, b, c):  # type: ignore[no-untyped-def]
-    """The pattern of a * b + c where one of them is infinite or NaN; a NaN comes back quiet, b before c before a."""
+    """The pattern of a * b + c if one of them is infinite or NaN; returns a NaN quiet, b's before c's before a's."""
     magnitude = ~_SIGN
     for x in (b, c, a):
         if x & magnitude > _INFINITY:

@@ -4,7 +4,7 @@
     four rows                           elements of y for the same k, each taken by all lanes
     c[row][lane]                        the accumulators, float32 patterns; they stay in registers over the chain
 
-What a sum does is told in `tcemu.kernels.sums`; the depth, the rule and the way are numbers, so that one compiled
+`tcemu.kernels.sums` explains how a sum is computed. The depth, the rule and the path are numbers, so that one compiled
 function serves every instruction.
 """
 
@@ -26,9 +26,9 @@ ROWS = 4
 FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS = range(7)
 #: The exponent of a scale that is NaN.
 SCALE_NAN = 1 << 14
-#: Bounds of the powers of two by which products are multiplied: outside of them all are below one, and zeros stay so.
+#: Bounds of the powers of two that scale products: outside them, all products are below one, and zeros stay zero.
 _LEAST_POWER, _MOST_POWER = 1, 126
-#: A sum of so many products cannot leave 32 bits.
+#: A sum of this many products always fits in 32 bits.
 SAFE = 16
 
 _REALS, _WORDS = ir.VectorType(REAL, WIDTH), ir.VectorType(WORD, WIDTH)
@@ -59,13 +59,13 @@ class _Chain:
             both.set(lanes + self.code.load(of_y, row, WORD, unit=4).everywhere())
 
     def _constants(self, fraction: Lanes, floor: Lanes, keep: Lanes, base: Lanes) -> None:
-        """What all sums share. Exponents stand where float32 has them, so that none of them needs to be moved."""
+        """What all sums share. Exponents are in float32's exponent field, so that no sum has to shift them."""
         half = self.half.compare("!=", 0)
         start = base + 127  # exponent field of the start of the window of products
         self.offset = self.code.byte(start).everywhere(4 * WIDTH)
         self.least = half.choose((floor + 127).larger(start), start).up(23).everywhere()
         self.top = (fraction + start + 2 * CENTRE).up(23).everywhere()
-        # With E this far above the exponents of the products all of them vanish, and c passes, NaN and infinities too.
+        # If E is this far above the products' exponents, all products vanish and c passes, even NaN and infinities.
         self.far, self.unit = (fraction + 2).up(23).everywhere(), fraction.up(23).everywhere()
         self.scale = (fraction + 254).up(23).everywhere()
         kept = self.code.word(-1).up(self.code.word(23) - keep)
@@ -91,7 +91,7 @@ class _Chain:
         for each in self.running:
             each.set(self.code.lanes(0))
 
-    # ------------------------------------------------------------------------------------------------ the fast way
+    # ----------------------------------------------------------------------------------------------- the fast path
 
     def _plain_sum(self, first: Lanes) -> None:
         self.code.branch(self.wide, lambda: self._wide_sum(first), lambda: self._sum(first))
@@ -101,7 +101,7 @@ class _Chain:
         exponents, addends, terms = [], [], []
         for bits, peak in zip(self._accumulators(), peaks, strict=True):
             own = bits & INFINITY
-            # A subnormal lies below all that is kept beside a product, and costs the processor much.
+            # A subnormal is below everything that is kept beside a product, and slow on the processor.
             held = own.compare(">", 0).choose(bits, 0).floats()
             own = self._raised_to_half(own)
             e = peak.larger(self.least).larger(own)
@@ -114,12 +114,12 @@ class _Chain:
             self._round(row, magnitude, negative, power, passes.compare(">=", self.far))
 
     def _raised_to_half(self, own: Lanes) -> Lanes:
-        """The exponents of accumulators: of float16 ones a subnormal has that of the smallest normal number."""
+        """The exponents of accumulators: a float16 subnormal has that of the smallest normal number."""
         normal = own.compare(">", 0).choose(own.larger((127 - 14) << 23), 0)
         return self.half.compare("!=", 0).everywhere().choose(normal, own)
 
     def _peaks(self, first: Lanes) -> list[Lanes]:
-        """The largest exponent of the products of each row, where float32 has its exponent; 0 where all are zero.
+        """The largest exponent of each row's products, in float32's exponent field; 0 if all products are zero.
 
         A lane of x holds the exponent byte of its element four times, once for each row.
         """
@@ -141,7 +141,7 @@ class _Chain:
             self.running[row].set(passes.choose(bits & self.mask, found | sign))
 
         def to_nearest() -> None:
-            # More than 24 bits: the lower eight become one that says whether any of them was set.
+            # More than 24 bits: one sticky bit replaces the lower eight.
             sticky = (magnitude & ~0xFF) | (((magnitude & 0xFF) + 0xFF) & 0x100)
             small = magnitude.down(24).compare("==", 0)
             found = _to_half(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
@@ -150,7 +150,7 @@ class _Chain:
 
         self.code.branch(self.half, to_nearest, toward_zero)
 
-    # ------------------------------------------------------------------------------------------------ the wide way
+    # ----------------------------------------------------------------------------------------------- the wide path
 
     def _wide_sum(self, first: Lanes) -> None:
         peaks = [Slot(self.floor) for _ in range(ROWS)]
@@ -166,7 +166,7 @@ class _Chain:
         def aligned(x: Lanes, y: Lanes, at: Lanes, row: int) -> Lanes:
             """A product of significands times 2^(exponent + raised), toward zero."""
             exponent = self._exponents(at, row)[0]
-            # 2^-100 takes every product below one, and no further than float32's normal range.
+            # 2^-100 brings every product below one, but not out of float32's normal range.
             power = (exponent + raised[row]).larger(-100)
             return (x * y * (power + 127).up(23).floats()).truncated()
 
@@ -181,7 +181,7 @@ class _Chain:
             self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
     def _exponents(self, at: Lanes, row: int | None = None) -> list[Lanes]:
-        """The exponents of the products of one k, of one row or of all."""
+        """The exponents of the products for one k, in one row or in all."""
         x = self.code.load(self.ex, at, _WORDS, unit=64)
         rows = range(ROWS) if row is None else (row,)
         return [x + self.code.load(self.ey, at.up(2) + each, WORD, unit=4).everywhere() for each in rows]
@@ -192,9 +192,9 @@ class _Chain:
         own = field.larger(1) - 127
         e = (bits & QUIET).compare("==", 0).choose(most, most.larger(own))
         raised = self.fraction - e
-        # The significand of c as an integer: a subnormal float costs the processor much.
+        # The significand of c as an integer: subnormal floats are slow on the processor.
         significand = (bits & 0x7FFFFF) | field.compare(">", 0).choose(self.code.lanes(0x800000), 0)
-        lift = (own + raised - 23).larger(-100).smaller(100)  # where it is more, c is zero
+        lift = (own + raised - 23).larger(-100).smaller(100)  # if it is more, c is zero
         size = (significand.converted() * (lift + 127).up(23).floats()).truncated()
         negative = bits.sign()
         return raised, (size ^ negative) - negative
@@ -202,7 +202,7 @@ class _Chain:
     # ------------------------------------------------------------------------------------------------ with scales
 
     def _scaled_sum(self, first: Lanes) -> None:
-        """The products of the fast way, the rest of the wide one: a scale moves all products of a sum alike."""
+        """The products as on the fast path, the rest as on the wide one: a scale moves all products of a sum alike."""
         raised, terms, addends = [], [], []
         for bits, field, scale in zip(self._accumulators(), self._peaks(first), self.scales, strict=True):
             most = field.down(23) - 127 + scale.get()
@@ -210,24 +210,24 @@ class _Chain:
             one, term = self._raise(bits, most)
             raised.append(one)
             terms.append(term)
-            # Outside of these bounds all products vanish, or are zero.
+            # Outside these bounds all products vanish, or are zero.
             power = (one + scale.get() + self.base + 2 * CENTRE).larger(_LEAST_POWER).smaller(_MOST_POWER)
             addends.append(power.up(23))
         totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
         self._round_wide(totals, raised)
 
     def _put_nan(self) -> None:
-        """A scale that is NaN makes all its results NaN."""
+        """A NaN scale makes all its results NaN."""
         for running, scale in zip(self.running, self.scales, strict=True):
             running.set(scale.get().compare(">", SCALE_NAN // 2).choose(self.code.lanes(QUIET), running.get()))
 
-    # ------------------------------------------------------------------------------------------------ what both share
+    # ------------------------------------------------------------------------------------------------ what they share
 
     def _accumulators(self) -> list[Lanes]:
         return [each.get() for each in self.running]
 
     def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[tuple[Lanes, Lanes]]:
-        """The sums of `term` over all k and the addends: of each row the magnitude, 32 bits, and -1 where negative."""
+        """The sums of `term` over all k and the addends: for each row its magnitude, 32 bits, and -1 if negative."""
         totals = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
 
@@ -245,7 +245,7 @@ class _Chain:
 
         def close() -> None:
             for total, sign, addend in zip(totals, signs, addends, strict=True):
-                # No overflow yet; with c there can be one, but not in the sign where both agree.
+                # The products do not overflow. Adding c may, but if both signs agree, that is the sign.
                 part, whole = total.get(), total.get() + addend
                 sign.set(((part & addend) | ((part | addend) & whole)).sign())
                 total.set(whole)
@@ -288,12 +288,12 @@ class _Chain:
             running.set(found.compare("==", 0).choose(running.get(), found))
 
     def _join(self) -> None:
-        """c plus the end of the chain, the ordinary addition of the format, rounded to nearest even."""
+        """c plus the result of the chain: the format's ordinary addition, rounded to nearest even."""
         for c, running in zip(self.given, self.running, strict=True):
             x = Slot(c.floats() + running.get().floats())
 
             def to_half(x: Slot = x) -> None:
-                # float32 has more than twice the bits of float16: rounding twice is rounding once.
+                # float32 has more than twice the bits of float16, so rounding twice equals rounding once.
                 size, bits = _to_half(x.get().size()), x.get().bits()
                 x.set((size.bits() | (bits & _SIGN)).floats())
 
@@ -305,14 +305,14 @@ class _Chain:
 def _cut(magnitude: Lanes) -> Lanes:
     """Magnitudes of 32 bits as floats, toward zero.
 
-    Where one has n > 24 bits, magnitude >> 24 has its top bit just below the 24 that stay: clearing its bits leaves a
-    number that the conversion, which rounds to nearest, rounds down.
+    If a magnitude has n > 24 bits, the top bit of magnitude >> 24 is just below the 24 bits that stay. Clearing its
+    bits leaves a number that the conversion, which rounds to nearest, rounds down.
     """
     return (magnitude & ~magnitude.down(24)).converted_unsigned()
 
 
 def _to_half(size: Lanes) -> Lanes:
-    """Floats that are not negative, rounded to float16, nearest even."""
+    """Non-negative floats, rounded to float16, to nearest even."""
     # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
     field = size.bits().down(23).larger(127 - 14).smaller(240)
     magic = (field + 13).up(23).floats()
@@ -323,11 +323,11 @@ def _to_half(size: Lanes) -> Lanes:
 
 def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
     """The pattern of magnitude * 2^-raised, toward zero; it may be subnormal or infinite."""
-    # What lies below the last place of a subnormal is cut first, then all but 24 bits.
+    # First cut what is below the last place of a subnormal, then all but 24 bits.
     drop = (raised - 149).larger(0)
     kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
     x = _cut(kept)
-    # A normal number's pattern by its exponent; a subnormal's is x in units of the last place of float32.
+    # The exponent gives a normal number's pattern; a subnormal's is x in units of float32's last place.
     power = x.bits().down(23) + (drop - raised)
     normal = x.bits() + (drop - raised).up(23)
     normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
@@ -342,7 +342,7 @@ def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
 def load(typingctx, words, picked, count, source, bits, vectors, mask, flip, held, patterns):  # type: ignore[no-untyped-def]
     """patterns[v, j] = words[picked[source[v], j]] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
 
-    All but counts, mask and flip are addresses, of 32-bit words. `count` words are picked; `held` has room for them.
+    All but counts, mask and flip are addresses of 32-bit words. `count` words are picked; `held` has room for them.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -361,9 +361,9 @@ def load(typingctx, words, picked, count, source, bits, vectors, mask, flip, hel
 
 @intrinsic
 def store(typingctx, running, vectors, half, out, per, width, count, words):  # type: ignore[no-untyped-def]
-    """words[i] = the results out[e, i] for e < per, `width` bits each; `running` has `vectors` times 16 and changes.
+    """words[i] = the results out[e, i] for e < per, `width` bits each; changes `running`, `vectors` times 16 patterns.
 
-    A float16 comes from the float32 of the same value, or is rounded to nearest. All but counts are addresses.
+    A float16 is converted from a float32, exactly or rounded to nearest. All but counts are addresses.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -397,7 +397,7 @@ def store(typingctx, running, vectors, half, out, per, width, count, words):  # 
 
 @intrinsic
 def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyped-def]
-    """Accumulators as float32 patterns with one NaN and, since no sum keeps it, without -0."""
+    """Accumulators as float32 patterns: every NaN becomes the same, and -0 becomes +0, since no sum keeps it."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         patterns, half, vectors, running = args
@@ -414,8 +414,8 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
 
 
 def _code(builder: Any) -> Code:
-    """A kernel that may use the widest vectors: LLVM prefers half of them, for fear of a lower clock."""
-    # llvmlite knows no attributes with values; a set of texts is what it prints.
+    """A kernel that may use the widest vectors; LLVM prefers half that width, to avoid a lower clock."""
+    # llvmlite has no attributes with values, but it prints any text in the set.
     set.add(builder.function.attributes, '"prefer-vector-width"="512"')
     return Code(builder)
 
@@ -440,7 +440,7 @@ def _widened(bits: Lanes) -> Lanes:
 
 
 def _one_nan(bits: Lanes) -> Lanes:
-    """Results with one NaN. A subnormal that passed and lost all its bits to the fraction bits kept left its sign."""
+    """Results with a single NaN, and +0 for the -0 of a subnormal that passed and lost all its fraction bits."""
     bits = bits.compare("==", _SIGN).choose(bits & 0, bits)
     return (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
 
@@ -450,7 +450,7 @@ def _narrowed(bits: Lanes) -> Lanes:
     size = bits & QUIET
     normal = size - 0x38000000
     normal = (normal + 0xFFF + (normal.down(13) & 1)).down(13).smaller(0x7C00)
-    # Added to 0.5, whose last place is that of a subnormal float16, the number becomes that subnormal.
+    # Adding 0.5, whose last place is that of a subnormal float16, turns the number into that subnormal.
     tiny = (size.floats() + 0.5).bits() - 0x3F000000
     found = size.compare("<", 0x38800000).choose(tiny, normal) | (bits.down(16) & 0x8000)
     return size.compare(">", INFINITY).choose(bits & 0 | 0x7FFF, found)
@@ -470,7 +470,7 @@ class _Elements:
         )
         magnitudes = one.up(self.exponent + mantissa) - 1
         ieee = one.up(self.exponent + mantissa) - one.up(mantissa)
-        # patterns without their sign from here on are NaN or infinite
+        # unsigned patterns from this limit on are NaN or infinite
         limit = nan.compare("==", 1).choose(ieee, nan.compare("==", 2).choose(magnitudes, magnitudes + 1))
         self.fraction = mantissa
         self.mantissa, self.padding, self.magnitudes, self.limit = (
@@ -478,7 +478,7 @@ class _Elements:
         )
 
     def codes(self, i: Lanes) -> tuple[Lanes, Lanes]:
-        """The patterns of a vector without their padding, and without their sign too; what was pruned is zero."""
+        """The patterns of a vector without padding, and also without sign; pruned elements are zero."""
         pattern = self.code.load(self.patterns, i, _WORDS, unit=64)
         pattern = pattern.compare("==", -1).choose(self.code.lanes(0), pattern).down(self.padding)
         return pattern, pattern & self.magnitudes
@@ -508,8 +508,8 @@ class _Window(_Elements):
 def window(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
     """Where the window of `count` times 16 patterns starts; see `pack`.
 
-    Small formats fit in one, whatever the elements. Else as low as the largest element allows and the results permit,
-    so that as little as possible lies outside.
+    A small format fits in one window, whatever its elements. For others the window starts as low as the largest element
+    and the results allow, so that few elements are outside.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -533,7 +533,7 @@ class _Pack(_Elements):
         self.unit = (code.word(127 - CENTRE) - self.fraction).everywhere()
 
     def emit(self) -> Any:
-        """The loop; what it found, as `pack` returns it."""
+        """Emit the loop; return what it found, as `pack` does."""
         specials, outsides = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
         with self.code.loop(0, self.count) as i:
             special, outside = self._vector(i)
@@ -548,7 +548,7 @@ class _Pack(_Elements):
         hidden = field.compare("==", 0).choose(code.lanes(0), self.hidden)
         power = field.larger(1) - self.lowest
         special = magnitude.compare(">=", self.limit)
-        # an unsigned comparison: what is below the window is far above it
+        # compared unsigned, what is below the window counts as far above it
         misses = power.compare(">", SPAN, unsigned=True)
         nothing = magnitude.compare("==", 0)
         outside = misses.both(nothing.neither(special)).but_not(self.normal)
@@ -572,10 +572,9 @@ def pack(typingctx, patterns, form, count, start, value, exponent, fourfold):  #
     """Pack `count` times 16 patterns; all but count, start and fourfold are addresses.
 
     form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. value: float32,
-    scaled by 2^-(start + CENTRE). exponent: bytes counted from `start`, with `fourfold` each four times.
+    scaled by 2^-(start + CENTRE). exponent: bytes relative to `start`; with `fourfold`, each four times.
 
-    Returns SPECIAL where something is NaN or infinite, plus OUTSIDE where something misses the window; both count as
-    zeros.
+    Returns SPECIAL if any element is NaN or infinite, plus OUTSIDE if any is outside the window; both count as zeros.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -637,7 +636,7 @@ class _PackSpecial(_Elements):
 
 @intrinsic
 def pack_special(typingctx, patterns, form, count, value):  # type: ignore[no-untyped-def]
-    """Like `pack`: NaN, infinities and zeros as they are, +-1 for what is finite, 2 for what was pruned (float32)."""
+    """Like `pack`: NaN, infinities and zeros as is, +-1 for finite elements, 2 for pruned ones (float32)."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         _PackSpecial(_code(builder), *args[:2]).emit(args[2], args[1], args[3])
@@ -653,13 +652,13 @@ def pack_special(typingctx, patterns, form, count, value):  # type: ignore[no-un
 def block(  # type: ignore[no-untyped-def]
     typingctx, x, ex, y, ey, sx, sy, scale_x, scale_y, c, rule, base, wide, special, scaled
 ):
-    """c[row, lane] = a chain of fused sums from there. All are addresses, but for the last four.
+    """c[row, lane] = a chain of fused sums that starts from it. All but the last four are addresses.
 
     x (k, 16) float32 and ex (k, 16) its exponents, each byte four times; y (k, 4) float32 and ey (k, 4) bytes, from
     `pack`; c (4, 16) float32 patterns; rule: see FRACTION. base: the sum of the starts of both windows. With
     `wide`, all come from `pack_wide` and exponents are int32. With `special`, sx and sy come from `pack_special`. With
-    `scaled`, scale_x (16) and scale_y (4) are int32 exponents of scales, whose products' exponents they join, or
-    SCALE_NAN; results are float32 that keep all their bits.
+    `scaled`, scale_x (16) and scale_y (4) are int32 exponents of scales, which add to those of the products, or
+    SCALE_NAN; results are float32 with all their bits.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]

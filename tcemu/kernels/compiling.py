@@ -1,7 +1,7 @@
-"""How the kernels are compiled: each when it is first called, once for a processor, whoever asks first.
+"""Compiles each kernel when a process first calls it, once for a processor.
 
-`njit` is numba's, with a cache on disk that processes share: of several that need a kernel at the same time one
-compiles it, and the others wait and load what it has stored.
+`njit` is numba's, with a cache on disk that processes share: if several need a kernel at the same time, one compiles
+it, and the others wait and load what it has stored.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from filelock import FileLock, Timeout
 from numba.core.caching import FunctionCache
 from numba.core.codegen import get_host_cpu_features
 
-#: What `njit` has made, with the functions that are generated, in this order.
+#: All functions that `njit` has made, generated ones included, in that order.
 FUNCTIONS: list[Any] = []
-#: Seconds to wait for another process that compiles the same function, before doing it as well.
+#: Seconds to wait for another process that compiles the same function, before this one compiles it too.
 _PATIENCE = 300.0
 
 
@@ -63,7 +63,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
-        if cached and hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT it is the function itself
+        if cached and hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT, numba.njit returns the function
             with suppress(RuntimeError):  # there is no folder to write to: each process compiles for itself
                 dispatcher._cache = _SharedCache(function)  # noqa: SLF001 - as enable_caching does with numba's own
             FUNCTIONS.append(dispatcher)
@@ -73,7 +73,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def functions() -> list[Any]:
-    """Every function of the kernels that may be compiled, with what has been generated until now."""
+    """Every function of the kernels that may be compiled, including those generated so far."""
     folder = Path(__file__).parent
     for module in iter_modules([str(folder)]):
         import_module(f"{__package__}.{module.name}")
@@ -81,7 +81,7 @@ def functions() -> list[Any]:
 
 
 def cache_folder() -> Path | None:
-    """The folder that compiled functions are stored in; None where there is none that can be written to."""
+    """The folder that holds the compiled functions; None if no folder is writable."""
     caches = (dispatcher._cache for dispatcher in functions())  # noqa: SLF001
     return next((Path(cache.cache_path) for cache in caches if isinstance(cache, _SharedCache)), None)
 
@@ -89,7 +89,7 @@ def cache_folder() -> Path | None:
 def fingerprint() -> str:
     """What compiled functions depend on: numba, Python, the processor as LLVM sees it, and the kernels' sources.
 
-    Where it is the same for two processes, each finds what the other has stored.
+    Two processes with the same fingerprint find what each other has stored.
     """
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):

@@ -1,7 +1,7 @@
-"""Fused sums on tiles: many small matrices at once, each output a chain of exact sums rounded once a link.
+"""Fused sums on tiles: many small matrices at once, each output a chain of exact sums, each rounded once.
 
 A float format is six numbers in an int64 array: exponent bits, mantissa bits, bias, padding bits, infinities (0 or 1),
-NaN kind (0 none, 1 IEEE, 2 all ones). What the numbers of a sum mean is told in tcemu.arithmetic; here they only count.
+NaN kind (0 none, 1 IEEE, 2 all ones). tcemu.arithmetic says what the numbers mean.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _add(x, y, fmt, nan):  # type: ignore[no-untyped-def]
     high, low = max(ex, ey), min(ex, ey)
     gap = high - low
     big, small = (sx, sy) if ex >= ey else (sy, sx)
-    if gap > 30:  # the smaller one only breaks ties: a sticky bit far below stands for it
+    if gap > 30:  # the smaller one only breaks ties: a sticky bit far below replaces it
         return _round(big * (np.int64(1) << 30) + (1 if small > 0 else -1), high - 30 - fmt[1], fmt, fmt[1], True)
     return _round((big << gap) + small, low - fmt[1], fmt, fmt[1], True)
 
@@ -108,15 +108,15 @@ def chain(  # type: ignore[no-untyped-def]
     """d[w] = a[w] @ b[w] + c[w], each output a chain of fused sums of `block` products.
 
     a (w, m, k), b (w, k, n), c and d (w, m, n) are patterns. `order` lists k in the order of the chain. `first` 1: c is
-    a term of the first sum; 0: the chain starts from +0 and c is added last, to nearest. `places` is empty, or for a
-    sparse A (w, m, k) of the rows of a longer B that its elements meet: one function of both, compiled once.
+    a term of the first sum; 0: the chain starts from +0 and c is added last, to nearest. `places` is empty or, for a
+    sparse A, (w, m, k): the rows of a longer B that its elements meet. One function for both is compiled only once.
     """
     tiles, rows, depth = a.shape
     length, columns, sparse = b.shape[1], b.shape[2], places.size > 0
-    # significands stand shifted up so far that aligning a product only ever shifts down
+    # significands are shifted up so far that aligning a product only shifts down
     lift = fraction - fmt_a[1] - fmt_b[1]
     sa, pa, ka = np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64)
-    # one more column has what a row of a sparse A meets
+    # an extra column holds what a row of a sparse A meets
     sb = np.empty((columns + 1, length), np.int64)
     pb = np.empty((columns + 1, length), np.int64)
     kb = np.empty((columns + 1, length), np.int64)
@@ -172,7 +172,7 @@ def chain(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _special(sc, kc, sa, ka, sb, kb, start, stop):  # type: ignore[no-untyped-def]
-    """What infinities and NaNs make of a sum: 0 NaN, 1 +infinity, 2 -infinity; -1 where there are none."""
+    """What infinities and NaNs make of a sum: 0 NaN, 1 +infinity, 2 -infinity; -1 if there are none."""
     plus, minus, bad = kc == INFINITE and sc > 0, kc == INFINITE and sc < 0, kc == NAN
     for i in range(start, stop):
         if ka[i] | kb[i]:

@@ -54,9 +54,9 @@ def _convert(pattern, source, target):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def add_groups(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, single, group, order, from_zero, nan):  # type: ignore[no-untyped-def]
-    """d[w] = a[w] @ b[w] + c[w]: k belongs to chain group[k]; `order` lists the chains, and c as -1, to be added.
+    """d[w] = a[w] @ b[w] + c[w]: k belongs to chain group[k]; `order` lists the chains to add, and -1 for c.
 
-    `single` is the f32 format; `nan` the one NaN of the result.
+    `single` is the f32 format; `nan` is the result's only NaN.
     """
     tiles, rows, depth = a.shape
     columns = b.shape[2]

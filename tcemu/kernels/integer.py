@@ -57,7 +57,7 @@ def dot_sparse(a, b, c, d, sign_a, sign_b, saturate, places):  # type: ignore[no
 
 @njit(cache=True, nogil=True)
 def _ones(x):  # type: ignore[no-untyped-def]
-    """Ones of a 32-bit word, by adding neighbours."""
+    """The number of ones in a 32-bit word, by adding neighbours."""
     x = x - ((x >> 1) & 0x55555555)
     x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
     x = (x + (x >> 4)) & 0x0F0F0F0F
@@ -66,7 +66,7 @@ def _ones(x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def popc(a, b, c, d, exclusive):  # type: ignore[no-untyped-def]
-    """d[w] = the ones of a[w] xor b[w] (or a[w] and b[w]) over words of 32 bits, added to c[w], wrapping."""
+    """d[w] = c[w] plus the number of ones in a[w] xor b[w] (or a[w] and b[w]), over 32-bit words, wrapping."""
     tiles, rows, depth = a.shape
     columns = b.shape[2]
     for w in range(tiles):

@@ -1,4 +1,4 @@
-"""Whole matrix products, as a kernel that loops over K with one instruction computes them; on all cores.
+"""Whole matrix products on all cores, as computed by a kernel that loops over K with one instruction.
 
     fused     floats: fused sums, chained or joined
     integer   8-bit and smaller integers into 32 bits
@@ -6,7 +6,7 @@
     f64       chains of fused multiply-adds
 
 The work is cut into tiles; every thread takes the next one, packs its operands into its own scratch memory and runs a
-compiled kernel without the interpreter lock. What is packed at a time is bounded, whatever the size of the matrices.
+compiled kernel without the interpreter lock. The memory for packed operands does not grow with the matrices.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Array = npt.NDArray[Any]
 Tile = tuple[int, int, int, int]
 
 ROWS, COLUMNS = 256, WIDTH
-#: Products an output that are packed at a time.
+#: Products packed at a time for each output.
 DEPTH = 256
-#: Products of a whole call below which a second thread costs more than it brings.
+#: If a call has fewer products than this, a second thread costs more than it gains.
 SERIAL = 1 << 21
 #: Columns are padded to whole vectors of bytes.
 LANES = 64
@@ -59,15 +59,15 @@ def fused(
     """The patterns of a @ b + c by fused sums.
 
     a (M, K), b (K, N): unsigned patterns. c (M, N): uint32 patterns of float32, whose results are rounded toward zero,
-    or uint16 patterns of float16, rounded to nearest even; the result has its dtype. K is a multiple of the products of
+    or uint16 patterns of float16, rounded to nearest even; the result has c's dtype. K is a multiple of the products of
     one instruction.
 
     format_a, format_b: exponent bits, mantissa bits, bias, padding bits below, infinities (0 or 1), NaN kind (0 none,
     1 IEEE, 2 all ones). sums: for one instruction, the k of each fused sum, in the order of the chain. fraction: bits
     kept behind the point of the largest exponent E. floor: E is never below it. keep: fraction bits of the result.
-    normal: whether subnormals of A and of B are normalised, as in a wider format; only the fast way can do that. join:
-    the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: at most so
-    many; None for two a core. fast: False computes every element by the plain integer rule.
+    normal: whether subnormals of A and of B are normalised, as in a wider format; only the fast path can do that. join:
+    the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: the maximum;
+    None for two for each core. fast: False computes every element by the plain integer rule.
     """
     _check_shapes(a, b, c)
     depth = sum(len(ks) for ks in sums)
@@ -88,9 +88,9 @@ def fused(
     formats = np.asarray(format_a, np.int64), np.asarray(format_b, np.int64)
     fast = fast and _suits(formats, block, rule)
     if any(normal) and not (fast and all(form[0] <= 5 for form in formats)):
-        raise ValueError("only the fast way normalises subnormals, those of small formats")
+        raise ValueError("only the fast path normalises subnormals, and only those of small formats")
     masks = [np.uint32(-1 << int(form[3]) & 0xFFFFFFFF) for form in formats]
-    # Where each sum's products stand, -1 for the places that stay empty.
+    # The places of each sum's products; -1 for places that stay empty.
     places = np.full((len(sums), block), -1, np.int64)
     for row, ks in zip(places, sums, strict=True):
         row[: len(ks)] = ks
@@ -105,7 +105,7 @@ def fused(
                 many = min(steps, (a.shape[1] - k0) // depth)
                 ks = np.arange(many)[:, None, None] * depth + places + k0
                 ks = np.where(places < 0, -1, ks).reshape(-1)
-                # What stands below a pattern is not looked at.
+                # The padding below a pattern is ignored.
                 part_a = _columns(a[m0:m1], ks).astype(np.uint32, order="C") & masks[0]
                 part_b = _rows(b[:, n0:n1], ks).astype(np.uint32, order="C") & masks[1]
                 kernel.add(part_a, part_b, running, fast=fast)
@@ -160,7 +160,7 @@ def integer(
 
 
 def bits(a: Array, b: Array, c: Array, *, xor: bool, threads: int | None = None) -> npt.NDArray[np.int32]:
-    """c plus the ones of a xor b (or a and b), wrapping: a (M, K / 32), b (K / 32, N) uint32 words, c (M, N) int32."""
+    """c plus the number of ones in a xor b (or a and b): a (M, K / 32), b (K / 32, N) uint32 words, c (M, N) int32."""
     _check_shapes(a, b, c)
     if a.dtype != np.uint32 or b.dtype != np.uint32 or c.dtype != np.int32:
         raise ValueError(f"uint32 words and int32 accumulators, not {a.dtype}, {b.dtype}, {c.dtype}")
@@ -204,12 +204,12 @@ def _check_shapes(a: Array, b: Array, c: Array) -> None:
 
 
 def _suits(formats: tuple[Array, Array], block: int, rule: matmul_fused.Rule) -> bool:
-    """Whether the fast way is exact for these numbers; `matmul_fused` says what it rests on."""
+    """Whether the fast path is exact for these numbers; `tcemu.kernels.sums` explains why."""
     narrow = all(form[0] <= 8 and form[1] <= 10 for form in formats)
-    # Of 32 products, the sum with c must fit in 32 bits without its sign.
+    # The sum of 32 products and c must fit in 32 bits without its sign.
     largest = math.prod(2.0 - 2.0 ** -int(form[1]) for form in formats)
     room = block <= 16 or (32 * largest + 2) * 2.0**rule.fraction < 2.0**32
-    # An accumulator that passes must pass whole.
+    # An accumulator that passes must pass with all its bits.
     emin, floor = (-14, 0) if rule.half else (-126, LOWEST)
     whole = rule.keep <= rule.fraction <= 25 and rule.floor - rule.fraction <= emin - rule.keep
     return narrow and room and whole and rule.floor <= floor
@@ -230,7 +230,7 @@ def _rows(matrix: Array, ks: Array) -> Array:
 
 
 def _widen(c: Array) -> npt.NDArray[np.int32]:
-    """Accumulators as float32 patterns with one NaN and, since no sum keeps it, without -0."""
+    """Accumulators as float32 patterns: every NaN becomes the same, and -0 becomes +0, since no sum keeps it."""
     if c.dtype == np.uint16:
         with np.errstate(all="ignore"):
             c = np.ascontiguousarray(c).view(np.float16).astype(np.float32).view(np.uint32)
@@ -241,10 +241,10 @@ def _widen(c: Array) -> npt.NDArray[np.int32]:
 
 
 def _narrow(running: npt.NDArray[np.int32], half: bool) -> Array:
-    """Patterns of the accumulator's format from float32 patterns, which hold its values."""
+    """Patterns of the accumulator's format from float32 patterns of the same values."""
     nan = (running & 0x7FFFFFFF) > 0x7F800000
     if not half:
-        # A subnormal that passed and lost all its bits to `keep` left its sign.
+        # A subnormal that passed and lost all its bits to `keep` still has its sign.
         wide: Array = np.where(nan, np.int32(_QUIET), running).view(np.uint32)
         wide[wide == 1 << 31] = 0
         return wide
@@ -255,9 +255,9 @@ def _narrow(running: npt.NDArray[np.int32], half: bool) -> Array:
 
 
 def _share(work: Callable[[Iterator[Tile]], None], rows: int, columns: int, depth: int, threads: int | None) -> None:
-    """Run `work` over all tiles of a (rows, columns) matrix, in as many threads as the size is worth."""
+    """Run `work` over all tiles of a (rows, columns) matrix, in as many threads as the size justifies."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # Two threads a core: those of a BLAS that ran just before spin on, and one a core would lose a whole core to them.
+    # Two threads for each core: after a BLAS call its threads keep spinning, and one thread would lose its core to them.
     threads = min(2 * cores, threads or 2 * cores) if cores > 1 and rows * columns * depth > SERIAL else 1
     across = -(-columns // COLUMNS)
     height = ROWS

@@ -10,7 +10,7 @@ from numba import float64, int32, int64, uint32
 
 from tcemu.kernels.compiling import njit
 
-#: Columns of a tile of B as it is packed; a constant, so that the compiler sees how its rows lie.
+#: Columns of a packed tile of B; a constant, so that the compiler knows the distance of its rows.
 WIDTH = 256
 
 QUIET = 0x7FFFFFFF
@@ -18,7 +18,7 @@ INFINITY = 0x7F800000
 
 FINITE, INFINITE, NAN = 0, 1, 2
 
-#: Small functions inside the loops: a call that is not inlined keeps a loop from becoming vectors.
+#: Small functions inside the loops: LLVM does not vectorise a loop with a call that is not inlined.
 inlined = njit(cache=True, nogil=True, forceinline=True)
 
 
@@ -103,7 +103,7 @@ def exact(a, b, c, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
     fraction, floor, keep, nearest = rule[0], rule[1], rule[2], rule[3]
     emin = int64(-14 if nearest else -126)
     terms = a.shape[0]
-    # The accumulator: as every operand, a subnormal of its own format is not normalised.
+    # The accumulator: like every operand, a subnormal of its own format is not normalised.
     field_c = (int64(c) >> 23) & 255
     significand_c = int64(c) & 0x7FFFFF
     if field_c > 0:

@@ -1,7 +1,7 @@
 """Fused sums over a tile of a matrix product, by the vector passes of `tcemu.kernels.blocks` or by the plain rule.
 
-A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. All ways give the same
-bits for every input; the fast one needs four vector operations a product, `exact` some forty scalar ones.
+A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. All paths give the
+same bits for every input; the fast one needs four vector operations for a product, `exact` some forty scalar ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 @njit(cache=True, nogil=True)
 def _arranged_x(b, patterns):  # type: ignore[no-untyped-def]
-    """patterns[g, k, j] = b[k, 16 g + j], flat; zeros behind the last column."""
+    """patterns[g, k, j] = b[k, 16 g + j], flat; zeros after the last column."""
     depth, columns = b.shape
     for g in range(uint64(-(-columns // WIDTH))):
         for k in range(uint64(depth)):
@@ -37,7 +37,7 @@ def _arranged_x(b, patterns):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _arranged_y(a, patterns):  # type: ignore[no-untyped-def]
-    """patterns[r, k, i] = a[4 r + i, k], flat; zeros behind the last row."""
+    """patterns[r, k, i] = a[4 r + i, k], flat; zeros after the last row."""
     rows, depth = a.shape
     for r in range(uint64(-(-rows // ROWS))):
         for i in range(uint64(ROWS)):
@@ -53,7 +53,7 @@ def plain(a, b, c, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
     for j in range(c.shape[1]):
         column = np.ascontiguousarray(b[:, j])
         for m in range(c.shape[0]):
-            if (c[m, j] & 0x7FFFFFFF) > INFINITY:  # NaN, and so it stays: no need to look
+            if (c[m, j] & 0x7FFFFFFF) > INFINITY:  # a NaN stays a NaN
                 c[m, j] = QUIET
             else:
                 c[m, j] = exact(np.ascontiguousarray(a[m]), column, c[m, j], fmt_a, fmt_b, rule)
@@ -61,7 +61,7 @@ def plain(a, b, c, fmt_a, fmt_b, rule):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _join(part, c, half):  # type: ignore[no-untyped-def]
-    """c += part, the ordinary addition of the format, rounded to nearest even."""
+    """c += part: the format's ordinary addition, rounded to nearest even."""
     sums.join(part, c, half)
 
 
@@ -87,7 +87,7 @@ class Rule(NamedTuple):
 
 
 class Tile:
-    """What one thread needs for tiles of at most so many rows, columns and products."""
+    """What one thread needs for tiles up to a number of rows, columns and products."""
 
     def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, sums: int, depth: int):
         self._rule, self._formats, self._join, self._sums, self._depth = np.array(rule), formats, join, sums, depth
@@ -96,7 +96,7 @@ class Tile:
         self._rooms: dict[str, Array] = {}
 
     def _room(self, name: str, size: int, kind: Any) -> Array:
-        """An array that is not written yet; the next call with this name gives the same memory."""
+        """An array without initial content; the next call with this name returns the same memory."""
         room = self._rooms.get(name)
         if room is None or room.size < size:
             room = self._rooms[name] = np.empty(size, kind)
@@ -106,7 +106,7 @@ class Tile:
         """c = a @ b + c in place, k in the order of the sums.
 
         a (rows, k) and b (k, columns): uint32 patterns; c (groups of columns, groups of rows, 4, 16): int32, float32
-        patterns. Without `fast` everything goes by the plain rule.
+        patterns. Without `fast`, the plain rule computes everything.
         """
         if fast:
             size_x, size_y = c.shape[0] * WIDTH * len(b), c.shape[1] * ROWS * len(b)
@@ -137,7 +137,7 @@ class Tile:
 
 
 def blocks_of(running: Array) -> Array:
-    """A tile (rows, columns) as `Tile.add` takes it, zeros behind the last row and column."""
+    """A tile (rows, columns) as `Tile.add` takes it, with zeros after the last row and column."""
     rows, columns = running.shape
     padded = np.zeros((-(-rows // ROWS) * ROWS, -(-columns // WIDTH) * WIDTH), np.int32)
     padded[:rows, :columns] = running

@@ -9,7 +9,7 @@ from tcemu.kernels.binary64 import bits_of, fma, link, value_of
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import WIDTH
 
-#: Products that are summed in one go. float32 holds sums of 256 products of bytes, below 2^24, exactly.
+#: Products that are summed at once. float32 holds sums of 256 products of bytes, below 2^24, exactly.
 BLOCK = 16
 
 _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
@@ -17,7 +17,7 @@ _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sum16(a, b, c):  # type: ignore[no-untyped-def]
-    """c[m, j] += a[m, k] * b[k, j] over 16 k, wrapping; b is flat, WIDTH to a row."""
+    """c[m, j] += a[m, k] * b[k, j] over 16 k, wrapping; b is flat, with rows of WIDTH."""
     for m in range(a.shape[0]):
         for j in range(WIDTH):
             total = float32(0.0)
@@ -51,7 +51,7 @@ def integer(a, b, c, chain, saturate):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _ones(x):  # type: ignore[no-untyped-def]
-    """Ones of a uint32, by adding neighbours; LLVM knows the pattern and takes the processor's instruction for it."""
+    """The number of ones in a uint32, by adding neighbours; LLVM replaces this code by the processor's instruction."""
     x = uint32(x - uint32((x >> uint32(1)) & uint32(0x55555555)))
     x = uint32(uint32(x & uint32(0x33333333)) + uint32((x >> uint32(2)) & uint32(0x33333333)))
     x = uint32(uint32(x + uint32(x >> uint32(4))) & uint32(0x0F0F0F0F))
@@ -60,7 +60,7 @@ def _ones(x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def bits(a, b, c, exclusive):  # type: ignore[no-untyped-def]
-    """c[m, n] += the ones of a[m, w] xor b[w, n] (or a and b) over all words w, wrapping."""
+    """c[m, n] += the number of ones in a[m, w] xor b[w, n] (or a and b) over all words w, wrapping."""
     for m in range(a.shape[0]):
         for w in range(a.shape[1]):
             word = a[m, w]

@@ -1,4 +1,4 @@
-"""Rows of bytes out of memories and into them, and the questions about their addresses."""
+"""Loads and stores rows of bytes in memories, and checks their addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcemu.kernels.compiling import njit
 
 @njit(cache=True, nogil=True)
 def misplaced(addresses, count, align, size):  # type: ignore[no-untyped-def]
-    """Whether any address is not a multiple of `align`, or has not `count` bytes of `size` behind it."""
+    """Whether any address is not a multiple of `align`, or its `count` bytes do not fit in `size`."""
     wrong = False
     for w in range(addresses.shape[0]):
         for i in range(addresses.shape[1]):
@@ -37,7 +37,7 @@ def load(memory, addresses, which, lines):  # type: ignore[no-untyped-def]
     for w in range(addresses.shape[0]):
         own = memory[0] if which is None else memory[which[w]]
         for i in range(addresses.shape[1]):
-            # unsigned, as a negative index would count from the end, and asking for one costs more than the byte
+            # unsigned: a negative index would count from the end, and checking for one costs more than the byte
             at, line = np.uint64(addresses[w, i]), lines[w, i]
             for j in range(count):
                 line[j] = own[at + j]

@@ -1,4 +1,4 @@
-"""Elements out of registers and back, by index tables that the layouts make."""
+"""Reads elements from registers and writes them back, by index tables that the layouts make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcemu.kernels.compiling import njit
 @njit(cache=True, nogil=True)
 def read(registers, source, place, mask, elements):  # type: ignore[no-untyped-def]
     """elements[w, i] = registers[w, source[i]] >> place[i] & mask."""
-    # unsigned, as a negative index would count from the end, and asking for one costs more than the element
+    # unsigned: a negative index would count from the end, and checking for one costs more than the element
     for w in range(np.uint64(registers.shape[0])):
         for i in range(np.uint64(source.size)):
             elements[w, i] = (registers[w, np.uint64(source[i])] >> place[i]) & mask

@@ -16,21 +16,21 @@ def chain_scaled(  # type: ignore[no-untyped-def]
 
     a (w, m, k), b (w, k, n), c, d (w, m, n), scale_a (w, m, s), scale_b (w, s, n) are patterns; scale i covers k / s
     products. `group` products are added exactly before they become one term. `zero` 0: the scale format has no zero,
-    its exponent field 0 is one more power of two. `places` is empty, or for a sparse A (w, m, k) of the rows of a
-    longer B that its elements meet.
+    its exponent field 0 is one more power of two. `places` is empty or, for a sparse A, (w, m, k): the rows of a longer
+    B that its elements meet.
     """
     tiles, rows, depth = a.shape
     length, columns, scales = b.shape[1], b.shape[2], scale_a.shape[2]
     sparse = places.size > 0
     cover = depth // scales
     sa, pa, ka = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.int64)
-    # one more column has what a row of a sparse A meets
+    # an extra column holds what a row of a sparse A meets
     sb = np.empty((columns + 1, length), np.int64)
     pb = np.empty((columns + 1, length), np.int64)
     kb = np.empty((columns + 1, length), np.int64)
     terms, powers = np.empty(block, np.int64), np.empty(block, np.int64)
     point = fmt_a[1] + fmt_b[1] + 2 * fmt_s[1]
-    # below this exponent no product of the two formats lies: a group is added in units of it
+    # no product of the two formats is below this exponent: a group is added in units of it
     low = 2 - fmt_a[2] - fmt_b[2]
     for w in range(tiles):
         for n in range(columns):
@@ -71,7 +71,7 @@ def chain_scaled(  # type: ignore[no-untyped-def]
                         terms[count] = total * x * y
                         powers[count] = (power if group == 1 else low) + ex + ey
                         if live and x != 0 and y != 0:
-                            # the point of a group stays that of its scales, also where its products cancel
+                            # the point of a group stays that of its scales, even if its products cancel
                             largest = max(largest, powers[count] if group == 1 else ex + ey)
                         count += 1
                     if bad or (plus and minus):

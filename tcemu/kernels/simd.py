@@ -1,7 +1,7 @@
-"""Vectors of 16 words as Python values, for kernels that are written lane by lane instead of found by the compiler.
+"""Vectors of 16 words as Python values, for kernels that are vectorised by hand instead of by the compiler.
 
 A kernel of this kind is an intrinsic: its Python code runs once, while numba compiles it, and every operation on
-`Lanes` emits the operation on vectors. LLVM splits the vectors where the processor has shorter ones.
+`Lanes` emits the operation on vectors. LLVM splits the vectors if the processor has only shorter ones.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BYTE, WORD, LONG, REAL = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.Float
 
 @cache
 def _gathers_words() -> bool:
-    """Whether this processor, for which numba compiles unless it is told otherwise, gathers 16 words at once."""
+    """Whether numba compiles for this processor, and the processor gathers 16 words at once."""
     told = config.CPU_NAME is not None or config.CPU_FEATURES is not None
     return not told and bool(get_host_cpu_features().get("avx512f"))
 
 
 class Lanes:
-    """A vector (or one number) in the making. Integers are signed where an operation asks."""
+    """A vector (or one number) in the code that is being emitted. The operation says whether integers are signed."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder, self.value = builder, value
@@ -47,7 +47,7 @@ class Lanes:
         return bool(getattr(self.type, "element", self.type) == REAL)
 
     def like(self, other: Any) -> Any:
-        """Another operand as LLVM has it: a plain number becomes as many of it as there are lanes."""
+        """Another operand as an LLVM value: a plain number is repeated in every lane."""
         if isinstance(other, Lanes):
             return other.value
         count = getattr(self.type, "count", None)
@@ -84,7 +84,7 @@ class Lanes:
         return self._do("shl", places)
 
     def down(self, places: Any) -> Lanes:
-        """Shifted right, zeros coming in."""
+        """Shifted right, filled with zeros."""
         return self._do("lshr", places)
 
     def sign(self) -> Lanes:
@@ -94,29 +94,29 @@ class Lanes:
     # ------------------------------------------------------------------------------------------------ comparing
 
     def compare(self, word: str, other: Any, *, unordered: bool = False, unsigned: bool = False) -> Lanes:
-        """A mask: "<", ">=", "==" ... of signed integers, or of floats, where it is `unordered` for NaN."""
+        """A mask: "<", ">=", "==" ... of signed integers or of floats; with `unordered`, it is true for NaN."""
         reals = "fcmp_unordered" if unordered else "fcmp_ordered"
         name = reals if self.real else "icmp_unsigned" if unsigned else "icmp_signed"
         return Lanes(self.builder, getattr(self.builder, name)(word, self.value, self.like(other)))
 
     def choose(self, yes: Lanes, no: Any) -> Lanes:
-        """Of a mask: `yes` where it is set, else `no`."""
+        """For a mask: `yes` where it is set, else `no`."""
         return Lanes(self.builder, self.builder.select(self.value, yes.value, yes.like(no)))
 
     def both(self, other: Lanes) -> Lanes:
-        """Of two masks: where both are set."""
+        """For two masks: where both are set."""
         return self & other
 
     def either(self, other: Lanes) -> Lanes:
-        """Of two masks: where one is set."""
+        """For two masks: where either is set."""
         return self | other
 
     def neither(self, other: Lanes) -> Lanes:
-        """Of two masks: where none is set."""
+        """For two masks: where neither is set."""
         return (self | other) ^ 1
 
     def but_not(self, other: Lanes) -> Lanes:
-        """Of two masks: where this one is set and the other is not."""
+        """For two masks: where this one is set and the other is not."""
         return self & (other ^ 1)
 
     def larger(self, other: Any) -> Lanes:
@@ -154,7 +154,7 @@ class Lanes:
         return Lanes(self.builder, self.builder.sitofp(self.value, ir.VectorType(REAL, self.type.count)))
 
     def converted_unsigned(self) -> Lanes:
-        """Integers without a sign as floats, to nearest."""
+        """Unsigned integers as floats, to nearest."""
         return Lanes(self.builder, self.builder.uitofp(self.value, ir.VectorType(REAL, self.type.count)))
 
     def size(self) -> Lanes:
@@ -172,13 +172,13 @@ class Lanes:
 
 
     def shuffled(self, lanes: list[int]) -> Lanes:
-        """The lanes of these numbers."""
+        """The lanes with these numbers, in this order."""
         mask = ir.Constant(ir.VectorType(WORD, len(lanes)), lanes)
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, self.value, mask))
 
 
 class Slot:
-    """A variable: vectors that change in a loop."""
+    """A variable, for vectors that change in a loop."""
 
     def __init__(self, start: Lanes) -> None:
         self._builder = start.builder
@@ -195,13 +195,13 @@ class Slot:
 
 
 class Code:
-    """The kernel in the making: memory, constants, loops and branches."""
+    """The kernel that is being emitted: memory, constants, loops and branches."""
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
 
     def number(self, value: Any) -> Lanes:
-        """A number that came as an argument."""
+        """A number that was passed as an argument."""
         return Lanes(self.builder, value)
 
     def word(self, value: int) -> Lanes:
@@ -213,11 +213,11 @@ class Code:
         return Lanes(self.builder, ir.Constant(LONG, value))
 
     def short(self, number: Lanes) -> Lanes:
-        """The low 32 bits of a number of 64."""
+        """The low 32 bits of a 64-bit number."""
         return Lanes(self.builder, self.builder.trunc(number.value, WORD))
 
     def wide(self, number: Lanes) -> Lanes:
-        """A number of 32 bits without a sign, in 64 bits."""
+        """An unsigned 32-bit number in 64 bits."""
         return Lanes(self.builder, self.builder.zext(number.value, LONG))
 
     def byte(self, number: Lanes) -> Lanes:
@@ -234,21 +234,21 @@ class Code:
         return self.builder.inttoptr(at, kind.as_pointer())
 
     def load(self, address: Any, index: Any, kind: Any, *, unit: int) -> Lanes:
-        """What stands `index` times `unit` bytes behind an address."""
+        """Load the value `index` times `unit` bytes after an address."""
         value = self.builder.load(self._pointer(address, kind, index, unit))
         value.align = 4
         return Lanes(self.builder, value)
 
     def store(self, value: Lanes, address: Any, index: Any, *, unit: int) -> None:
-        """Put it `index` times `unit` bytes behind an address."""
+        """Store the value `index` times `unit` bytes after an address."""
         self.builder.store(value.value, self._pointer(address, value.type, index, unit)).align = 4
 
     def signed(self, number: Lanes) -> Lanes:
-        """A signed number of 32 bits in 64 bits."""
+        """A signed 32-bit number in 64 bits."""
         return Lanes(self.builder, self.builder.sext(number.value, LONG))
 
     def any_bits(self, found: Lanes) -> Any:
-        """The bits that are set in any of the lanes, as a number of 64 bits."""
+        """The bits that are set in any of the lanes, as a 64-bit number."""
         return self.wide(self._together(found, lambda low, high: low | high)).value
 
     def largest(self, found: Lanes) -> Lanes:
@@ -256,7 +256,7 @@ class Code:
         return self._together(found, lambda low, high: low.larger(high))
 
     def _together(self, found: Lanes, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
-        """One number of all lanes, half of them joined with the other half at a time."""
+        """Combine all lanes into one number, by joining one half with the other again and again."""
         width = found.type.count
         while width > 1:
             width //= 2
@@ -264,7 +264,7 @@ class Code:
         return Lanes(self.builder, self.builder.extract_element(found.value, ir.Constant(WORD, 0)))
 
     def gather(self, address: Any, indices: Lanes) -> Lanes:
-        """The words of 32 bits whose numbers, counted from an address, stand in the lanes."""
+        """The 32-bit words at an address, by the indices in the lanes."""
         count = indices.type.count
         if count == WIDTH and _gathers_words():
             return self._gather_words(address, indices)
@@ -280,7 +280,7 @@ class Code:
         return Lanes(self.builder, self.builder.call(found, [at, ir.Constant(WORD, 4), every, none]))
 
     def _gather_words(self, address: Any, indices: Lanes) -> Lanes:
-        """The same in one instruction of the processor, which LLVM does not find behind addresses."""
+        """The same in one instruction of the processor, which LLVM does not choose for computed addresses."""
         words, place, mask = ir.VectorType(WORD, WIDTH), BYTE.as_pointer(), ir.VectorType(ir.IntType(1), WIDTH)
         kind = ir.FunctionType(words, [words, place, words, mask, WORD])
         found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.mask.gather.dpi.512")
@@ -290,13 +290,13 @@ class Code:
 
     @contextmanager
     def loop(self, start: Any, stop: Any) -> Any:
-        """A loop over the numbers from `start` to `stop`."""
+        """A loop over the numbers from `start` to `stop` - 1."""
         ends = [each.value if isinstance(each, Lanes) else ir.Constant(LONG, each) for each in (start, stop)]
         with cgutils.for_range(self.builder, ends[1], start=ends[0], intp=LONG) as found:
             yield Lanes(self.builder, found.index)
 
     def branch(self, condition: Any, yes: Callable[[], object], no: Callable[[], object] | None = None) -> None:
-        """Emit `yes` and `no`, of which one is executed."""
+        """Emit `yes` and `no`; the condition decides which of them runs."""
         value = condition.value if isinstance(condition, Lanes) else condition
         truth = self.builder.icmp_signed("!=", value, ir.Constant(value.type, 0))
         with self.builder.if_else(truth) as (then, otherwise):

@@ -1,20 +1,20 @@
 """How whole matrices and batches of instructions compute fused sums; `tcemu.kernels.blocks` has the code.
 
-All ways give the same bits.
+All paths give the same bits.
 
-The fast way. The product of two significands of at most 12 bits is exact in float32, and so is its product with a power
-of two while both stay in range. With E known, a term is therefore
+The fast path: in float32, the product of two significands of at most 12 bits is exact, and so is its product with a
+power of two while both stay in range. With E known, a term is therefore
 
     int32(a * b * 2^(F - E))         the conversion truncates toward zero, as the silicon does
 
 and the power of two is an integer addition to the exponent field of a * b. E itself is a maximum over bytes: the
-exponents of the elements of a tile, counted from the start of its *window*, fit in 0..SPAN. The window keeps away from
-where a result could leave the normal range of float32.
+exponents of a tile's elements, relative to the start of its *window*, fit in 0..SPAN. The window stays where no
+result can leave the normal range of float32.
 
-The wide way takes tiles with an element outside the window, as bf16 and tf32 have them: the power of two that aligns a
-product is made for each product, in some ten vector operations where the window needs four.
+The wide path: if an element is outside the window, as may happen with bf16 and tf32, each product needs its own power
+of two to align it. That takes some ten vector operations; with the window it takes four.
 
-NaN and infinities are left out of both, and decided by another pass: with +-1 for every finite number, the sum of the
+Both paths leave out NaN and infinities. Another pass decides them: with +-1 for every finite number, the sum of the
 products in the processor's own arithmetic is infinite or NaN exactly where the result is.
 
 Accumulators are float32 patterns throughout; a float16 accumulator is the float32 of the same value.
@@ -31,24 +31,24 @@ from tcemu.kernels.vectors import bits32, from_bits32, inlined, larger, smaller,
 QUIET = 0x7FFFFFFF
 INFINITY = 0x7F800000
 
-#: Binades of the window of one operand; sums of two exponents fit in a byte.
+#: Binades in the window of one operand; the sum of two exponents fits in a byte.
 SPAN = 48
-#: Byte that stands for the exponent of a zero. Added to any exponent of the window, or to itself, it is negative and no
-#: byte wraps around.
+#: The byte that stands for the exponent of a zero. Added to itself or to any exponent in the window, it gives a
+#: negative byte and does not wrap.
 ABSENT = -(SPAN + 1)
-#: Elements are scaled by 2^-CENTRE below the start of their window, so that every power of two that a term needs is at
+#: Elements are scaled to 2^-CENTRE below the start of their window, so that every power of two that a term needs is at
 #: least 2^1 and below 2^126: adding it to the exponent field of a product never wraps, and leaves a zero below one.
 CENTRE = 50
-#: The highest sum of two window starts: above it an infinite accumulator would not pass through.
+#: The highest sum of two window starts: above it, an infinite accumulator would not pass unchanged.
 HIGHEST = 5
-#: The lowest: below it a result could be subnormal.
+#: The lowest: below it, a result could be subnormal.
 LOWEST = -100
 #: What `pack` finds: NaN or infinity; something outside the window.
 SPECIAL, OUTSIDE = 1, 2
-#: Pattern of an element that takes no part at all: what a sparse A does not store.
+#: The pattern of an element that takes no part in the sum because a sparse A does not store it.
 PRUNED = 0xFFFFFFFF
 
-#: Exponent of a zero on the wide way: a sum with it is far below any other.
+#: The exponent of a zero on the wide path: a sum with it is far below any other.
 NOWHERE = -10000
 #: Below every exponent of a product of two float32.
 BOTTOM = -300
@@ -56,7 +56,7 @@ BOTTOM = -300
 
 @inlined
 def _to_half(size):  # type: ignore[no-untyped-def]
-    """A float32 that is not negative, rounded to float16, nearest even."""
+    """A non-negative float32, rounded to float16, to nearest even."""
     # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
     field = larger(int32(bits32(size) >> 23), int32(127 - 14))
     field = smaller(field, int32(240))
@@ -67,12 +67,12 @@ def _to_half(size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def join(part, c, half):  # type: ignore[no-untyped-def]
-    """c += part, the ordinary addition of the format, rounded to nearest even."""
+    """c += part: the format's ordinary addition, rounded to nearest even."""
     whole_vectors()
     for m in range(c.shape[0]):
         for j in range(c.shape[1]):
             x = float32(from_bits32(c[m, j]) + from_bits32(part[m, j]))
             if half:
-                # float32 has more than twice the bits of float16: rounding twice is rounding once.
+                # float32 has more than twice the bits of float16, so rounding twice equals rounding once.
                 x = from_bits32(bits32(_to_half(abs(x))) | (bits32(x) & int32(-0x80000000)))
             c[m, j] = int32(QUIET) if x != x else bits32(x)

@@ -1,8 +1,8 @@
-"""Fused sums of many small tiles at once, out of registers and back: batches of instructions, or one large one.
+"""Fused sums of many small tiles at once, from registers into registers: batches of instructions, or one large one.
 
-Where each element stands is told by index tables, which the layouts make once: a word, and the bit from which on it
-stands there. The kernel reads the elements of a tile by such a table, in the order in which the blocks take them, and
-puts the results into registers by another. Matrices are registers too, with a layout of their own: C order.
+Index tables, which the layouts make once, say where each element is: its word, and its first bit there. The kernel
+reads the elements of a tile by one such table, in the order in which the blocks take them, and writes the results to
+registers by another. Matrices count as registers too, with a layout of their own: C order.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Array = npt.NDArray[Any]
 
 @njit(cache=True, nogil=True)
 def spread(stored, places, t, of_places, depth, patterns):  # type: ignore[no-untyped-def]
-    """The elements that a sparse operand stores, each where it belongs; the others are pruned.
+    """Put each element that a sparse operand stores where it belongs; the others are pruned.
 
-    stored: rows of 16 lanes, half of `depth` rows to a sum; patterns: `depth` rows. of_places: for each stored element
-    its number among places[t]; for each k of the longer operand its slot in its sum.
+    stored: rows of 16 lanes, depth / 2 rows for each sum; patterns: `depth` rows. of_places: for each stored element,
+    its number in places[t]; for each k of the longer operand, its slot in its sum.
     """
     patterns[:] = fast.PRUNED
     half = uint64(depth // 2)
@@ -46,7 +46,7 @@ def spread(stored, places, t, of_places, depth, patterns):  # type: ignore[no-un
 
 # ------------------------------------------------------------------------------------------------------ many tiles
 
-#: Where the numbers stand that the kernels read beside the rule.
+#: The places of the numbers that the kernels read besides the rule.
 _FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
 
 
@@ -54,13 +54,13 @@ _FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
 def multiply(  # type: ignore[no-untyped-def]
     x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled
 ):
-    """c = `steps` chains, one after the other, from there; what `pack` found. All but counts are addresses.
+    """c = `steps` chains that start from c, one after the other; returns what `pack` found. All but counts: addresses.
 
-    x (groups, steps, sums, depth, 16) and y (groups, steps, sums, depth, 4), of 16 times so many patterns: the elements
-    that lie in vectors, and those that are taken one at a time; c (groups of x, groups of y, 4, 16) float32 patterns.
-    numbers: the rule as `block` reads it and both formats as `pack` reads them. room: for three words for each pattern.
-    With `scaled`, scale_x and scale_y are what `block` takes, of all groups. Exponents outside the window are for
-    results in float32 that keep all their bits: for others nothing is computed.
+    x (groups, steps, sums, depth, 16) has the elements in vectors, y (groups, steps, sums, depth, 4) those taken one at
+    a time; vectors_x and vectors_y count both in vectors of 16. c (groups of x, groups of y, 4, 16): float32 patterns.
+    numbers: the rule as `block` reads it and both formats as `pack` reads them. room: three words for each pattern.
+    With `scaled`, scale_x and scale_y are what `block` takes, for all groups. If an exponent is outside the window,
+    only float32 results with all their bits are computed; for others nothing is.
     """
     size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
     value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x
@@ -99,11 +99,11 @@ def multiply(  # type: ignore[no-untyped-def]
 def run(x, y, c, places, scale_x, scale_y, tables, of_places, numbers, d):  # type: ignore[no-untyped-def]
     """d[t] = the results of tile t, for words x, y and c (tiles, words) of registers.
 
-    x is the operand whose elements lie in vectors, y the one whose elements are taken one at a time. scale_x and
-    scale_y (tiles, scales): as `multiply` takes them, or empty. tables: what `load` takes of x, y and c, then what
-    `store` takes. of_places: what `spread` takes. numbers: those of `multiply`, the masks of x, y and c, the bits of x
-    and y to turn over, whether accumulators and results are float16, the bits of a result and how many a word has;
-    then how many words `load` picks and how many vectors it makes, of x, y and c, and the words of a result.
+    x is the operand whose elements are in vectors, y the one whose elements are taken one at a time. scale_x and
+    scale_y (tiles, scales): as `multiply` takes them, or empty. tables: what `load` takes for x, y and c, then what
+    `store` takes. of_places: what `spread` takes. numbers: those of `multiply`; the masks of x, y and c; the bits of x
+    and y to flip; whether accumulators and results are float16; the bits of a result, and how many results a word has;
+    then how many words `load` picks and how many vectors it makes for x, y and c; and the words of a result.
     """
     mask_x, mask_y, mask_c = numbers[_MASKS], numbers[_MASKS + 1], numbers[_MASKS + 2]
     flip_x, flip_y = numbers[_FLIPS], numbers[_FLIPS + 1]
@@ -112,7 +112,7 @@ def run(x, y, c, places, scale_x, scale_y, tables, of_places, numbers, d):  # ty
     pick_y, count_y = numbers[_COUNTS + 2], numbers[_COUNTS + 3]
     pick_c, count_c, words_d = numbers[_COUNTS + 4], numbers[_COUNTS + 5], numbers[_COUNTS + 6]
     size, table = uint64(4), uint64(tables.ctypes.data)
-    # of each operand: words to pick, the source of each vector, bits
+    # for each operand: words to pick, the source of each vector, bits
     x_1 = table + uint64(pick_x) * size
     x_2 = x_1 + uint64(count_x) * size
     y_0 = x_2 + uint64(count_x) * uint64(64)
@@ -128,7 +128,7 @@ def run(x, y, c, places, scale_x, scale_y, tables, of_places, numbers, d):  # ty
     patterns_x, patterns_y = np.empty(packed_x * WIDTH, np.uint32), np.empty(count_y * WIDTH, np.uint32)
     packed = np.empty((packed_x + count_y) * 3 * WIDTH, np.int32)
     held, running = np.empty(max(pick_x, pick_y, pick_c), np.uint32), np.empty(count_c * WIDTH, np.int32)
-    # addresses, taken once: asking for one counts who holds the array
+    # addresses, taken once: each access to one changes the array's reference count
     all_x, all_y, at_c = uint64(patterns_x.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
     at_x = uint64(stored.ctypes.data) if sparse else all_x
     room, pack_room, numbers_at = uint64(held.ctypes.data), uint64(packed.ctypes.data), uint64(numbers.ctypes.data)
@@ -155,16 +155,16 @@ _NONE, _NO_SCALES = np.empty((0, 0), np.int16), np.empty((0, 0), np.int32)
 
 @dataclass(frozen=True)
 class Place:
-    """Where the elements of a matrix stand in registers: word and first bit of each in C order, and the bits it has."""
+    """Where the elements of a matrix are in registers: the word and first bit of each, in C order, and its mask."""
 
     word: Array
     bit: Array
     mask: int
-    #: bits of each element that are turned over
+    #: the bits of each element to flip
     flip: int = 0
 
     def tables(self, elements: Array) -> tuple[Array, Array, Array]:
-        """What `load` takes for elements, whose number is a multiple of 16; a vector of words is picked only once."""
+        """What `load` takes for elements, a multiple of 16; it picks each vector of words only once."""
         words = self.word.ravel()[elements.ravel()].reshape(-1, WIDTH)
         picked, source = np.unique(words, axis=0, return_inverse=True)
         bits = self.bit.ravel()[elements.ravel()]
@@ -181,11 +181,11 @@ class Results:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """A batched product D = A B + C by fused sums, with everything known before: formats, rule and index tables.
+    """A batched product D = A B + C by fused sums, with everything known in advance: formats, rule and index tables.
 
     shape: (m, n, k) of a tile; k counts the stored elements of a sparse A. formats: six numbers of A's and of B's
-    elements, as for `matmul.fused`; normal: whether their subnormals are normalised, as those of a wider format are.
-    sums: for each fused sum its k. half: results and accumulators are float16; half_c and half_d: what C and D hold
+    elements, as for `matmul.fused`; normal: whether their subnormals are normalised, as in a wider format. sums: the k
+    of each fused sum. half: whether sums and accumulators are float16; half_c and half_d: whether C and D hold float16
     (float32 is rounded to float16 at the end).
     """
 
@@ -208,19 +208,19 @@ class Tiles:
 
     @property
     def depth(self) -> int:
-        """Products of a fused sum; of a sparse A every second one is a pruned one."""
+        """Products of a fused sum; if A is sparse, every second one is pruned."""
         return len(self.sums[0]) * (2 if self.sparse else 1)
 
     @cached_property
     def along_n(self) -> bool:
-        """Whether vectors lie along n; else along m."""
+        """Whether vectors run along n; otherwise along m."""
         m, n, _ = self.shape
         return not self.sparse and m % WIDTH != 0 and n > m
 
     def _elements(self) -> tuple[Array, Array, Array, Array]:
-        """Element numbers, C order, in the order of the blocks: of x, y, accumulators, and where each result stands.
+        """Element numbers, C order, in the order of the blocks: for x, y, accumulators, and where each result is.
 
-        Lanes and rows behind the last one repeat others: they compute what nobody reads.
+        Lanes and rows after the last one repeat others; nothing reads their results.
         """
         m, n, k = self.shape
         stored = np.array([sorted(ks, key=self._bits_of) for ks in self.sums])  # (sums, products)
@@ -239,9 +239,9 @@ class Tiles:
         return x, y, c, where
 
     def _bits_of(self, k: int) -> int:
-        """What the products of a sum are ordered by, which changes nothing: where an element of B stands in its word.
+        """The sort key of a sum's products, whose order does not matter: the first bit of an element of B in its word.
 
-        Elements of one word then stand at the same place of different vectors, which are made from the same words.
+        Elements of one word are then at the same place of different vectors, which are made from the same words.
         """
         return 0 if self.sparse else int(self.b.bit.ravel()[k * self.shape[1]])
 
@@ -251,7 +251,7 @@ class Tiles:
 
     @cached_property
     def tables(self) -> tuple[Array, ...]:
-        """Everything that `run` takes between the operands and the results, and that does not change."""
+        """Everything that `run` takes besides operands and results, and that does not change."""
         x, y, c, where = self._elements()
         sides = (self.b, self.a) if self.along_n else (self.a, self.b)
         formats, normal = self.formats, self.normal
@@ -289,7 +289,7 @@ class Tiles:
     ) -> Array:
         """D as uint32 words (tiles, words), from contiguous words (tiles, words) of A, B and C; `out` or a new array.
 
-        places (tiles, m, k): for each stored element of a sparse A the row of B that it meets. scales (tiles, m) and
+        places (tiles, m, k): for each stored element of a sparse A, the row of B that it meets. scales (tiles, m) and
         (tiles, n), int32: the exponent of the scale of each row of A and column of B, or `blocks.SCALE_NAN`.
         """
         x, y = (b, a) if self.along_n else (a, b)

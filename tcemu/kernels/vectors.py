@@ -1,6 +1,6 @@
 """The small tools of the vector passes: patterns of host floats, and how wide a vector may be.
 
-Inside the loops every function is inlined: a call that is not keeps a loop from becoming vectors.
+Every function inside the loops is inlined: LLVM does not vectorise a loop with a call that is not.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ inlined = njit(cache=True, nogil=True, forceinline=True)
 def whole_vectors(typingctx):  # type: ignore[no-untyped-def]
     """Let the function around it use the widest vectors that the processor has.
 
-    LLVM prefers 256 bits on most processors that have 512, for fear of a lower clock; here every cycle counts.
+    LLVM prefers 256 bits on most processors that have 512, to avoid a lower clock; here every cycle counts.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        # llvmlite knows no attributes with values; a set of texts is what it prints.
+        # llvmlite has no attributes with values, but it prints any text in the set.
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 

@@ -49,11 +49,11 @@ class _Part:
 
 
 class Barriers:
-    """All barriers of one block. A warp counts as 32 threads, once all of its lanes that are there have arrived.
+    """All barriers of one block. A warp counts as 32 threads once all of its remaining lanes have arrived.
 
-    The manual does not say what happens to a warp whose lanes come apart. An H100 lets the first lanes wait for the
-    others of the warp, even at barrier.arrive; lanes that exit are no longer waited for; and lanes that arrive at
-    another barrier meanwhile are an illegal instruction.
+    The manual does not say what happens to a warp whose lanes come apart. An H100 makes the first lanes wait for the
+    warp's other lanes, even at barrier.arrive. It does not wait for lanes that exit. If other lanes meanwhile arrive at
+    another barrier, it reports an illegal instruction.
     """
 
     def __init__(self, block: Block) -> None:
@@ -65,7 +65,7 @@ class Barriers:
     def arrive(self, by: By, there: int, number: int, threads: int | None, waits: bool) -> int:
         """Lanes of a warp arrive; return the generation whose completion they wait for.
 
-        `there` is the mask of the lanes that the barrier needs of this warp.
+        `there` is the mask of the lanes that the barrier needs from this warp.
         """
         barrier = self._named(number)
         before = self._parts.pop(by.warp, None)
@@ -74,7 +74,7 @@ class Barriers:
                 self._block.grid.fail(
                     LaunchError(
                         f"{by} arrives at barrier {number} while other lanes of the warp wait at barrier "
-                        f"{before.number} ({before.by}): an H100 takes this for an illegal instruction (PTX ISA "
+                        f"{before.number} ({before.by}): an H100 reports an illegal instruction (PTX ISA "
                         f"{SECTION})"
                     )
                 )
@@ -85,7 +85,7 @@ class Barriers:
         return self._count(by, number, threads, waits)
 
     def lanes_exited(self, warp: int, there: int) -> None:
-        """Lanes of a warp have exited: those that wait for the others of the warp may have waited for these only."""
+        """Lanes of a warp have exited: the warp's waiting lanes may have waited only for these."""
         part = self._parts.get(warp)
         if part is not None and there and not there & ~part.by.active:
             del self._parts[warp]
@@ -182,7 +182,7 @@ def _wait(core: Core, by: By, barrier: int, generation: int) -> None:
 
 
 def _needed(core: Core, instruction: Instruction) -> int:
-    """The lanes that the barrier needs of this warp; with .aligned, the manual assumes that all of them are here."""
+    """The lanes that the barrier needs from this warp; with .aligned, the manual assumes that all of them are here."""
     return core.bits if instruction.aligned else core.there
 
 

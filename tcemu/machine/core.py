@@ -80,7 +80,7 @@ class Core:
         act = bound.both if both else bound.act
         if act is None:
             raise OperandError(
-                f"{bound.instruction} has no two destinations d|p (PTX ISA {bound.instruction.section})"
+                f"{bound.instruction} does not have two destinations d|p (PTX ISA {bound.instruction.section})"
             )
         try:
             return act(self, *operands)

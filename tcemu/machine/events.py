@@ -46,7 +46,7 @@ class Site(NamedTuple):
 
 
 class By(NamedTuple):
-    """The origin of an event: the numbers of block and warp, the active lanes as bits, and the line."""
+    """The origin of an event: the block's and the warp's number, the active lanes as bits, and the line."""
 
     block: int
     warp: int
@@ -105,7 +105,7 @@ class WarpsEvent(Event):
 
 @dataclass(eq=False)
 class BlockStarted(BlockEvent):
-    """A block of `warps` warps with `shared` bytes begins; `threads` is the number of its threads."""
+    """A block of `threads` threads with `shared` bytes of shared memory begins."""
 
     threads: int
     shared: int
@@ -113,7 +113,7 @@ class BlockStarted(BlockEvent):
 
     @property
     def warps(self) -> int:
-        """Its warps; the last one may be only partly full."""
+        """The number of its warps; the last one may be only partly full."""
         return -(-self.threads // 32)
 
 
@@ -123,16 +123,16 @@ class BlockEnded(BlockEvent):
 
 @dataclass(eq=False)
 class Exited(WarpEvent):
-    """The lanes that are active in `by` have exited; `whole` says whether that was the end of the warp."""
+    """The active lanes of `by` have exited; `whole` says whether this ended the warp."""
 
     whole: bool = True
 
 
 @dataclass(eq=False)
 class Issued(WarpEvent):
-    """A warp begins to execute an instruction; the events of what it does follow.
+    """A warp begins to execute an instruction; events for its effects follow.
 
-    `operands` are the operands that are registers, by role.
+    `operands` are the operands in registers, by role.
     """
 
     instruction: Instruction
@@ -146,14 +146,14 @@ class Issued(WarpEvent):
 
 @dataclass(eq=False)
 class Disagreed(WarpsEvent):
-    """Two warps of a warpgroup reached different instructions, but all four must execute the same."""
+    """Two warps of a warpgroup reached different instructions, but all four must execute the same one."""
 
     instructions: tuple[Instruction, ...]
 
 
 @dataclass(eq=False)
 class DescriptorsDisagreed(WarpsEvent):
-    """Two warps of a warpgroup give different matrix descriptors: the launch ends after this event."""
+    """Two warps of a warpgroup pass different matrix descriptors: the launch ends after this event."""
 
     bys: tuple[By, By]
     instruction: Instruction
@@ -171,7 +171,7 @@ class Waiting:
     by: By
     what: str
     kind: WaitKind
-    #: barrier number, address of the mbarrier or the memory, or the warpgroup's index
+    #: the barrier's number, the address of the mbarrier or of the memory, or the warpgroup's index
     key: int = 0
 
 
@@ -192,7 +192,7 @@ class Faulted(WarpEvent):
     """An access for which the hardware would raise an exception: the launch ends after this event."""
 
     instruction: Instruction
-    #: operands: there is no mbarrier at the address; arrivals: its phase expects no more of them; bytes: its tx-count
+    #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
     #: overflows
     kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes"]
     space: Space
@@ -206,7 +206,7 @@ class Faulted(WarpEvent):
 
 @dataclass(eq=False)
 class Accessed(WarpEvent):
-    """Bytes read or written through the generic proxy, at once: `size` bytes from each of `addresses` (n,).
+    """Bytes read or written synchronously through the generic proxy: `size` bytes at each of `addresses` (n,).
 
     `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
     among all lanes. A strong access has an `order`; atom and red make a reading access, then a writing one.
@@ -229,14 +229,14 @@ class Accessed(WarpEvent):
 
 @dataclass(eq=False)
 class ProxyFenced(WarpEvent):
-    """fence.proxy.async by the active lanes, for these state spaces."""
+    """The active lanes executed fence.proxy.async for these state spaces."""
 
     spaces: tuple[Space, ...]
 
 
 @dataclass(eq=False)
 class Fenced(WarpEvent):
-    """fence or membar by the active lanes: it orders their strong accesses before and after it."""
+    """The active lanes executed fence or membar, which orders their strong accesses before it with those after it."""
 
     semantics: Literal["acq_rel", "sc", "acquire", "release"]
     scope: str
@@ -247,10 +247,10 @@ class Fenced(WarpEvent):
 
 @dataclass(eq=False)
 class Touched(WarpEvent):
-    """Registers read or written by the kernel itself or by an instruction that is not a wgmma.
+    """The kernel itself, or an instruction other than wgmma, read or wrote registers.
 
-    `which` are the numbers of the registers within `registers.bank`. `unwritten` are those of them that an active lane
-    read before anything had been written to them in that lane.
+    `which` are the numbers of the registers within `registers.bank`. `unwritten` are those that an active lane read
+    before anything had written to them in that lane.
     """
 
     registers: Registers
@@ -269,12 +269,12 @@ class Touched(WarpEvent):
 
 
 class WarpSynced(WarpEvent):
-    """bar.warp.sync: the active lanes have met, and each sees what the others wrote."""
+    """The active lanes have met at bar.warp.sync, and each sees what the others wrote."""
 
 
 @dataclass(eq=False)
 class BarrierArrived(WarpEvent):
-    """A warp arrives at a barrier of the block (bar.sync waits, bar.arrive does not); `threads` is what it expects."""
+    """A warp arrives at a barrier of the block, which expects `threads`; bar.sync waits, bar.arrive does not."""
 
     barrier: int
     threads: int
@@ -283,18 +283,18 @@ class BarrierArrived(WarpEvent):
 
 @dataclass(eq=False)
 class BarrierCompleted(BlockEvent):
-    """As many threads have arrived as the barrier expects; `exited` counts those that count because they exited."""
+    """As many threads have arrived as the barrier expects; `exited` of them only count because they exited."""
 
     barrier: int
     arrived: tuple[By, ...]
-    #: warps that waited and go on
+    #: the warps that waited and now go on
     released: tuple[int, ...]
     exited: int = 0
 
 
 @dataclass(eq=False)
 class BarrierDisagreed(WarpsEvent):
-    """A warp arrives at a barrier with another number of threads than the first warp gave: the launch ends."""
+    """A warp gives a barrier a different number of threads from the first warp: the launch ends after this event."""
 
     bys: tuple[By, By]
     barrier: int
@@ -303,14 +303,14 @@ class BarrierDisagreed(WarpsEvent):
 
 @dataclass(eq=False)
 class MbarrierInitialised(WarpEvent):
-    """mbarrier.init: the object at `address` expects `count` arrivals per phase; visible after a barrier."""
+    """mbarrier.init: the object at `address` expects `count` arrivals per phase; others see it after a barrier."""
 
     address: int
     count: int
 
 
 class MbarriersFenced(WarpEvent):
-    """fence.mbarrier_init by the active lanes: bulk copies see the mbarriers that these lanes initialised."""
+    """The active lanes executed fence.mbarrier_init: bulk copies see the mbarriers that these lanes initialised."""
 
 
 @dataclass(eq=False)
@@ -401,7 +401,7 @@ class CopyLanded(Event):
 
 @dataclass(eq=False)
 class CopiesCommitted(WarpEvent):
-    """commit_group: the warp's copies so far that are in no group yet become group `group` (0, 1, 2...)."""
+    """commit_group: the warp's copies that are in no group yet become group `group` (0, 1, 2...)."""
 
     kind: CopyKind
     group: int
@@ -409,7 +409,7 @@ class CopiesCommitted(WarpEvent):
 
 @dataclass(eq=False)
 class CopiesWaited(WarpEvent):
-    """wait_group: groups before `below` have ended; with `read`, they have only read their sources."""
+    """wait_group: groups before `below` have ended or, with `read`, have read their sources."""
 
     kind: CopyKind
     below: int
@@ -431,8 +431,8 @@ class CopiesArrive(WarpEvent):
 class Wgmma:
     """One mma_async of a warpgroup: the warps that issued it, their registers, and the bytes that it reads.
 
-    `reads` has, for each operand in shared memory, its role and the addresses (n,) of its elements, `size` bytes each.
-    `group` is the group that it will be committed in. `adds` says whether it reads D, which a false scale_d prevents.
+    `reads` has, for each operand in shared memory, its role, the addresses (n,) of its elements and their size in
+    bytes. `group` is the group that it will be part of. `adds` says whether it reads D: with scale_d = 0 it does not.
     """
 
     instruction: Instruction
@@ -446,7 +446,7 @@ class Wgmma:
 
 
 class WgmmaFenced(WarpEvent):
-    """wgmma.fence by one warp."""
+    """A warp executed wgmma.fence."""
 
 
 @dataclass(eq=False)
@@ -463,7 +463,7 @@ class WgmmaIssued(Event):
 
 @dataclass(eq=False)
 class WgmmaCommitted(WarpsEvent):
-    """wgmma.commit_group: all mma_asyncs of the warpgroup that are in no group become group `group` (0, 1, 2...)."""
+    """wgmma.commit_group: the warpgroup's mma_asyncs that are in no group yet become group `group` (0, 1, 2...)."""
 
     warpgroup: int
     group: int

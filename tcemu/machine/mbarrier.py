@@ -9,7 +9,7 @@ A phase is complete when pending arrivals and tx-count are both 0; the next one 
 pending. This module holds the state of one object; mbarriers.py makes warps wait for it.
 
 How this is known: from the manual. An H200 gives the same answers after 2,000 random operations and at the limits of
-each count (tests/machine/test_tma_live.py); expect_tx completes a phase whose bytes came before it, there too.
+each count (tests/machine/test_tma_live.py). There too, expect_tx completes a phase whose bytes came before it.
 """
 
 from __future__ import annotations

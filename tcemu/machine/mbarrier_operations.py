@@ -76,7 +76,7 @@ def arrive(instruction: Instruction) -> Act:
 
 @executes("mbarrier.arrive.expect_tx", "mbarrier.arrive_drop.expect_tx")
 def arrive_expect_tx(instruction: Instruction) -> Act:
-    """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives."""
+    """mbarrier.arrive.expect_tx: each active lane makes the phase wait for `tx_count` more bytes, then arrives."""
     drop = instruction.family.startswith("mbarrier.arrive_drop")
 
     def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> Any:
@@ -87,7 +87,7 @@ def arrive_expect_tx(instruction: Instruction) -> Act:
 
 @executes("mbarrier.expect_tx")
 def expect_tx(instruction: Instruction) -> Act:
-    """mbarrier.expect_tx (9.7.13.15.11): for each active lane the phase waits for `tx_count` more bytes."""
+    """mbarrier.expect_tx (9.7.13.15.11): each active lane makes the phase wait for `tx_count` more bytes."""
 
     def act(core: Core, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
         _arrivals(core, instruction, address, 0, tx_count)

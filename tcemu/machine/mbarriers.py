@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Mbarriers:
-    """The mbarriers of a block. Their 64 bits in shared memory are what counts; of the phase they hold the parity."""
+    """The mbarriers of a block. Their 64 bits in shared memory are decisive; of the phase they hold only the parity."""
 
     def __init__(self, block: Block) -> None:
         self._block = block

@@ -42,8 +42,8 @@ class Meetings:
         if self._members.stop > self._block.warps:
             self._block.grid.fail(
                 LaunchError(
-                    f"{instruction}: {by} does not belong to a whole warpgroup, which is four warps from a multiple of "
-                    f"four on; the block has {self._block.warps} warps (PTX ISA {SECTION})"
+                    f"{instruction}: {by} does not belong to a whole warpgroup, which is four consecutive warps that "
+                    f"start at a multiple of four; the block has {self._block.warps} warps (PTX ISA {SECTION})"
                 )
             )
         if self._round is None:

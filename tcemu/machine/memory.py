@@ -31,7 +31,7 @@ _UNITS: dict[int, np.dtype[Any]] = {
     16: np.dtype("V16"),
     32: np.dtype("V32"),
 }
-#: Addresses that are checked one by one.
+#: Up to this many addresses are checked one by one.
 _FEW = 64
 _SHIFTS = {size: size.bit_length() - 1 for size in _UNITS}
 

@@ -1,6 +1,6 @@
 """What atom, red and bulk reductions compute: an operation on the numbers of one type. The table says which are legal.
 
-Additions of floats round to nearest even. That a sum which is NaN is the canonical NaN is inferred.
+Additions of floats round to nearest even. It is inferred that a NaN sum is the canonical NaN.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
     operation, kind = instruction.words["op"], instruction.words["type"]
     if operation == "cas":
         return lambda old, b, c: c if np.array_equal(old, b) else old
-    if operation == "exch":  # of 128 bits, too, which no dtype has
+    if operation == "exch":  # also of 128 bits, for which there is no dtype
         return lambda _, b: b
     row = reduction_of(operation, kind)
     flushes = flush and row.element == "f32"

@@ -20,11 +20,11 @@ from tcemu.machine.pending import Pending
 
 #: The probability that a warp is interrupted before an operation, under seeds other than 0.
 _SWITCH = 0.3
-#: Operations after which a warp makes room for others in any case: it may be looking at memory in a loop.
+#: After this many operations a warp lets others run in any case: it may be polling memory in a loop.
 _TURN = 256
 #: How often all warps may test in vain, with nothing under way, before the launch counts as stuck.
 _LOOKS = 1024
-#: Different loads of a loop that looks at memory, at most, and how many in a row find what they found before.
+#: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new.
 _WINDOW, _REPEATS = 16, 256
 
 
@@ -63,14 +63,14 @@ class Scheduler:
         self._ended: dict[int, Callable[[], None]] = {}
 
     def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:
-        """A block comes into flight; `ended` is called once all its warps have exited."""
+        """Start a block; `ended` is called once all its warps have exited."""
         self._pending[block], self._ended[block] = pending, ended
         self._strands += strands
 
     # ------------------------------------------------------------------------------------------ from a warp
 
     def pause(self, strand: Strand, changes: bool) -> None:
-        """Before an operation of a warp: let others go first, where the seed says so.
+        """Before an operation of a warp: let others go first if the seed says so.
 
         `changes` says whether the operation can make a difference to others, or to the warp's own memory.
         """
@@ -158,7 +158,7 @@ class Scheduler:
         if not self._fixed:
             return self.random.choice(able)
         chosen = (busy or able)[0]
-        if not busy or chosen.operations % _TURN == 0:  # it had its turn: to the end of the queue
+        if not busy or chosen.operations % _TURN == 0:  # its turn is over: to the end of the queue
             self._strands.remove(chosen)
             self._strands.append(chosen)
         return chosen
@@ -183,6 +183,6 @@ class Scheduler:
         self._current = None
         for strand in self._strands:
             if strand.fiber and not strand.fiber.dead:
-                with suppress(Exception):  # what ended the launch is on its way; a warp's last words are not
+                with suppress(Exception):  # the launch raises the error that ended it, not those of dying warps
                     strand.fiber.throw(GreenletExit)
         self._strands.clear()

@@ -22,9 +22,9 @@ KERNELS: list[str] = []
 #: The site if none is known.
 UNKNOWN = Site("?", 0, "the kernel")
 
-#: By file: whether its code does not belong to kernels.
+#: By file: whether its code belongs to no kernel.
 _ours: dict[str, bool] = {}
-#: Sites by code and place in it; the code is kept, so that its id stays its own.
+#: Sites by code and place in it; the code is kept alive, so that no other code gets its id.
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 

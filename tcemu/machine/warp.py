@@ -322,7 +322,7 @@ class Warp:
 
     @property
     def warpgroup(self) -> int:
-        """The number of the warpgroup, which is four consecutive warps from a multiple of four on."""
+        """The number of the warpgroup: four consecutive warps that start at a multiple of four."""
         return self.core.index // 4
 
     @property
@@ -599,11 +599,11 @@ class Warp:
         return self.core.execute("mbarrier.arrive_drop.shared::cta.b64", address, count)
 
     def mbarrier_expect_tx(self, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
-        """mbarrier.expect_tx: each active lane lets the phase wait for `tx_count` more bytes."""
+        """mbarrier.expect_tx: each active lane makes the phase wait for `tx_count` more bytes."""
         self.core.execute("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", address, tx_count)
 
     def mbarrier_arrive_expect_tx(self, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> Any:
-        """mbarrier.arrive.expect_tx: each active lane lets the phase wait for `tx_count` more bytes, then arrives.
+        """mbarrier.arrive.expect_tx: each active lane makes the phase wait for `tx_count` more bytes, then arrives.
 
         Returns the state, as mbarrier_arrive does.
         """

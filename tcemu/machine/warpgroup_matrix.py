@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
-#: What A usually is.
+#: The usual types of A.
 _TILES = (Descriptor, Registers)
-#: What the rest usually is: one number for the warpgroup.
+#: The usual types of the other operands: one number for the warpgroup.
 _ONE = (int, bool)
 #: What the four warps do together: called with their origins and what each of them gives.
 Together = Callable[[tuple[By, ...], list[Any]], None]
 
 
 class Warpgroup:
-    """Four consecutive warps from a multiple of four on, with their meetings and their groups under way."""
+    """Four consecutive warps that start at a multiple of four, with their meetings and their groups under way."""
 
     def __init__(self, block: Block, number: int) -> None:
         self.number = number
@@ -191,7 +191,7 @@ def _given(core: Core, instruction: Instruction, names: Sequence[str], operands:
 
 
 def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
-    """A numpy array as registers, with no known earlier accesses."""
+    """A numpy array as registers without known earlier accesses."""
     array = core.values(given)
     if array.ndim != 2 or len(array) != WARP or array.dtype != np.uint32:
         raise OperandError(
