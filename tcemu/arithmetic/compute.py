@@ -1,4 +1,4 @@
-"""Whole arrays of one operation: by the kernels where they are, else by the reference."""
+"""Computes whole arrays of one operation: with the kernels if they are available, otherwise with the reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAN_KINDS = {"none": 0, "ieee": 1, "all ones": 2}
 
 @dataclass(frozen=True)
 class Operation:
-    """A model with everything it needs to compute: formats of a, b, c and d, products an output, qualifiers.
+    """A model with everything it needs to compute: formats of a, b, c and d, products for an output, qualifiers.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
@@ -74,7 +74,7 @@ class Operation:
 def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | None = None) -> Array:
     """Patterns d (w, m, n) of patterns a (w, m, k) times b (w, k, n) plus c (w, m, n); b1 comes in words.
 
-    `places` (w, m, k) makes A sparse: its elements meet those rows of a B that has more than k.
+    `places` (w, m, k) makes A sparse: its elements meet those rows of a B that has more than k rows.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
@@ -241,7 +241,7 @@ def in_words(patterns: Array) -> tuple[Array, int]:
 
 @lru_cache(maxsize=256)
 def _patterns_plan(operation: Operation, shape: tuple[int, int, int], sparse: bool, widths: tuple[int, ...]) -> Tiles:
-    """How the kernels compute an operation on matrices of patterns in C order, of so many bits each."""
+    """How the kernels compute an operation on matrices of patterns in C order; `widths` are their bits."""
     from tcemu.kernels.tiles import Place, Results
 
     m, n, k = shape

@@ -1,4 +1,4 @@
-"""Whole matrix products, computed as a kernel computes them that loops over K with one instruction."""
+"""Whole matrix products, as computed by a kernel that loops over K with one instruction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def matmul(operation: Operation, a: Array, b: Array, c: Array) -> Array:
 
 
 def _step_by_step(operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    """The meaning: one instruction after another, the whole matrix as one tile."""
+    """The definition: one instruction after another, with the whole matrix as one tile."""
     step = operation.depth // 32 if operation.packed else operation.depth
     for k in range(0, a.shape[1], step):
         c = compute(operation, a[None, :, k : k + step], b[None, k : k + step], c[None])[0]
@@ -95,7 +95,7 @@ def _(model: IntegerDot, operation: Operation, a: Array, b: Array, c: Array) -> 
 
 
 def _values(form: Format, patterns: Array) -> Array:
-    """Patterns of at most 8 bits as int8 or uint8: the sign bit is moved up and comes down again many times."""
+    """Patterns of at most 8 bits as int8 or uint8: shifted up and down again, a sign bit fills the bits above it."""
     if not form.signed:
         return patterns
     up = np.uint8(8 - form.bits)

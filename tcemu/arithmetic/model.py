@@ -16,7 +16,7 @@ ADDEND = -1
 
 @dataclass(frozen=True)
 class FusedSums:
-    """A chain of fused sums: so many products and one addend, aligned, cut off, summed exactly, rounded once.
+    """A chain of fused sums: products and one addend are aligned, cut off, summed exactly and rounded once.
 
     One fused sum (for its steps see :func:`tcemu.arithmetic.reference.fused_sum`):
       - the exponent of a product is the sum of its factors' exponents, subnormals unnormalised;
@@ -47,8 +47,8 @@ class FusedSums:
     addend: Literal["first", "last"] = "first"
     #: Operands are converted to this format first, exactly; an e4m3 subnormal becomes a normal f16.
     through: str | None = None
-    #: The chain runs in this format, and its end is converted to the type of D, to nearest even. None: in the type of
-    #: D.
+    #: The chain runs in this format, and its result is converted to the type of D, to nearest even. None: it runs in
+    #: the type of D.
     via: str | None = None
     #: Whether a c of another type is converted to the type of the sums first, which makes an f16 subnormal normal. Else
     #: the first sum takes it as it is, and its subnormals keep the exponent of their own type.
@@ -98,7 +98,7 @@ class FmaGroups:
 class FmaChain:
     """f64: c, then a fused multiply-add for each ascending k, in the rounding of the instruction (IEEE binary64).
 
-    A NaN operand comes back with its quiet bit set, that of b before that of the sum before that of a; an invalid
+    A NaN operand is returned with its quiet bit set; b's NaN wins over the sum's, and the sum's over a's. An invalid
     operation gives 0xFFF8000000000000.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64")
@@ -129,12 +129,11 @@ class BitDot:
 
 @dataclass(frozen=True)
 class ScaledSums:
-    """Fused sums of products that carry the scales of their block of k: the scales' exponents join the products'.
+    """Fused sums of products with the scales of their block of k: the scales' exponents add to those of the products.
 
     `group` products, which share their scales, are added exactly before they become one term; the term's exponent is
     then that of the two scales alone, whatever the size of the sum. It counts in the search for the largest exponent
-    also where the products cancel; it does not count where every product is zero or a scale is. Results are f32,
-    rounded toward zero.
+    even if the products cancel, but not if every product or a scale is zero. Results are f32, rounded toward zero.
 
     >>> opcode = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
     >>> tcemu.parse(opcode).arithmetic(tcemu.instructions.target_named("sm_120a")).model.group

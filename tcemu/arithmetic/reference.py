@@ -1,6 +1,6 @@
 """What a tensor core computes, in plain Python integers: one output element, step by step.
 
-This is the meaning. The kernels in tcemu.kernels are its fast twins and are held equal to it, bit for bit, by tests.
+This is the definition. The kernels in tcemu.kernels are its fast twins, and tests keep them equal to it, bit for bit.
 Patterns go in and come out; nothing here rounds in floating point.
 """
 
@@ -15,7 +15,7 @@ from tcemu.formats import Format, Rounding, Unpacked, lookup, round_exact, unpac
 
 #: How each result type is rounded by a fused sum (Fasi et al. 2021; silicon).
 ROUNDING: dict[str, Rounding] = {"f32": "rz", "f16": "rn"}
-#: The one NaN that fused sums and the routines on ordinary cores answer: all ones but the sign.
+#: The only NaN that fused sums and the routines on ordinary cores return: all ones except the sign.
 CANONICAL_NAN = {"f32": 0x7FFFFFFF, "f16": 0x7FFF}
 
 
@@ -43,7 +43,7 @@ class Term:
 
 @dataclass(frozen=True)
 class FusedSum:
-    """A fused sum laid open: terms, the exponent they were aligned to, the exact sum of what was kept, the result.
+    """A fused sum step by step: terms, the exponent they were aligned to, the exact sum of what was kept, the result.
 
     >>> from tcemu.arithmetic import FusedSums, fused_sum
     >>> f16, f32 = tcemu.formats.lookup("f16"), tcemu.formats.lookup("f32")
@@ -110,7 +110,7 @@ def _aligned(k: int | None, significand: int, exponent: int, point: int, largest
 def _special(
     products: Sequence[tuple[int, Unpacked, Unpacked]], addend: Unpacked, result: Format
 ) -> tuple[int, str] | None:
-    """The result's pattern and the reason, where an operand is infinite or NaN; decided before any alignment."""
+    """The result's pattern and the reason if an operand is infinite or NaN, which is decided before any alignment."""
     nan = CANONICAL_NAN[result.name]
     signs = {addend.negative} if addend.kind == "infinity" else set()
     if addend.kind == "nan":
@@ -195,7 +195,7 @@ def _(
 def fused_sums(
     model: FusedSums, a: Sequence[int], b: Sequence[int], c: int, formats: dict[str, Format]
 ) -> tuple[FusedSum, ...]:
-    """Every fused sum of the chain behind one output, laid open; where c is added last, the first starts from +0.
+    """Every fused sum of the chain behind one output, step by step; if c is added last, the first starts from +0.
 
     >>> from tcemu.arithmetic import find, fused_sums
     >>> formats = {role: tcemu.formats.lookup(name) for role, name in zip("abcd", ("f16", "f16", "f32", "f32"))}
@@ -231,7 +231,7 @@ def _addend(c: int, formats: dict[str, Format], result: Format) -> int:
 
 
 def _through(model: FusedSums, form: Format, pattern: int) -> Unpacked:
-    """The operand as the multiplier sees it: converted to `model.through` first, where there is one."""
+    """The operand as the multiplier sees it: first converted to `model.through`, if there is one."""
     number = unpack(form, pattern)
     if model.through is None:
         return number
@@ -276,7 +276,7 @@ def _(
     return c
 
 
-#: By the .rounding qualifier; without one as with .rn.
+#: By the .rounding qualifier; without one, as with .rn.
 _ROUNDINGS: dict[str, Rounding] = {"rn": "rn", "rz": "rz", "rm": "rm", "rp": "rp"}
 
 
@@ -375,7 +375,7 @@ def dot_scaled(
         parts = [
             _group(model, group, left, right, first[group[0] // cover], second[group[0] // cover]) for group in groups
         ]
-        # products that cancel still bring their exponent; zeros do not
+        # products that cancel still count with their exponent; zeros do not
         exponents = [exponent for group, (_, exponent, _) in zip(groups, parts, strict=True) if takes_part(group)]
         parts.append((_signed(running), running.exponent, running.fraction))
         exponents += [] if running.is_zero else [running.exponent]
@@ -397,7 +397,7 @@ def _group(
     powers = [left[k].exponent + right[k].exponent for k in ks]
     low = powers[0] if model.group == 1 else min(0, *powers)
     total = sum(_signed(left[k]) * _signed(right[k]) << (power - low) for k, power in zip(ks, powers, strict=True))
-    # the sum is a number behind a point that stands where the scales put it: it is not normalised into the exponent
+    # the scales alone set the place of the point: the sum is not normalised into the exponent
     exponent = x.exponent + y.exponent + (low if model.group == 1 else 0)
     point = left[0].fraction + right[0].fraction + x.fraction + y.fraction - (0 if model.group == 1 else low)
     return total * x.significand * y.significand, exponent, point

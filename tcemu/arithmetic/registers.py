@@ -1,7 +1,7 @@
-"""D = A B + C from registers into registers: read by layout, compute, write by layout, in one pass where that is known.
+"""D = A B + C from registers into registers: read by layout, compute, write by layout; the kernels do it in one pass.
 
-What the kernels need to know of an operation and its fragments (which bits of which register hold an element, formats,
-the order of the sums) is put together once.
+What the kernels need to know about an operation and its fragments (which bits of which register hold an element,
+formats, the order of the sums) is prepared once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def compute_registers(
 ) -> Array:
     """Flat registers of D (warps, lanes * registers) from those of A, B and C; fragments a, b, c and d are read.
 
-    `places` (warps, m, k) makes A sparse, as in `compute`. D is written into `out`, if that is given and contiguous.
+    `places` (warps, m, k) makes A sparse, as in `compute`. D is written into `out` if that is given and contiguous.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
@@ -57,7 +57,7 @@ def compute_registers(
 
 
 def scaled_plan(operation: Operation, fragments: Mapping[str, Fragment], *, sparse: bool) -> ScaledPlan | None:
-    """How the kernels compute sums of scaled products in one pass, where one power of two is the scale of all of k."""
+    """How the kernels compute sums of scaled products in one pass; None unless one power of two scales all of k."""
     model = operation.model
     if not isinstance(model, ScaledSums) or model.group != 1 or operation.formats["scale"].mantissa:
         return None
@@ -82,7 +82,7 @@ def _scaled(
 def _by_layout(
     operation: Operation, fragments: Mapping[str, Fragment], a: Array, b: Array, c: Array, places: Array | None
 ) -> Array:
-    """The meaning, in three paragraphs."""
+    """The definition, in three steps."""
     per = 32 if operation.packed else 1
     (*_, m, stored), (*_, k, n) = fragments["a"].shape, fragments["b"].shape
 
@@ -99,9 +99,9 @@ def _by_layout(
 
 
 class FewWarps:
-    """D of A, B and C of a few warps, where the kernels take the registers as they are; without looking any further.
+    """Computes D of A, B and C for a few warps if the kernels can take the registers as is, without further checks.
 
-    What the checks found is remembered for each combination of shapes.
+    The result of the checks is cached for each combination of shapes.
     """
 
     def __init__(self, operation: Operation, fragments: Mapping[str, Fragment], most: int) -> None:
@@ -114,7 +114,7 @@ class FewWarps:
         self._shapes: dict[tuple[tuple[int, ...], ...], tuple[int, tuple[int, ...]] | None] = {}
 
     def __call__(self, a: Any, b: Any, c: Any) -> Array | None:
-        """Registers of D (..., 32, registers); None where that takes checks, or makes errors, that others know of."""
+        """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them."""
         if not type(a) is type(b) is type(c) is np.ndarray:
             return None
         if not a.dtype is b.dtype is c.dtype is _WORDS:
@@ -154,25 +154,25 @@ Plan = Callable[[Array, Array, Array, "Array | None", "Array | None"], Array]
 
 @lru_cache(maxsize=1024)
 def _plan(operation: Operation, a: Fragment, b: Fragment, c: Fragment, d: Fragment, sparse: bool) -> Plan | None:
-    """How the kernels compute an operation on these fragments in one pass; None where they do not."""
+    """How the kernels compute an operation on these fragments in one pass; None if they do not."""
     if any(len(one.shape) != 2 for one in (a, b, c, d)):
         return None
     return plan_of(operation, InWords(*a.places), InWords(*b.places), c, d, sparse=sparse)
 
 
 class InWords(NamedTuple):
-    """Where the elements of a matrix, in C order, stand among words of 32 bits: the word, and the first bit in it."""
+    """Where the elements of a matrix, in C order, are in 32-bit words: the word, and the first bit in it."""
 
     word: Array
     bit: Array
-    #: Whether the signs are turned over.
+    #: Whether the signs are flipped.
     negate: bool = False
 
 
 def plan_of(
     operation: Operation, a: InWords, b: InWords, c: Fragment, d: Fragment, *, sparse: bool = False
 ) -> Plan | None:
-    """How the kernels compute an operation on operands in any words in one pass; None where they do not."""
+    """How the kernels compute an operation on operands in any words in one pass; None if they do not."""
     if not isinstance(operation.model, FusedSums) or operation.keeps_addend or backend() != "numba":
         return None
     from tcemu.kernels.tiles import Place, Results

@@ -4,18 +4,18 @@
     silicon             read off hardware by this project's recordings, all classes of inputs, 0 differences
     published silicon   equal to GPU outputs that others published (values near 1: they prove sums and roundings, not
     edges)
-    paper               what a published model or measurement says; no output of hardware was compared here
+    paper               what a published model or measurement says; not compared with outputs of hardware here
     inferred            concluded from a neighbour; nobody has measured it, as far as we know
 
 Published outputs are those of Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004). Those
-of f16, bf16 and tf32 were made by wmma, which the assembler turns into the HMMA instructions of mma.sync. Papers are
-that one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim 2.1.1 (Microsoft; arXiv 2511.10909), whose authors compare
-their models with GPUs on random bits. tests/arithmetic/peers/ has what such models answer; the table equals them bit
-for bit.
-"SASS" in a note: what ptxas 12.9 emits there was read.
+of f16, bf16 and tf32 come from wmma, which the assembler turns into the HMMA instructions of mma.sync. Papers are that
+one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim 2.1.1 (Microsoft; arXiv 2511.10909), whose authors compare their
+models with GPUs on random bits. tests/arithmetic/peers/ has the answers of such models; the table agrees bit for bit.
+"SASS" in a note means that we read what ptxas 12.9 emits.
 
-`unseen` names what of a model no recorded output confirms: were it changed a little, the tests that replay recordings
-would still pass. tests/arithmetic/mutants.py asks all recordings. Of a row that is inferred there is none.
+`unseen` names the parts of a model that no recorded output confirms: if such a part were slightly different, the tests
+that replay recordings would still pass. tests/arithmetic/mutants.py checks this against all recordings. An inferred
+row has no recordings, and names no parts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tcemu.errors import ArithmeticUnknown, TableError, listing
 
 Known = Literal["silicon", "published silicon", "paper", "inferred"]
 
-#: What a row may rest on a statement alone for, by the field of the model (and rounding, which no model says).
+#: The parts of a model that may rest on a row's statement alone, by field (and rounding, which is not a field).
 UNSEEN = {
     "fraction": "the fraction bits", "block": "the number of products in a sum", "order": "the order of k",
     "rounding": "the rounding of sums", "floor": "the floor", "through": "the conversion of fp8 subnormals",
@@ -40,7 +40,7 @@ UNSEEN = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row: where it holds (sets of words), the model, and how that is known.
+    """One row: where it holds (sets of words), the model, and how it is known.
 
     >>> from tcemu.arithmetic import find
     >>> row = find(90, "mma", "m16n8k16", "f16", "f16", "f32", "f32")
@@ -66,9 +66,9 @@ class Row:
 
     def __post_init__(self) -> None:
         if self.known not in get_args(Known):
-            raise TableError(f"how is {self} known? say one of {listing(get_args(Known))}")
+            raise TableError(f"how is {self} known? It must be {listing(get_args(Known))}")
         if not self.unseen <= set(UNSEEN) or (self.unseen and not self.statement):
-            raise TableError(f"what does no recording of {self} confirm, and who says it? say {listing(UNSEEN)}")
+            raise TableError(f"what does no recording of {self} confirm ({listing(UNSEEN)}), and who says so?")
 
     @property
     def note(self) -> str:
@@ -78,7 +78,7 @@ class Row:
         return f"{self.statement}{alone}"
 
     def covers(self, architecture: int, family: str, a: str, b: str, c: str, d: str) -> bool:
-        """Whether the row speaks of these words, whatever the shape."""
+        """Whether the row covers these words, whatever the shape."""
         where = architecture in self.architectures and family in self.families
         return where and a in self.a and b in self.b and d in self.d and (not self.c or c in self.c)
 
@@ -221,7 +221,7 @@ def _as(family: str, row: Row, **changes: Any) -> Row:
 
 
 def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
-    """wmma is mma in disguise, but for tf32 from sm_90 on and for an f16 result of an f32 addend."""
+    """wmma is mma in disguise, except for tf32 from sm_90 on and for an f16 result of an f32 addend."""
     for row in rows:
         if row.shapes or not row.a <= {"f16", "bf16", "tf32", "f64", "s8", "u8", "s4", "u4", "b1"}:
             continue
@@ -238,9 +238,9 @@ def _wmma(rows: tuple[Row, ...]) -> Iterator[Row]:
 
 
 def _published(row: Row, block: int | None) -> dict[str, Any]:
-    """Published outputs of f16, bf16 and tf32 were made by wmma itself.
+    """Published outputs of f16, bf16 and tf32 come from wmma itself.
 
-    They are single sums of values near 1, which show neither floors nor how sums are chained, nor, rounded to f16, the
+    They are single sums of values near 1. They show neither floors nor how sums are chained nor, if rounded to f16, the
     fraction bits.
     """
     if row.known != "published silicon" or not isinstance(row.model, FusedSums):
@@ -259,7 +259,7 @@ _F16: dict[str, Any] = {
 
 
 def _sparse(rows: tuple[Row, ...]) -> Iterator[Row]:
-    """mma.sp sums the products of the stored elements as mma.sync sums all; a pruned one takes no part at all.
+    """mma.sp sums the products of the stored elements as mma.sync sums all of them; pruned elements take no part.
 
     sm_80 is the first to have it. Only kind::f8f6f4 has f16 results of fp8.
     """
@@ -303,14 +303,14 @@ ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA), *_block_scaled(), 
 
 _CLASHES = [(one, two) for one, two in combinations(ROWS, 2) if one.overlaps(two)]
 if _CLASHES:
-    raise TableError(f"two rows speak of the same instruction: {_CLASHES[0]}")
+    raise TableError(f"two rows cover the same instruction: {_CLASHES[0]}")
 
 
 @cache
 def find(architecture: int, family: str, shape: str, a: str, b: str, c: str, d: str) -> Row:
     """The row for an instruction; one that names the shape wins.
 
-    For example (90, "mma", "m16n8k16", "f16", "f16", "f32", "f32"). Raises ArithmeticUnknown where no row speaks of it.
+    For example (90, "mma", "m16n8k16", "f16", "f16", "f32", "f32"). Raises ArithmeticUnknown if no row covers it.
 
     >>> from tcemu.arithmetic import find
     >>> find(80, "mma", "m16n8k16", "f16", "f16", "f32", "f32").model.fraction  # bits kept behind the binary point
@@ -326,8 +326,8 @@ def find(architecture: int, family: str, shape: str, a: str, b: str, c: str, d: 
     where = (
         f"it is known for {listing([f'sm_{arch}' for arch in elsewhere], 'and')}"
         if elsewhere
-        else "nor for another one"
+        else "nor is it known for any other target"
     )
     raise ArithmeticUnknown(
-        f"nothing is known of how sm_{architecture} computes {family} {shape} {a} x {b} into {d}; {where}"
+        f"it is not known how sm_{architecture} computes {family} {shape} {a} x {b} into {d}; {where}"
     )

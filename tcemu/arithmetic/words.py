@@ -96,8 +96,8 @@ def _(model: ScaledSums, depth: int, d: str) -> str:
 
 
 _CANCELLED = (
-    " The exponent of a group is that of its scales, also where its products cancel; a group does not count in the "
-    "search for the largest exponent where all its products are zero or a scale is."
+    " The exponent of a group is that of its scales, even if its products cancel; a group does not count in the search "
+    "for the largest exponent if all its products or a scale are zero."
 )
 
 

@@ -49,8 +49,8 @@ class _Sheet:
 def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     """The picture of one fused sum, as :func:`tcemu.arithmetic.fused_sum` returns it, with its result in `form`.
 
-    Zero terms are left out and only counted. Raises OperandError for a sum of more than 40 terms, and for one whose
-    result is decided by an infinity or a NaN before any alignment.
+    Zero terms are counted but not drawn. Raises OperandError for a sum of more than 40 terms, and for one whose result
+    an infinity or a NaN decides before any alignment.
 
     >>> from tcemu.arithmetic import FusedSums, fused_sum
     >>> f16, f32 = tcemu.formats.lookup("f16"), tcemu.formats.lookup("f32")

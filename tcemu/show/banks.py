@@ -16,8 +16,8 @@ _LEFT, _TOP, _CELL, _HIGH = 118, 38, 22, 26
 def banks(wavefronts: Wavefronts) -> Picture:
     """How many different words each bank delivers in each phase; the busiest banks of a phase are marked.
 
-    `wavefronts` is what tcemu.wavefronts returns, of one warp; of many, take one: banks(result[0]). Raises OperandError
-    for the result of many warps.
+    `wavefronts` is what tcemu.wavefronts returns for one warp. Raises OperandError for the result of many warps: pass
+    one of them, banks(result[0]).
 
         >>> import numpy as np
         >>> import tcemu

@@ -1,4 +1,4 @@
-"""What a learner types as a number or a formula: Python's arithmetic, with 2^-13 and 2⁻¹³ for powers, and no more."""
+"""What a learner types as a number or formula: Python's arithmetic, with 2^-13 and 2⁻¹³ for powers, nothing else."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _LARGEST = 4096
 
 
 def evaluate(text: str, names: Mapping[str, float] | None = None) -> Any:
-    """The value of a formula; `names` are its variables. Without variables, ^ is a power, with them PTX's xor.
+    """The value of a formula; `names` are its variables. Without variables, ^ is a power; with them, PTX's xor.
 
-    Raises OperandError for what is not a formula, and for a name that is not there.
+    Raises OperandError for text that is not a formula, and for an unknown name.
     """
     variables = {} if names is None else dict(names)
     try:

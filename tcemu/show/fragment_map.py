@@ -39,7 +39,7 @@ class Focus:
         return self.lane in (None, lane) and self.register in (None, register)
 
     def check(self, fragment: Fragment) -> None:
-        """Raise LayoutError if the fragment has no such lane or register, or is none."""
+        """Raise LayoutError if the fragment has no such lane or register, or is not a fragment."""
         if not isinstance(fragment, Fragment):
             raise LayoutError(f"a fragment is one of tcemu.parse(opcode).fragments; got {briefly(fragment)}")
         limits = (("lane", self.lane, fragment.lanes), ("register", self.register, fragment.registers))

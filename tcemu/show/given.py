@@ -1,4 +1,4 @@
-"""What the pictures are given: checked, and in the form that they draw."""
+"""Checks what the pictures are given, and converts it to the form that they draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that moves through a picture's cells with the arrow keys, where a page lets scripts run."""
+"""The script that moves through a picture's cells with the arrow keys, if the page lets scripts run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What lights up in a map of A, B and D: an element of D lights its row of A and its column of B, and so on.
 
-A layer over the drawing: a cell that can be pointed at for every cell of the map, and a band for every row and column.
-CSS alone makes a cell light its bands; a few lines of script, where scripts may run, move from cell to cell with the
-arrow keys. A page that allows neither shows the drawing as it is.
+A layer over the drawing has a target for the pointer over every cell of the map, and a band over every row and column.
+CSS alone makes a cell light its bands; if scripts may run, a few lines of script move from cell to cell with the arrow
+keys. A page that allows neither shows the plain drawing.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _span(start: int, size: int) -> str:
 
 
 def _rules(drawn: dict[str, Grid]) -> str:
-    """The style of the layer; every picture has its own, because rows of the same number are elsewhere in others.
+    """The style of the layer; every picture has its own, because rows with the same number are elsewhere in others.
 
     `&` is the picture, whose name replaces it.
     """

@@ -31,7 +31,7 @@ from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.words import neat as written
 
-#: What was predicted, by question: it is there again when the cell is run again.
+#: What readers predicted, by question, so that it is still there when the cell runs again.
 _PREDICTED: dict[str, dict[str, str]] = {}
 
 
@@ -48,7 +48,7 @@ class _Kind(Protocol):
         ...
 
     def differs(self, given: str) -> str:
-        """How `given` differs from the answer, in words; empty if it is right. Raises OperandError for no answer."""
+        """How `given` differs from the answer, in words; empty if it is right. Raises OperandError if it is invalid."""
         ...
 
 
@@ -162,10 +162,10 @@ class _Formula:
 
 
 class Prediction:
-    """A question whose answer is revealed to those who have predicted it. Made by tcemu.show.predict.
+    """A question that reveals its answer once the reader has predicted it. Made by tcemu.show.predict.
 
     >>> from tcemu import show
-    >>> question = show.predict("How many lanes has a warp?", 32)
+    >>> question = show.predict("How many lanes does a warp have?", 32)
     >>> question.say(16), question.given
     ('The answer is 32. You said 16, which is 16 too small.', {'': '16'})
     """
@@ -179,7 +179,7 @@ class Prediction:
 
     @property
     def given(self) -> dict[str, str]:
-        """What was predicted, by part; empty before."""
+        """What the reader predicted, by part; empty before the first prediction."""
         return dict(_PREDICTED.get(self._question, {}))
 
     def say(self, *given: object) -> str:
@@ -214,7 +214,7 @@ class Prediction:
     # ------------------------------------------------------------------------------------------ in a notebook
 
     def _asked(self, values: Mapping[str, str]) -> None:
-        """What the reader sends from the page; what is not an answer is told there."""
+        """Compare what the reader sends from the page; an error appears there too."""
         names = list(self._parts)
         texts = self.given | {names[int(name)]: text for name, text in values.items()}
         try:
@@ -231,7 +231,7 @@ class Prediction:
                 self._view.button = "Compare again" if reveal else "Compare"
 
     def _shown(self) -> Any:
-        """The widget, made when the question is first shown. What was predicted before is there again."""
+        """The widget, made when the question is first shown, with the reader's earlier predictions."""
         if self._view is None:
             before = self.given
             controls = []
@@ -250,7 +250,7 @@ class Prediction:
         return "\n".join(f"{name}: {part.answer}" if name else part.answer for name, part in self._parts.items())
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        """The question with its controls for a page with a kernel; for one without, the answer is folded away."""
+        """The question with its controls for a page with a kernel; without one, the answer is folded away."""
         answer = _paragraphs(self._answers()) + self._pictures(stored=True)
         folded = f"<details><summary>Answer</summary>{answer}</details>"
         page = f'<div class="tcemu-prediction"><p><strong>Predict.</strong> {_inline(self._question)}</p>{folded}</div>'

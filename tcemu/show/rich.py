@@ -18,12 +18,12 @@ from tcemu.show.fragment_map import cells, fragment_map
 from tcemu.show.mma_map import mma_map
 from tcemu.show.table import Table
 
-#: A map of more cells is not drawn unasked.
+#: A map with more cells is drawn only on request.
 _MOST = 1200
 
 
 def html(value: Any) -> str | None:
-    """The HTML of a value of one of these types; None, and so the text, if there is nothing to draw."""
+    """The HTML of a value of one of these types; None if there is nothing to draw: IPython then shows the text."""
     for kind in type(value).__mro__:
         known = PICTURED.get((kind.__module__, kind.__qualname__))
         if known is not None:
@@ -64,7 +64,7 @@ def _fragment(fragment: Any) -> str | None:
 
 
 def _layout(layout: Any) -> str:
-    """The line, and what its digits are for."""
+    """The layout's line, and what its digits mean."""
     sides = [*zip(("batch", "row", "column")[-len(layout.left) :], layout.left, strict=True)]
     sides += zip(("lane", "slot"), layout.right, strict=True)
     rows = [

@@ -35,9 +35,9 @@ def _view() -> type[Any]:
 def view(
     controls: Sequence[Control], asked: Callable[[Mapping[str, Any]], object], button: str = "", head: str = ""
 ) -> Any:
-    """A widget with these controls; its `html` and `said` are to be set. Calls `asked` with the values that changed.
+    """A widget with these controls; the caller sets `html` and `said`. Calls `asked` with the values that changed.
 
-    With a `button`, what is typed counts when the button is pressed. `head` is a question above the controls.
+    With a `button`, typed values count only when it is pressed. `head` is a question above the controls.
     """
     made = _view()(controls=list(controls), button=button, head=head)
     made.observe(lambda change: asked(change["new"]["values"]), "asked")

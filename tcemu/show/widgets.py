@@ -46,7 +46,7 @@ class Range:
     step: float = 1
 
     def takes(self, value: object, high: float) -> bool:
-        """Whether the slider has a position for `value` while it ends at `high`."""
+        """Whether the slider has a position for `value` if it ends at `high`."""
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= high:
             return False
         return Decimal(str(value)) % Decimal(str(self.step)) == 0
@@ -107,8 +107,8 @@ class Explorer:
     moves this one's controls, as if by hand.
 
     `draw` gets the controls' values by name. So does `limits`, which returns the largest values of the sliders that
-    depend on other controls. `follow` gets the values before and after a control has moved, and returns those that the
-    others shall have then. Raises OperandError for a start that is not among a control's values.
+    depend on other controls. `follow` gets the values before and after a control has moved, and returns the values that
+    the other controls then take. Raises OperandError for a start that is not among a control's values.
     """
 
     def __init__(
@@ -227,11 +227,11 @@ def who_holds_what(instruction: str | Instruction, lane: int = 0) -> Explorer:
 def bits_of_a_number(form: str = "e4m3", pattern: int = 0) -> Explorer:
     """The bits of one number, with a list of all formats and sliders for sign, exponent and mantissa.
 
-    If another format is chosen, the number stays, or becomes the nearest one that the format has. Raises FormatError
-    for an unknown format, and for a pattern that the format does not have.
+    If you choose another format, the number stays the same or becomes the nearest one that the format has. Raises
+    FormatError for an unknown format, and for a pattern that the format does not have.
     """
     row = lookup(form)
-    show.number_bits(row, pattern)  # refuses what is no pattern
+    show.number_bits(row, pattern)  # raises for an invalid pattern
     controls: dict[str, Range | Choice] = {"form": Choice("format", tuple(FORMATS), row.name)}
     tops = _field_limits(row.name)
     for name, start in row.fields(pattern)._asdict().items():

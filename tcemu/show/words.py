@@ -8,7 +8,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def value(number: float, digits: int = 9) -> str:
-    """A number as one writes it by hand: exact if `digits` digits are enough, else with '≈' in front."""
+    """A number as people write it by hand: exact if `digits` digits are enough, otherwise with '≈' in front."""
     if isinstance(number, int):
         return str(number).replace("-", "−")
     if math.isnan(number):
@@ -22,7 +22,7 @@ def value(number: float, digits: int = 9) -> str:
 
 
 def neat(number: float, digits: int = 9) -> str:
-    """A number in little space: a power of two that is long in decimal is written as a power."""
+    """A number in little space: a power of two with many decimal digits is written as a power."""
     mantissa, exponent = math.frexp(abs(number))
     if mantissa == 0.5 and len(f"{abs(number):.17g}") > 7:
         return ("−" if number < 0 else "") + power(exponent - 1)

@@ -461,7 +461,7 @@ def test_the_chains_cover_every_product_once():
             ["sm_70", "m16n8k32", "e4m3 x e4m3 into f32", "it is known for sm_89, sm_90"],
         ),
         ((999, "mma", "m16n8k16", "f16", "f16", "f32", "f32"), ["sm_999", "it is known for sm_70"]),
-        ((90, "mma", "m16n8k16", "f16", "f16", "s8", "s8"), ["f16 x f16 into s8", "nor for another one"]),
+        ((90, "mma", "m16n8k16", "f16", "f16", "s8", "s8"), ["f16 x f16 into s8", "nor is it known"]),
     ],
 )
 def test_what_no_row_speaks_of_is_unknown(question, words):

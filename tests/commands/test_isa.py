@@ -109,11 +109,11 @@ def test_where_nobody_knows_the_fragments_it_says_so():
 
 def test_where_nobody_knows_the_arithmetic_it_says_so(monkeypatch):
     def unknown(self, target):
-        raise ArithmeticUnknown(f"nothing is known of how {target} computes {self}")
+        raise ArithmeticUnknown(f"it is not known how {target} computes {self}")
 
     monkeypatch.setattr(Instruction, "arithmetic", unknown)
     assert not explain(HMMA).arithmetic.known
-    assert f"nothing is known of how sm_90a computes {HMMA}." in " ".join(ask(HMMA).split())
+    assert f"it is not known how sm_90a computes {HMMA}." in " ".join(ask(HMMA).split())
     assert next(fact for fact in compare(HMMA, WMMA).facts if fact.what == "arithmetic").first == "unknown"
 
 
