@@ -130,7 +130,7 @@ def main() -> None:
 
 
 def wrapped(text: str) -> str:
-    """The text in lines that fit the terminal, broken between words; as it is where nobody told how wide it is."""
+    """The text in lines that fit the terminal, broken between words; unchanged if the width is unknown."""
     if not (sys.stderr.isatty() or os.environ.get("COLUMNS")):
         return text
     width = shutil.get_terminal_size().columns

@@ -73,7 +73,7 @@ def launch(
 
 
 def _check_arguments(kernel: object, args: object) -> None:
-    """Raise LaunchError if the kernel, whose first parameter is the warp, does not take so many arguments."""
+    """Raise LaunchError unless the kernel takes a warp and this number of arguments."""
     if not callable(kernel) or not isinstance(args, list | tuple):
         return  # the machine reports what is wrong
     try:

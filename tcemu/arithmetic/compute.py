@@ -45,7 +45,7 @@ class Operation:
     depth: int
     #: Qualifiers of the instruction that change arithmetic, as (name, word): rounding, satfinite, op.
     qualifiers: tuple[tuple[str, str], ...] = ()
-    #: Format of the scales, where there are any.
+    #: Format of the scales, if there are any.
     scale: str = ""
 
     @cached_property
@@ -57,7 +57,7 @@ class Operation:
 
     @cached_property
     def formats(self) -> dict[str, Format]:
-        """The formats by role: a, b, c, d, and scale where there are scales."""
+        """The formats by role: a, b, c, d, and scale if there are scales."""
         return {role: lookup(getattr(self, role)) for role in ("a", "b", "c", "d", "scale") if getattr(self, role)}
 
     @property

@@ -27,7 +27,7 @@ from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
 from tcemu.sparse import compress, tiles
 
-#: Which lanes hold the metadata, where there is a choice.
+#: Which lanes hold the metadata, if there is a choice.
 SELECTOR = 0
 #: wgmma instructions in one stage.
 INSTRUCTIONS = LINE // STEP

@@ -1,7 +1,7 @@
 """Generic addresses: the state space that each lies in (PTX ISA 9.1, 5.1.4 and 9.7.9.20).
 
-A generic address is one number for all state spaces. Each space has a window of addresses, as on a chip, but the
-windows lie elsewhere than there:
+A generic address is one number for all state spaces. Each space has a window of addresses, as on a chip, but not at the
+same addresses as there:
 
     0 to 2^40              global
     2^40 + rank 2^24       shared memory of the block with that rank in the cluster; rank 0 without one

@@ -112,5 +112,5 @@ class Grid:
                 lines.append(f"  {who} since {line} for {what}")
             if block.exited:
                 gone = sorted(block.exited)
-                lines.append(f"  warp{'s' * (len(gone) > 1)} {ranges(gone)} came to the end of the kernel")
+                lines.append(f"  warp{'s' * (len(gone) > 1)} {ranges(gone)} reached the end of the kernel")
         return "\n".join(lines)

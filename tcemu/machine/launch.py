@@ -51,7 +51,7 @@ class Launch:
     policy: str
     #: Instructions that warps executed, by opcode; if several policies were tried, under the last one.
     counts: Counter[str] = field(default_factory=Counter)
-    #: Blocks that ended, likewise.
+    #: Blocks that ended; if several policies were tried, under the last one.
     blocks: int = 0
     #: The reports of observers that report, such as the sanitizer.
     reports: list[Any] = field(default_factory=list)

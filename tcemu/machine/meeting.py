@@ -54,8 +54,8 @@ class Meetings:
             self._block.grid.tell(Disagreed, (first, by), (here.instruction, instruction))
             self._block.grid.fail(
                 LaunchError(
-                    f"the warps of warpgroup {self._group} must execute the same instruction: {first} came to "
-                    f"{here.instruction}, but {by} came to {instruction} (PTX ISA {SECTION})"
+                    f"the warps of warpgroup {self._group} must execute the same instruction: {first} reached "
+                    f"{here.instruction}, but {by} reached {instruction} (PTX ISA {SECTION})"
                 )
             )
         here.given[by.warp] = by, given
@@ -73,4 +73,4 @@ class Meetings:
         """A description of the warps that have not arrived."""
         here = self._round
         absent = [warp for warp in self._members if here is None or warp not in here.given]
-        return f"warp {', '.join(map(str, absent))} of warpgroup {self._group} to come to {instruction}"
+        return f"warp {', '.join(map(str, absent))} of warpgroup {self._group} to reach {instruction}"

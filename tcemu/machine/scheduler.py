@@ -22,7 +22,7 @@ from tcemu.machine.pending import Pending
 _SWITCH = 0.3
 #: After this many operations a warp lets others run in any case: it may be polling memory in a loop.
 _TURN = 256
-#: How often all warps may test in vain, with nothing under way, before the launch counts as stuck.
+#: How often all warps may test without success, with nothing under way, before the launch counts as stuck.
 _LOOKS = 1024
 #: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new.
 _WINDOW, _REPEATS = 16, 256
@@ -38,7 +38,7 @@ class Strand:
         #: None if it can go on.
         self.ready: Callable[[], bool] | None = None
         self.waiting: Callable[[], Waiting] | None = None
-        #: What it last tested for in vain and has not found since.
+        #: What it last tested for without success, and has not found since.
         self.looks: Callable[[], Waiting] | None = None
         self.operations = 0
         #: its latest loads, and how many of them in a row brought nothing new

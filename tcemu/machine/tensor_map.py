@@ -402,7 +402,7 @@ def _rounded(data: Array) -> Array:
 
 
 def _read(memory: Array, addresses: Array, size: int) -> Array:
-    """Pieces (n, size) at `addresses`, which are multiples of `size` where that is 16."""
+    """Pieces (n, size) at `addresses`, which are multiples of 16 if `size` is 16."""
     if size == UNIT and len(memory) % UNIT == 0:
         return memory.view(_WHOLE).take(addresses // UNIT).view(np.uint8).reshape(-1, UNIT)
     return np.asarray(memory[addresses[:, None] + np.arange(size)])

@@ -228,7 +228,7 @@ class Mbarriers:
         return True
 
     def check_missed(self, by: By, address: int) -> bool:
-        """Report that a warp waits in vain because it missed a phase that copies filled; return whether it did."""
+        """Report a warp that waits forever because it missed a phase that copies filled; return whether one does."""
         here = self.found.get(address)
         if here is None:
             return False

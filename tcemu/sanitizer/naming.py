@@ -98,7 +98,7 @@ class Naming:
             return self._proxies(write, known, own)
         if how == Kind.COLLECTIVE:
             between = "bar.warp.sync and no barrier" if own else "barrier"
-            return Verdict("ldmatrix-unsynced", f"no {between} stands between the store and the load")
+            return Verdict("ldmatrix-unsynced", f"there is no {between} between the store and the load")
         return self._race(own)
 
     def _cp_async(self, read: Side, write: Side, known: Known | None) -> Verdict:
@@ -118,11 +118,11 @@ class Naming:
         records, clocks = self._records, self._clocks
         began = known is not None and records.knows(known.all, write.record, write.lane)
         if known is None or not (own or began):
-            return Verdict("proxy-fence-barrier", "no barrier stands between the write and this use in another warp")
+            return Verdict("proxy-fence-barrier", "there is no barrier between the write and this use in another warp")
         (warp,) = records.warps[write.record]
         lane = 32 * warp + write.lane
         if own and records.lanewise[write.record] and clocks.fenced[lane] > records.clock[write.record]:
-            where = "the barrier stands before it" if began else "no barrier follows it"
+            where = "the barrier comes before it" if began else "no barrier follows it"
             return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but {where}")
         too_early = 0 < clocks.fenced[lane] <= records.began[write.record][warp]
         if self._fenced_elsewhere(write, known, warp) and not (too_early and not self._fenced_behind(write)):

@@ -65,7 +65,7 @@ _WGMMA = (
         "a wgmma.fence that orders nothing",
         "9.7.15.7.1",
         "wgmma.fence orders earlier register accesses with later mma_asyncs. It orders nothing if no mma_async "
-        "follows, or if it stands between mma_asyncs of one group and no register access comes in between.",
+        "follows, or if it lies between mma_asyncs of one group without any register access between them.",
         "Remove the fence.",
         "hint",
     ),
@@ -182,7 +182,7 @@ _MEMORY = (
         "shared-race",
         "a race in shared memory between warps",
         "8.7",
-        "If two warps access the same bytes and at least one of them writes, a barrier must stand between the two "
+        "If two warps access the same bytes and at least one of them writes, there must be a barrier between the two "
         "accesses.",
         "Put bar.sync between the two accesses, or an mbarrier's arrive and wait.",
     ),
@@ -198,7 +198,7 @@ _MEMORY = (
         "ldmatrix-unsynced",
         "a matrix load reads bytes that were not synchronised",
         "9.7.14.5.15",
-        "ldmatrix and wmma.load give each lane bytes that other lanes and warps stored. A barrier must stand between "
+        "ldmatrix and wmma.load give each lane bytes that other lanes and warps stored. There must be a barrier between "
         "the stores and the load; within one warp, bar.warp.sync is enough. The .sync in the load's name does not "
         "order the stores.",
         "Put bar.sync before the load, or bar.warp.sync if only the warp's own lanes stored the bytes.",

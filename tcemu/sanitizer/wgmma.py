@@ -196,7 +196,7 @@ class Wgmmas:
             self._judge_fence(warp)
         for site, by in self._idle.items():
             if site not in self._needed:
-                message = "no mma_async follows this fence, or it stands within a group and orders no register access"
+                message = "no mma_async follows this fence, or it is within a group and orders no register access"
                 self._block.report("wgmma-fence-unneeded", by, message)
 
     # ---------------------------------------------------------------------------------------- mma_async

@@ -13,8 +13,8 @@ function element(parent, tag, properties = {}) {
   return made;
 }
 
-// In JupyterLab a letter is a command (b: a new cell) and arrows choose a cell, unless a text field has the focus or what
-// has it says otherwise. What is no text field says so, and handles its keys itself.
+// In JupyterLab a letter is a command (b: a new cell) and arrows choose a cell, unless the focus is on a text field or on
+// an element that says otherwise. Controls that are not text fields say so, and handle their keys themselves.
 function keys(target, act) {
   if (target.type !== "text") target.setAttribute("data-lm-suppress-shortcuts", "true");
   target.addEventListener("keydown", (event) => {
@@ -115,7 +115,7 @@ const KINDS = {
 };
 
 function render({ model, el }) {
-  const id = `tcemu-${Math.random().toString(36).slice(2)}`; // this script is loaded anew for every widget
+  const id = `tcemu-${Math.random().toString(36).slice(2)}`; // every widget loads this script again
   let asked = 0, later = 0;
   el.classList.add("tcemu-view");
   const form = element(el, "form");
@@ -155,7 +155,7 @@ function render({ model, el }) {
   const status = element(el, "div", { className: "tcemu-said", role: "status", "aria-live": "polite" });
 
   const stand = () => model.get("controls").forEach((control, number) => shows[number](control));
-  // What the reader has opened or scrolled stays so while the picture changes.
+  // Keep open what the reader has opened, and keep the scroll position, while the picture changes.
   const draw = () => {
     const open = [...figure.querySelectorAll("details")].map((each) => each.open);
     const left = [...figure.querySelectorAll(".tcemu-scroll")].map((each) => each.scrollLeft);
@@ -163,7 +163,7 @@ function render({ model, el }) {
     figure.querySelectorAll("details").forEach((each, number) => { each.open = open[number] ?? each.open; });
     figure.querySelectorAll(".tcemu-scroll").forEach((each, number) => { each.scrollLeft = left[number] ?? 0; });
   };
-  // A slider that is dragged is announced where it stops.
+  // Announce a dragged slider only where it stops.
   const say = () => {
     clearTimeout(later);
     later = setTimeout(() => { status.textContent = model.get("said"); }, 400);

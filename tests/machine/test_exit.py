@@ -115,7 +115,7 @@ def test_a_barrier_with_a_count_waits_for_a_warp_that_has_exited():
             warp.exit()
         warp.bar_sync(1, 64)
 
-    with pytest.raises(Deadlock, match=r"where 32 of 64 threads have arrived \(warp 0\)\n  warp 1 came to the end"):
+    with pytest.raises(Deadlock, match=r"where 32 of 64 threads have arrived \(warp 0\)\n  warp 1 reached the end"):
         one(body, block=64)
 
 
@@ -125,7 +125,7 @@ def test_a_warpgroup_waits_for_a_warp_that_has_exited():
             warp.exit()
         warp.wgmma_fence()
 
-    with pytest.raises(Deadlock, match="for warp 3 of warpgroup 0 to come to wgmma"):
+    with pytest.raises(Deadlock, match="for warp 3 of warpgroup 0 to reach wgmma"):
         one(body, block=128)
 
 

@@ -265,7 +265,7 @@ def test_a_deadlock_says_who_waits_for_what_since_which_line():
         f"(warps 1 and 3)"
     )
     assert lines[3].startswith(f"  warp 4 waits since {HERE}:{wait} for the mbarrier at 8, whose")
-    assert lines[4:] == ["  warp 5 came to the end of the kernel"]
+    assert lines[4:] == ["  warp 5 reached the end of the kernel"]
     assert caught.value.launch.blocks == 0
     (stuck,) = (event for event in heard if isinstance(event, events.Stuck))
     assert [(each.by.warp, each.kind, each.key) for each in stuck.waiting] == [

@@ -1,5 +1,5 @@
 // Fused attention, forward: the twin of attention.py. tcemu.gemm.twins makes `mma`, SCALE and POLYNOMIAL.
-// Intrinsics with _rn keep the compiler from joining a product and a sum into one fma.
+// Intrinsics with _rn keep the compiler from fusing a product and a sum into one fma.
 #include <cuda_fp16.h>
 
 #include "common.h"

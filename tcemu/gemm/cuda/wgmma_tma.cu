@@ -68,7 +68,7 @@ __device__ void produce(const void* a, const void* b, int steps) {
     }
 }
 
-// One lane of the producer makes the mbarriers; then everyone may use them.
+// One lane of the producer initialises the mbarriers; then all threads may use them.
 __device__ void begin() {
     if (threadIdx.x == 128 * CONSUMERS) {
         for (int stage = 0; stage < STAGES; ++stage) {
