@@ -198,9 +198,9 @@ _MEMORY = (
         "ldmatrix-unsynced",
         "a matrix load reads bytes that were not synchronised",
         "9.7.14.5.15",
-        "ldmatrix and wmma.load give each lane bytes that other lanes and warps stored. There must be a barrier between "
-        "the stores and the load; within one warp, bar.warp.sync is enough. The .sync in the load's name does not "
-        "order the stores.",
+        "ldmatrix and wmma.load give each lane bytes that other lanes and warps stored. There must be a barrier "
+        "between the stores and the load; within one warp, bar.warp.sync is enough. The .sync in the load's name does "
+        "not order the stores.",
         "Put bar.sync before the load, or bar.warp.sync if only the warp's own lanes stored the bytes.",
     ),
     Rule(

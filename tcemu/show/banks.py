@@ -19,10 +19,8 @@ def banks(wavefronts: Wavefronts) -> Picture:
     `wavefronts` is what tcemu.wavefronts returns for one warp. Raises OperandError for the result of many warps: pass
     one of them, banks(result[0]).
 
-        >>> import numpy as np
-        >>> import tcemu
-        >>> tcemu.show.banks(tcemu.wavefronts(8 * np.arange(32), "ld.shared.b32")).title
-        'ld.shared.b32: 2 wavefronts, 1 without conflicts'
+    >>> tcemu.show.banks(tcemu.wavefronts(8 * np.arange(32), "ld.shared.b32")).title
+    'ld.shared.b32: 2 wavefronts, 1 without conflicts'
     """
     phases = wavefronts.phases
     loads = [_loads(wavefronts, phase) for phase in phases]

@@ -87,8 +87,7 @@ class Picture:
     def quiet(self) -> Picture:
         """The same picture without its layer, which is half of a map's size.
 
-        >>> from tcemu import show
-        >>> drawn = show.number_bits("f16", 0x3C00)
+        >>> drawn = tcemu.show.number_bits("f16", 0x3C00)
         >>> drawn.quiet().title == drawn.title
         True
         """

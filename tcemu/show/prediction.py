@@ -164,8 +164,7 @@ class _Formula:
 class Prediction:
     """A question that reveals its answer once the reader has predicted it. Made by tcemu.show.predict.
 
-    >>> from tcemu import show
-    >>> question = show.predict("How many lanes does a warp have?", 32)
+    >>> question = tcemu.show.predict("How many lanes does a warp have?", 32)
     >>> question.say(16), question.given
     ('The answer is 32. You said 16, which is 16 too small.', {'': '16'})
     """
@@ -283,11 +282,10 @@ def predict(
 
     Raises OperandError for an answer that is not of its kind, FormatError for an unknown format.
 
-        >>> from tcemu import show
-        >>> show.predict("Which lane holds A[3][5]?", 14, among=range(32)).say(13)
-        'The answer is 14. You said 13, which is 1 too small.'
-        >>> show.predict("What is 0.5 in f16?", 0x3800, bits="f16").say("0x3c00")
-        'The answer is 0x3800, which is 0.5. You said 0x3c00, which is 1: bit 10 differs.'
+    >>> tcemu.show.predict("Which lane holds A[3][5]?", 14, among=range(32)).say(13)
+    'The answer is 14. You said 13, which is 1 too small.'
+    >>> tcemu.show.predict("What is 0.5 in f16?", 0x3800, bits="f16").say("0x3c00")
+    'The answer is 0x3800, which is 0.5. You said 0x3c00, which is 1: bit 10 differs.'
     """
     answers = answer if isinstance(answer, Mapping) else {"": answer}
     if not isinstance(question, str) or not question.strip():

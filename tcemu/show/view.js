@@ -13,8 +13,8 @@ function element(parent, tag, properties = {}) {
   return made;
 }
 
-// In JupyterLab a letter is a command (b: a new cell) and arrows choose a cell, unless the focus is on a text field or on
-// an element that says otherwise. Controls that are not text fields say so, and handle their keys themselves.
+// In JupyterLab a letter is a command (b: a new cell) and arrows choose a cell, unless the focus is on a text field or
+// on an element that says otherwise. Controls that are not text fields say so, and handle their keys themselves.
 function keys(target, act) {
   if (target.type !== "text") target.setAttribute("data-lm-suppress-shortcuts", "true");
   target.addEventListener("keydown", (event) => {
