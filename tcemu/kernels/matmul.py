@@ -257,7 +257,7 @@ def _narrow(running: npt.NDArray[np.int32], half: bool) -> Array:
 def _share(work: Callable[[Iterator[Tile]], None], rows: int, columns: int, depth: int, threads: int | None) -> None:
     """Run `work` over all tiles of a (rows, columns) matrix, in as many threads as the size justifies."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # Two threads a core: those of a BLAS that has just run keep spinning, and with one a core, a core would be lost.
+    # Two threads a core: a BLAS that has just run keeps its threads spinning, and one a core would lose a core to them.
     threads = min(2 * cores, threads or 2 * cores) if cores > 1 and rows * columns * depth > SERIAL else 1
     across = -(-columns // COLUMNS)
     height = ROWS

@@ -36,8 +36,8 @@ SPAN = 48
 #: The byte that stands for the exponent of a zero. Added to itself or to any exponent in the window, it gives a
 #: negative byte and does not wrap.
 ABSENT = -(SPAN + 1)
-#: Elements are scaled to 2^-CENTRE below the start of their window, so that every power of two that a term needs is at
-#: least 2^1 and below 2^126: adding it to the exponent field of a product never wraps, and leaves a zero below one.
+#: Elements are scaled by 2^-(start + CENTRE), so that every power of two that a term needs is at least 2^1 and below
+#: 2^126: adding it to the exponent field of a product never wraps, and leaves a zero below one.
 CENTRE = 50
 #: The highest sum of two window starts: above it, an infinite accumulator would not pass unchanged.
 HIGHEST = 5

@@ -54,13 +54,13 @@ _FORMAT_X, _FORMAT_Y, _MASKS, _FLIPS, _HALVES, _COUNTS = 7, 14, 21, 24, 26, 30
 def multiply(  # type: ignore[no-untyped-def]
     x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled
 ):
-    """c = `steps` chains that start from c, one after the other; returns what `pack` found. All but counts: addresses.
+    """c = `steps` chains that start from c, one after the other; returns what `pack` found.
 
-    x (groups, steps, sums, depth, 16) has the elements in vectors, y (groups, steps, sums, depth, 4) those taken one at
-    a time; vectors_x and vectors_y count both in vectors of 16. c (groups of x, groups of y, 4, 16): float32 patterns.
-    numbers: the rule as `block` reads it and both formats as `pack` reads them. room: three words for each pattern.
-    With `scaled`, scale_x and scale_y are what `block` takes, for all groups. If an exponent is outside the window,
-    only float32 results with all their bits are computed; for others nothing is.
+    All but counts are addresses. x (groups, steps, sums, depth, 16) has the elements in vectors, and y (groups, steps,
+    sums, depth, 4) those taken one at a time; vectors_x and vectors_y count both in vectors of 16. c (groups of x,
+    groups of y, 4, 16): float32 patterns. numbers: the rule as `block` reads it, and both formats as `pack` reads them.
+    room: three words for each pattern. With `scaled`, scale_x and scale_y are what `block` takes, for all groups. If an
+    exponent is outside the window, only float32 results with all their bits are computed; for others nothing is.
     """
     size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
     value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x

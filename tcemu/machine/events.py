@@ -283,7 +283,7 @@ class BarrierArrived(WarpEvent):
 
 @dataclass(eq=False)
 class BarrierCompleted(BlockEvent):
-    """As many threads have arrived as the barrier expects; `exited` of them only count because they exited."""
+    """As many threads have arrived as the barrier expects; `exited` of them count only because they exited."""
 
     barrier: int
     arrived: tuple[By, ...]

@@ -176,7 +176,7 @@ def parity_of(state: object) -> int:
 
 
 def pending_count(state: object) -> int:
-    """mbarrier.pending_count: arrivals pending before the arrive that returned `state`. Raises OperandError, too."""
+    """mbarrier.pending_count: arrivals pending before the arrive that returned `state`. Raises as parity_of does."""
     return _returned(state) >> _PENDING & MOST
 
 
