@@ -378,7 +378,7 @@ class TensorMap:
 
 @lru_cache(maxsize=256)
 def _far(line: int, lines: tuple[tuple[int, int, int], ...]) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """The units of a box inside its tensor, as byte offsets from its first element, and True for each: all are inside."""
+    """The units of a box inside its tensor, as byte offsets from its first element, and True for each: all inside."""
     found = np.zeros(1, np.int64)
     for count, step, stride in reversed(lines):
         found = (found[:, None] + step * stride * np.arange(count, dtype=np.int64)).ravel()
