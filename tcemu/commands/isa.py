@@ -25,11 +25,11 @@ _EPILOG = """\
 Examples:
   tcemu isa                              the families
   tcemu isa ldmatrix                     one family
-  tcemu isa m16n8k16 f16                 list by shape and type
-  tcemu isa --target sm_90a --type e4m3  list by target and type
+  tcemu isa m16n8k16 f16                 by shape and type
+  tcemu isa --target sm_90a --type e4m3  by GPU and type
   tcemu isa OPCODE                       explain one
   tcemu isa OPCODE -o map.svg            its picture
-  tcemu isa OPCODE "A[3][5]"             which lane holds it
+  tcemu isa OPCODE "A[3][5]"             where it is
   tcemu isa OPCODE --operand a --lane 5  lane 5's part
   tcemu isa OPCODE --operand a --table   the whole of A
   tcemu isa diff OPCODE OPCODE           compare two
