@@ -139,7 +139,7 @@ def warm_up() -> str:
     if _text(stamp) == wanted:
         return ""
     click.echo(
-        "Compiling the kernels for this processor, once. This takes a minute or two; `tcemu lab --no-warm` opens the "
+        "Compiling the kernels for this processor, once. This takes some minutes; `tcemu lab --no-warm` opens the "
         "course without it.",
         err=True,
     )

@@ -138,7 +138,7 @@ def imported(source):
 
 def strangers(source):
     """Return what a file of tcemu.kernels imports and may not."""
-    allowed = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names}  # llvmlite is numba's compiler
+    allowed = {"numpy", "numba", "llvmlite", "filelock", *sys.stdlib_module_names}  # llvmlite is numba's compiler
     return {
         name
         for name in imported(source) - {"."}
