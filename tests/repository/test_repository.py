@@ -21,7 +21,7 @@ def test_continuous_integration_runs_the_readmes_test_line_and_nothing_else():
     assert commands[:2] == ["set -euo pipefail", 'cd "$(dirname "$0")/.."']
     (line,) = commands[2:]
     assert f"\n    {line}\n" in text("README.md")
-    assert line.endswith("-m pytest")
+    assert line.endswith("-m pytest -n auto")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps no executable bit")
