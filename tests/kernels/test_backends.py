@@ -133,6 +133,7 @@ def test_the_first_small_answers_are_the_references_and_the_same():
     assert all(d == told[0][1] for _, d in told)
 
 
+@pytest.mark.slow
 def test_a_large_first_answer_is_the_kernels():
     pytest.importorskip("numba")
     large = FIRST.replace("[1] * 64 + [300]", "[300]")
