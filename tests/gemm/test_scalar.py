@@ -1,4 +1,4 @@
-"""f32 arithmetic against exact fractions, rounded by ml_dtypes-free integer arithmetic of this file."""
+"""f32 arithmetic against exact fractions, which this file rounds by itself."""
 
 from fractions import Fraction
 
