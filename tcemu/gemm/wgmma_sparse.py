@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
-from tcemu.gemm.wgmma_tma import IMMEDIATES, LINE, ROWS, STEP, WARPGROUP, Plan, begin, release
+from tcemu.gemm.wgmma_tma import IMMEDIATES, LINE, ROWS, STEP, WARPGROUP, Plan, begin, produce_all, release
 from tcemu.instructions import Instruction, parse
 from tcemu.launcher import launch
 from tcemu.layouts import Descriptor
@@ -23,7 +23,6 @@ from tcemu.layouts.canonical import element_bits
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
-from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
 from tcemu.sparse import compress, tiles
 
@@ -50,32 +49,12 @@ class SparsePlan(Plan):
         return 2 * STEP * self.depth // LINE
 
     @property
-    def box_bytes(self) -> int:
-        """Bytes of one of the two boxes of B."""
-        return self.columns * LINE
-
-    @property
-    def stage_bytes(self) -> int:
-        """Bytes of a stage."""
-        return self.a_bytes + 2 * self.box_bytes
+    def boxes(self) -> int:
+        """Boxes of B in a stage: its rows have 256 bytes."""
+        return 2
 
 
 DEFAULT = SparsePlan()
-
-
-def produce(warp: Warp, plan: SparsePlan, a: TensorMap, b: TensorMap, steps: int) -> None:
-    """One lane copies the tiles of all steps, each as soon as its stage is empty."""
-    x, y, _ = warp.ctaid
-    with warp.only(warp.elect_sync()):
-        for step in range(steps):
-            stage, turn = step % plan.stages, step // plan.stages
-            tile, full = stage * plan.stage_bytes, plan.full(stage)
-            warp.mbarrier_wait(plan.empty(stage), (turn + 1) % 2)
-            warp.mbarrier_arrive_expect_tx(full, plan.stage_bytes)
-            warp.cp_async_bulk_tensor_shared_global(tile, a, (plan.depth * step, plan.rows * y), full)
-            for box in range(2):
-                at = plan.depth * (2 * step + box), plan.columns * x
-                warp.cp_async_bulk_tensor_shared_global(tile + plan.a_bytes + box * plan.box_bytes, b, at, full)
 
 
 def multiply_stage(warp: Warp, plan: SparsePlan, stage: int, c: Registers, codes: list[Registers], start: bool) -> None:
@@ -85,7 +64,7 @@ def multiply_stage(warp: Warp, plan: SparsePlan, stage: int, c: Registers, codes
     first = tile + plan.a_bytes
     boxes = [
         Descriptor.for_tile(plan.element, plan.columns, plan.depth, swizzle=LINE, start=first + box * plan.box_bytes)
-        for box in range(2)
+        for box in range(plan.boxes)
     ]
     warp.wgmma_fence()
     for index in range(INSTRUCTIONS):
@@ -116,9 +95,7 @@ def kernel(warp: Warp, plan: SparsePlan, a: Pointer, metadata: Pointer, b: Point
     steps = metadata.shape[1] // INSTRUCTIONS
     begin(warp, plan)
     if warp.warpid == 4 * plan.consumers:
-        box_a = TensorMap.of(a, (plan.depth, plan.rows), swizzle=LINE)
-        box_b = TensorMap.of(b, (plan.depth, plan.columns), swizzle=LINE)
-        produce(warp, plan, box_a, box_b, steps)
+        produce_all(warp, plan, a, b, steps)
         return
     c = consume(warp, plan, metadata, steps)
     store(warp, d, c, plan.rows * y + 16 * warp.warpid + warp.laneid // 4, plan.columns * x)

@@ -73,9 +73,19 @@ class Plan:
         return self.rows * LINE
 
     @property
+    def boxes(self) -> int:
+        """Boxes of B in a stage."""
+        return 1
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a box of B."""
+        return self.columns * LINE
+
+    @property
     def stage_bytes(self) -> int:
         """Bytes of a stage."""
-        return self.a_bytes + self.columns * LINE
+        return self.a_bytes + self.boxes * self.box_bytes
 
     def full(self, stage: int) -> int:
         """The address of the mbarrier that completes when a stage's bytes have arrived; they follow the stages."""
@@ -105,7 +115,9 @@ def produce(warp: Warp, plan: Plan, a: TensorMap, b: TensorMap, steps: int) -> N
             warp.mbarrier_wait(plan.empty(stage), (turn + 1) % 2)
             warp.mbarrier_arrive_expect_tx(full, plan.stage_bytes)
             warp.cp_async_bulk_tensor_shared_global(tile, a, (plan.depth * step, plan.rows * y), full)
-            warp.cp_async_bulk_tensor_shared_global(tile + plan.a_bytes, b, (plan.depth * step, plan.columns * x), full)
+            for box in range(plan.boxes):
+                at = plan.depth * (plan.boxes * step + box), plan.columns * x
+                warp.cp_async_bulk_tensor_shared_global(tile + plan.a_bytes + box * plan.box_bytes, b, at, full)
 
 
 def multiply_stage(warp: Warp, plan: Plan, stage: int, c: Registers, begin: bool) -> None:
