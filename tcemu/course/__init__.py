@@ -1,8 +1,44 @@
-"""The course: find its notebooks and exercises, and lay them out for a learner."""
+"""The course: find its notebooks and exercises, lay them out for a learner, and check what the learner writes.
+
+from tcemu.course import check, given, hint
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from tcemu.course.lay_out import RECORD, Laid, lay_out
 from tcemu.course.source import FOLDERS, LEARNERS, clone_around, clone_opened, files, own_folder, source
 
+if TYPE_CHECKING:
+    from tcemu.course import progress
+    from tcemu.course.answers import AnswerError, Unanswered
+    from tcemu.course.bank import exercise, exercises
+    from tcemu.course.checking import check, given, hint, judged
+    from tcemu.course.record import Exercise, Finding, Given, Judge
+    from tcemu.course.verdict import Verdict
+
 __all__ = [
-    "FOLDERS", "LEARNERS", "RECORD", "Laid", "clone_around", "clone_opened", "files", "lay_out", "own_folder", "source",
+    "FOLDERS", "LEARNERS", "RECORD", "AnswerError", "Exercise", "Finding", "Given", "Judge", "Laid", "Unanswered",
+    "Verdict", "check", "clone_around", "clone_opened", "exercise", "exercises", "files", "given", "hint", "judged",
+    "lay_out", "own_folder", "progress", "source",
 ]  # fmt: skip
+
+#: Laying the course out needs no exercise, so they are loaded when one of their names is first used.
+_HOMES = {
+    "answers": "AnswerError Unanswered",
+    "bank": "exercise exercises",
+    "checking": "check given hint judged",
+    "record": "Exercise Finding Given Judge",
+    "verdict": "Verdict",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "progress":
+        return _import_module("tcemu.course.progress")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(_import_module(f"tcemu.course.{_HOME[name]}"), name)
+    return value

@@ -7,6 +7,7 @@ from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table
+from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
@@ -30,6 +31,7 @@ __all__ = [
     "fragment_table",
     "fused_sum",
     "fused_sum_of",
+    "marked",
     "mma_map",
     "number_bits",
     "number_lines",

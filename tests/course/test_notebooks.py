@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from places import ROOT
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 SAVE = "run `python tools/save_notebooks.py`"
 
 
@@ -70,9 +70,11 @@ def test_its_links_to_notebooks_lead_somewhere(path: Path, notebook: Any) -> Non
 
 
 def test_it_narrates_and_the_package_computes(notebook: Any) -> None:
+    """A cell has at most a dozen lines. Only kernels, and what the learner writes, are more than calls."""
     for cell in _code(notebook):
         assert len(cell.source.splitlines()) <= 12, cell.source
-        assert not re.search(r"^\s*(def|class|while|try|if)\b", cell.source, re.MULTILINE), cell.source
+        if not {"kernel", "exercise"} & set(cell.metadata.get("tags", [])):
+            assert not re.search(r"^\s*(def|class|while|try|if)\b", cell.source, re.MULTILINE), cell.source
 
 
 def test_it_is_stored_as_it_was_run(notebook: Any) -> None:

@@ -1,0 +1,115 @@
+"""check, hint and given: what a learner calls.
+
+from tcemu.course import check, given, hint
+
+check(where_of_a)           a function, which has the exercise's name
+check(first_sum=0x4b00)     anything else, under the exercise's name
+hint("where_of_a")          the next hint
+given("first_sum").A        the numbers of the exercise
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tcemu.course import progress
+from tcemu.course.answers import AnswerError, Unanswered
+from tcemu.course.bank import exercise, exercises
+from tcemu.course.record import Exercise, Finding, Given
+from tcemu.course.verdict import Verdict
+from tcemu.errors import CourseError, briefly
+
+#: Hints that were asked for in this process, by exercise.
+_HINTED: Counter[str] = Counter()
+
+
+def check(*function: Any, **answer: Any) -> Verdict:
+    """Check the answer of one exercise: a function with the exercise's name, or anything under that name.
+
+    Returns a Verdict, which says what is right or the first thing that is wrong, and is true if all is right. In a
+    folder that `tcemu lab` laid out, progress is written down. Raises CourseError if there is no such exercise.
+
+    >>> from tcemu.course import check
+    >>> def where_of_a(row, column):
+    ...     return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8
+    >>> check(where_of_a)
+    where_of_a: right. Right in 256 cases.
+    >>> def where_of_a(row, column):
+    ...     return 4 * (row % 8) + column % 8 // 2, column // 8 * 2
+    >>> check(where_of_a).mistake
+    'The register does not depend on row // 8, but it should.'
+    """
+    name, given_answer = _named(function, answer)
+    wanted = exercise(name)
+    verdict = judged(wanted, given_answer, progress.learner())
+    progress.note(verdict)
+    return verdict
+
+
+def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
+    """The verdict on an answer to one variant of an exercise; nothing is written down."""
+    numbers = wanted.given(seed)
+    try:
+        evidence = wanted.judge.collect(answer, numbers)
+    except Unanswered as error:
+        return Verdict(wanted, "open", Finding(False, str(error)))
+    except AnswerError as error:
+        return Verdict(wanted, "wrong", Finding(False, str(error)))
+    finding = wanted.judge.mark(evidence, numbers)
+    return Verdict(wanted, "right" if finding.right else "wrong", finding)
+
+
+def _named(function: tuple[Any, ...], answer: dict[str, Any]) -> tuple[str, Any]:
+    if len(function) + len(answer) != 1:
+        raise CourseError("check one answer at a time: check(where_of_a), or check(first_sum=0x4b00)")
+    if answer:
+        ((name, value),) = answer.items()
+        return name, value
+    name = getattr(function[0], "__name__", "")
+    if not name or name == "<lambda>":
+        raise CourseError(f"what is {briefly(function[0])} an answer to? Name the exercise: check(first_sum=...)")
+    return name, function[0]
+
+
+def hint(name: Any, number: int | None = None) -> str:
+    """The next hint for an exercise, or the one with that number, counted from 1. Raises CourseError.
+
+    >>> from tcemu.course import hint
+    >>> print(hint("where_of_a", 1))
+    Hint 1 of 3: print mma.fragments["a"].layout, and read which digits make up the lane.
+    """
+    wanted = exercise(name if isinstance(name, str) else getattr(name, "__name__", ""))
+    if number is None:
+        _HINTED[wanted.name] += 1
+        number = min(_HINTED[wanted.name], len(wanted.hints))
+    if not 1 <= number <= len(wanted.hints):
+        raise CourseError(f"{wanted.name} has hints 1 to {len(wanted.hints)}")
+    return Hint(f"Hint {number} of {len(wanted.hints)}: {wanted.hints[number - 1]}")
+
+
+class Hint(str):
+    """A hint, which a notebook shows without quotation marks.
+
+    >>> from tcemu.course.checking import Hint
+    >>> Hint("Hint 1 of 1: read.")
+    Hint 1 of 1: read.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def given(name: str) -> Given:
+    """The numbers of an exercise: the learner's own variant. Raises CourseError if there is no such exercise.
+
+    >>> from tcemu.course import given
+    >>> given("where_of_a")
+    nothing is given
+    """
+    return exercise(name).given(progress.learner())
+
+
+__all__ = ["Verdict", "check", "exercise", "exercises", "given", "hint", "judged"]

@@ -1,0 +1,53 @@
+"""Judges an input that the learner made by what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from tcemu.course.answers import AnswerError, answered, array, called, function
+from tcemu.course.record import Evidence, Finding, Given
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Crafted:
+    """Judges an input that the learner made by what it does.
+
+    `shapes` are the arrays that make up the answer, by name: (shape, dtype). `test` gets them and the given numbers,
+    and returns an empty text if they do what was asked, or else says what they do instead.
+    """
+
+    shapes: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]
+    test: Callable[[Mapping[str, Array], Given], str]
+    right: str = "It does what was asked."
+    how: str = "what your input does"
+
+    def collect(self, answer: Any, given: Given) -> Evidence:
+        """The arrays, in the order of `shapes` or by name."""
+        answered(answer)
+        names = list(self.shapes)
+        if callable(answer):
+            answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
+        parts = answer if isinstance(answer, Mapping) else dict(zip(names, _parts(answer, names), strict=True))
+        missing = [name for name in names if name not in parts]
+        if missing:
+            raise AnswerError(f"The answer lacks {', '.join(missing)}.")
+        return {name: array(parts[name], *self.shapes[name], name) for name in names}
+
+    def mark(self, evidence: Evidence, given: Given) -> Finding:
+        """Try the input."""
+        wrong = self.test(evidence, given)
+        return Finding(not wrong, wrong or self.right, share=float(not wrong))
+
+
+def _parts(answer: Any, names: Sequence[str]) -> Sequence[Any]:
+    if len(names) == 1:
+        return [answer]
+    if not isinstance(answer, tuple | list) or len(answer) != len(names):
+        raise AnswerError(f"The answer has {len(names)} parts: {', '.join(names)}.")
+    return answer

@@ -1,0 +1,87 @@
+"""Judges a function of whole numbers by all of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.answers import called, function, wholes
+from tcemu.course.mistakes import Mistake, diagnosis, of_parts
+from tcemu.course.record import Evidence, Finding, Given
+from tcemu.errors import counted
+from tcemu.show.marked import marked
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Function:
+    """Judges a function of whole numbers by all of its values.
+
+    `over` are the values of each argument, `returns` the names of what it returns. `right` returns what is right for
+    arrays of arguments, as an array (..., len(returns)); `mistakes` the same for each mistake.
+    """
+
+    over: Mapping[str, Sequence[int]]
+    returns: tuple[str, ...]
+    right: Callable[..., Array]
+    mistakes: tuple[tuple[str, Callable[..., Array]], ...] = ()
+    #: Says what is wrong with one case: (arguments, got) -> text; the default names got and nothing else.
+    about: Callable[[tuple[int, ...], tuple[int, ...]], str] | None = None
+    how: str = "all of its values"
+
+    def collect(self, answer: Any, given: Given) -> Evidence:
+        """Call the function in every case."""
+        names = list(self.over)
+        learner = function(answer, names)
+        found = []
+        for case in product(*self.over.values()):
+            title = f"{getattr(learner, '__name__', 'answer')}({', '.join(map(str, case))})"
+            found.append(wholes(called(learner, names, case), self.returns, title))
+        return {"values": np.array([[_clipped(value) for value in row] for row in found], np.int64)}
+
+    def mark(self, evidence: Evidence, given: Given) -> Finding:
+        """Compare every value."""
+        cases = np.array(list(product(*self.over.values())), np.int64)
+        right = self._all(self.right, cases)
+        got = evidence["values"]
+        wrong = (got != right).any(axis=1)
+        share = float(1 - wrong.mean())
+        if not wrong.any():
+            return Finding(True, f"Right in {counted(len(cases), 'case')}.", share=1.0)
+        first = int(np.argmax(wrong))
+        case, value = tuple(cases[first].tolist()), tuple(got[first].tolist())
+        says = self.about(case, value) if self.about else self._plain(case, value)
+        says += f" {int(wrong.sum()):,} of {counted(len(cases), 'case')} {'is' if wrong.sum() == 1 else 'are'} wrong."
+        mistakes = [Mistake(name, self._all(wrong_way, cases)) for name, wrong_way in self.mistakes]
+        mistake = diagnosis(got, right, mistakes) or of_parts(got, right, mistakes, self.returns)
+        return Finding(False, says, mistake, share, self._picture(cases, got, wrong))
+
+    @staticmethod
+    def _all(way: Callable[..., Array], cases: Array) -> Array:
+        found = np.asarray(way(*cases.T), np.int64)
+        return found.reshape(len(cases), -1)
+
+    def _plain(self, case: tuple[int, ...], value: tuple[int, ...]) -> str:
+        at = ", ".join(f"{name} = {number}" for name, number in zip(self.over, case, strict=True))
+        gives = ", ".join(f"{name} {number}" for name, number in zip(self.returns, value, strict=True))
+        return f"For {at} your function gives {gives}, which is wrong."
+
+    def _picture(self, cases: Array, got: Array, wrong: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
+        """A grid for functions of two numbers: what was returned, with the wrong values marked."""
+        sizes = [len(values) for values in self.over.values()]
+        if len(sizes) != 2 or max(sizes) > 64:
+            return ()
+        labels = [[" ".join(map(str, got[row * sizes[1] + column])) for column in range(sizes[1])]
+                  for row in range(sizes[0])]  # fmt: skip
+        names = tuple(self.over)
+        return (marked(labels, wrong.reshape(sizes), "Your values", axes=(names[0], names[1])),)
+
+
+def _clipped(value: int) -> int:
+    return max(-(1 << 62), min(value, 1 << 62))

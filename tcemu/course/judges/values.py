@@ -1,0 +1,98 @@
+"""Judges an array, or a few numbers, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.answers import array, called, function
+from tcemu.course.mistakes import Mistake, diagnosis
+from tcemu.course.record import Evidence, Finding, Given
+from tcemu.errors import counted
+from tcemu.show.marked import marked
+
+Array = npt.NDArray[Any]
+#: Other answers by the name of the mistake that gives them.
+Mistakes = Callable[[Given], Iterable[tuple[str, npt.ArrayLike]]]
+
+
+def none(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
+    """No known mistakes."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Values:
+    """Judges an array, or a few numbers, bit for bit.
+
+    `right` returns what is right for the given numbers; `mistakes` what each mistake gives. `place` names an element
+    by its index; `reveals` says whether the right value of the first wrong element may be shown.
+    """
+
+    right: Callable[[Given], npt.ArrayLike]
+    dtype: npt.DTypeLike
+    mistakes: Mistakes = none
+    place: Callable[[tuple[int, ...]], str] | None = None
+    what: str = "The answer"
+    #: Names of the numbers, if the answer is a few of them.
+    names: tuple[str, ...] = ()
+    reveals: bool = False
+    how: str = "every bit"
+
+    def collect(self, answer: Any, given: Given) -> Evidence:
+        """The answer as an array of the right shape and dtype; a function is called with the given numbers."""
+        if callable(answer):
+            answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
+        if isinstance(answer, Mapping) and self.names:
+            answer = [answer.get(name, ...) for name in self.names]
+        return {"values": array(answer, self._right(given).shape, self.dtype, self.what)}
+
+    def _right(self, given: Given) -> Array:
+        return np.asarray(self.right(given), self.dtype)
+
+    def mark(self, evidence: Evidence, given: Given) -> Finding:
+        """Compare every bit; all NaN patterns differ."""
+        got, right = evidence["values"], self._right(given)
+        wrong = bits(got) != bits(right)
+        share = float(1 - np.mean(wrong))
+        if not wrong.any():
+            return Finding(True, f"Right: {counted(got.size, 'value')}." if got.ndim else "Right.", share=1.0)
+        index = tuple(int(i) for i in np.argwhere(wrong)[0]) if got.ndim else ()
+        says = f"{self._place(index)} is {_shown(got[index])}"
+        says += f" and not {_shown(right[index])}." if self.reveals else ", which is wrong."
+        if got.size > 1:
+            count = int(wrong.sum())
+            says += f" {count:,} of {counted(got.size, 'value')} {'is' if count == 1 else 'are'} wrong."
+        mistakes = (Mistake(name, bits(np.asarray(gives, self.dtype))) for name, gives in self.mistakes(given))
+        return Finding(False, says, diagnosis(bits(got), bits(right), mistakes), share, self._pictures(got, wrong))
+
+    def _place(self, index: tuple[int, ...]) -> str:
+        if self.place is not None:
+            return self.place(index)
+        if self.names and len(index) == 1:
+            return self.names[index[0]]
+        return f"{self.what} at [{', '.join(map(str, index))}]" if index else self.what
+
+    @staticmethod
+    def _pictures(got: Array, wrong: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
+        if got.ndim != 2 or max(got.shape) > 64 or min(got.shape) < 2:
+            return ()
+        labels = [[_shown(value) for value in row] for row in got]
+        return (marked(labels, wrong, "Your values"),)
+
+
+def bits(values: Array) -> Array:
+    """The bits of an array as unsigned integers: NaNs and signed zeros count as what they are."""
+    if values.dtype.kind in "biu":
+        return values
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").reshape(values.shape)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.unsignedinteger):
+        return f"{int(value):#x}"
+    return f"{value.item()!r}" if hasattr(value, "item") else repr(value)

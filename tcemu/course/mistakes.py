@@ -1,0 +1,194 @@
+"""Mistakes that people make, as the wrong answers that follow from them.
+
+A judge compares a wrong answer with what each mistake would have given. The mistakes of a fragment map are derived
+from its layout line, by forgetting or exchanging digits, so that a new exercise on a map gets them for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.instructions import parse
+from tcemu.layouts.fragment import Fragment
+from tcemu.layouts.layout import Layout
+
+Array = npt.NDArray[np.int64]
+
+#: An answer that agrees with a mistake in this part of its elements was probably made by it.
+CLOSE = 0.9
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake by its name, and what an answer that makes it gives.
+
+    >>> from tcemu.course.mistakes import Mistake
+    >>> Mistake("You exchanged the two halves.", np.array([2, 1])).gives
+    array([2, 1])
+    """
+
+    #: What the learner did, in a sentence: "This is the map of B."
+    says: str
+    gives: npt.NDArray[np.generic]
+
+
+def diagnosis(got: npt.NDArray[np.generic], right: npt.NDArray[np.generic], mistakes: Iterable[Mistake]) -> str:
+    """The name of the mistake that explains `got` best; empty if none does.
+
+    Arrays are compared along the first axis: an element is right as a whole.
+    """
+    best, agreed = "", max(CLOSE, _agreement(got, right))
+    for mistake in mistakes:
+        if mistake.gives.shape != got.shape or _agreement(mistake.gives, right) == 1:
+            continue
+        agreement = _agreement(got, mistake.gives)
+        if agreement == 1:
+            return mistake.says
+        if agreement > agreed:
+            best, agreed = mistake.says, agreement
+    return best
+
+
+def of_parts(
+    got: npt.NDArray[np.generic], right: npt.NDArray[np.generic], mistakes: Iterable[Mistake], names: Sequence[str]
+) -> str:
+    """The mistakes that explain each part of `got`, an array (cases, parts), by itself; empty if some part has none.
+
+    Of two parts one may be right: the lane is, and only the register is not.
+    """
+    known = list(mistakes)
+    told = []
+    for part, name in enumerate(names):
+        if np.array_equal(got[:, part], right[:, part]):
+            told.append(f"The {name} is right.")
+            continue
+        same = (each.says for each in known if np.array_equal(each.gives[:, part], got[:, part]))
+        says = next(same, "")
+        if not says:
+            return ""
+        told.append(f"The {name}: {says[0].lower()}{says[1:]}")
+    return " ".join(told) if len(names) > 1 else ""
+
+
+def _agreement(one: npt.NDArray[np.generic], other: npt.NDArray[np.generic]) -> float:
+    if one.shape != other.shape or not one.size:
+        return float(one.shape == other.shape)
+    same = one == other
+    return float(same.reshape(len(same), -1).all(axis=1).mean()) if same.ndim else float(same)
+
+
+# ---------------------------------------------------------------------------------------------- fragment maps
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map (row, column) -> (lane, register, element), as the digits of row and column that each is written in.
+
+    >>> from tcemu.course.mistakes import Map, fragment_of
+    >>> Map.of(fragment_of("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "a"))(8, 5)
+    array([2, 1, 1])
+    """
+
+    #: Sizes of the digits, and the digits of row and column; of lane and slot; and those that count as 0.
+    layout: Layout
+    lane: tuple[str, ...]
+    slot: tuple[str, ...]
+    #: Elements in a register.
+    elements: int
+    dropped: frozenset[str] = frozenset()
+    transposed: bool = False
+
+    @classmethod
+    def of(cls, fragment: Fragment) -> Map:
+        """The map of a fragment; a broadcast's digit is 0, which is the first holder."""
+        lane, slot = fragment.layout.right
+        return cls(fragment.layout, tuple(lane), tuple(slot), fragment.elements_per_register)
+
+    def __call__(self, *position: npt.ArrayLike) -> Array:
+        """An array (..., 3) for positions (row, column), or (batch, row, column), which may be arrays."""
+        numbers = [np.asarray(number, np.int64) for number in position]
+        if self.transposed:
+            numbers[-2:] = numbers[:-3:-1]
+        digits = self._digits(numbers)
+        lane, slot = (self._number(group, digits) for group in (self.lane, self.slot))
+        return np.stack([*np.broadcast_arrays(lane, slot // self.elements, slot % self.elements)], axis=-1)
+
+    def _digits(self, numbers: list[Array]) -> dict[str, Array]:
+        digits: dict[str, Array] = {}
+        for number, group in zip(numbers, self.layout.left, strict=True):
+            left = number
+            for digit in reversed(group):
+                left, digits[digit] = np.divmod(left, self.layout.sizes[digit])
+        return {digit: np.zeros_like(value) if digit in self.dropped else value for digit, value in digits.items()}
+
+    def _number(self, group: tuple[str, ...], digits: dict[str, Array]) -> Array:
+        number = np.int64(0) * next(iter(digits.values()))
+        for digit in group:
+            number = number * self.layout.sizes[digit] + digits.get(digit, 0)
+        return number
+
+    # ------------------------------------------------------------------------------------------ wrong maps
+
+    def mistakes(self) -> Iterator[tuple[str, Map]]:
+        """Wrong maps by the name of the mistake: exchanged, forgotten and misplaced digits."""
+        yield "You exchanged row and column: this is the transposed map.", replace(self, transposed=True)
+        yield from self._exchanged()
+        for digit in (*self.lane, *self.slot):
+            if self.layout.sizes[digit] > 1 and any(digit in group for group in self.layout.left):
+                where = "lane" if digit in self.lane else "register" if self._in_register(digit) else "element"
+                says = f"The {where} does not depend on {self._word(digit)}, but it should."
+                yield says, replace(self, dropped=frozenset({digit}))
+        if self.elements > 1:
+            says = f"You counted elements instead of registers: {self.elements} of them share a register."
+            yield says, replace(self, elements=1)
+
+    def _exchanged(self) -> Iterator[tuple[str, Map]]:
+        for what, name, group in (("lane", "lane", self.lane), ("register", "slot", self.slot)):
+            for first, second in combinations(group, 2):
+                says = f"In the {what}, you exchanged {self._word(first)} and {self._word(second)}."
+                swapped: Any = {name: _exchange(group, first, second)}
+                yield says, replace(self, **swapped)
+        for across in self.lane:
+            for inside in self.slot:
+                says = f"{self._capital(across)} belongs in the lane and {self._word(inside)} in the register; "
+                lane, slot = (_exchange(group, across, inside) for group in (self.lane, self.slot))
+                yield says + "you have them the other way round.", replace(self, lane=lane, slot=slot)
+
+    def _in_register(self, digit: str) -> bool:
+        """Whether a slot's digit is part of the register's number, not of the element's place in it."""
+        low = 1
+        for lower in self.slot[self.slot.index(digit) + 1 :]:
+            low *= self.layout.sizes[lower]
+        return low >= self.elements
+
+    def _capital(self, digit: str) -> str:
+        word = self._word(digit)
+        return word[0].upper() + word[1:]
+
+    def _word(self, digit: str) -> str:
+        """A digit as a formula, for somebody who has not read the layout line: "row // 8"."""
+        names = ("batch", "row", "column")[-len(self.layout.left) :]
+        for name, group in zip(names, self.layout.left, strict=True):
+            if digit in group:
+                low = 1
+                for lower in group[group.index(digit) + 1 :]:
+                    low *= self.layout.sizes[lower]
+                above = f"{name} // {low}" if low > 1 else name
+                return above if group[0] == digit else f"{above} % {self.layout.sizes[digit]}"
+        return f"the copy {digit}"
+
+
+def _exchange(group: tuple[str, ...], first: str, second: str) -> tuple[str, ...]:
+    """The digits with two of them exchanged, wherever they are."""
+    return tuple({first: second, second: first}.get(digit, digit) for digit in group)
+
+
+def fragment_of(opcode: str, role: str) -> Fragment:
+    """The fragment of an operand of an instruction."""
+    return parse(opcode).fragments[role]

@@ -1,0 +1,93 @@
+"""What a learner has done, in a file of the course's folder that a restart and an update of the course leave alone.
+
+    .tcemu-progress.json    {"learner": "ada", "exercises": {"where_of_a": {"tries": 3, "solved": "2026-11-22", ...}}}
+
+Only a folder that `tcemu lab` laid out has one: it is looked for in the current folder and those above it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from tcemu.course.lay_out import RECORD
+from tcemu.course.verdict import Verdict
+from tcemu.errors import CourseError
+
+#: The file's name.
+PROGRESS = ".tcemu-progress.json"
+
+
+def folder(start: Path | None = None) -> Path | None:
+    """The laid-out course around `start`, by default around the current folder.
+
+    >>> from tcemu.course import progress
+    >>> from pathlib import Path
+    >>> progress.folder(Path("/")) is None
+    True
+    """
+    here = (start or Path()).absolute()
+    return next((place for place in (here, *here.parents) if (place / RECORD).is_file()), None)
+
+
+def read(place: Path | None = None) -> dict[str, Any]:
+    """What is written down in the course at `place`; nothing if there is no such course, or nothing yet.
+
+    Raises CourseError for a file that is damaged; it is not overwritten.
+    """
+    place = place or folder()
+    if place is None or not (place / PROGRESS).is_file():
+        return {"exercises": {}}
+    try:
+        held = json.loads((place / PROGRESS).read_text(encoding="utf-8"))
+        return {**held, "exercises": dict(held.get("exercises", {}))}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CourseError(
+            f"{place / PROGRESS} is damaged ({error}). Your notebooks are not affected. Rename or delete it to start "
+            "with no progress"
+        ) from error
+
+
+def learner() -> str:
+    """The seed of the learner's variants: TCEMU_LEARNER, or the name in the progress file, or none."""
+    return os.environ.get("TCEMU_LEARNER") or str(read().get("learner", ""))
+
+
+def note(verdict: Verdict) -> None:
+    """Write a verdict down, if the current folder is in a course; an unanswered exercise is no try."""
+    place = folder()
+    if place is None or verdict.state == "open":
+        return
+    try:
+        with FileLock(place / f"{PROGRESS}.lock"):
+            held = read(place)
+            held["exercises"][verdict.exercise.name] = _after(held["exercises"].get(verdict.exercise.name, {}), verdict)
+            _write(place / PROGRESS, held)
+    except OSError as error:
+        raise CourseError(f"cannot write your progress to {place / PROGRESS}: {error.strerror or error}") from error
+
+
+def _after(before: Mapping[str, Any], verdict: Verdict) -> dict[str, Any]:
+    """The entry of one exercise after one more try: it stays solved, and keeps the best scores."""
+    entry = {**before, "tries": int(before.get("tries", 0)) + 1}
+    if verdict:
+        entry.setdefault("solved", datetime.now(UTC).date().isoformat())
+        best = dict(before.get("scores", {}))
+        for name, value in verdict.finding.scores.items():
+            best[name] = min(value, best.get(name, value))
+        if best:
+            entry["scores"] = best
+    return entry
+
+
+def _write(path: Path, held: Mapping[str, Any]) -> None:
+    """Write it in one step: an interrupted run leaves the old file."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    new.replace(path)

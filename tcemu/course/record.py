@@ -1,0 +1,158 @@
+"""An exercise is a row: what to do, how long it takes, who judges it, and hints. The rows are in `bank/`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import TableError, briefly, listing
+from tcemu.show.picture import Picture
+
+Array = npt.NDArray[Any]
+#: What an answer came to: plain arrays by name, without any object of the learner's.
+Evidence = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a judge found.
+
+    >>> from tcemu.course import Finding
+    >>> Finding(False, "A[8][0] is not in lane 0, register 0.", mistake="The row's half is forgotten.").share
+    0.0
+    """
+
+    right: bool
+    #: What is right, or the first thing that is wrong: lane, register, bit, row and column.
+    says: str
+    #: The mistake by its name, if it is known.
+    mistake: str = ""
+    #: How much of the answer is right, from 0 to 1.
+    share: float = 0.0
+    pictures: tuple[Picture, ...] = ()
+    #: Figures beyond right and wrong, by what they count: {"wavefronts": 32}; less is better.
+    scores: Mapping[str, int] = field(default_factory=dict)
+
+
+class Judge(Protocol):
+    """Judges answers in two steps, so that the second never touches an object that the learner made."""
+
+    @property
+    def how(self) -> str:
+        """How it judges, for the learner: "every element, bit for bit"."""
+        ...
+
+    def collect(self, answer: Any, given: Given) -> Evidence:
+        """Run or read the answer. Raises AnswerError for what cannot be one."""
+        ...
+
+    def mark(self, evidence: Evidence, given: Given) -> Finding:
+        """Compare what the answer came to with what is right."""
+        ...
+
+
+class Given(Mapping[str, Any]):
+    """The numbers of an exercise, which follow from a seed: `given.A` or `given["A"]`.
+
+    >>> from tcemu.course import Given
+    >>> numbers = Given({"row": 3, "column": 5})
+    >>> numbers.row, numbers
+    (3, row = 3, column = 5)
+    """
+
+    def __init__(self, numbers: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._numbers = dict(numbers)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._numbers[name]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_numbers"][name]
+        except KeyError:
+            has = listing(self.__dict__.get("_numbers", ()), "and")
+            raise AttributeError(f"the exercise gives {has}, and not {name}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._numbers]
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{name} = {_short(value)}" for name, value in self._numbers.items()) or "nothing is given"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.size > 8:
+        return f"an array {value.shape} of {value.dtype}"
+    return briefly(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+
+
+def _nothing(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. Raises TableError if the row contradicts itself.
+
+    >>> from tcemu import course
+    >>> exercise = course.exercise("where_of_a")
+    >>> exercise.title, exercise.minutes, exercise.how
+    ('Where is A[row][column]?', 10, 'every element of the matrix')
+    """
+
+    #: What the learner's function or answer is called; unique in the course.
+    name: str
+    title: str
+    #: The task, in Markdown: what to write, what it takes and what it returns.
+    task: str
+    judge: Judge
+    #: Minutes that it takes somebody who has read the notebook.
+    minutes: int
+    #: What is needed to solve it, for a learner who comes from elsewhere.
+    know: str
+    #: The section of the PTX manual, or "" for what the manual does not describe.
+    section: str = ""
+    #: Each says a little more than the one before; none is the answer.
+    hints: tuple[str, ...] = ()
+    points: int = 1
+    #: Makes the numbers of a variant from a random generator.
+    draw: Callable[[np.random.Generator], Mapping[str, Any]] = field(default=_nothing, repr=False)
+    #: The best known scores, by what they count.
+    best: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise TableError(f"an exercise is named like a function; got {self.name!r}")
+        if not (self.title and self.task and self.know and self.minutes > 0 and self.points > 0):
+            raise TableError(f"{self.name}: an exercise says what to do, what to know, its minutes and its points")
+        if not self.hints:
+            raise TableError(f"{self.name}: an exercise has at least one hint")
+
+    @property
+    def how(self) -> str:
+        """How it is judged."""
+        return self.judge.how
+
+    @cached_property
+    def varies(self) -> bool:
+        """Whether its numbers depend on the seed."""
+        return self.draw is not _nothing
+
+    def given(self, seed: str = "") -> Given:
+        """The numbers of one variant. The same seed gives the same bytes on every machine."""
+        digest = hashlib.sha256(f"{self.name}/{seed}".encode()).digest()
+        # PCG64 and the methods of Generator used here are the same on every platform (NEP 19).
+        return Given(self.draw(np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))))

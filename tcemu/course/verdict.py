@@ -1,0 +1,97 @@
+"""What a check answers: as text in a terminal, as a page in a notebook, as a bool in a test."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal
+
+from tcemu.course.record import Exercise, Finding
+from tcemu.errors import counted
+
+State = Literal["open", "wrong", "right"]
+_HEADS: dict[State, str] = {"open": "Not answered yet", "wrong": "Not right yet", "right": "Right"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A check's answer. It is true if the exercise is solved, so `assert check(answer)` works in a test.
+
+    >>> from tcemu.course import check
+    >>> verdict = check(where_of_a=...)
+    >>> bool(verdict), verdict.state
+    (False, 'open')
+    >>> print(verdict)
+    where_of_a: not answered yet. Replace the three dots with your answer.
+    Stuck? hint("where_of_a") gives the first of 3 hints.
+    """
+
+    exercise: Exercise
+    state: State
+    finding: Finding
+
+    def __bool__(self) -> bool:
+        return self.state == "right"
+
+    @property
+    def says(self) -> str:
+        """What is right, or the first thing that is wrong."""
+        return self.finding.says
+
+    @property
+    def mistake(self) -> str:
+        """The mistake by its name; empty if it is not known."""
+        return self.finding.mistake
+
+    @property
+    def points(self) -> float:
+        """Points earned, in proportion to how much is right."""
+        return self.exercise.points * self.finding.share
+
+    def __str__(self) -> str:
+        head = _HEADS[self.state]
+        lines = [f"{self.exercise.name}: {head[0].lower()}{head[1:]}. {self.says}"]
+        lines += [self.mistake] if self.mistake else []
+        lines += self._scores()
+        if not self:
+            lines.append(
+                f'Stuck? hint("{self.exercise.name}") gives the first of {counted(len(self.exercise.hints), "hint")}.'
+            )
+        return "\n".join(lines)
+
+    def _scores(self) -> list[str]:
+        best = self.exercise.best
+        return [
+            f"{name}: {value:,}" + (f" (best known: {best[name]:,})" if name in best else "")
+            for name, value in self.finding.scores.items()
+        ]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """The verdict with its pictures, and the hints folded into each other, one step at a time."""
+        head = f"<strong>{_HEADS[self.state]}.</strong> {_inline(self.says)}"
+        parts = [f'<p role="status">{head}</p>']
+        parts += [f"<p>{_inline(self.mistake)}</p>"] if self.mistake else []
+        parts += [f"<p>{escape(line)}</p>" for line in self._scores()]
+        parts += [picture.portable_html for picture in self.finding.pictures]
+        parts += [] if self else [_folded(self.exercise.hints)]
+        return {"text/html": f'<div class="tcemu-check">{"".join(parts)}</div>', "text/plain": str(self)}
+
+
+def _folded(hints: tuple[str, ...]) -> str:
+    """Hints, each inside the one before."""
+    inner = ""
+    for number, hint in reversed(list(enumerate(hints, 1))):
+        inner = f"<details><summary>Hint {number} of {len(hints)}</summary><p>{_inline(hint)}</p>{inner}</details>"
+    return inner
+
+
+def _inline(text: str) -> str:
+    """Text with `code`; several lines, such as a report, keep their form."""
+    if "\n" in text:
+        head, _, rest = text.partition("\n")
+        return f'{_inline(head)}<pre style="white-space:pre-wrap">{escape(rest)}</pre>'
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
