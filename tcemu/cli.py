@@ -16,7 +16,7 @@ from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
 from tcemu.commands.warm import warm, warm_up
-from tcemu.course import Laid, clone_opened, files, lay_out, own_folder
+from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
 
@@ -94,26 +94,23 @@ def lab(
     clone = clone_opened(folder)
     if clone:
         click.echo(f"This is a clone of the repository: opening the notebooks of {clone}.")
-        first = quote(files(clone)[0])
     else:
-        first = _lay_out(folder, course)
+        _lay_out(folder, course)
     if not lay_out_only:
         if not no_warm and (warmed := warm_up()):
             click.echo(warmed)
         options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])
-        open_lab(clone or folder, first, [*options, *passed_on])
+        open_lab(clone or folder, files(clone)[0] if clone else START, [*options, *passed_on])
 
 
-def _lay_out(folder: Path, course: Path | None) -> str:
-    """Lay the course out, say what happened, write the first page, and return its address in JupyterLab."""
+def _lay_out(folder: Path, course: Path | None) -> None:
+    """Lay the course out, say what happened and how far the learner is, and write the first page."""
     from tcemu.course import manifest, overview  # the exercises, which no other command needs
-    from tcemu.course.overviews import START
 
     click.echo(report(folder, lay_out(folder, manifest(course).contents())))
     where = overview(folder)
     click.echo(where.summary)
     (folder / START).write_text(where.markdown(), encoding="utf-8")
-    return START
 
 
 commands.add_command(isa)
@@ -136,7 +133,7 @@ def report(folder: Path, done: list[Laid]) -> str:
 
 
 def open_lab(folder: Path, first: str, options: list[str]) -> None:
-    """Run JupyterLab in this process until it is stopped, with `folder` as its root and the page `first` open."""
+    """Run JupyterLab in this process until it is stopped, with `folder` as its root and the file `first` open."""
     from jupyterlab.labapp import LabApp
 
     # Defaults of the course, such as pages that open rendered; whatever the learner has set is stronger.
@@ -144,7 +141,7 @@ def open_lab(folder: Path, first: str, options: list[str]) -> None:
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
         filter(None, (defaults, os.environ.get("JUPYTER_CONFIG_PATH")))
     )
-    arguments = [f"--ServerApp.root_dir={folder.resolve()}", f"--LabApp.default_url=/lab/tree/{first}"]
+    arguments = [f"--ServerApp.root_dir={folder.resolve()}", f"--LabApp.default_url=/lab/tree/{quote(first)}"]
     # In a container, root is often the only user; the server listens on this machine only and requires a token.
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         arguments.append("--allow-root")

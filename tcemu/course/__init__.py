@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from tcemu.course.lay_out import RECORD, Laid, lay_out
-from tcemu.course.source import FOLDERS, LEARNERS, clone_around, clone_opened, files, own_folder, source
+from tcemu.course.source import FOLDERS, LEARNERS, START, clone_around, clone_opened, files, own_folder, source
 
 if TYPE_CHECKING:
     from tcemu.course import progress
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tcemu.course.verdict import Verdict
 
 __all__ = [
-    "FOLDERS", "LEARNERS", "RECORD", "AnswerError", "Exercise", "Finding", "Given", "Judge", "Laid", "Manifest",
-    "Unanswered", "Verdict", "check", "clone_around", "clone_opened", "exercise", "exercises", "files", "given", "hint",
-    "judged", "lay_out", "manifest", "overview", "own_folder", "progress", "source",
+    "FOLDERS", "LEARNERS", "RECORD", "START", "AnswerError", "Exercise", "Finding", "Given", "Judge", "Laid",
+    "Manifest", "Unanswered", "Verdict", "check", "clone_around", "clone_opened", "exercise", "exercises", "files",
+    "given", "hint", "judged", "lay_out", "manifest", "overview", "own_folder", "progress", "source",
 ]  # fmt: skip
 
 #: Laying the course out needs no exercise, so they are loaded when one of their names is first used.

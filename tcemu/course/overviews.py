@@ -13,9 +13,6 @@ from tcemu.course.bank import exercises
 from tcemu.course.manifests import MANIFEST, Entry, Manifest, manifest
 from tcemu.errors import counted
 
-#: The page that `tcemu lab` opens, written anew each time.
-START = "START.md"
-
 
 @dataclass(frozen=True)
 class Step:

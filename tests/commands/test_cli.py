@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import tcemu
 import tcemu.cli
-from tcemu.course import FOLDERS, LEARNERS, RECORD, clone_around, files, source
+from tcemu.course import FOLDERS, LEARNERS, RECORD, START, clone_around, files, overview, source
 
 CANNOT = "tcemu: cannot lay the course out in"
 ADVICE = "Give an empty folder that you may write to, or the name of a new one, for example: tcemu lab my-course\n"
@@ -71,10 +71,11 @@ def test_an_error_is_wrapped_between_words(tmp_path):
 
 
 def test_lab_lays_the_course_out_here_and_leaves_it_alone_the_second_time(tmp_path):
-    said = f"The course is in {tmp_path} (files: {len(files(source()))} {{}}).\n"
+    said = f"The course is in {tmp_path} (files: {len(files(source()))} {{}}).\n{overview(tmp_path).summary}\n"
     assert run("lab", "--lay-out-only", cwd=tmp_path) == (0, said.format("laid out"), "")
     assert files(tmp_path) == files(source())
     assert (tmp_path / RECORD).is_file()
+    assert (tmp_path / START).is_file()
     assert run("lab", "--lay-out-only", cwd=tmp_path) == (0, said.format("kept"), "")
 
 
@@ -110,7 +111,8 @@ def test_lab_in_a_clone_lays_the_course_out_beside_it(clone, cwd, folder):
     """The clone's own notebooks stay as they are: to run one changes it."""
     place = clone / (folder[0] if folder else LEARNERS)
     code, out, _ = run("lab", "--lay-out-only", *folder, cwd=clone / cwd)
-    assert (code, out) == (0, f"The course is in {place} (files: {len(files(source()))} laid out).\n")
+    assert code == 0
+    assert out.splitlines()[0] == f"The course is in {place} (files: {len(files(source()))} laid out)."
     assert files(place) == files(source())
     assert not any(list((clone / name).iterdir()) for name in FOLDERS)
 
@@ -175,7 +177,7 @@ def test_what_jupyter_lab_is_asked(tmp_path, monkeypatch, arguments, options):
     monkeypatch.setattr(tcemu.cli, "warm_up", lambda: asked.append("warm") or "All is compiled.")
     done = CliRunner().invoke(tcemu.cli.commands, ["lab", *arguments])
     assert done.exit_code == 0, done.output
-    opened = (Path("sub" if "sub" in arguments else "."), "notebooks/" + first_notebook(), options)
+    opened = (Path("sub" if "sub" in arguments else "."), START, options)
     assert asked == ["warm", opened], "the kernels are compiled before the course opens"
     assert done.output.endswith("All is compiled.\n")
     CliRunner().invoke(tcemu.cli.commands, ["lab", "--no-warm", *arguments])

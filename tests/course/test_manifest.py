@@ -9,8 +9,7 @@ from click.testing import CliRunner
 from places import ROOT
 
 from tcemu.cli import commands
-from tcemu.course import RECORD, exercises, lay_out, manifest, overview
-from tcemu.course.overviews import START
+from tcemu.course import RECORD, START, exercises, lay_out, manifest, overview
 from tcemu.course.progress import PROGRESS
 from tcemu.errors import CourseError
 
