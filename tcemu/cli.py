@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import click
 
+from tcemu.commands.book import book
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
@@ -113,6 +114,7 @@ def _lay_out(folder: Path, course: Path | None) -> None:
     (folder / START).write_text(where.markdown(), encoding="utf-8")
 
 
+commands.add_command(book)
 commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(record)
