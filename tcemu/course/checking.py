@@ -48,7 +48,12 @@ def check(*function: Any, **answer: Any) -> Verdict:
 
 
 def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
-    """The verdict on an answer to one variant of an exercise; nothing is written down."""
+    """The verdict on an answer to one variant of an exercise; nothing is written down.
+
+    >>> from tcemu import course
+    >>> course.judged(course.exercise("where_of_a"), lambda row, column: (row, column), seed="ada").state
+    'wrong'
+    """
     numbers = wanted.given(seed)
     try:
         evidence = wanted.judge.collect(answer, numbers)

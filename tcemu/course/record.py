@@ -42,7 +42,16 @@ class Finding:
 
 
 class Judge(Protocol):
-    """Judges answers in two steps, so that the second never touches an object that the learner made."""
+    """Judges answers in two steps, so that the second never touches an object that the learner made.
+
+    >>> from tcemu import course
+    >>> exercise = course.exercise("where_of_a")
+    >>> evidence = exercise.judge.collect(lambda row, column: (0, 0), exercise.given())
+    >>> evidence["values"].shape
+    (256, 2)
+    >>> exercise.judge.mark(evidence, exercise.given()).right
+    False
+    """
 
     @property
     def how(self) -> str:
@@ -111,6 +120,8 @@ class Exercise:
     >>> exercise = course.exercise("where_of_a")
     >>> exercise.title, exercise.minutes, exercise.how
     ('Where is A[row][column]?', 10, 'every element of the matrix')
+    >>> exercise.given("ada")  # the numbers of ada's variant, from exercise.draw(a random generator)
+    nothing is given
     """
 
     #: What the learner's function or answer is called; unique in the course.

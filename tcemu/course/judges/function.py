@@ -25,6 +25,12 @@ class Function:
 
     `over` are the values of each argument, `returns` the names of what it returns. `right` returns what is right for
     arrays of arguments, as an array (..., len(returns)); `mistakes` the same for each mistake.
+
+    >>> from tcemu.course import Given, judges
+    >>> mistakes = (("You rounded up.", lambda n: (n + 1) // 2),)
+    >>> judge = judges.Function({"n": range(8)}, ("half",), lambda n: n // 2, mistakes)
+    >>> judge.mark(judge.collect(lambda n: n - n // 2, Given()), Given()).mistake
+    'You rounded up.'
     """
 
     over: Mapping[str, Sequence[int]]

@@ -25,6 +25,12 @@ def where_map(
     """Judge `where(row, column) -> (lane, register)`, or with `element` also the element's place in the register.
 
     `others` are maps that are easily taken for this one: (what it is called, opcode, role).
+
+    >>> from tcemu.course import Given, judges
+    >>> judge = judges.where_map("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", "b")
+    >>> evidence = judge.collect(lambda row, column: (column * 4 + row // 2, row % 2), Given())
+    >>> judge.mark(evidence, Given()).says
+    'B[1][0] is not in lane 0, register 1: there are 32 lanes with 1 register each. 32 of 64 cases are wrong.'
     """
     fragment = fragment_of(opcode, role)
     right = Map.of(fragment)
@@ -61,7 +67,13 @@ def where_map(
 
 
 def what_map(opcode: str, role: str, *, element: bool = False) -> Function:
-    """Judge `what(lane, register) -> (row, column)` of the register's first element, or with `element` of any one."""
+    """Judge `what(lane, register) -> (row, column)` of the register's first element, or with `element` of any one.
+
+    >>> from tcemu.course import Given, judges
+    >>> judge = judges.what_map("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", "b")
+    >>> judge.mark(judge.collect(lambda lane, register: (lane % 4 * 2, lane // 4), Given()), Given()).right
+    True
+    """
     fragment = fragment_of(opcode, role)
     elements = fragment.elements_per_register
 
@@ -105,7 +117,16 @@ def _siblings(opcode: str, role: str) -> list[tuple[str, Fragment]]:
 
 
 def registers_of(opcode: str, role: str, matrix: Callable[[Given], Array]) -> Values:
-    """Judge the registers of a fragment that holds `matrix(given)`; mistakes follow from the layout."""
+    """Judge the registers of a fragment that holds `matrix(given)`; mistakes follow from the layout.
+
+    >>> from tcemu.course import Given, judges
+    >>> opcode = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
+    >>> B = np.arange(64, dtype=np.float16).reshape(8, 8)
+    >>> judge = judges.registers_of(opcode, "b", lambda given: B)
+    >>> registers = tcemu.parse(opcode).fragments["b"].pack(B)
+    >>> judge.mark(judge.collect(registers >> 16 | registers << 16, Given()), Given()).mistake
+    'The two halves of each register are exchanged: the first element is in the low half.'
+    """
     fragment = fragment_of(opcode, role)
 
     def place(index: tuple[int, ...]) -> str:
