@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.course.cards import card
 from tcemu.errors import TableError, briefly, listing
 from tcemu.show.picture import Picture
 
@@ -161,6 +162,9 @@ class Exercise:
     def varies(self) -> bool:
         """Whether its numbers depend on the seed."""
         return self.draw is not _nothing
+
+    def _repr_markdown_(self) -> str:
+        return card(self)
 
     def given(self, seed: str = "") -> Given:
         """The numbers of one variant. The same seed gives the same bytes on every machine."""
