@@ -69,7 +69,7 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
         raise Unanswered(
             "Replace the three dots with your answer."
             if result is ...
-            else f"{title} returns nothing. Does it end with a return statement?"
+            else f"{title} returns nothing yet. It should end with a return statement."
         )
     return result
 

@@ -11,6 +11,8 @@ given("first_sum").A        the numbers of the exercise
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tcemu.course import progress
@@ -22,6 +24,8 @@ from tcemu.errors import CourseError, briefly
 
 #: Hints that were asked for in this process, by exercise.
 _HINTED: Counter[str] = Counter()
+#: Where verdicts are collected instead of written down, innermost last.
+_LISTENING: list[list[Verdict]] = []
 
 
 def check(*function: Any, **answer: Any) -> Verdict:
@@ -43,12 +47,20 @@ def check(*function: Any, **answer: Any) -> Verdict:
     name, given_answer = _named(function, answer)
     wanted = exercise(name)
     verdict = judged(wanted, given_answer, progress.learner())
-    progress.note(verdict)
+    if _LISTENING:
+        _LISTENING[-1].append(verdict)
+    else:
+        progress.note(verdict)
     return verdict
 
 
 def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
-    """The verdict on an answer to one variant of an exercise; nothing is written down."""
+    """The verdict on an answer to one variant of an exercise; nothing is written down.
+
+    >>> from tcemu import course
+    >>> course.judged(course.exercise("where_of_a"), lambda row, column: (row, column), seed="ada").state
+    'wrong'
+    """
     numbers = wanted.given(seed)
     try:
         evidence = wanted.judge.collect(answer, numbers)
@@ -58,6 +70,26 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
         return Verdict(wanted, "wrong", Finding(False, str(error)))
     finding = wanted.judge.mark(evidence, numbers)
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
+
+
+@contextmanager
+def verdicts_of(learner: str = "") -> Iterator[list[Verdict]]:
+    """Collect the verdicts of every check inside, for the variants of a learner; nothing is written down.
+
+    >>> from tcemu.course import check
+    >>> from tcemu.course.checking import verdicts_of
+    >>> with verdicts_of("ada") as verdicts:
+    ...     _ = check(where_of_a=...)
+    >>> [verdict.state for verdict in verdicts]
+    ['open']
+    """
+    verdicts: list[Verdict] = []
+    _LISTENING.append(verdicts)
+    try:
+        with progress.as_learner(learner):
+            yield verdicts
+    finally:
+        _LISTENING.remove(verdicts)
 
 
 def _named(function: tuple[Any, ...], answer: dict[str, Any]) -> tuple[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,22 @@ def read(place: Path | None = None) -> dict[str, Any]:
 
 def learner() -> str:
     """The seed of the learner's variants: TCEMU_LEARNER, or the name in the progress file, or none."""
-    return os.environ.get("TCEMU_LEARNER") or str(read().get("learner", ""))
+    named = os.environ.get("TCEMU_LEARNER")
+    return named if named is not None else str(read().get("learner", ""))
+
+
+@contextmanager
+def as_learner(name: str) -> Iterator[None]:
+    """Give the variants of another learner for a while."""
+    before = os.environ.get("TCEMU_LEARNER")
+    os.environ["TCEMU_LEARNER"] = name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TCEMU_LEARNER"]
+        else:
+            os.environ["TCEMU_LEARNER"] = before
 
 
 def note(verdict: Verdict) -> None:

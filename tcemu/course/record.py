@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.course.cards import card
 from tcemu.errors import TableError, briefly, listing
 from tcemu.show.picture import Picture
 
@@ -42,7 +43,16 @@ class Finding:
 
 
 class Judge(Protocol):
-    """Judges answers in two steps, so that the second never touches an object that the learner made."""
+    """Judges answers in two steps, so that the second never touches an object that the learner made.
+
+    >>> from tcemu import course
+    >>> exercise = course.exercise("where_of_a")
+    >>> evidence = exercise.judge.collect(lambda row, column: (0, 0), exercise.given())
+    >>> evidence["values"].shape
+    (256, 2)
+    >>> exercise.judge.mark(evidence, exercise.given()).right
+    False
+    """
 
     @property
     def how(self) -> str:
@@ -111,6 +121,8 @@ class Exercise:
     >>> exercise = course.exercise("where_of_a")
     >>> exercise.title, exercise.minutes, exercise.how
     ('Where is A[row][column]?', 10, 'every element of the matrix')
+    >>> exercise.given("ada")  # the numbers of ada's variant, from exercise.draw(a random generator)
+    nothing is given
     """
 
     #: What the learner's function or answer is called; unique in the course.
@@ -150,6 +162,9 @@ class Exercise:
     def varies(self) -> bool:
         """Whether its numbers depend on the seed."""
         return self.draw is not _nothing
+
+    def _repr_markdown_(self) -> str:
+        return card(self)
 
     def given(self, seed: str = "") -> Given:
         """The numbers of one variant. The same seed gives the same bytes on every machine."""

@@ -45,6 +45,15 @@ def test_the_wheel_holds_the_package_and_the_course_and_nothing_else(wheel):
     assert "tcemu/py.typed" in names
 
 
+def test_no_solution_travels(wheel):
+    solutions = {path.name for path in (ROOT / "solutions").rglob("*.*")}
+    assert solutions
+    assert not [name for name in wheel.namelist() if "/solutions/" in name or "/wrong/" in name]
+    for name in wheel.namelist():
+        if name.startswith("tcemu/course/material/"):
+            assert b"BEGIN SOLUTION" not in wheel.read(name), name
+
+
 def test_the_wheel_says_what_it_is(wheel):
     told = Parser().parsestr(wheel.read(f"tcemu-{tcemu.__version__}.dist-info/METADATA").decode())
     assert (told["Name"], told["Version"], told["License-Expression"]) == ("tcemu", tcemu.__version__, "MIT")

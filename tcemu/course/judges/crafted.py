@@ -20,6 +20,14 @@ class Crafted:
 
     `shapes` are the arrays that make up the answer, by name: (shape, dtype). `test` gets them and the given numbers,
     and returns an empty text if they do what was asked, or else says what they do instead.
+
+    >>> from tcemu.course import Given, judges
+    >>> def test(arrays, given):
+    ...     total = arrays["A"].sum()
+    ...     return "" if total == 7 else f"The sum is {total}."
+    >>> judge = judges.Crafted({"A": ((3,), np.int32)}, test)
+    >>> judge.mark(judge.collect([1, 2, 3], Given()), Given()).says
+    'The sum is 6.'
     """
 
     shapes: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]

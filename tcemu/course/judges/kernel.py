@@ -23,9 +23,19 @@ Array = npt.NDArray[Any]
 class Kernel:
     """Judges a kernel: it is launched on the given numbers, under several schedules, with the sanitizer listening.
 
-    `launch` are the keywords of tcemu.launch; `args` makes its arguments, and `out` names which of them the kernel
+    `options` are the keywords of tcemu.launch; `args` makes its arguments, and `out` names which of them the kernel
     fills. `right` returns what they hold then. `mistakes` are other contents by the name of the mistake. `forbidden`
     opcodes may not be used, `needed` must be; `limits` bounds scores, which `scores` computes from the result.
+
+    >>> from tcemu.course import Given, judges
+    >>> def doubled(warp, x):
+    ...     warp.st_global(x.at(warp.threads), 2 * warp.ld_global(x.at(warp.threads)))
+    >>> x = np.arange(64, dtype=np.uint32)
+    >>> judge = judges.Kernel(lambda given: {"x": x}, "x", lambda given: 2 * x, {"block": 64})
+    >>> judge.mark(judge.collect(doubled, Given()), Given()).says
+    'Right, and the sanitizer reports nothing.'
+    >>> list(judge.mistakes(Given()))  # none are known
+    []
     """
 
     args: Callable[[Given], Mapping[str, Any]]

@@ -1,0 +1,105 @@
+"""Make the learners' exercises from the solutions. Needs nbgrader, whose form the notebooks have.
+
+From solutions/02_fragments.ipynb follow its own task cards, filled in from the rows, and exercises/02_fragments.ipynb,
+without solutions and hidden tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from tcemu.course.bank import exercise
+from tcemu.course.cards import card
+from tcemu.course.solutions import BEGIN, IN_NOTEBOOK, cut
+from tcemu.errors import CourseError, install
+
+Notebook = Any
+
+_PLAIN = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
+}
+
+
+def released(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Each file that follows from the solutions in `folder`, with the text that it should have.
+
+    `folder` has solutions/NN_topic.ipynb. Raises CourseError for a notebook that does not have the form.
+    """
+    for path in sorted((folder / "solutions").glob("*.ipynb")):
+        notebook = filled(_read(path))
+        yield path, _text(notebook)
+        learners = without_solutions(notebook)
+        if any(_name(cell).endswith("-check") for cell in learners.cells):
+            yield folder / "exercises" / path.name, _text(learners)
+
+
+def filled(notebook: Notebook) -> Notebook:
+    """A copy with the card of each exercise, nbgrader's metadata, and no outputs."""
+    new = deepcopy(notebook)
+    title = new.metadata.get("title")
+    new.metadata = _node({**_PLAIN, **({"title": title} if title else {})})
+    checked = {_name(cell).removesuffix("-check") for cell in new.cells if _name(cell).endswith("-check")}
+    for cell in new.cells:
+        name, _, part = _name(cell).partition("-")
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = _node({"tags": tags} if tags else {})
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        if name not in checked:
+            continue
+        if part == "task":
+            cell.source = card(exercise(name))
+        else:
+            points = exercise(name).points if part == "check" else None
+            cell.metadata.nbgrader = _node(_grading(_name(cell), points))
+    return new
+
+
+def without_solutions(notebook: Notebook) -> Notebook:
+    """A copy for learners: without solutions, hidden tests and the cells of exercises that are in a notebook."""
+    try:
+        from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
+    except ImportError as error:
+        raise CourseError(f"exercises are made with nbgrader: {install('nbgrader')}") from error
+    new = deepcopy(notebook)
+    new.cells = [cell for cell in new.cells if IN_NOTEBOOK not in cell.metadata.get("tags", [])]
+    for cell in new.cells:
+        if BEGIN in cell.source:
+            cell.source = cut(cell.source, _name(cell))
+    for step in (ClearHiddenTests, CheckCellMetadata, LockCells, ComputeChecksums):
+        new, _ = step().preprocess(new, {})
+    return new
+
+
+def _grading(name: str, points: int | None) -> Mapping[str, Any]:
+    """nbgrader's metadata of a solution, or of a check that gives points."""
+    grades = points is not None
+    plain = {"grade": grades, "grade_id": name, "locked": grades, "schema_version": 3, "solution": not grades}
+    return {**plain, "task": False, **({"points": points} if grades else {})}
+
+
+def _name(cell: Any) -> str:
+    return str(cell.get("id", ""))
+
+
+def _node(value: Mapping[str, Any]) -> Any:
+    import nbformat
+
+    return nbformat.from_dict(value)
+
+
+def _read(path: Path) -> Notebook:
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
+
+
+def _text(notebook: Notebook) -> str:
+    import nbformat
+
+    nbformat.validate(notebook)
+    return str(nbformat.writes(notebook)) + "\n"
