@@ -15,6 +15,7 @@ from tcemu.show.picture import Picture
 from tcemu.show.prediction import Prediction, predict
 from tcemu.show.register_bits import register_bits
 from tcemu.show.shared_tile import shared_tile
+from tcemu.show.sparsity import sparsity
 from tcemu.show.table import Table, format_table
 from tcemu.show.tensor_box import tensor_box
 
@@ -40,5 +41,6 @@ __all__ = [
     "register_bits",
     "rounding",
     "shared_tile",
+    "sparsity",
     "tensor_box",
 ]

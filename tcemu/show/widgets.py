@@ -20,6 +20,7 @@ from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse, run
+from tcemu.instructions.mma_sp import pattern_of
 from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 
@@ -29,6 +30,8 @@ __all__ = [
     "Range",
     "bits_of_a_number",
     "flip_one_bit",
+    "metadata_of_a_chunk",
+    "metadata_of_a_lane",
     "rounding_of_a_number",
     "who_holds_what",
 ]
@@ -320,3 +323,49 @@ def flip_one_bit(
         "bit": Range("bit", 8 * operands["a"].itemsize - 1, chosen["bit"]),
     }
     return Explorer(draw, controls, limits)
+
+
+def metadata_of_a_chunk(
+    instruction: str | Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, selector: int = 0, **start: int
+) -> Explorer:
+    """Where the metadata of one chunk of a sparse A is: sliders for its row and chunk; see show.sparsity.
+
+    `start` may give row and chunk. Raises what show.sparsity raises, OperandError for a start that is not possible.
+    """
+    found = _with_metadata(instruction)
+    _, rows, chunks = found.fragments["e"].shape
+    controls = _ranges({"row": rows - 1, "chunk": chunks - 1}, start)
+    return Explorer(lambda row, chunk: show.sparsity(found, dense, metadata, row, chunk, selector), controls)
+
+
+def metadata_of_a_lane(
+    instruction: str | Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, **start: int
+) -> Explorer:
+    """The chunk of a sparse A that four bits of a lane are about: sliders for lane and group of bits.
+
+    Group 0 is bits 3:0, group 7 bits 31:28; `start` may give lane and group. The selector is the one that uses the
+    lane. Raises as metadata_of_a_chunk.
+    """
+    found = _with_metadata(instruction)
+    fragment = found.fragments["e"]
+
+    def draw(lane: int, group: int) -> Picture:
+        selector, row, chunk = fragment.layout.position(lane, group)
+        return show.sparsity(found, dense, metadata, row, chunk, selector)
+
+    return Explorer(draw, _ranges({"lane": fragment.lanes - 1, "group": fragment.layout.slots - 1}, start))
+
+
+def _with_metadata(instruction: str | Instruction) -> Instruction:
+    """The instruction. Raises OperandError if its A is dense."""
+    found = parse(instruction)
+    pattern_of(found)
+    return found
+
+
+def _ranges(highs: Mapping[str, int], start: Mapping[str, int]) -> dict[str, Range | Choice]:
+    """A slider for each name, from 0 to its largest value. Raises OperandError for a start without a slider."""
+    unknown = [name for name in start if name not in highs]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(highs, 'and')}")
+    return {name: Range(name, high, start.get(name, 0)) for name, high in highs.items()}
