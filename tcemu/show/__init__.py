@@ -14,6 +14,7 @@ from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.picture import Picture
 from tcemu.show.prediction import Prediction, predict
 from tcemu.show.register_bits import register_bits
+from tcemu.show.scales import scales
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
 from tcemu.show.table import Table, format_table
@@ -40,6 +41,7 @@ __all__ = [
     "predict",
     "register_bits",
     "rounding",
+    "scales",
     "shared_tile",
     "sparsity",
     "tensor_box",

@@ -33,6 +33,7 @@ __all__ = [
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
     "rounding_of_a_number",
+    "scales_of_a_block",
     "who_holds_what",
 ]
 
@@ -354,6 +355,31 @@ def metadata_of_a_lane(
         return show.sparsity(found, dense, metadata, row, chunk, selector)
 
     return Explorer(draw, _ranges({"lane": fragment.lanes - 1, "group": fragment.layout.slots - 1}, start))
+
+
+def scales_of_a_block(instruction: str | Instruction, role: str = "a", **start: int) -> Explorer:
+    """Which byte of which lane holds the scale of a block: a list for A or B, sliders for the ids and the block.
+
+    `start` may give byte_id, thread_id, line (a row of A, a column of B) and block; see show.scales. Raises
+    IllegalInstruction for an instruction without scales, OperandError for a start that is not possible.
+    """
+    found = parse(instruction)
+    show.scales(found)  # raises for an instruction without scales
+    highs = {side: _scale_limits(found, side) for side in "ab"}
+    controls = _ranges({name: max(highs["a"][name], highs["b"][name]) for name in highs["a"]}, start)
+    controls["byte_id"] = Range("byte_id", highs["a"]["byte_id"], start.get("byte_id", 0), found.facts.scales)
+    return Explorer(
+        lambda role, **at: show.scales(found, role, **at),
+        {"role": Choice("operand", ("a", "b"), role), **controls},
+        lambda role, **_: highs[role],
+    )
+
+
+def _scale_limits(instruction: Instruction, role: str) -> dict[str, int]:
+    """The largest ids, line and block of an operand's scales."""
+    count, shape = instruction.facts.scales, instruction.shape
+    threads, lines = instruction.fragments[f"scale_{role}"].shape[0], shape.m if role == "a" else shape.n
+    return {"byte_id": 4 - count, "thread_id": threads - 1, "line": lines - 1, "block": count - 1}
 
 
 def _with_metadata(instruction: str | Instruction) -> Instruction:

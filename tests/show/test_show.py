@@ -24,6 +24,7 @@ from tcemu.timing import wavefronts
 SVG = "{http://www.w3.org/2000/svg}"
 A = Fragment("a", Layout("(h g) (c t p) -> (g t) (c h p)", h=2, g=8, c=2, t=4, p=2), Container(lookup("f16"), 16))
 SPARSE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+SCALED = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
 MATRIX = np.arange(128, dtype=np.float32).reshape(16, 8)
 
 
@@ -57,6 +58,8 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "banks": lambda: show.banks(wavefronts(np.arange(32) * 144, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")),
     "banks in conflict": lambda: show.banks(wavefronts(np.arange(32) * 8, "ld.shared.b32")),
     "sparsity": lambda: show.sparsity(SPARSE, np.ones((16, 32), np.float16), np.full(32, 0x44EE4E90, np.uint32), 9, 3),
+    "scales of A": lambda: show.scales(SCALED, "a", 2, 1, 9, 1, np.full(32, 0x7F80817E, np.uint32)),
+    "scales of B": lambda: show.scales(SCALED, "b", 0, 3, 5, 1),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 
