@@ -1,6 +1,6 @@
 """Pictures: pure functions of data that return a Picture. tcemu.show.widgets puts sliders around them."""
 
-from tcemu.show.alignment import fused_sum, fused_sum_of
+from tcemu.show.alignment import fused_sum, fused_sum_of, fused_sums_of
 from tcemu.show.arithmetic_table import arithmetic_table
 from tcemu.show.banks import banks
 from tcemu.show.bits import number_bits
@@ -11,6 +11,7 @@ from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
+from tcemu.show.padded_tile import padded_tile
 from tcemu.show.picture import Picture
 from tcemu.show.prediction import Prediction, predict
 from tcemu.show.register_bits import register_bits
@@ -33,11 +34,13 @@ __all__ = [
     "fragment_table",
     "fused_sum",
     "fused_sum_of",
+    "fused_sums_of",
     "marked",
     "mma_map",
     "number_bits",
     "number_lines",
     "number_ranges",
+    "padded_tile",
     "predict",
     "register_bits",
     "rounding",

@@ -16,6 +16,7 @@ from tcemu.errors import TcemuError
 from tcemu.formats import FORMATS, Container, lookup, unpack
 from tcemu.layouts import Descriptor, Fragment, Layout
 from tcemu.machine.tensor_map import TensorMap
+from tcemu.show import widgets
 from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
 from tcemu.show.picture import Picture
 from tcemu.show.words import compact, value
@@ -60,6 +61,12 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "sparsity": lambda: show.sparsity(SPARSE, np.ones((16, 32), np.float16), np.full(32, 0x44EE4E90, np.uint32), 9, 3),
     "scales of A": lambda: show.scales(SCALED, "a", 2, 1, 9, 1, np.full(32, 0x7F80817E, np.uint32)),
     "scales of B": lambda: show.scales(SCALED, "b", 0, 3, 5, 1),
+    "padded tile": lambda: show.padded_tile(128, 16, 1, 2),
+    "swizzled tile": lambda: show.padded_tile(64, 0, 2),
+    "element of a shared tile": lambda: show.shared_tile(
+        Descriptor(4096, 16, 1024, 128), "f16", 64, 64, at_mn=41, at_k=20, lines=20
+    ),
+    "fused sums of two targets": lambda: widgets.one_among_powers().picture,
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 
