@@ -7,6 +7,7 @@ from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table
+from tcemu.show.hazards import hazards
 from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
@@ -35,6 +36,7 @@ __all__ = [
     "fused_sum",
     "fused_sum_of",
     "fused_sums_of",
+    "hazards",
     "marked",
     "mma_map",
     "number_bits",

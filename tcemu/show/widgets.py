@@ -26,7 +26,9 @@ from tcemu.instructions.targets import TARGETS
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
+from tcemu.machine.events import Event
 from tcemu.show.alignment import fused_model
+from tcemu.show.hazards import first_rows
 from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 
@@ -39,6 +41,7 @@ __all__ = [
     "bytes_of_a_descriptor",
     "conflicts_of_ldmatrix",
     "flip_one_bit",
+    "hazards_of_a_launch",
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
     "one_among_powers",
@@ -514,6 +517,17 @@ def bytes_of_a_descriptor(
         return show.shared_tile(named, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
 
     return Explorer(draw, controls)
+
+
+def hazards_of_a_launch(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> Explorer:
+    """What the warps of a block did, with a slider that moves through the rows; see show.hazards.
+
+    Raises LaunchError for events without the block.
+    """
+    start, last = first_rows(events, reports, block)
+    return Explorer(
+        lambda first: show.hazards(events, reports, block, first), {"first": Range("first row", last, start)}
+    )
 
 
 #: Lines of shared memory that fit beside sliders.

@@ -4,12 +4,14 @@ import base64
 import itertools
 import re
 from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from rows import rows
 
+import tcemu
 from tcemu import show
 from tcemu.arithmetic import FusedSum, FusedSums, fused_sum
 from tcemu.errors import TcemuError
@@ -34,6 +36,18 @@ def _steps(c: float, *products: float) -> FusedSum:
     form = lookup("f32")
     one, addend, *others = (unpack(form, form.encode(number).item()) for number in (1.0, c, *products))
     return fused_sum(FusedSums(25, None, -133), [(k, other, one) for k, other in enumerate(others)], addend, form)
+
+
+def _racing(warp: Any) -> None:
+    for _ in range(3):
+        warp.st_shared(4 * warp.threads, 0)
+    warp.ld_shared(4 * (63 - warp.threads))
+
+
+def _hazards() -> Picture:
+    events: list[Any] = []
+    result = tcemu.launch(_racing, block=64, shared=256, sanitizer="collect", observers=[events.append])
+    return show.hazards(events, result.reports)
 
 
 PICTURES: dict[str, Callable[[], Picture]] = {
@@ -61,6 +75,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "sparsity": lambda: show.sparsity(SPARSE, np.ones((16, 32), np.float16), np.full(32, 0x44EE4E90, np.uint32), 9, 3),
     "scales of A": lambda: show.scales(SCALED, "a", 2, 1, 9, 1, np.full(32, 0x7F80817E, np.uint32)),
     "scales of B": lambda: show.scales(SCALED, "b", 0, 3, 5, 1),
+    "hazards": _hazards,
     "padded tile": lambda: show.padded_tile(128, 16, 1, 2),
     "swizzled tile": lambda: show.padded_tile(64, 0, 2),
     "element of a shared tile": lambda: show.shared_tile(
