@@ -7,7 +7,7 @@ what it collides with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,12 @@ from tcemu.show.order import Order, Step, Work, order
 from tcemu.show.picture import Picture, picture
 
 _LEFT, _TOP, _ROW = 64, 50, 26
-#: Widths: a warp, a bar, the gaps between columns, the names of rules.
-_WARP, _BAR, _GAP, _RULES = 206, 118, 30, 196
+#: Widths: a bar, the gap between columns, a letter of a rule's name.
+_BAR, _GAP, _RULE = 118, 30, 8.6
 #: Rows in a picture, and rows above the first report if not all fit.
 _ROWS, _BEFORE = 30, 22
-#: Width of a letter of the notes.
-_LETTER = 5.8
+#: Widths of a warp's column, of a letter in it, and of a letter of the notes.
+_WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
 _COLUMNS = ("wgmma", "bulk copies", "cp.async")
 #: The look of a step by a word of its opcode, the first that fits; bars look like the steps that issue them.
 _TONES = {
@@ -117,13 +117,15 @@ def hazards(
     chosen, found, marks = _read(events, reports, block)
     sheet = _Sheet(found, marks, _first(found, marks, first), _ROWS)
     drawn = [mark for mark in marks if mark.step in sheet.rows]
-    body = [*_heads(sheet), *_names(sheet, drawn), *_rows(sheet), *_bars(sheet)]
+    body = [*_heads(sheet), *_names(sheet, drawn), *_rows(sheet)]
     body += [each for mark in drawn for each in _marked(sheet, mark)]
+    body += _bars(sheet, {mark.other for mark in drawn})
     notes, low = _notes(sheet), sheet.bottom + 30
     body += [svg.text(_LEFT, low + 18 * number, note, "s") for number, note in enumerate(notes)]
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
-    width = max(sheet.right + _RULES, _LEFT + _LETTER * max(map(len, notes)) + 16)
+    margin = 40 + _RULE * max(map(len, rules), default=0)
+    width = max(sheet.right + margin, _LEFT + _LETTER * max(map(len, notes)) + 16)
     return picture(f"Block {chosen} in order: {told}", _in_words(sheet), width, low + 18 * len(notes), body)
 
 
@@ -220,10 +222,10 @@ def _tone(step: Step) -> str:
     return next((tone for word, tone in _TONES.items() if word in words), "p")
 
 
-def _label(step: Step, room: int = 28) -> str:
-    """The opcode, its detail and how often it was executed, in the room of a box."""
+def _label(step: Step, width: float = _WARP) -> str:
+    """The opcode, its detail and how often it was executed, in a box of that width."""
     more = f": {step.detail}" * bool(step.detail) + _times(step)
-    size = room - len(more)
+    size = int((width - 16) / _LETTERS) - len(more)
     return (step.label if len(step.label) <= size else f"{step.label[: size - 1]}…") + more
 
 
@@ -231,22 +233,22 @@ def _times(what: Step | Work) -> str:
     return f" ×{what.count}" if what.count > 1 else ""
 
 
-def _bars(sheet: _Sheet) -> list[str]:
-    """The asynchronous work; a bar that no wait covers has no lower edge."""
-    elements = []
+def _bars(sheet: _Sheet, framed: Container[Any]) -> list[str]:
+    """The asynchronous work, over the arrows from the steps that issue it; one that no wait covers ends dashed."""
+    arrows, elements = [], []
     for work in sheet.work:
         (top, bottom), x = sheet.span(work), sheet.x(work)
-        start = sheet.warps[work.first.warp] + _WARP
         if sheet.y(work.first) >= _TOP:
-            elements.append(svg.arrow(start, top + 10, x, top + 10, "l"))
+            arrows.append(svg.arrow(sheet.warps[work.first.warp] + _WARP, top + 10, x, top + 10, "l"))
         elements.append(svg.rect(x, top, _BAR, bottom - top, "fg"))
+        elements += [svg.rect(x, top, _BAR, bottom - top, "ko")] if work in framed else []
         elements.append(svg.text(x + 6, top + 14, f"{work.label}{_times(work)}", "n b"))
         if bottom - top > 36:
             elements.append(svg.text(x + 6, top + 30, work.detail, "s"))
         if work.last is None:
             elements.append(svg.text(x + 6, bottom - 6 if bottom - top > 52 else bottom + 14, "no wait", "s b"))
             elements.append(svg.line(x, bottom, x + _BAR, bottom, "k", dash="4 4"))
-    return elements
+    return arrows + elements
 
 
 def _names(sheet: _Sheet, marks: Sequence[_Mark]) -> list[str]:
@@ -268,9 +270,8 @@ def _marked(sheet: _Sheet, mark: _Mark) -> list[str]:
     elements = [svg.rect(x, y + 2, _WARP, _ROW - 4, "x"), svg.hatch(x + 2, y + 4, _WARP - 4, _ROW - 8)]
     elements.append(svg.text(x + 8, y + 17, _label(mark.step), "n b halo"))
     if isinstance(other, Work) and other in sheet.lanes:
-        (top, bottom), left = sheet.span(other), sheet.x(other)
-        frame = svg.rect(left, top, _BAR, bottom - top, "ko")
-        return [*elements, frame, _pointer(left, min(max(middle, top), bottom), x + _WARP + 2, middle)]
+        top, bottom = sheet.span(other)
+        return [*elements, _pointer(sheet.x(other), min(max(middle, top), bottom), x + _WARP + 2, middle)]
     if isinstance(other, Step) and other is not mark.step and other.warp in sheet.warps:
         return elements + _from_step(sheet, other, mark.step)
     return elements
@@ -342,7 +343,7 @@ def _in_words(sheet: _Sheet) -> str:
         last = work.last
         end = f"until {_place(last) if last.site else last.label}" if last is not None else "and no wait covers it"
         told.append(f"{work.column} {work.label}{_times(work)}, {work.detail}: from {_place(work.first)} {end}.")
-    steps = [f"{_place(step)} {_label(step, 99)}".strip() for step in sheet.rows]
+    steps = [f"{_place(step)} {_label(step, 999)}".strip() for step in sheet.rows]
     return " ".join([*told, f"In order: {'; '.join(steps)}."])
 
 
