@@ -284,7 +284,9 @@ def _does_something(steps: FusedSum) -> bool:
 
 
 def _part(number: int, count: int) -> str:
-    return f", sum {number + 1} of {count}" if count > 1 else ""
+    """Which sum of a chain it is; from the second on, c is the result of the one before."""
+    before = "; c is the result before" if number else ""
+    return f", sum {number + 1} of {count}{before}" if count > 1 else ""
 
 
 def _sums_of(
