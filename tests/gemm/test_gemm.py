@@ -198,7 +198,7 @@ def test_promoted_sums_are_added_in_f32(element):
     assert (result.parted, result.reports) == ([], [])
 
 
-@pytest.mark.parametrize("stages", mma_pipeline.STAGES)
+@pytest.mark.parametrize("stages", some(mma_pipeline.STAGES, 2))
 def test_stages_and_edges_of_the_pipeline(row, stages):
     for m, n, units in some(EDGES, 2):
         with row(f"{m} x {n} x {8 * units}"):
