@@ -4,7 +4,7 @@ from tcemu.show.alignment import fused_sum, fused_sum_of, fused_sums_of
 from tcemu.show.arithmetic_table import arithmetic_table
 from tcemu.show.banks import banks
 from tcemu.show.bits import number_bits
-from tcemu.show.descriptor_bits import descriptor
+from tcemu.show.descriptor_bits import descriptor, descriptor_of_tcgen05
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table
 from tcemu.show.hazards import hazards
@@ -24,6 +24,7 @@ from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
 from tcemu.show.table import Table, format_table
 from tcemu.show.tensor_box import tensor_box
+from tcemu.show.tensor_memory import tensor_memory
 
 __all__ = [
     "Picture",
@@ -34,6 +35,7 @@ __all__ = [
     "banks",
     "changes",
     "descriptor",
+    "descriptor_of_tcgen05",
     "format_table",
     "fragment_map",
     "fragment_table",
@@ -57,4 +59,5 @@ __all__ = [
     "shared_tile",
     "sparsity",
     "tensor_box",
+    "tensor_memory",
 ]

@@ -40,7 +40,9 @@ __all__ = [
     "address_of_an_element",
     "bits_of_a_number",
     "bytes_of_a_descriptor",
+    "cell_of_tensor_memory",
     "conflicts_of_ldmatrix",
+    "descriptor_of_two_generations",
     "flip_one_bit",
     "fragment_by_target",
     "hazards_of_a_launch",
@@ -522,6 +524,31 @@ def bytes_of_a_descriptor(
         return show.shared_tile(named, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
 
     return Explorer(draw, controls)
+
+
+def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024, swizzle: int = 128) -> Explorer:
+    """One tile of shared memory as wgmma and as tcgen05 describe it, with sliders for the fields.
+
+    Raises LayoutError for fields that cannot be encoded, OperandError for those beyond the sliders (16,368 bytes).
+    """
+    fields = {"start": start, "lbo": lbo, "sbo": sbo}
+    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
+    controls |= {"swizzle": _swizzles(swizzle), "of": Choice("descriptor of", ("tcgen05", "wgmma"), "tcgen05")}
+
+    def draw(start: int, lbo: int, sbo: int, swizzle: str, of: str) -> Picture:
+        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle])
+        return show.descriptor(named) if of == "wgmma" else show.descriptor_of_tcgen05(named)
+
+    return Explorer(draw, controls)
+
+
+def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> Explorer:
+    """A cell of Tensor Memory, its address, and whether a warp can load it; with sliders for all three.
+
+    Raises OperandError for a cell that does not exist.
+    """
+    at = {"warp": (7, warp), "lane": (127, lane), "column": (511, column)}
+    return Explorer(show.tensor_memory, {name: Range(name, last, now) for name, (last, now) in at.items()})
 
 
 def hazards_of_a_launch(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> Explorer:
