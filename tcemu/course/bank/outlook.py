@@ -79,7 +79,8 @@ _A_BYTES, _B_BYTES = 128 * 64 * 2, 64 * 256 * 2
 
 
 def _fetched(along_m: Array, along_n: Array) -> Array:
-    return along_m * _A_BYTES + along_n * _B_BYTES
+    fetched: Array = along_m * _A_BYTES + along_n * _B_BYTES
+    return fetched
 
 
 EXERCISES = [
