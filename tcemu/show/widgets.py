@@ -640,16 +640,16 @@ def outcome_of_a_kernel(
 
 
 def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int, **start: int) -> Explorer:
-    """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer's element, a list of strides.
+    """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer, a list of strides.
 
-    Both have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
+    Both are in elements and have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
     """
     found = parse(instruction)
     chosen: Values = {"first": 0, "ldm": columns} | start
     show.loaded(found, rows, columns, **chosen)  # raises for what is not possible
     strides = tuple(str(stride) for stride in range(16, 2 * columns + 1, 16))
     controls: dict[str, Range | Choice] = {
-        "first": Range("pointer, in elements", rows * columns - 16, chosen["first"], 16),
+        "first": Range("pointer", rows * columns - 16, chosen["first"], 16),
         "ldm": Choice("stride", strides, str(chosen["ldm"])),
     }
     return Explorer(lambda first, ldm: show.loaded(found, rows, columns, first, int(ldm)), controls)
