@@ -157,7 +157,9 @@ def _compared(every: Sequence[Digit], name: str, has: Factors, should: Factors, 
         yield f"In the {name}, you exchanged {wrong[0][0]} and {wrong[1][0]}."
     else:
         yield from (f"In the {name}, {digit} has the factor {factor}, which is wrong." for digit, factor in wrong)
-    if len(forgotten) == len(needless) == 1:
+    if len(forgotten) == len(needless) == 1 and forgotten[0].argument == needless[0].argument:
+        yield f"In the {name}, you take {needless[0]}; another part of {forgotten[0].argument} belongs there."
+    elif len(forgotten) == len(needless) == 1:
         yield f"The {name} depends on {needless[0]}, but it should depend on {forgotten[0]} instead."
     else:
         yield from _depends(name, forgotten, needless)
