@@ -18,6 +18,8 @@ import numpy.typing as npt
 from tcemu.errors import counted
 
 Array = npt.NDArray[Any]
+#: Relative differences that come from rounding.
+_CLOSE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,31 @@ def about_part(arguments: Mapping[str, int], name: str, got: Array, right: Array
     says: list[str] = []
     if has and should:
         says = list(_compared(every, name, has, should, set(got.tolist()) == set(right.tolist())))
-    says = says or list(_dependence(every, name, grid, wanted)) or [where(arguments, (got != right), f"The {name} is")]
+    says = says or list(_dependence(every, name, grid, wanted))
+    says = says or [about_values(name, got, right) or where(arguments, got != right, f"The {name} is")]
     return " ".join(says[:2])
+
+
+def about_values(name: str, got: Array, right: Array) -> str:
+    """What all whole numbers have in common, whatever they depend on; empty if nothing.
+
+    >>> from tcemu.course.observe import about_values
+    >>> about_values("lane", np.array([1, 4, 6]), np.array([0, 3, 5]))
+    'Every lane is 1 too large.'
+    """
+    by = got - right
+    if len(got) < 2 or (by == 0).any():
+        return ""
+    if (by == by[0]).all():
+        return f"Every {name} is {abs(int(by[0]))} too {'large' if by[0] > 0 else 'small'}."
+    if (got == got[0]).all():
+        return f"The {name} is always {got[0]}."
+    if (got == -right).all():
+        return f"Every {name} has the wrong sign."
+    for one, other, what in ((got, right, "times as large as it should be"), (right, got, "times too small")):
+        if (other != 0).all() and (one == other * (one[0] // other[0])).all():
+            return f"Every {name} is {one[0] // other[0]} {what}."
+    return ""
 
 
 @dataclass(frozen=True)
@@ -239,13 +264,13 @@ def where(axes: Mapping[str, int], wrong: Array, lead: str = "Elements are") -> 
 
 
 def _bounds(axes: Mapping[str, int], wrong: Array, lead: str) -> str:
-    """From which value of an argument on something is wrong, or up to which."""
+    """From which value of an argument on something is wrong, or up to which, if that excludes a part worth saying."""
     mask = wrong.reshape(tuple(axes.values()))
     for at, (name, size) in enumerate(axes.items()):
         held = np.flatnonzero(mask.any(axis=tuple(axis for axis in range(mask.ndim) if axis != at)))
-        if held[0] > 0 or held[-1] < size - 1:
-            bound = f"{name} >= {held[0]}" if held[0] > 0 else f"{name} <= {held[-1]}"
-            return f"{lead} wrong only where {bound}."
+        for excluded, bound in ((held[0], f"{name} >= {held[0]}"), (size - 1 - held[-1], f"{name} <= {held[-1]}")):
+            if excluded >= max(2, size / 8):
+                return f"{lead} wrong only where {bound}."
     return ""
 
 
@@ -279,7 +304,7 @@ def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
     names = _names(got.ndim, axes)
     wrong = _bits(got) != _bits(right)
     told = [] if len(set(names)) < len(names) else [where(dict(zip(names, got.shape, strict=True)), wrong)]
-    told.append(_values_wrong(got, right, wrong))
+    told.append(_elsewhere(got, right, wrong) or _values_wrong(got, right, wrong))
     return " ".join(says for says in told if says)
 
 
@@ -298,7 +323,7 @@ def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
 
 
 def _names(count: int, axes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(axes) if len(axes) == count else ("row", "column") if count == 2 else ("value",) * count
+    return tuple(axes) if len(axes) == count else ("row", "column") if count == 2 else ("index",) * count
 
 
 def _accidents(
@@ -307,9 +332,10 @@ def _accidents(
     """What an array becomes by the usual accidents."""
     for axis, name in enumerate(names):
         if right.shape[axis] > 1:
-            yield f"The {name}s are in reverse order.", np.flip(right, axis)
+            many = "values" if name == "index" else f"{name}s"
+            yield f"The {many} are in reverse order.", np.flip(right, axis)
             for by in (1, -1):
-                yield f"The {name}s are shifted by one, around the end.", np.roll(right, by, axis)
+                yield f"The {many} are shifted by one, around the end.", np.roll(right, by, axis)
     if right.ndim == 2 and right.shape[0] == right.shape[1]:
         yield "The matrix is transposed.", right.T.copy()
     elif right.ndim == 2:
@@ -352,9 +378,26 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
             return "Every wrong value is the next number toward zero: it was cut off, and should be rounded."
         with np.errstate(all="ignore"):
             ratio = have / should
-        if have.size > 2 and (ratio == ratio[0]).all() and np.log2(abs(ratio[0])) % 1 == 0:
-            return f"Every wrong value is {ratio[0]:g} times the right one."
+            power = np.log2(abs(ratio[0]))
+            if have.size > 1 and (ratio == ratio[0]).all() and power % 1 == 0 and power:
+                sign = "-" if ratio[0] < 0 else ""
+                return f"Every wrong value is {sign}2^{int(power)} times the right one."
+            if (np.abs(have.astype(np.float64) - should) <= _CLOSE * np.abs(should.astype(np.float64))).all():
+                return "Every wrong value is close to the right one: look at rounding and at the order of additions."
     return ""
+
+
+def _elsewhere(got: Array, right: Array, wrong: Array) -> str:
+    """Whether the wrong values are right values of other places, and the first of these places."""
+    have, should = _bits(got).ravel(), _bits(right).ravel()
+    unique, first, count = np.unique(should, return_index=True, return_counts=True)
+    lost = have[wrong.ravel()]
+    if len(lost) < 2 or (count == 1).mean() < 0.9 or not np.isin(lost, unique).all() or len(np.unique(lost)) < 2:
+        return ""
+    at = int(np.argmax(wrong))
+    source = int(first[np.searchsorted(unique, have[at])])
+    here, there = (", ".join(map(str, np.unravel_index(place, right.shape))) for place in (at, source))
+    return f"The wrong values belong in other places: [{here}] holds what belongs at [{there}]."
 
 
 def _reversed_bits(values: Array) -> Array:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, strategies
 from quick import examples
 
-from tcemu.course.observe import about_array, about_map, about_part, digits, where
+from tcemu.course.observe import about_array, about_map, about_part, about_values, digits, where
 
 SIZES = {"row": 16, "column": 12}
 CASES = np.array(list(product(*(range(size) for size in SIZES.values()))))
@@ -98,7 +98,7 @@ MAPS = {
     "row * 0": "The sum is always 0.",
     "row * 4 + column + (row > 7) * 100": "In the sum, row // 8 has the factor 132, which is wrong.",
     "row * 4 + column + (row > 7) * (column > 7)": "The sum is wrong exactly where row // 8 = 1 and column // 4 = 2.",
-    "row * 4 | column": "The sum is wrong only where row >= 1.",
+    "row * 4 | column": "The sum is wrong only where column >= 4.",
 }  # fmt: skip
 
 
@@ -142,6 +142,39 @@ ARRAYS = {
 @pytest.mark.parametrize("says", ARRAYS)
 def test_an_accident_of_an_array_is_named(says):
     assert about_array(np.ascontiguousarray(ARRAYS[says]), WORDS) == says
+
+
+FLOATS = np.array([1.5, -2.25, 3.0, 1000.0], np.float32)
+OTHERS = {
+    "Every value has the wrong sign.": -FLOATS,
+    "Every wrong value is 2^-3 times the right one.": FLOATS / 8,
+    "Every wrong value is close to the right one: look at rounding and at the order of additions.": FLOATS * 1.0001,
+    "The wrong values belong in other places: [0] holds what belongs at [2].": FLOATS[[2, 3, 0, 1]],
+    "Every wrong value is nan.": np.full(4, np.nan, np.float32),
+    "": np.array([9, 8, 7, 6], np.float32),
+}
+
+
+@pytest.mark.parametrize("says", OTHERS)
+def test_what_floats_have_in_common_is_said(says):
+    assert about_array(OTHERS[says].astype(np.float32), FLOATS) == says
+
+
+NUMBERS = {
+    "Every n is 3 too large.": lambda n: n + 3,
+    "Every n is 1 too small.": lambda n: n - 1,
+    "Every n has the wrong sign.": lambda n: -n,
+    "Every n is 4 times as large as it should be.": lambda n: 4 * n,
+    "Every n is 2 times too small.": lambda n: n // 2,
+    "The n is always 7.": lambda n: 0 * n + 7,
+    "": lambda n: n * n,
+}
+
+
+@pytest.mark.parametrize("says", NUMBERS)
+def test_what_numbers_have_in_common_is_said(says):
+    n = np.arange(10, 20, 2)
+    assert about_values("n", NUMBERS[says](n), n) == says
 
 
 def test_rounding_and_cutting_off_are_told_apart():
