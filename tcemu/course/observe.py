@@ -367,7 +367,7 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
     have, should = np.asarray(got)[wrong], np.asarray(right)[wrong]
     if not have.size:
         return ""
-    if have.size > 1 and not have.astype(bool).any():
+    if have.size > 1 and not (have != 0).any():
         return "Every wrong value is 0."
     if have.size > 1 and (_bits(have) == _bits(have)[0]).all():
         return f"Every wrong value is {have[0].item()!r}."
