@@ -28,6 +28,7 @@ from pathlib import Path
 from types import FrameType
 
 from tcemu.course.lint import Case, cases
+from tcemu.course.solutions import BEGIN, END
 from tcemu.course.verdict import Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,13 +49,13 @@ _REFUSED = re.compile(r" raises | returns |has the shape|has elements|does not f
 Change = tuple[str, list[ast.AST], Callable[[], None]]
 
 
-def changes(tree: ast.Module) -> Iterator[Change]:
-    """Every single change of a program; applying one changes `tree`."""
+def changes(tree: ast.Module, lines: range) -> Iterator[Change]:
+    """Every single change of a program in these lines; applying one changes `tree`."""
     names = sorted(arguments_of(tree))
     for parent in ast.walk(tree):
         for field, held in ast.iter_fields(parent):
             for index, node in enumerate(held if isinstance(held, list) else [held]):
-                if isinstance(node, ast.AST):
+                if isinstance(node, ast.AST) and getattr(node, "lineno", 0) in lines:
                     place = (parent, field, index if isinstance(held, list) else None)
                     yield from _of_node(node, place, names)
 
@@ -140,14 +141,16 @@ def measure(case: Case, each: int, rng: random.Random, show: bool) -> Counter[st
     """Change one solution at up to `each` places."""
     count: Counter[str] = Counter()
     tree = ast.parse(case.solution.code)
-    every = list(range(len(list(changes(tree)))))
+    marks = [number for number, line in enumerate(case.solution.code.splitlines(), 1) if BEGIN in line or END in line]
+    lines = range(*marks)
+    every = list(range(len(list(changes(tree, lines)))))
     rng.shuffle(every)
     arguments = arguments_of(tree)
     for number in every:
         if sum(count.values()) - count["right"] >= each:
             break
         changed = copy.deepcopy(tree)
-        says, nodes, apply = list(changes(changed))[number]
+        says, nodes, apply = list(changes(changed, lines))[number]
         names = concerned(changed, nodes)
         apply()
         verdict = judge(case, ast.unparse(ast.fix_missing_locations(changed)))

@@ -110,6 +110,18 @@ def test_a_wrong_formula_is_told_apart(formula):
     assert says == MAPS[formula]
 
 
+def test_arguments_that_do_not_count_from_0_are_told_by_their_values():
+    over = {"address": list(range(0, 256, 16)), "swizzle": [0, 32, 64, 128]}
+    address, swizzle = np.array(list(product(*over.values()))).T
+    right = (address ^ address // 32 * 16 % 64 * (swizzle > 0))[:, np.newaxis]
+    says = about_map(over, ("place",), np.where(swizzle == 64, 0, right[:, 0])[:, np.newaxis], right)
+    assert says == "The place is wrong only where swizzle = 64."
+    says = about_map(over, ("place",), address[:, np.newaxis], right)
+    assert says == "The place does not depend on swizzle, but it should."
+    says = about_map(over, ("unit",), (address // 32)[:, np.newaxis], (address // 16)[:, np.newaxis])
+    assert says == "The unit does not depend on address // 16 % 2, but it should."
+
+
 def test_values_in_the_wrong_order_are_seen():
     right = CASES @ [[1, 0], [0, 2]]
     says = about_map(SIZES, ("lane", "register"), right[:, ::-1], right)
@@ -136,12 +148,15 @@ ARRAYS = {
     "Every bit is inverted.": ~WORDS,
     "Every value is 1 too large.": WORDS + 1,
     "Elements are wrong exactly where row = 1. Every wrong value is 0.": WORDS * np.array([[1], [0]], np.uint32),
+    "Only bits 0 to 2, 9 of the values are wrong.": WORDS ^ 0x207,
+    "Elements are wrong exactly where column = 1. Only bit 31 of the values is wrong.": WORDS ^ [[0, 1 << 31, 0]] * 2,
+    "Every wrong value is 1 too large or too small: look at rounding.": WORDS + np.array([[1, -1, 1], [1, 1, -1]]),
 }
 
 
 @pytest.mark.parametrize("says", ARRAYS)
 def test_an_accident_of_an_array_is_named(says):
-    assert about_array(np.ascontiguousarray(ARRAYS[says]), WORDS) == says
+    assert about_array(np.ascontiguousarray(ARRAYS[says]).astype(np.uint32), WORDS) == says
 
 
 FLOATS = np.array([1.5, -2.25, 3.0, 1000.0], np.float32)

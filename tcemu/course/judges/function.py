@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcemu.course.answers import called, function, named, overheard, wholes
 from tcemu.course.mistakes import Mistake, diagnosis
-from tcemu.course.observe import about_map, about_values
+from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
 from tcemu.show.marked import marked
@@ -71,12 +71,8 @@ class Function:
         return Finding(False, says, mistake, share, self._picture(cases, got, wrong))
 
     def _observed(self, got: Array, right: Array) -> str:
-        """What the values have in common; more can be said about arguments that count from 0."""
-        if any(list(values) != list(range(len(values))) for values in self.over.values()):
-            parts = enumerate(self.returns)
-            wrong = [(name, at) for at, name in parts if not np.array_equal(got[:, at], right[:, at])]
-            return " ".join(filter(None, (about_values(name, got[:, at], right[:, at]) for name, at in wrong)))
-        return about_map({name: len(values) for name, values in self.over.items()}, self.returns, got, right)
+        """What the values have in common."""
+        return about_map({name: list(values) for name, values in self.over.items()}, self.returns, got, right)
 
     @staticmethod
     def _all(way: Callable[..., Array], cases: Array) -> Array:
