@@ -133,7 +133,7 @@ def outcome(verdict: Verdict | str, names: set[str], arguments: set[str]) -> str
         return "right"
     if not verdict.mistake:
         return "refused" if _REFUSED.search(verdict.says) else "placed"
-    told = {argument for argument in arguments if re.search(rf"\b{argument}\b", verdict.mistake)}
+    told = {each for each in arguments - {"a"} if re.search(rf"\b{each}\b", verdict.mistake)}  # "a" is a word
     return "named" if not told or told & names else "named beside the point"
 
 
