@@ -126,3 +126,24 @@ def test_exercises_that_were_not_saved_are_found(course):
     change(course, {"setup": "from tcemu.course import check, given"})
     told = run("exercises", "lint", course).output
     assert "exercises/02_lanes.ipynb: it differs from the solutions: save the exercises\n" in told
+
+
+@pytest.mark.slow
+def test_a_course_of_one_s_own_takes_its_exercises_along(course, tmp_path):
+    """As the guide ends: with a course.toml, `tcemu lab --course` lays it out, and the checks find the rows."""
+    run("exercises", "save", course)
+    (course / "notebooks").mkdir()
+    (course / "notebooks" / "02_lanes.ipynb").write_text(
+        (course / "exercises" / "02_lanes.ipynb").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    (course / "course.toml").write_text(
+        'title = "Mine"\n[[notebook]]\nfile = "02_lanes.ipynb"\ntitle = "Lanes"\nminutes = 5\n'
+        'exercises = ["row_of_lane", "sum_of_row"]\n', encoding="utf-8",
+    )  # fmt: skip
+    assert "nothing is wrong" in run("exercises", "lint", course).output
+    done = run("lab", tmp_path / "learner", "--course", course, "--lay-out-only")
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "learner" / "solutions").exists()
+    told = run("check", tmp_path / "learner").output
+    assert "0 of 4 exercises solved." in told, told
+    assert "open" in told
