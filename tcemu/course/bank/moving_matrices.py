@@ -12,8 +12,6 @@ from tcemu.course.judges import Crafted, Function, Kernel
 from tcemu.course.judges.placement import Placement
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse, run
-from tcemu.machine.events import Accessed, Event
-from tcemu.machine.launch import Launch
 from tcemu.timing.wavefronts import wavefronts
 
 Array = npt.NDArray[Any]
@@ -167,23 +165,6 @@ def _free(stride: int) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- kernels
-
-
-class _Traffic:
-    """An observer that adds up the wavefronts of shared memory."""
-
-    def __init__(self) -> None:
-        self.wavefronts = 0
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Accessed) and event.space == "shared" and len(event.addresses):
-            # inactive lanes access nothing: let them repeat the address of an active one
-            padded = np.resize(event.addresses, 32)
-            self.wavefronts += int(wavefronts(padded, event.instruction).count)
-
-
-def _traffic(_: Launch, watching: Sequence[Any]) -> Mapping[str, int]:
-    return {"wavefronts": watching[0].wavefronts}
 
 
 def _bits(rng: np.random.Generator, *shape: int) -> Array:
@@ -404,8 +385,7 @@ EXERCISES = [
         "wavefronts of shared memory in all. There are 2560 bytes of shared memory.",
         Kernel(
             lambda given: {"a": given.A, "d": np.zeros((4, 32, 4), np.uint32)}, "d", _tile_fragments,
-            {"shared": 2560}, _tile_mistakes, needed=("ldmatrix",), observers=lambda: (_Traffic(),),
-            scores=_traffic, limits={"wavefronts": 32},
+            {"shared": 2560}, _tile_mistakes, needed=("ldmatrix",), counts=("wavefronts",), limits={"wavefronts": 32},
         ),
         minutes=20,
         know="alignment, padding and bar.warp.sync",
@@ -429,8 +409,7 @@ EXERCISES = [
         "at most 24 wavefronts are allowed.",
         Kernel(
             lambda given: {"c": given.C, "out": np.zeros((16, 32), np.float16)}, "out", _results, {"shared": 2048},
-            _result_mistakes, needed=("stmatrix", "st.global.v4"), observers=lambda: (_Traffic(),), scores=_traffic,
-            limits={"wavefronts": 24},
+            _result_mistakes, needed=("stmatrix", "st.global.v4"), counts=("wavefronts",), limits={"wavefronts": 24},
         ),
         minutes=35,
         know="d_as_a or the layout of D, place_of_unit, and stmatrix from the notebook",
