@@ -16,10 +16,10 @@ def found(answer):
 @pytest.mark.parametrize(
     "unit_of",
     [
-        lambda row, unit: unit ^ row // 2 % 4,
-        lambda row, unit: (unit + row // 2) % 4,  # a rotation does as well
-        lambda row, unit: (unit - row // 2) % 4,
-        lambda row, unit: 3 - unit ^ row // 2 % 4,
+        pytest.param(lambda row, unit: unit ^ row // 2 % 4, id="xor"),
+        pytest.param(lambda row, unit: (unit + row // 2) % 4, id="rotation"),
+        pytest.param(lambda row, unit: (unit - row // 2) % 4, id="rotation back"),
+        pytest.param(lambda row, unit: 3 - unit ^ row // 2 % 4, id="mirrored"),
     ],
 )
 def test_every_placement_without_conflicts_is_right(unit_of) -> None:
@@ -41,12 +41,30 @@ def test_conflicts_are_told_with_the_rows_that_share_banks() -> None:
 @pytest.mark.parametrize(
     ("answer", "says", "mistake"),
     [
-        (lambda row, unit: 64 * row + 16 * unit + 8, "8 is not a multiple of 16", "XOR the number of the unit"),
-        (lambda row, unit: 4 * row + unit, "the address 1 is not a multiple", "These are numbers of units"),
-        (lambda row, unit: 128 * row + 16 * unit, "outside the tile's 2048 bytes", "This is padding"),
-        (lambda row, unit: -16, "the address -16 is outside", ""),
-        (lambda row, unit: 16 * unit, "the address 0 holds another unit already", "the same place"),
-        (lambda row, unit: 10**30, "outside", ""),
+        pytest.param(
+            lambda row, unit: 64 * row + 16 * unit + 8, "8 is not a multiple of 16", "XOR the number of the unit",
+            id="shifted",
+        ),
+        pytest.param(
+            lambda row, unit: 4 * row + unit, "the address 1 is not a multiple", "These are numbers of units",
+            id="numbers of units",
+        ),
+        pytest.param(
+            lambda row, unit: 128 * row + 16 * unit, "outside the tile's 2048 bytes", "This is padding",
+            id="padded",
+        ),
+        pytest.param(
+            lambda row, unit: -16, "the address -16 is outside", "",
+            id="negative",
+        ),
+        pytest.param(
+            lambda row, unit: 16 * unit, "the address 0 holds another unit already", "the same place",
+            id="one place for all rows",
+        ),
+        pytest.param(
+            lambda row, unit: 10**30, "outside", "",
+            id="huge",
+        ),
     ],
 )
 def test_places_that_are_none_are_named(answer, says, mistake) -> None:
