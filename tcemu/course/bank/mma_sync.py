@@ -267,7 +267,7 @@ EXERCISES = [
         _where_of_int8_b(),
         minutes=5,
         know="the layout lines of notebook 04",
-        section="9.7.14.5.11",
+        section="9.7.14.5.10",
         hints=(
             "The column alone decides which four lanes have it: lane // 4 is the column.",
             "A register holds four neighbours along k. So row % 4 is the byte, and row // 4 counts registers' worth.",
