@@ -77,23 +77,23 @@ def bytes_of_two_rows(lane: int, byte: int) -> tuple[int, int]:
 
 
 def not_swizzled(row: int, unit: int) -> int:
-    return 64 * row + 16 * unit
+    return 32 * row + 16 * unit
 
 
-def row_mod_4(row: int, unit: int) -> int:
-    return 64 * row + 16 * (unit ^ row % 4)
+def row_mod_2(row: int, unit: int) -> int:
+    return 32 * row + 16 * (unit ^ row % 2)
 
 
 def padded(row: int, unit: int) -> int:
-    return 80 * row + 16 * unit
+    return 48 * row + 16 * unit
 
 
-def three_bits(row: int, unit: int) -> int:
-    return 64 * row + 16 * (unit ^ row // 2 % 8)
+def too_many_bits(row: int, unit: int) -> int:
+    return 32 * row + 16 * (unit ^ row // 4 % 4)
 
 
 def units_not_bytes(row: int, unit: int) -> int:
-    return 4 * row + (unit ^ row // 2 % 4)
+    return 2 * row + (unit ^ row // 4 % 2)
 
 
 def by_columns(row: int, unit: int) -> int:
@@ -260,9 +260,9 @@ WRONG = {
     ],
     "place_of_unit": [
         (not_swizzled, "nothing is swizzled yet"),
-        (row_mod_4, "You XOR with row % 4"),
+        (row_mod_2, "You XOR with row % 2"),
         (padded, "This is padding"),
-        (three_bits, "XOR reaches beyond the units of a row"),
+        (too_many_bits, "XOR reaches beyond the units of a row"),
         (units_not_bytes, "These are numbers of units"),
         (by_columns, "You store the tile by columns of units"),
     ],

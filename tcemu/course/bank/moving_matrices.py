@@ -339,20 +339,20 @@ EXERCISES = [
     Exercise(
         "place_of_unit",
         "A swizzle for short rows",
-        "A tile has 32 rows of 64 bytes: 4 units of 16 bytes. Write `place_of_unit(row, unit)`, the address at which a "
-        "unit is stored, so that every unit has its own place within the tile's 2048 bytes, `ldmatrix` reads one unit "
+        "A tile has 32 rows of 32 bytes: 2 units of 16 bytes. Write `place_of_unit(row, unit)`, the address at which a "
+        "unit is stored, so that every unit has its own place within the tile's 1024 bytes, `ldmatrix` reads one unit "
         "of 8 rows (0 to 7, 8 to 15, ...) without conflicts, and so do 16-byte stores of whole rows.",
-        Placement(rows=32, units=4, size=2048),
-        minutes=25,
-        know="XOR swizzle of rows of 128 bytes, from the notebook",
+        Placement(rows=32, units=2, size=1024),
+        minutes=15,
+        know="the XOR swizzles of longer rows, from the notebook",
         section="9.7.14.5.15",
         hints=(
-            "Two rows share a line of 128 bytes. Rows 0, 2, 4 and 6 start in the same bank: move their units apart.",
-            "XOR the unit with a number from 0 to 3 that is different for these four rows.",
+            "Four rows share a line of 128 bytes. Which of the rows 0 to 7 start in the same bank?",
+            "XOR the unit with 0 or 1. Rows that start in the same bank need different numbers.",
             "Draw it: show.shared_rows takes an array (rows, units) of your addresses.",
         ),
         points=2,
-        best={"wavefronts": 32},
+        best={"wavefronts": 16},
     ),
     Exercise(
         "transpose_16",
