@@ -20,6 +20,8 @@ from tcemu.show.probe import probe
 from tcemu.show.refusal import Refusal, refusal
 from tcemu.show.register_bits import register_bits
 from tcemu.show.scales import scales
+from tcemu.show.shape_table import legal_table, shape_table, target_table
+from tcemu.show.shared_rows import shared_rows
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
 from tcemu.show.table import Table, format_table
@@ -43,6 +45,7 @@ __all__ = [
     "fused_sum_of",
     "fused_sums_of",
     "hazards",
+    "legal_table",
     "loaded",
     "marked",
     "mma_map",
@@ -56,8 +59,11 @@ __all__ = [
     "register_bits",
     "rounding",
     "scales",
+    "shape_table",
+    "shared_rows",
     "shared_tile",
     "sparsity",
+    "target_table",
     "tensor_box",
     "tensor_memory",
 ]

@@ -7,7 +7,7 @@ picture, so that it can be read without a kernel. anywidget is imported when the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
@@ -22,7 +22,7 @@ from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import TARGETS, Instruction, parse, run
 from tcemu.instructions.mma_sp import pattern_of
-from tcemu.layouts import Descriptor
+from tcemu.layouts import Descriptor, Fragment
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
 from tcemu.machine.events import Event
@@ -43,8 +43,10 @@ __all__ = [
     "cell_of_tensor_memory",
     "conflicts_of_ldmatrix",
     "descriptor_of_two_generations",
+    "exchange_registers",
     "flip_one_bit",
     "fragment_by_target",
+    "fragment_of_a_form",
     "hazards_of_a_launch",
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
@@ -52,6 +54,7 @@ __all__ = [
     "outcome_of_a_kernel",
     "probe_one_element",
     "rounding_of_a_number",
+    "row_from_elsewhere",
     "scales_of_a_block",
     "sum_on_two_targets",
     "tile_that_is_loaded",
@@ -680,3 +683,86 @@ _GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120
 def _on(instruction: Instruction, target: str, role: str, lane: int) -> Picture:
     drawn = show.fragment_map(instruction.on(TARGETS[target]).fragments[role], lane=lane)
     return replace(drawn, title=f"{drawn.title}, on {target}")
+
+
+def exchange_registers(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike,
+    role: str = "a",
+    target: str = "sm_90a",
+    **start: int,
+) -> Explorer:
+    """Exchange two registers of A or B in every lane, and see which elements of D change.
+
+    `a`, `b` and `c` are registers, and `role` says whose are exchanged; `start` may give first and second. Raises
+    OperandError for a start that is not possible.
+    """
+    found = parse(instruction)
+    operands = {name: as_array(given, f"operand {name}") for name, given in {"a": a, "b": b, "c": c}.items()}
+    d = found.fragments["d"]
+    before = d.unpack(run(found, *operands.values(), target=target))
+
+    def draw(first: int, second: int) -> Picture:
+        registers = operands[role].copy()
+        registers[..., [first, second]] = registers[..., [second, first]]
+        after = d.unpack(run(found, *(operands | {role: registers}).values(), target=target))
+        cause = f"{role}{first} and {role}{second} are exchanged" if first != second else "nothing is exchanged"
+        return show.changes(before, after, d.format, cause=cause)
+
+    most = found.fragments[role].registers - 1
+    return Explorer(draw, _ranges({"first": most, "second": most}, start))
+
+
+def fragment_of_a_form(opcodes: Iterable[str | Instruction], role: str = "a", lane: int = 0) -> Explorer:
+    """The map of one operand, with a list of instructions to choose from and a slider for the lane that is marked.
+
+    Raises IllegalInstruction for text that is not an instruction, OperandError for a lane that does not exist.
+    """
+    forms = {_form(found): found for found in map(parse, opcodes)}
+    names = tuple(forms)
+    lanes = min(found.fragments[role].lanes for found in forms.values())
+    controls: dict[str, Range | Choice] = {
+        "form": Choice("shape and types", names, names[0] if names else ""),
+        "lane": Range("lane", lanes - 1, lane),
+    }
+    return Explorer(lambda form, lane: show.fragment_map(forms[form].fragments[role], lane=lane), controls)
+
+
+def _form(instruction: Instruction) -> str:
+    """The shape and the types of A and B: "m16n8k32 s8 x u8"."""
+    types = dict.fromkeys(instruction.types[role].name for role in "ab")
+    return f"{instruction.shape} {' x '.join(types)}"
+
+
+def row_from_elsewhere(
+    load: str | Instruction,
+    addresses: npt.ArrayLike,
+    shared: npt.ArrayLike,
+    fragment: Fragment,
+    lane: int = 0,
+    unit: int = 0,
+) -> Explorer:
+    """Let one lane give ldmatrix another address, and see which elements of the matrix that it loads change.
+
+    `addresses` (32,) are those of all lanes and `shared` (bytes,) is shared memory; `fragment` says what matrix the
+    registers of the load are. The sliders are the lane and the 16-byte unit of shared memory that it names instead.
+    Raises OperandError for addresses that the instruction does not take, and for a start that is not possible.
+    """
+    found, memory = parse(load), as_array(shared, "shared")
+    given = as_array(addresses, "addresses")
+    before = fragment.unpack(run(found, given, shared=memory))
+
+    def draw(lane: int, unit: int) -> Picture:
+        moved = given.copy()
+        moved[lane] = 16 * unit
+        after = fragment.unpack(run(found, moved, shared=memory))
+        what = fragment.role.upper()
+        return show.changes(before, after, fragment.format, what, cause=f"lane {lane} gives the address {16 * unit}")
+
+    controls: dict[str, Range | Choice] = {
+        "lane": Range("lane", 31, lane),
+        "unit": Range("unit of 16 bytes", memory.size // 16 - 1, unit),
+    }
+    return Explorer(draw, controls)

@@ -82,6 +82,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
         Descriptor(4096, 16, 1024, 128), "f16", 64, 64, at_mn=41, at_k=20, lines=20
     ),
     "fused sums of two targets": lambda: widgets.one_among_powers().picture,
+    "rows of a tile": lambda: show.shared_rows(64 * np.arange(16)[:, None] + 16 * np.arange(4), 2, 8),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 
