@@ -17,6 +17,7 @@ from tcemu.show.register_bits import register_bits
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.table import Table, format_table
 from tcemu.show.tensor_box import tensor_box
+from tcemu.show.tile_read import tile_read
 
 __all__ = [
     "Picture",
@@ -41,4 +42,5 @@ __all__ = [
     "rounding",
     "shared_tile",
     "tensor_box",
+    "tile_read",
 ]

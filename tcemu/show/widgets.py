@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tcemu import show
@@ -20,6 +21,8 @@ from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse, run
+from tcemu.layouts import Descriptor, copy_tile
+from tcemu.layouts.canonical import Major
 from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 
@@ -28,8 +31,10 @@ __all__ = [
     "Explorer",
     "Range",
     "bits_of_a_number",
+    "descriptor_of_a_tile",
     "flip_one_bit",
     "rounding_of_a_number",
+    "step_along_k",
     "who_holds_what",
 ]
 
@@ -320,3 +325,102 @@ def flip_one_bit(
         "bit": Range("bit", 8 * operands["a"].itemsize - 1, chosen["bit"]),
     }
     return Explorer(draw, controls, limits)
+
+
+#: The swizzles as a list shows them.
+_SWIZZLES = {"none": 0, "32 bytes": 32, "64 bytes": 64, "128 bytes": 128}
+#: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.
+_ADVANCES: Mapping[str, Callable[[Descriptor, int, Major], Descriptor]] = {
+    "to element (0, k)": lambda tile, k, major: tile.advance("f16", k=k, major=major),
+    "start + 2 k bytes": lambda tile, k, _: tile.step(2 * k),
+    "LBO + 2 k bytes": lambda tile, k, _: replace(tile, lbo=tile.lbo + 2 * k),
+}
+#: wgmma with f16, and the bytes of shared memory that its wrong descriptors may reach; B is behind A's 64 KiB.
+_WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+_REACH = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Multiplied:
+    """A of 64 rows in one layout and B of 8 columns, both f16, and what wgmma makes of them."""
+
+    a: npt.NDArray[Any]
+    b: npt.NDArray[Any]
+    tile: Descriptor
+    major: Major
+
+    def notes(self, given: Descriptor, k: int) -> list[str]:
+        """What the product of 16 columns from k on becomes if A's descriptor is `given`."""
+        shared = np.zeros(2 * _REACH, np.uint8)
+        columns = Descriptor.for_tile("f16", 8, self.b.shape[1], swizzle=128, start=_REACH)
+        copy_tile(self.a, shared, self.tile, self.major)
+        copy_tile(self.b, shared, columns)
+        b, zero = columns.advance("f16", k=k), np.zeros((128, 4), np.uint32)
+        transposed = int(self.major == "MN")
+        right, got = (
+            run(_WGMMA, zero, a, b, 0, 1, 1, transposed, 0, shared=shared)
+            for a in (self.tile.advance("f16", k=k, major=self.major), given)
+        )
+        wrong = int((right != got).sum())
+        return [f"wgmma with this descriptor: {wrong or 'none'} of 512 elements of D are wrong."]
+
+
+def descriptor_of_a_tile(
+    a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128, major: Major = "K", **start: Any
+) -> Explorer:
+    """Set the fields of A's descriptor, and see what it finds and how much of wgmma's product is wrong.
+
+    A (64, K) and B (8, K) are f16; A's tile is laid out at byte 0 with that `swizzle` and that `major`. `start` may
+    give other fields to begin with, as they are encoded, in units of 16 bytes: start, lbo, sbo; and swizzle_field.
+    Raises OperandError for a start that is not possible.
+    """
+    tile = Descriptor.for_tile("f16", 64, np.shape(a)[1], swizzle=swizzle, major=major)
+    operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, major)
+    named = {size: name for name, size in _SWIZZLES.items()}
+    fields: Values = {"start": tile.start >> 4, "lbo": tile.lbo >> 4, "sbo": tile.sbo >> 4, "swizzle_field": named[swizzle]}
+    fields |= start
+
+    def draw(swizzle_field: str, start: int, lbo: int, sbo: int) -> Picture:
+        given = Descriptor(16 * start, 16 * lbo, 16 * sbo, _SWIZZLES[swizzle_field])
+        notes = operands.notes(given, 0)
+        return show.tile_read(tile, given, "f16", 64, 16, major, of_k=operands.a.shape[1], notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle_field": Choice("swizzle", tuple(_SWIZZLES), fields.pop("swizzle_field")),
+        "start": Range("start address (x 16 bytes)", 64, fields.pop("start")),
+        "lbo": Range("LBO (x 16 bytes)", 256, fields.pop("lbo")),
+        "sbo": Range("SBO (x 16 bytes)", 256, fields.pop("sbo")),
+    }
+    if fields:
+        raise OperandError(f"no control is called {next(iter(fields))!r}; there are {listing(controls, 'and')}")
+    return Explorer(draw, controls)
+
+
+def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
+    """Step A's descriptor along K, right or by a recipe that only some layouts allow, and see the product.
+
+    A (64, K) and B (8, K) are f16. The tile is laid out with the swizzle and the major direction of the lists; the
+    slider is the number of the instruction, which multiplies 16 columns. `start` may give swizzle, major, advance and
+    step. Raises OperandError for a start that is not possible.
+    """
+    first, second = as_array(a, "A"), as_array(b, "B")
+    chosen: Values = {"swizzle": "128 bytes", "major": "K", "advance": next(iter(_ADVANCES)), "step": 1}
+    unknown = [name for name in start if name not in chosen]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(chosen, 'and')}")
+    chosen |= start
+    depth = first.shape[1]
+
+    def draw(swizzle: str, major: Major, advance: str, step: int) -> Picture:
+        tile = Descriptor.for_tile("f16", 64, depth, swizzle=_SWIZZLES[swizzle], major=major)
+        given = _ADVANCES[advance](tile, 16 * step, major)
+        notes = _Multiplied(first, second, tile, major).notes(given, 16 * step)
+        return show.tile_read(tile, given, "f16", 64, 16, major, at_k=16 * step, of_k=depth, notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle": Choice("swizzle", tuple(_SWIZZLES), chosen["swizzle"]),
+        "major": Choice("major direction", ("K", "MN"), chosen["major"]),
+        "advance": Choice("how the descriptor moves", tuple(_ADVANCES), chosen["advance"]),
+        "step": Range("instruction along K", depth // 16 - 1, chosen["step"]),
+    }
+    return Explorer(draw, controls)
