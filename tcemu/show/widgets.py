@@ -377,7 +377,8 @@ def descriptor_of_a_tile(
     tile = Descriptor.for_tile("f16", 64, np.shape(a)[1], swizzle=swizzle, major=major)
     operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, major)
     named = {size: name for name, size in _SWIZZLES.items()}
-    fields: Values = {"start": tile.start >> 4, "lbo": tile.lbo >> 4, "sbo": tile.sbo >> 4, "swizzle_field": named[swizzle]}
+    fields: Values = {name: getattr(tile, name) >> 4 for name in ("start", "lbo", "sbo")}
+    fields["swizzle_field"] = named[swizzle]
     fields |= start
 
     def draw(swizzle_field: str, start: int, lbo: int, sbo: int) -> Picture:

@@ -5,9 +5,10 @@ its tables when it is asked for, so no solution is stored.
 """
 
 from tcemu.course.judges.crafted import Crafted
+from tcemu.course.judges.descriptors import Descriptors
 from tcemu.course.judges.function import Function
 from tcemu.course.judges.kernel import Kernel
 from tcemu.course.judges.maps import registers_of, what_map, where_map
 from tcemu.course.judges.values import Values
 
-__all__ = ["Crafted", "Function", "Kernel", "Values", "registers_of", "what_map", "where_map"]
+__all__ = ["Crafted", "Descriptors", "Function", "Kernel", "Values", "registers_of", "what_map", "where_map"]
