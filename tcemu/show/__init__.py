@@ -13,6 +13,7 @@ from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.picture import Picture
 from tcemu.show.prediction import Prediction, predict
+from tcemu.show.refusal import Refusal, refusal
 from tcemu.show.register_bits import register_bits
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.table import Table, format_table
@@ -22,6 +23,7 @@ from tcemu.show.tile_read import tile_read
 __all__ = [
     "Picture",
     "Prediction",
+    "Refusal",
     "Table",
     "arithmetic_table",
     "banks",
@@ -38,6 +40,7 @@ __all__ = [
     "number_lines",
     "number_ranges",
     "predict",
+    "refusal",
     "register_bits",
     "rounding",
     "shared_tile",

@@ -307,7 +307,7 @@ EXERCISES = [
         "B as it is in memory: MN-major",
         "B has `depth` rows along K and 256 columns of f16, stored row by row, so it is MN-major. TMA copies it in "
         "boxes of 64 columns and `depth` rows with the 128-byte swizzle, one box after the other from byte `start` on. "
-        "Write `descriptor_mn_major(start, depth)`, which returns the descriptor of the whole tile (with imm-trans-b = 1). "
+        "Write `descriptor_mn_major(start, depth)`, which returns the descriptor of the whole tile (imm-trans-b = 1). "
         "Work out the fields yourself, without `for_tile`.",
         Descriptors(
             _cases(start=(0, 4096), depth=(16, 32, 64)),
