@@ -123,7 +123,8 @@ def _drawn(read: _Read, wide: float) -> list[str]:
         tone = "pf"[column // across % 2]
         quiet[tone].append(f"M{svg.number(x)} {y}h{svg.number(wide)}v{_HIGH}h-{svg.number(wide)}z")
         if wrong:
-            marks += [svg.rect(x + 1, y + 1, wide - 2, _HIGH - 2, "x"), svg.hatch(x + 2, y + 2, wide - 4, _HIGH - 4)]
+            marks.append(svg.rect(x + 1, y + 1, wide - 2, _HIGH - 2, "x"))
+            marks.append(svg.hatch(x + 2, y + 2, wide - 4, _HIGH - 4, step=10))
         (loud if wrong else labels).append(label)
     back = [svg.path("".join(data), tone) for tone, data in quiet.items() if data]
     return [*_axes(read, wide, across), *back, svg.group(labels, "n q c"), *marks, svg.group(loud, "n b c halo")]
