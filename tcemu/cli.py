@@ -12,11 +12,12 @@ from urllib.parse import quote
 
 import click
 
+from tcemu.commands.book import book
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
 from tcemu.commands.warm import warm, warm_up
-from tcemu.course import Laid, clone_opened, files, lay_out, own_folder, source
+from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
 
@@ -58,10 +59,21 @@ def commands() -> None:
 @click.option("--no-browser", is_flag=True, help="Start the server and print its address, but do not open a browser.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the server, or the next free one if it is taken.")
 @click.option("--lay-out-only", is_flag=True, help="Lay the course out and stop.")
+@click.option(
+    "--course",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Lay out the course of this folder, which has a course.toml, in place of the installed one.",
+)
 @click.option("--no-warm", is_flag=True, help="Do not compile the kernels first, as `tcemu warm` does.")
 @click.pass_obj
 def lab(
-    passed_on: list[str], folder: Path | None, no_browser: bool, port: int | None, lay_out_only: bool, no_warm: bool
+    passed_on: list[str],
+    folder: Path | None,
+    no_browser: bool,
+    port: int | None,
+    lay_out_only: bool,
+    course: Path | None,
+    no_warm: bool,
 ) -> None:
     """Lay the course out in FOLDER and open it in JupyterLab.
 
@@ -73,6 +85,8 @@ def lab(
     NAME.new.ipynb. To start a notebook afresh, delete it. If FOLDER is the clone itself, its own notebooks are opened
     in place, to be edited.
 
+    JupyterLab opens with START.md, which shows how far you are, what is next, and how long the rest takes.
+
     The first time, the kernels are compiled for this processor before JupyterLab opens, so that no cell waits for it.
 
     Everything after -- is passed to jupyter lab.
@@ -82,14 +96,25 @@ def lab(
     if clone:
         click.echo(f"This is a clone of the repository: opening the notebooks of {clone}.")
     else:
-        click.echo(report(folder, lay_out(folder)))
+        _lay_out(folder, course)
     if not lay_out_only:
         if not no_warm and (warmed := warm_up()):
             click.echo(warmed)
         options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])
-        open_lab(clone or folder, files(clone or source())[0], [*options, *passed_on])
+        open_lab(clone or folder, files(clone)[0] if clone else START, [*options, *passed_on])
 
 
+def _lay_out(folder: Path, course: Path | None) -> None:
+    """Lay the course out, say what happened and how far the learner is, and write the first page."""
+    from tcemu.course import manifest, overview  # the exercises, which no other command needs
+
+    click.echo(report(folder, lay_out(folder, manifest(course).contents())))
+    where = overview(folder)
+    click.echo(where.summary)
+    (folder / START).write_text(where.markdown(), encoding="utf-8")
+
+
+commands.add_command(book)
 commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(record)
@@ -113,6 +138,11 @@ def open_lab(folder: Path, first: str, options: list[str]) -> None:
     """Run JupyterLab in this process until it is stopped, with `folder` as its root and the file `first` open."""
     from jupyterlab.labapp import LabApp
 
+    # Defaults of the course, such as pages that open rendered; whatever the learner has set is stronger.
+    defaults = str(Path(__file__).parent / "course" / "jupyter")
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
+        filter(None, (defaults, os.environ.get("JUPYTER_CONFIG_PATH")))
+    )
     arguments = [f"--ServerApp.root_dir={folder.resolve()}", f"--LabApp.default_url=/lab/tree/{quote(first)}"]
     # In a container, root is often the only user; the server listens on this machine only and requires a token.
     if hasattr(os, "geteuid") and os.geteuid() == 0:

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from tcemu.course.lay_out import RECORD, Laid, lay_out
-from tcemu.course.source import FOLDERS, LEARNERS, clone_around, clone_opened, files, own_folder, source
+from tcemu.course.source import FOLDERS, LEARNERS, START, clone_around, clone_opened, files, own_folder, source
 
 if TYPE_CHECKING:
     from tcemu.course import progress
     from tcemu.course.answers import AnswerError, Unanswered
     from tcemu.course.bank import exercise, exercises
     from tcemu.course.checking import check, given, hint, judged
+    from tcemu.course.manifests import Manifest, manifest
+    from tcemu.course.overviews import overview
     from tcemu.course.record import Exercise, Finding, Given, Judge
     from tcemu.course.verdict import Verdict
 
 __all__ = [
-    "FOLDERS", "LEARNERS", "RECORD", "AnswerError", "Exercise", "Finding", "Given", "Judge", "Laid", "Unanswered",
-    "Verdict", "check", "clone_around", "clone_opened", "exercise", "exercises", "files", "given", "hint", "judged",
-    "lay_out", "own_folder", "progress", "source",
+    "FOLDERS", "LEARNERS", "RECORD", "START", "AnswerError", "Exercise", "Finding", "Given", "Judge", "Laid",
+    "Manifest", "Unanswered", "Verdict", "check", "clone_around", "clone_opened", "exercise", "exercises", "files",
+    "given", "hint", "judged", "lay_out", "manifest", "overview", "own_folder", "progress", "source",
 ]  # fmt: skip
 
 #: Laying the course out needs no exercise, so they are loaded when one of their names is first used.
@@ -29,6 +31,8 @@ _HOMES = {
     "answers": "AnswerError Unanswered",
     "bank": "exercise exercises",
     "checking": "check given hint judged",
+    "manifests": "Manifest manifest",
+    "overviews": "overview",
     "record": "Exercise Finding Given Judge",
     "verdict": "Verdict",
 }

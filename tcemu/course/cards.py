@@ -14,6 +14,7 @@ def card(exercise: Exercise) -> str:
     """Title, task, time, what to know and how it is judged, in Markdown.
 
     >>> from tcemu import course
+    >>> from tcemu.course.cards import card
     >>> print(card(course.exercise("where_of_a")).splitlines()[0])
     ### Where is A[row][column]?
     """

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -48,11 +49,12 @@ class Laid:
     """The path of the course's version: `name`, unless it was put beside the learner's own."""
 
 
-def lay_out(folder: Path, material: Path | None = None) -> list[Laid]:
+def lay_out(folder: Path, material: Path | Mapping[str, Path] | None = None) -> list[Laid]:
     """Lay the course out in `folder`, which is created if needed, and return what happened to each file.
 
-    `material` is the folder that holds the course's `FOLDERS`, by default that of the installed course. Raises
-    CourseError, which says why the folder cannot be used; the files laid out until then are complete and recorded.
+    `material` is the folder that holds the course's `FOLDERS`, by default that of the installed course; or the course's
+    files by their path in `folder`. Raises CourseError, which says why the folder cannot be used; the files laid out
+    until then are complete and recorded.
 
     >>> from tcemu import course
     >>> from pathlib import Path
@@ -63,20 +65,20 @@ def lay_out(folder: Path, material: Path | None = None) -> list[Laid]:
     {'laid out'}
     {'kept'}
     """
-    material = material or source()
+    contents = _contents(material or source())
     _refuse_files(folder)
     place = folder
     done = []
     try:
         record = _record(folder)
         if record is None:
-            _refuse_foreign(folder, files(material))
+            _refuse_foreign(folder, list(contents))
         digests = dict(record or {})
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            for name in files(material):
+            for name, path in contents.items():
                 place = folder / name
-                new = (material / name).read_bytes()
+                new = path.read_bytes()
                 done.append(_lay(folder, name, new, digests.get(name)))
                 digests[name] = _digest(new)
         finally:
@@ -88,6 +90,10 @@ def lay_out(folder: Path, material: Path | None = None) -> list[Laid]:
             f"cannot lay the course out in {folder}: {place}: {error.strerror or error}. {_ADVICE}"
         ) from error
     return done
+
+
+def _contents(material: Path | Mapping[str, Path]) -> Mapping[str, Path]:
+    return {name: material / name for name in files(material)} if isinstance(material, Path) else material
 
 
 def _lay(folder: Path, name: str, new: bytes, before: str | None) -> Laid:

@@ -6,7 +6,7 @@ from its layout line, by forgetting or exchanging digits, so that a new exercise
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -20,8 +20,9 @@ from tcemu.layouts.layout import Layout
 
 Array = npt.NDArray[np.int64]
 
-#: An answer that agrees with a mistake in this part of its elements was probably made by it.
-CLOSE = 0.9
+
+#: Answers of so few values are explained by chance, too.
+_FEW = 8
 
 
 @dataclass(frozen=True)
@@ -35,52 +36,38 @@ class Mistake:
 
     #: What the learner did, in a sentence: "This is the map of B."
     says: str
-    gives: npt.NDArray[np.generic]
+    gives: npt.NDArray[Any]
 
 
-def diagnosis(got: npt.NDArray[np.generic], right: npt.NDArray[np.generic], mistakes: Iterable[Mistake]) -> str:
-    """The name of the mistake that explains `got` best; empty if none does.
-
-    Arrays are compared along the first axis: an element is right as a whole.
-    """
-    best, agreed = "", max(CLOSE, _agreement(got, right))
-    for mistake in mistakes:
-        if mistake.gives.shape != got.shape or _agreement(mistake.gives, right) == 1:
-            continue
-        agreement = _agreement(got, mistake.gives)
-        if agreement == 1:
-            return mistake.says
-        if agreement > agreed:
-            best, agreed = mistake.says, agreement
-    return best
-
-
-def of_parts(
-    got: npt.NDArray[np.generic], right: npt.NDArray[np.generic], mistakes: Iterable[Mistake], names: Sequence[str]
+def named(
+    got: npt.NDArray[Any], right: npt.NDArray[Any], mistakes: Iterable[Mistake], most: float = 1.0
 ) -> str:
-    """The mistakes that explain each part of `got`, an array (cases, parts), by itself; empty if some part has none.
+    """The name of the mistake that explains `got`; empty if none does.
 
-    Of two parts one may be right: the lane is, and only the register is not.
+    A mistake explains an answer to the part in which the two agree, of the elements where either of them is wrong;
+    with the default of `most` it has to explain everything. Elements are compared along the first axis, as a whole.
+
+    >>> from tcemu.course.mistakes import Mistake, named
+    >>> mistakes = [Mistake("You counted from 1.", np.array([1, 2, 3]))]
+    >>> named(np.array([1, 2, 3]), np.array([0, 1, 2]), mistakes)
+    'You counted from 1.'
     """
-    known = list(mistakes)
-    told = []
-    for part, name in enumerate(names):
-        if np.array_equal(got[:, part], right[:, part]):
-            told.append(f"The {name} is right.")
-            continue
-        same = (each.says for each in known if np.array_equal(each.gives[:, part], got[:, part]))
-        says = next(same, "")
-        if not says:
-            return ""
-        told.append(f"The {name}: {says[0].lower()}{says[1:]}")
-    return " ".join(told) if len(names) > 1 else ""
+    found: dict[float, dict[str, None]] = {}
+    differs = _differ(got, right)
+    for mistake in mistakes:
+        if mistake.gives.shape == got.shape:
+            concerned = differs | _differ(mistake.gives, right)
+            part = float((~_differ(got, mistake.gives) & concerned).sum() / max(concerned.sum(), 1))
+            found.setdefault(part, {})[mistake.says] = None
+    best = max(found, default=0.0)
+    if best < most or not best:
+        return ""
+    return " Or: ".join(list(found[best])[: 2 if got.size <= _FEW else 1])
 
 
-def _agreement(one: npt.NDArray[np.generic], other: npt.NDArray[np.generic]) -> float:
-    if one.shape != other.shape or not one.size:
-        return float(one.shape == other.shape)
-    same = one == other
-    return float(same.reshape(len(same), -1).all(axis=1).mean()) if same.ndim else float(same)
+def _differ(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    differs: npt.NDArray[np.bool_] = np.asarray(one != other).reshape(len(one) if one.ndim else 1, -1)
+    return np.asarray(differs.any(axis=1))
 
 
 # ---------------------------------------------------------------------------------------------- fragment maps

@@ -12,6 +12,8 @@ from tcemu.errors import CourseError, install
 FOLDERS = ("notebooks", "exercises")
 #: The learner's folder in a clone, which git ignores: running a notebook changes its file.
 LEARNERS = "my-course"
+#: The page that `tcemu lab` opens, written anew each time.
+START = "START.md"
 
 
 def source(package: Path = Path(__file__).parents[1]) -> Path:

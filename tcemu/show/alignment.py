@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -25,6 +25,8 @@ _CUT = 16
 #: Room to the right of the columns, and where the exponents end in it.
 _VALUE, _EXPONENT = 214, 198
 
+_HOW_TO_READ = "hatched: bits that are dropped; arrow: more bits further right; bold: the largest exponent"
+
 
 @dataclass(frozen=True)
 class _Sheet:
@@ -33,17 +35,20 @@ class _Sheet:
     top: int
     cut: int
     low: int
+    #: The upper edge, and the gap at the cut: none if sums with different cuts are compared, column by column.
+    start: float = 0
+    gap: float = _CUT
 
     def x(self, weight: int) -> float:
         """Left edge of the column of 2^weight; a gap marks the cut."""
-        return _LEFT + (self.top - weight) * _COLUMN + (_CUT if weight < self.cut else 0)
+        return _LEFT + (self.top - weight) * _COLUMN + (self.gap if weight < self.cut else 0)
 
     @property
     def right(self) -> float:
         return self.x(self.low - 1)
 
     def y(self, row: int) -> float:
-        return _TOP + row * _ROW
+        return self.start + _TOP + row * _ROW
 
 
 def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
@@ -60,28 +65,52 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     'One fused sum: 1 term, 25 bits kept below the largest exponent 2'
     """
     form = format_of(form)
+    terms = _terms(steps)
+    sheet = _sheet([steps])
+    height = sheet.y(len(terms)) + 100
+    body = [*_drawn(sheet, steps, form), svg.text(16, height - 10, _legend(len(steps.terms) - len(terms)), "s")]
+    kept = f"{steps.fraction} bits kept below the largest exponent {value(steps.largest)}"
+    title = f"One fused sum: {counted(len(terms), 'term')}, {kept}"
+    return picture(title, _in_words(steps, form), sheet.right + _VALUE, height, body)
+
+
+def _terms(steps: FusedSum) -> list[Term]:
+    """The terms that are drawn. Raises OperandError for a sum that cannot be drawn."""
     terms = [term for term in steps.terms if term.significand]
     if steps.special or not terms or len(terms) > 40:
         why = steps.special or f"{len(terms)} terms that are not zero"
         raise OperandError(f"a fused sum is drawn for 1 to 40 finite terms that are not zero; this one has {why}")
-    cut = steps.largest - steps.fraction
-    tops = [_top(term.significand, term.exponent - term.point) for term in terms] + [_top(steps.total, cut)]
+    return terms
+
+
+def _sheet(sums: Sequence[FusedSum]) -> _Sheet:
+    """Columns that are enough for all of these sums; the cut is that of the first."""
     few, many = _BEYOND
-    low = min(term.exponent - term.point for term in terms)
-    sheet = _Sheet(max(*tops, steps.largest), cut, min(cut - few, max(cut - many, low)))
+    tops, lows = [], []
+    for steps in sums:
+        terms, cut = _terms(steps), steps.largest - steps.fraction
+        tops += [_top(term.significand, term.exponent - term.point) for term in terms]
+        tops += [_top(steps.total, cut), steps.largest]
+        lows.append(min(cut - few, max(cut - many, min(term.exponent - term.point for term in terms))))
+    return _Sheet(max(tops), sums[0].largest - sums[0].fraction, min(lows))
+
+
+def _drawn(sheet: _Sheet, steps: FusedSum, form: Format) -> list[str]:
+    """The columns, the terms, the sum and the result."""
+    terms = _terms(steps)
     body = _frame(sheet, len(terms), steps)
     for row, term in enumerate(terms):
         body += _term(sheet, row, term, steps.largest)
-    body += _sum(sheet, len(terms), steps, form)
-    height = sheet.y(len(terms)) + 100
-    body.append(svg.text(16, height - 10, _legend(len(steps.terms) - len(terms)), "s"))
-    kept = f"{steps.fraction} bits kept below the largest exponent {value(steps.largest)}"
-    title = f"One fused sum: {counted(len(terms), 'term')}, {kept}"
+    return body + _sum(sheet, len(terms), steps, form)
+
+
+def _in_words(steps: FusedSum, form: Format) -> str:
+    """The text alternative: the cut, what it leaves of each term, the sum and the result."""
+    terms, cut = _terms(steps), steps.largest - steps.fraction
     floor = ", the floor" if all(term.exponent < steps.largest for term in terms) else ""
     words = f"The largest exponent is {value(steps.largest)}{floor}, so every term is truncated below 2^{cut}. "
     words += " ".join(_fate(term, cut) for term in terms)
-    words += f" Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
-    return picture(title, words, sheet.right + _VALUE, height, body)
+    return words + f" Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
 
 
 def _top(magnitude: int, unit: int) -> int:
@@ -110,8 +139,8 @@ def _result(steps: FusedSum, form: Format, digits: int) -> str:
 
 def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
     """The columns' weights, the line of the cut, the headings."""
-    top, bottom = _TOP - 12, sheet.y(rows) + 66
-    cut_x = sheet.x(sheet.cut) + _COLUMN + _CUT / 2
+    top, bottom = sheet.y(0) - 12, sheet.y(rows) + 66
+    cut_x = sheet.x(sheet.cut) + _COLUMN + sheet.gap / 2
     elements = [
         svg.line(cut_x, top - 40, cut_x, bottom - 30, "k", dash="6 4"),
         svg.text(cut_x - 8, top - 32, f"kept: {steps.fraction} bits below {power(steps.largest)}", "b", "end"),
@@ -120,9 +149,12 @@ def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
         svg.text(sheet.right + _EXPONENT, top - 8, "exponent", "s", "end"),
     ]
     for weight in range(sheet.top, sheet.low - 1, -1):
-        if weight == sheet.cut or (steps.largest - weight) % 5 == 0:
+        near = 0 < abs(weight - sheet.cut) < 3  # too near to the label of the cut
+        if weight == sheet.cut or ((steps.largest - weight) % 5 == 0 and not near):
             look = "t b" if weight in (steps.largest, sheet.cut) else "s t"
-            elements.append(svg.text(sheet.x(weight) + _COLUMN / 2, top - 8, power(weight), look, "middle"))
+            ends = weight == sheet.cut and not sheet.gap  # beside the line, not on it
+            x, anchor = (_COLUMN - 3, "end") if ends else (_COLUMN / 2, "middle")
+            elements.append(svg.text(sheet.x(weight) + x, top - 8, power(weight), look, anchor))
     return elements
 
 
@@ -177,7 +209,7 @@ def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
 
 def _legend(zeros: int) -> str:
     left_out = f"{counted(zeros, 'zero term')} left out; " if zeros else ""
-    return left_out + "hatched: bits that are dropped; arrow: more bits further right; bold: the largest exponent"
+    return left_out + _HOW_TO_READ
 
 
 def fused_sum_of(
@@ -199,29 +231,101 @@ def fused_sum_of(
     >>> tcemu.show.fused_sum_of(mma, [A, B, C], row=0, column=0, target="sm_80", part=1).title  # the second of two sums
     'One fused sum: 9 terms, 24 bits kept below the largest exponent 3'
     """
-    instruction = parse(instruction)
+    found = parse(instruction)
+    steps, part = _sums_of(found, matrices, row, column, target), whole(part, "a part")
+    if not 0 <= part < len(steps):
+        parts = f"part{'s' * (len(steps) > 1)} {span(0, len(steps) - 1)}"
+        raise OperandError(f"part {part}: {target} adds up {found} in {parts}")
+    return fused_sum(steps[part], found.types["d"])
+
+
+def fused_sums_of(
+    instruction: str | Instruction,
+    matrices: Sequence[npt.ArrayLike],
+    row: int = 0,
+    column: int = 0,
+    targets: Sequence[str] = ("sm_80", "sm_90a"),
+) -> Picture:
+    """The fused sums behind one output on several targets, one below the other: the same columns, different cuts.
+
+    `matrices` are A, B and C. Where a target chains several sums, those whose products are all zero are left out.
+    Raises OperandError as fused_sum_of does, and without targets; IllegalInstruction for a target that does not have
+    the instruction.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> A, B, C = np.zeros((16, 16), np.float16), np.zeros((16, 8), np.float16), np.zeros((16, 8), np.float32)
+    >>> A[0, :3], B[:3, 0] = (2**13, 1, -(2**13)), (2**12, 1, 2**12)  # 2^25 + 1 - 2^25
+    >>> tcemu.show.fused_sums_of(mma, [A, B, C]).title
+    'D[0, 0] is 0 on sm_80, 1 on sm_90a'
+    """
+    found = parse(instruction)
+    if isinstance(targets, str) or not isinstance(targets, Sequence) or not targets:
+        raise OperandError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+    form, panels, results = found.types["d"], [], []
+    for target in targets:
+        sums = _sums_of(found, matrices, row, column, target)
+        results.append(f"{neat(form.decode(sums[-1].result).item())} on {target}")
+        busy = [number for number, steps in enumerate(sums) if _does_something(steps)]
+        panels += [(f"{target}{_part(number, len(sums))}", sums[number]) for number in busy or [len(sums) - 1]]
+    sheet, body, y = _sheet([steps for _, steps in panels]), list[str](), 0.0
+    for name, steps in panels:
+        placed = replace(sheet, cut=steps.largest - steps.fraction, start=y + 20, gap=0)
+        body += [svg.text(16, y + 22, name, "b"), *_drawn(placed, steps, form)]
+        y = placed.y(len(_terms(steps))) + 72
+    body.append(svg.text(16, y + 18, f"terms that are zero are left out; {_HOW_TO_READ}", "s"))
+    words = " ".join(f"{name}: {_in_words(steps, form)}" for name, steps in panels)
+    title = f"D[{row}, {column}] is {', '.join(results)}"
+    return picture(title, words, sheet.right + _VALUE, y + 28, body)
+
+
+def _does_something(steps: FusedSum) -> bool:
+    """Whether a sum adds a product that is not zero, or cuts what it is given."""
+    return any(term.significand and (term.k is not None or term.cut) for term in steps.terms)
+
+
+def _part(number: int, count: int) -> str:
+    """Which sum of a chain it is; from the second on, c is the result of the one before."""
+    before = "; c is the result before" if number else ""
+    return f", sum {number + 1} of {count}{before}" if count > 1 else ""
+
+
+def _sums_of(
+    instruction: Instruction, matrices: Sequence[npt.ArrayLike], row: int, column: int, target: str
+) -> Sequence[FusedSum]:
+    """The fused sums behind one output, in the order in which the target chains them. Raises OperandError."""
     if not isinstance(matrices, list | tuple) or len(matrices) != 3:
         raise OperandError(f"the matrices are a list of A, B and C of {instruction}; got {briefly(matrices)}")
-    row, column, part = whole(row, "a row"), whole(column, "a column"), whole(part, "a part")
-    model = instruction.arithmetic(target_named(target)).model
-    if not isinstance(model, FusedSums) or model.through is not None or model.addend != "first":
+    row, column = whole(row, "a row"), whole(column, "a column")
+    model = fused_model(parse(instruction, target), target)
+    if model is None:
         raise OperandError(f"{target} does not compute {instruction} as fused sums of A, B and C")
-    m, n, k = instruction.shape
-    sums = model.sums(k)
-    if not (0 <= row < m and 0 <= column < n and 0 <= part < len(sums)):
-        asked = f"row {row}, column {column}, part {part}"
-        raise OperandError(
-            f"{asked}: there are rows {span(0, m - 1)}, columns {span(0, n - 1)}, part{'s' * (len(sums) > 1)} "
-            f"{span(0, len(sums) - 1)}"
-        )
+    m, n, _ = instruction.shape
+    if not (0 <= row < m and 0 <= column < n):
+        raise OperandError(f"row {row}, column {column}: there are rows {span(0, m - 1)}, columns {span(0, n - 1)}")
     a, b, c = (_operand(instruction, role, matrix) for role, matrix in zip("abc", matrices, strict=True))
-    steps = fused_sums(model, a[row].tolist(), b[:, column].tolist(), int(c[row, column]), dict(instruction.types))
-    return fused_sum(steps[part], instruction.types["d"])
+    return fused_sums(model, a[row].tolist(), b[:, column].tolist(), int(c[row, column]), dict(instruction.types))
+
+
+def fused_model(instruction: Instruction, target: str) -> FusedSums | None:
+    """How a target computes an instruction; None if not as fused sums of A, B and C.
+
+    Raises TargetError for an unknown target, ArithmeticUnknown if nobody knows what it computes.
+    """
+    fragments = instruction.fragments
+    if not fragments.keys().isdisjoint(_MORE) or len(fragments.get("d", fragments["a"]).shape) > 2:
+        return None
+    model = instruction.arithmetic(target_named(target)).model
+    return model if isinstance(model, FusedSums) and model.through is None and model.addend == "first" else None
+
+
+#: Operands that choose or scale products.
+_MORE = ("e", "scale_a", "scale_b")
 
 
 def _operand(instruction: Instruction, role: str, matrix: npt.ArrayLike) -> npt.NDArray[Any]:
-    fragment = instruction.fragments[role]
-    patterns = fragment.format.patterns(matrix, role)
-    if patterns.shape != fragment.shape:
-        raise OperandError(f"{role} is a matrix of shape {fragment.shape}; got {patterns.shape}")
+    m, n, k = instruction.shape
+    shape = {"a": (m, k), "b": (k, n), "c": (m, n)}[role]
+    patterns = instruction.types[role].patterns(matrix, role)
+    if patterns.shape != shape:
+        raise OperandError(f"{role} is a matrix of shape {shape}; got {patterns.shape}")
     return patterns

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from tcemu.errors import LayoutError, counted, span
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
 from tcemu.layouts.descriptor import as_bits, tile_addresses
+from tcemu.layouts.swizzle import swizzled
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.shared_lines import SharedLines
@@ -36,6 +39,10 @@ class _Sheet:
     layout: Canonical
     units: dict[int, _Unit]
     lines: SharedLines
+    #: lines of the tile above and below those shown
+    hidden: tuple[int, int]
+    #: how the address of the one marked element comes about, in two lines
+    sum: tuple[str, ...] = ()
 
 
 def shared_tile(
@@ -52,8 +59,9 @@ def shared_tile(
     """Where a tile of mn by k elements is: the first `lines` 128-byte lines that it touches.
 
     The units that hold `at_mn` and `at_k` are marked, by default those at the beginning of every row (k = 0 of a
-    K-major tile) or column (mn = 0 of an MN-major one), so that the swizzle shows as a diagonal. `at_k` may be a range:
-    what one instruction reads.
+    K-major tile) or column (mn = 0 of an MN-major one), so that the swizzle shows as a diagonal. If both are given,
+    the lines around that element are drawn, and the sum that gives its address. `at_k` may be a range: what one
+    instruction reads.
     Raises LayoutError for marks outside the tile, for an invalid number of lines, and for an invalid descriptor or
     tile.
 
@@ -74,38 +82,57 @@ def shared_tile(
     if at_mn is None and at_k is None:
         at_mn, at_k = (None, 0) if major == "K" else (0, None)
     per = max(8 // layout.bits, 1)
-    where = tile_addresses(found, layout, np.arange(mn), np.arange(0, k, per)) // 16
-    units = _units(where, layout)
+    where, units = _placed(found, layout, mn, k)
     touched = sorted({unit // 8 for unit in units})
-    sheet = _Sheet(found, layout, units, SharedLines(touched[:lines], layout.swizzle, found.base_offset))
+    above, sum_ = 0, tuple[str, ...]()
+    if at_mn is not None and isinstance(at_k, int):
+        middle = touched.index(int(where[at_mn, at_k // per]) // 8) - lines // 2
+        above, sum_ = max(0, min(middle, len(touched) - lines)), _sum(found, element, major, at_mn, at_k)
+    shown = SharedLines(touched[above : above + lines], layout.swizzle, found.base_offset)
+    hidden = above, len(touched) - above - len(shown.lines)
+    sheet = _Sheet(found, layout, units, shown, hidden, sum_)
     rows = slice(None) if at_mn is None else slice(at_mn, at_mn + 1)
     columns = slice(None) if at_k is None else slice(_several(at_k)[0] // per, _several(at_k)[-1] // per + 1)
     named = ((name, _several(at)) for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
     chosen = " and ".join(f"{name} = {span(at[0], at[-1], '–')}" for name, at in named)
     marked = np.unique(where[rows, columns]).tolist()
-    shown, low = sheet.lines, sheet.lines.bottom + 22
-    body = [*shown.head(), *_cells(sheet, set(marked)), *shown.beside(), *_legend(sheet, chosen, len(touched), low)]
+    low = shown.bottom + 22
+    body = [*shown.head(), *_cells(sheet, set(marked)), *shown.beside(), *_legend(sheet, chosen, low)]
     title = f"A tile of {mn} × {k} elements of {layout.bits} bit{'s' * (layout.bits > 1)} in shared memory: {layout}"
-    return picture(title, _in_words(sheet, marked, chosen), shown.right + shown.margin, low + 18 * 2, body)
+    height = low + 18 * (2 + len(sum_))
+    return picture(title, _in_words(sheet, marked, chosen), shown.right + shown.margin, height, body)
 
 
 def _several(at: int | range) -> range:
     return at if isinstance(at, range) else range(at, at + 1)
 
 
-def _units(where: npt.NDArray[Any], layout: Canonical) -> dict[int, _Unit]:
-    """The units by number, from the unit number of every element (or byte of elements) of the tile."""
+def _sum(descriptor: Descriptor, element: Element, major: Major, mn: int, k: int) -> tuple[str, ...]:
+    """How the address of an element comes about, with numbers: 0 + (9 mod 8) * 128 + ... = 1192."""
+    address = descriptor.address(mn, k, element, major)
+    # the swizzle exchanges units in a line, so that it is its own inverse
+    before = int(swizzled(np.array(address), descriptor.swizzle, descriptor.base_offset))
+    terms = re.sub(r"\bk\b", str(k), re.sub(r"\bmn\b", str(mn), descriptor.formula(element, major)))
+    turned = f"; after the swizzle {address} = {address:#x}" if descriptor.swizzle else f" = {address:#x}"
+    return f"Byte address of mn = {mn}, k = {k}: {terms}", f"= {before}{turned}"
+
+
+@lru_cache(maxsize=32)  # a slider asks for the same tile again and again
+def _placed(descriptor: Descriptor, layout: Canonical, mn: int, k: int) -> tuple[npt.NDArray[Any], dict[int, _Unit]]:
+    """The unit number of every element (or byte of elements) of the tile, and the units by number."""
     per = max(8 // layout.bits, 1)
-    flat = where.ravel()
-    order = np.argsort(flat, kind="stable")
-    numbers, firsts, sizes = np.unique(flat[order], return_index=True, return_counts=True)
-    found = {}
-    for unit, first, size in zip(numbers.tolist(), firsts.tolist(), sizes.tolist(), strict=True):
-        rows, columns = np.divmod(order[first : first + size], where.shape[1])
-        keep = rows == rows[0] if layout.major == "K" else columns == columns[0]
-        ends = (int(rows[keep][0]), int(rows[keep][-1])), (int(columns[keep][0]), int(columns[keep][-1]))
-        found[unit] = _Unit(ends[0], (ends[1][0] * per, ends[1][1] * per + per - 1), bool((~keep).any()))
-    return found
+    where = tile_addresses(descriptor, layout, np.arange(mn), np.arange(0, k, per)) // 16
+    order = np.argsort(where.ravel(), kind="stable")
+    numbers, firsts, sizes = np.unique(where.ravel()[order], return_index=True, return_counts=True)
+    rows, columns = np.divmod(order, where.shape[1])
+    # a unit holds a piece of one row (or column); what else is there overlaps it
+    along = rows if layout.major == "K" else columns
+    keep = along == np.repeat(along[firsts], sizes)
+    lasts = np.maximum.reduceat(np.where(keep, np.arange(len(order)), -1), firsts)
+    more = np.add.reduceat(keep, firsts, dtype=int) < sizes
+    corners = np.stack([rows[firsts], rows[lasts], columns[firsts] * per, columns[lasts] * per + per - 1, more]).T
+    units = [_Unit((top, low), (left, right), bool(over)) for top, low, left, right, over in corners.tolist()]
+    return where, dict(zip(numbers.tolist(), units, strict=True))
 
 
 def _cells(sheet: _Sheet, marked: set[int]) -> list[str]:
@@ -140,7 +167,7 @@ def _group(sheet: _Sheet, what: _Unit) -> int:
     return what.mn[0] // sheet.layout.atom[0] + what.k[0] // sheet.layout.atom[1]
 
 
-def _legend(sheet: _Sheet, marks: str, touched: int, y: float) -> list[str]:
+def _legend(sheet: _Sheet, marks: str, y: float) -> list[str]:
     example = sheet.units[min(sheet.units)]
     chosen = f"{span(*example.mn, '–')}, {span(*example.k, '–')}"
     first = f"{chosen} means: mn {span(*example.mn)}, k {span(*example.k)}."
@@ -153,10 +180,11 @@ def _legend(sheet: _Sheet, marks: str, touched: int, y: float) -> list[str]:
         notes.append("A thick line: the swizzle's pattern starts.")
     if sheet.lines.jumps:
         notes.append("Dashed: lines are left out.")
-    if touched > len(sheet.lines.lines):
-        notes.append(f"{counted(touched - len(sheet.lines.lines), 'more line')} below.")
-    lines = f"{first} {notes[0]}", " ".join(notes[1:])
-    return [svg.text(sheet.lines.left, y + 18 * row, line, "s") for row, line in enumerate(lines) if line]
+    for hidden, where in zip(sheet.hidden, ("above", "below"), strict=True):
+        if hidden:
+            notes.append(f"{counted(hidden, 'more line')} {where}.")
+    lines = f"{first} {notes[0]}", " ".join(notes[1:]), *sheet.sum
+    return [svg.text(sheet.lines.left, y + 18 * row, line, "s") for row, line in enumerate(filter(None, lines))]
 
 
 def _in_words(sheet: _Sheet, marked: list[int], chosen: str) -> str:
@@ -168,4 +196,5 @@ def _in_words(sheet: _Sheet, marked: list[int], chosen: str) -> str:
     if sheet.layout.swizzle:
         turns = sheet.layout.swizzle // 16
         swizzle = f"In each 128-byte line, the swizzle XORs the unit's number with a number from 0 to {turns - 1}"
-    return f"{sheet.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(places)}{rest}."
+    sum_ = f"{' '.join(sheet.sum)}. " if sheet.sum else ""
+    return f"{sum_}{sheet.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(places)}{rest}."

@@ -7,7 +7,7 @@ picture, so that it can be read without a kernel. anywidget is imported when the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
@@ -17,12 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import show
-from tcemu.errors import OperandError, briefly, listing
+from tcemu.errors import ArithmeticUnknown, OperandError, briefly, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse, run
+from tcemu.instructions.mma_sp import pattern_of
+from tcemu.instructions.targets import TARGETS
 from tcemu.layouts import Descriptor, copy_tile
 from tcemu.layouts.canonical import Major
+from tcemu.layouts.descriptor import as_bits
+from tcemu.machine.events import Event
+from tcemu.show.alignment import fused_model
+from tcemu.show.hazards import first_rows
 from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 
@@ -30,11 +36,20 @@ __all__ = [
     "Choice",
     "Explorer",
     "Range",
+    "address_of_an_element",
     "bits_of_a_number",
+    "bytes_of_a_descriptor",
+    "conflicts_of_ldmatrix",
     "descriptor_of_a_tile",
     "flip_one_bit",
+    "hazards_of_a_launch",
+    "metadata_of_a_chunk",
+    "metadata_of_a_lane",
+    "one_among_powers",
     "rounding_of_a_number",
+    "scales_of_a_block",
     "step_along_k",
+    "sum_on_two_targets",
     "who_holds_what",
 ]
 
@@ -327,8 +342,222 @@ def flip_one_bit(
     return Explorer(draw, controls, limits)
 
 
-#: The swizzles as a list shows them.
+def metadata_of_a_chunk(
+    instruction: str | Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, selector: int = 0, **start: int
+) -> Explorer:
+    """Where the metadata of one chunk of a sparse A is: sliders for its row and chunk; see show.sparsity.
+
+    `start` may give row and chunk. Raises what show.sparsity raises, OperandError for a start that is not possible.
+    """
+    found = _with_metadata(instruction)
+    _, rows, chunks = found.fragments["e"].shape
+    controls = _ranges({"row": rows - 1, "chunk": chunks - 1}, start)
+    return Explorer(lambda row, chunk: show.sparsity(found, dense, metadata, row, chunk, selector), controls)
+
+
+def metadata_of_a_lane(
+    instruction: str | Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, **start: int
+) -> Explorer:
+    """The chunk of a sparse A that four bits of a lane are about: sliders for lane and group of bits.
+
+    Group 0 is bits 3:0, group 7 bits 31:28; `start` may give lane and group. The selector is the one that uses the
+    lane. Raises as metadata_of_a_chunk.
+    """
+    found = _with_metadata(instruction)
+    fragment = found.fragments["e"]
+
+    def draw(lane: int, group: int) -> Picture:
+        selector, row, chunk = fragment.layout.position(lane, group)
+        return show.sparsity(found, dense, metadata, row, chunk, selector)
+
+    return Explorer(draw, _ranges({"lane": fragment.lanes - 1, "group": fragment.layout.slots - 1}, start))
+
+
+def scales_of_a_block(instruction: str | Instruction, role: str = "a", **start: int) -> Explorer:
+    """Which byte of which lane holds the scale of a block: a list for A or B, sliders for the ids and the block.
+
+    `start` may give byte_id, thread_id, line (a row of A, a column of B) and block; see show.scales. Raises
+    IllegalInstruction for an instruction without scales, OperandError for a start that is not possible.
+    """
+    found = parse(instruction)
+    show.scales(found)  # raises for an instruction without scales
+    highs = {side: _scale_limits(found, side) for side in "ab"}
+    controls = _ranges({name: max(highs["a"][name], highs["b"][name]) for name in highs["a"]}, start)
+    controls["byte_id"] = Range("byte_id", highs["a"]["byte_id"], start.get("byte_id", 0), found.facts.scales)
+    return Explorer(
+        lambda role, **at: show.scales(found, role, **at),
+        {"role": Choice("operand", ("a", "b"), role), **controls},
+        lambda role, **_: highs[role],
+    )
+
+
+def _scale_limits(instruction: Instruction, role: str) -> dict[str, int]:
+    """The largest ids, line and block of an operand's scales."""
+    count, shape = instruction.facts.scales, instruction.shape
+    threads, lines = instruction.fragments[f"scale_{role}"].shape[0], shape.m if role == "a" else shape.n
+    return {"byte_id": 4 - count, "thread_id": threads - 1, "line": lines - 1, "block": count - 1}
+
+
+def sum_on_two_targets(
+    instruction: str | Instruction,
+    matrices: Sequence[npt.ArrayLike],
+    first: str = "sm_80",
+    second: str = "sm_90a",
+    **start: int,
+) -> Explorer:
+    """One output's fused sums on two targets, with what each cuts off: lists of the targets, sliders for the output.
+
+    `matrices` are A, B and C; `start` may give row and column. Raises OperandError as show.fused_sums_of does, and for
+    a target that does not compute the instruction as fused sums.
+    """
+    found = parse(instruction)
+    places = _ranges({"row": found.shape.m - 1, "column": found.shape.n - 1}, start)
+
+    def draw(first: str, second: str, row: int, column: int) -> Picture:
+        return show.fused_sums_of(found, matrices, row, column, [first, second])
+
+    return Explorer(draw, _two_targets(found, first, second) | places)
+
+
+def one_among_powers(
+    instruction: str | Instruction = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    first: str = "sm_80",
+    second: str = "sm_90a",
+    power: int = 25,
+) -> Explorer:
+    """2^power + 1 - 2^power, added up on two targets: the largest power that leaves the 1 tells how many bits are kept.
+
+    The three terms are the products of the first three k of an otherwise empty A and B. Raises OperandError for a power
+    whose factors A and B cannot hold, and for targets as sum_on_two_targets does.
+    """
+    found = parse(instruction)
+    m, n, k = found.shape
+
+    def draw(power: int, first: str, second: str) -> Picture:
+        numbers = {"a": np.zeros((m, k)), "b": np.zeros((k, n)), "c": np.zeros((m, n))}
+        high, low = 2.0 ** -(-power // 2), 2.0 ** (power // 2)
+        numbers["a"][0, :3], numbers["b"][:3, 0] = (high, 1, -high), (low, 1, low)
+        matrices = [found.types[role].encode(matrix) for role, matrix in numbers.items()]
+        return show.fused_sums_of(found, matrices, 0, 0, [first, second])
+
+    most = sum(int(math.log2(found.types[role].largest)) for role in "ab")
+    return Explorer(draw, {"power": Range("power of two", most, power), **_two_targets(found, first, second)})
+
+
+def _two_targets(instruction: Instruction, first: str, second: str) -> dict[str, Range | Choice]:
+    """Lists of the targets that compute an instruction as fused sums: one for each chip, and those that are chosen."""
+    having = {name: target for name, target in TARGETS.items() if instruction.gate.admits(target)}
+    names = {*{target.number: name for name, target in reversed(having.items())}.values(), first, second}
+    options = tuple(name for name in having if name in names and _fused(instruction, name))
+    return {"first": Choice("first target", options, first), "second": Choice("second target", options, second)}
+
+
+def _fused(instruction: Instruction, target: str) -> bool:
+    try:
+        return fused_model(instruction, target) is not None
+    except ArithmeticUnknown:
+        return False
+
+
+def conflicts_of_ldmatrix(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, chunk: int = 0) -> Explorer:
+    """The banks of a tile's rows, and the wavefronts of an ldmatrix.x4: a slider for padding, a list of swizzles.
+
+    The slider for the chunk moves the 16 by 16 elements that are read; see show.padded_tile. Raises OperandError for
+    rows or a start that are not possible.
+    """
+    show.padded_tile(row_bytes, padding, swizzle, chunk)  # raises for another size
+    chunks = row_bytes // 16
+    swizzles = {"none" if each == 1 else f"XOR mod {each}": each for each in (1, 2, 4, 8) if each <= chunks}
+    start = next(name for name, each in swizzles.items() if each == swizzle)
+    controls: dict[str, Range | Choice] = {
+        "padding": Range("padding in bytes", 128, padding, 16),
+        "swizzle": Choice("swizzle", tuple(swizzles), start),
+        "chunk": Range("first chunk", chunks - 2, chunk),
+    }
+    return Explorer(
+        lambda padding, swizzle, chunk: show.padded_tile(row_bytes, padding, swizzles[swizzle], chunk), controls
+    )
+
+
+def address_of_an_element(
+    element: str = "f16", mn: int = 64, k: int = 64, swizzle: int = 128, major: Major = "K", **start: int
+) -> Explorer:
+    """Where a tile of mn by k elements is in shared memory: lists of swizzles and orders, sliders for one element.
+
+    The descriptor is that of Descriptor.for_tile. `start` may give at_mn and at_k. Raises LayoutError for a tile that
+    no descriptor can express, OperandError for a start that is not possible.
+    """
+    form = lookup(element).name
+    controls: dict[str, Range | Choice] = {
+        "swizzle": _swizzles(swizzle),
+        "major": Choice("major", ("K", "MN"), major),
+        **_ranges({"at_mn": mn - 1, "at_k": k - 1}, start),
+    }
+
+    def draw(swizzle: str, major: Major, at_mn: int, at_k: int) -> Picture:
+        tile = Descriptor.for_tile(form, mn, k, major=major, swizzle=_SWIZZLES[swizzle])
+        return show.shared_tile(tile, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
+
+    return Explorer(draw, controls)
+
+
+def bytes_of_a_descriptor(
+    descriptor: Descriptor | int, element: str = "f16", mn: int = 64, k: int = 16, major: Major = "K", **at: int
+) -> Explorer:
+    """The bytes that a descriptor names: sliders for start, LBO and SBO, a list of swizzles, sliders for an element.
+
+    `at` may give at_mn and at_k. Raises LayoutError for an invalid descriptor, OperandError for fields beyond the
+    sliders (16,368 bytes) and for an element outside the tile.
+    """
+    given, form = Descriptor.decode(as_bits(descriptor)), lookup(element).name
+    fields = {"start": given.start, "lbo": given.lbo, "sbo": given.sbo}
+    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
+    controls |= {"swizzle": _swizzles(given.swizzle), **_ranges({"at_mn": mn - 1, "at_k": k - 1}, at)}
+
+    def draw(start: int, lbo: int, sbo: int, swizzle: str, at_mn: int, at_k: int) -> Picture:
+        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle], given.base_offset)
+        return show.shared_tile(named, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
+
+    return Explorer(draw, controls)
+
+
+def hazards_of_a_launch(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> Explorer:
+    """What the warps of a block did, with a slider that moves through the rows; see show.hazards.
+
+    Raises LaunchError for events without the block.
+    """
+    start, last = first_rows(events, reports, block)
+    return Explorer(
+        lambda first: show.hazards(events, reports, block, first), {"first": Range("first row", last, start)}
+    )
+
+
+#: Lines of shared memory that fit beside sliders.
+_LINES = 20
 _SWIZZLES = {"none": 0, "32 bytes": 32, "64 bytes": 64, "128 bytes": 128}
+
+
+def _swizzles(start: int) -> Choice:
+    """The list of a descriptor's swizzles."""
+    names = {size: name for name, size in _SWIZZLES.items()}
+    return Choice("swizzle", tuple(_SWIZZLES), names.get(start, str(start)))
+
+
+def _with_metadata(instruction: str | Instruction) -> Instruction:
+    """The instruction. Raises OperandError if its A is dense."""
+    found = parse(instruction)
+    pattern_of(found)
+    return found
+
+
+def _ranges(highs: Mapping[str, int], start: Mapping[str, int]) -> dict[str, Range | Choice]:
+    """A slider for each name, from 0 to its largest value. Raises OperandError for a start without a slider."""
+    unknown = [name for name in start if name not in highs]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(highs, 'and')}")
+    return {name: Range(name, high, start.get(name, 0)) for name, high in highs.items()}
+
+
 #: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.
 _ADVANCES: Mapping[str, Callable[[Descriptor, int, Major], Descriptor]] = {
     "to element (0, k)": lambda tile, k, major: tile.advance("f16", k=k, major=major),

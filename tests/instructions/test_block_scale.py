@@ -10,7 +10,8 @@ from fractions import Fraction
 import assembler
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from dots import KINDS, compute_dots, dots
+from hypothesis import given
 from hypothesis import strategies as st
 from quick import examples, some
 from rows import rows
@@ -224,21 +225,21 @@ def outputs(draw):
     return names, grouped, patterns(a, depth), patterns(b, depth), c, patterns(scale, count), patterns(scale, count)
 
 
-def operation_of(names, scales):
-    """The operation of a dense form with these types."""
-    found = next(
+def form_of(names, scales):
+    """A dense form with these types."""
+    return next(
         i
         for i in VARIANTS
         if "sp" not in i.words
         and (i.types["a"].name, i.types["b"].name, i.words["stype"]) == (names["a"], names["b"], names["scale"])
         and i.facts.scales == scales
     )
-    return found.operation(target_named(RTX))
 
 
 def computed(names, a, b, c, scale_a, scale_b):
     """One output by the package."""
-    operation, forms = operation_of(names, len(scale_a)), {r: formats.lookup(names[r]).storage for r in ("a", "b")}
+    operation = form_of(names, len(scale_a)).operation(target_named(RTX))
+    forms = {r: formats.lookup(names[r]).storage for r in ("a", "b")}
     d = compute_scaled(
         operation,
         np.array(a, forms["a"])[None, None],
@@ -266,11 +267,17 @@ def test_the_reference_is_what_fractions_say(case):
 
 
 @pytest.mark.slow
-@settings(max_examples=3000)
-@given(outputs())
-def test_much_of_the_kernels_is_what_fractions_say(case):
-    names, grouped, *rest = case
-    assert computed(names, *rest) == in_fractions(names, grouped, *rest)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_pair_of_types_is_what_fractions_say(row, kind):
+    """On inputs of every class that tells rules apart, all of one pair of types in one call."""
+    for a, b, stype, count in TYPES:
+        names = {"a": a, "b": b, "c": "f32", "d": "f32", "scale": stype}
+        instruction = form_of(names, count)
+        given_ = dots(instruction, kind, "fractions", 8)
+        found = compute_dots(instruction.operation(target_named(RTX)), *given_)
+        with row(f"{instruction} {kind}"):
+            for got, *one in zip(found, *(each.tolist() for each in given_), strict=True):
+                assert f"{got:#010x}" == f"{in_fractions(names, count > 1, *one):#010x}", one
 
 
 # Whole warps ----------------------------------------------------------------------------------------------------------

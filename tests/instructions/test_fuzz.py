@@ -276,14 +276,14 @@ def test_any_pattern_is_a_layout_or_explained(pattern, sizes):
 
 
 @pytest.mark.slow
-@settings(max_examples=5000)
+@settings(max_examples=1500)
 @given(TEXTS)
 def test_much_text_parses_or_is_explained(text):
     only_tcemu_errors(tcemu.parse, text, "sm_90a", "8.7")
 
 
 @pytest.mark.slow
-@settings(max_examples=3000)
+@settings(max_examples=1500)
 @given(st.sampled_from(OPCODES), st.lists(st.one_of(any_array(), ANYTHING), max_size=6), any_array())
 def test_much_runs_or_is_explained(opcode, operands, memory):
     only_tcemu_errors(tcemu.run, opcode, *operands)

@@ -4,18 +4,21 @@ import base64
 import itertools
 import re
 from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from rows import rows
 
+import tcemu
 from tcemu import show
 from tcemu.arithmetic import FusedSum, FusedSums, fused_sum
 from tcemu.errors import TcemuError
 from tcemu.formats import FORMATS, Container, lookup, unpack
 from tcemu.layouts import Descriptor, Fragment, Layout
 from tcemu.machine.tensor_map import TensorMap
+from tcemu.show import widgets
 from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
 from tcemu.show.picture import Picture
 from tcemu.show.words import compact, value
@@ -23,6 +26,8 @@ from tcemu.timing import wavefronts
 
 SVG = "{http://www.w3.org/2000/svg}"
 A = Fragment("a", Layout("(h g) (c t p) -> (g t) (c h p)", h=2, g=8, c=2, t=4, p=2), Container(lookup("f16"), 16))
+SPARSE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+SCALED = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
 MATRIX = np.arange(128, dtype=np.float32).reshape(16, 8)
 
 
@@ -31,6 +36,18 @@ def _steps(c: float, *products: float) -> FusedSum:
     form = lookup("f32")
     one, addend, *others = (unpack(form, form.encode(number).item()) for number in (1.0, c, *products))
     return fused_sum(FusedSums(25, None, -133), [(k, other, one) for k, other in enumerate(others)], addend, form)
+
+
+def _racing(warp: Any) -> None:
+    for _ in range(3):
+        warp.st_shared(4 * warp.threads, 0)
+    warp.ld_shared(4 * (63 - warp.threads))
+
+
+def _hazards() -> Picture:
+    events: list[Any] = []
+    result = tcemu.launch(_racing, block=64, shared=256, sanitizer="collect", observers=[events.append])
+    return show.hazards(events, result.reports)
 
 
 PICTURES: dict[str, Callable[[], Picture]] = {
@@ -55,6 +72,16 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     ),
     "banks": lambda: show.banks(wavefronts(np.arange(32) * 144, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")),
     "banks in conflict": lambda: show.banks(wavefronts(np.arange(32) * 8, "ld.shared.b32")),
+    "sparsity": lambda: show.sparsity(SPARSE, np.ones((16, 32), np.float16), np.full(32, 0x44EE4E90, np.uint32), 9, 3),
+    "scales of A": lambda: show.scales(SCALED, "a", 2, 1, 9, 1, np.full(32, 0x7F80817E, np.uint32)),
+    "scales of B": lambda: show.scales(SCALED, "b", 0, 3, 5, 1),
+    "hazards": _hazards,
+    "padded tile": lambda: show.padded_tile(128, 16, 1, 2),
+    "swizzled tile": lambda: show.padded_tile(64, 0, 2),
+    "element of a shared tile": lambda: show.shared_tile(
+        Descriptor(4096, 16, 1024, 128), "f16", 64, 64, at_mn=41, at_k=20, lines=20
+    ),
+    "fused sums of two targets": lambda: widgets.one_among_powers().picture,
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 

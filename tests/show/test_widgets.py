@@ -293,3 +293,64 @@ def test_a_product_that_is_no_fused_sum_is_refused() -> None:
     s8 = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32")
     with pytest.raises(TcemuError, match="as fused sums of A, B and C"):
         show.fused_sum_of(s8, (A, B, C), 0, 0)
+
+
+# ---------------------------------------------------------------------------------------------- two targets
+
+
+@pytest.mark.parametrize("targets", [("sm_80", "sm_90a"), ("sm_89", "sm_100a", "sm_120a")])
+def test_each_target_ends_with_its_own_output(targets: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(4)
+    matrices = [rng.normal(size=s).astype(t) for s, t in (((16, 16), "f2"), ((16, 8), "f2"), ((16, 8), "f4"))]
+    words = show.fused_sums_of(MMA, matrices, 3, 5, targets).description
+    chained = [words.count(f"{target}, sum 2 of 2; c is the result before: ") for target in ("sm_80", "sm_90a")]
+    assert chained == [targets[0] == "sm_80", 0]
+    for target in targets:
+        d = tcemu.matmul(*matrices, instruction=MMA, target=target)
+        assert f"({d[3, 5].view(np.uint32):#010x})." in words
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120"])
+def test_the_power_at_which_the_one_is_lost_is_what_matmul_says(target: str) -> None:
+    explorer = widgets.one_among_powers(first=target, second=target)
+    titles = [explorer.set(power=power).title for power in range(31)]
+    a, b, c = np.zeros((16, 16), np.float16), np.zeros((16, 8), np.float16), np.zeros((16, 8), np.float32)
+    for power, title in enumerate(titles):
+        high, low = 2.0 ** -(-power // 2), 2.0 ** (power // 2)
+        a[0, :3], b[:3, 0] = (high, 1, -high), (low, 1, low)
+        d = tcemu.matmul(a, b, c, instruction=MMA, target=target)[0, 0]
+        assert title.startswith(f"D[0, 0] is {d:.0f} on {target}")
+
+
+def test_the_lists_have_the_targets_that_compute_it() -> None:
+    (_, first, second) = widgets.one_among_powers()._standing()
+    assert first["options"] == second["options"]
+    assert {"sm_80", "sm_90a", "sm_100", "sm_120"} <= set(first["options"])
+    assert not {"sm_70", "sm_75"} & set(first["options"])  # m16n8k16 is newer
+
+
+def test_a_sum_of_a_wgmma_can_be_drawn() -> None:
+    wgmma = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
+    explorer = widgets.one_among_powers(wgmma, "sm_90a", "sm_90a", 16)
+    assert explorer.picture.title == "D[0, 0] is 0 on sm_90a, 0 on sm_90a"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: show.fused_sums_of(MMA, (A, B, C), targets="sm_80"), "targets are a list of names"),
+        (lambda: show.fused_sums_of(MMA, (A, B, C), targets=[]), r"such as \['sm_80', 'sm_90a'\]; got \[\]"),
+        (lambda: show.fused_sums_of(MMA, (A, B, C), targets=["h100"]), "no target is called 'h100'"),
+        (lambda: show.fused_sums_of(MMA, (A, B, C), targets=["sm_75"]), "does not exist on sm_75"),
+        (lambda: widgets.one_among_powers(power=31), "power takes whole numbers from 0 to 30"),
+        (lambda: widgets.one_among_powers(second="sm_75"), "second = 'sm_75' is not possible"),
+        (
+            lambda: show.fused_sums_of("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", (A, B, C)),
+            "as fused sums of A, B and C",
+        ),
+        (lambda: widgets.sum_on_two_targets(MMA, (A, B, C), k=3), "no control is called 'k'"),
+    ],
+)
+def test_targets_that_cannot_be_compared_are_refused(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(TcemuError, match=words):
+        make()

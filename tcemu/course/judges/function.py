@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import called, function, wholes
-from tcemu.course.mistakes import Mistake, diagnosis, of_parts
+from tcemu.course.mistakes import Mistake, named
+from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
 from tcemu.show.marked import marked
@@ -65,8 +66,14 @@ class Function:
         says = self.about(case, value) if self.about else self._plain(case, value)
         says += f" {int(wrong.sum()):,} of {counted(len(cases), 'case')} {'is' if wrong.sum() == 1 else 'are'} wrong."
         mistakes = [Mistake(name, self._all(wrong_way, cases)) for name, wrong_way in self.mistakes]
-        mistake = diagnosis(got, right, mistakes) or of_parts(got, right, mistakes, self.returns)
+        mistake = named(got, right, mistakes) or self._observed(got, right)
         return Finding(False, says, mistake, share, self._picture(cases, got, wrong))
+
+    def _observed(self, got: Array, right: Array) -> str:
+        """What the values have in common, for arguments that count from 0."""
+        if any(list(values) != list(range(len(values))) for values in self.over.values()):
+            return ""
+        return about_map({name: len(values) for name, values in self.over.items()}, self.returns, got, right)
 
     @staticmethod
     def _all(way: Callable[..., Array], cases: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tcemu.course.judges.function import Function
 from tcemu.course.judges.values import Values
 from tcemu.course.mistakes import Map, fragment_of
+from tcemu.course.observe import about_map, digits
 from tcemu.course.record import Given
 from tcemu.errors import LayoutError, counted
 from tcemu.instructions import parse
@@ -155,8 +156,54 @@ def registers_of(opcode: str, role: str, matrix: Callable[[Given], Array]) -> Va
 
     return Values(
         lambda given: fragment.pack(matrix(given)), _storage(fragment), mistakes, place,
-        f"The fragment of {role.upper()}", how="every register of every lane",
+        f"The fragment of {role.upper()}", axes=("lane", "register"), how="every register of every lane",
+        observed=lambda got, given: _misplaced(fragment, got, matrix(given)),
     )  # fmt: skip
+
+
+def _misplaced(fragment: Fragment, got: Array, matrix: Array) -> str:
+    """What is wrong with the map by which somebody put the elements of a matrix into registers, if that can be told."""
+    if len(fragment.shape) != 2:
+        return ""
+    sizes = fragment.lanes, fragment.registers, fragment.elements_per_register
+    held = fragment.container.unpack(got).astype(np.uint64).reshape(sizes)
+    patterns = fragment.format.patterns(matrix, fragment.role).astype(np.uint64).ravel()
+    unique, first, count = np.unique(patterns, return_index=True, return_counts=True)
+    at = np.minimum(np.searchsorted(unique, held), len(unique) - 1)
+    if len(unique) < 0.9 * len(patterns) or not np.array_equal(unique[at], held):
+        return ""
+    right = fragment.layout.gather.reshape(sizes)
+    source = np.where(patterns[right] == held, right, first[at])
+    straight = _straightened(source, count[at] == 1, fragment.shape[1])
+    if straight is not None and straight.max() < len(patterns) and np.array_equal(patterns[straight], held):
+        source = straight
+    shaped = (np.stack(np.unravel_index(each, fragment.shape), axis=-1).reshape(-1, 2) for each in (source, right))
+    arguments = dict(zip(("lane", "register", "element"), sizes, strict=True))
+    return about_map({name: size for name, size in arguments.items() if size > 1}, ("row", "column"), *shaped)
+
+
+def _straightened(source: Array, known: npt.NDArray[np.bool_], columns: int) -> Array | None:
+    """Where the elements come from if row and column are sums of digits, told from those that are `known`.
+
+    Of two equal elements nobody can tell which one is in a register; the others show it.
+    """
+    every = digits(dict(zip("lre", source.shape, strict=True)))
+    grid, sure = (np.asarray(each).reshape([digit.count for digit in every]) for each in (source, known))
+    where_known = np.argwhere(sure)
+    if not len(where_known):
+        return None
+    places = np.stack([grid // columns, grid % columns]).astype(np.int64)
+    total = places[(slice(None), *where_known[0])].reshape(2, *[1] * grid.ndim)
+    for axis in range(grid.ndim):
+        both = np.logical_and(np.take(sure, 1, axis), np.take(sure, 0, axis))
+        steps = (np.take(places, 1, axis + 1) - np.take(places, 0, axis + 1))[:, both]
+        step = np.median(steps, axis=1) if steps.size else np.zeros(2)
+        along = np.arange(grid.shape[axis]) - where_known[0][axis]
+        shape = [2, *(len(along) if at == axis else 1 for at in range(grid.ndim))]
+        total = total + (step.astype(np.int64)[:, np.newaxis] * along).reshape(shape)
+    row, column = total
+    flat: Array = (row * columns + column).reshape(source.shape)
+    return flat if (row >= 0).all() and (column >= 0).all() and (column < columns).all() else None
 
 
 def _placed(fragment: Fragment, patterns: Array, places: Array) -> Array:

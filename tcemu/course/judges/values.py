@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import array, called, function
-from tcemu.course.mistakes import Mistake, diagnosis
+from tcemu.course.mistakes import Mistake, named
+from tcemu.course.observe import about_array, accident
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
+#: A mistake is named if it explains this part of what is wrong.
+CLOSE = 0.9
 #: Other answers by the name of the mistake that gives them.
 Mistakes = Callable[[Given], Iterable[tuple[str, npt.ArrayLike]]]
 
@@ -49,6 +52,10 @@ class Values:
     #: Names of the numbers, if the answer is a few of them.
     names: tuple[str, ...] = ()
     reveals: bool = False
+    #: What the axes of the array count: ("lane", "register").
+    axes: tuple[str, ...] = ()
+    #: What else can be said about a wrong answer, from what was got and what was given.
+    observed: Callable[[Array, Given], str] | None = None
     how: str = "every bit"
 
     def collect(self, answer: Any, given: Given) -> Evidence:
@@ -76,7 +83,12 @@ class Values:
             count = int(wrong.sum())
             says += f" {count:,} of {counted(got.size, 'value')} {'is' if count == 1 else 'are'} wrong."
         mistakes = (Mistake(name, bits(np.asarray(gives, self.dtype))) for name, gives in self.mistakes(given))
-        return Finding(False, says, diagnosis(bits(got), bits(right), mistakes), share, self._pictures(got, wrong))
+        mistake = named(bits(got), bits(right), mistakes, CLOSE) or self._observed(got, right, given)
+        return Finding(False, says, mistake, share, self._pictures(got, wrong))
+
+    def _observed(self, got: Array, right: Array, given: Given) -> str:
+        says = accident(got, right, self.axes) or (self.observed(got, given) if self.observed else "")
+        return says or about_array(got, right, self.axes)
 
     def _place(self, index: tuple[int, ...]) -> str:
         if self.place is not None:

@@ -1,0 +1,36 @@
+"""``tcemu book``: the course as a static site, with the instructions, the sanitizer's rules and the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tcemu.errors import CourseError, install
+
+_NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--course",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Build the course of this folder, which has a course.toml, in place of the installed one.",
+)
+@click.option("--strict", is_flag=True, help="Fail if a link leads nowhere, or anything else gives a warning.")
+def book(folder: Path, course: Path | None, strict: bool) -> None:
+    """Build the course as a web site in FOLDER.
+
+    The pages are the notebooks with their stored outputs, and pages made from the tables: every family of instructions,
+    every rule of the sanitizer, and the Python reference. Open FOLDER/index.html; no server and no kernel is needed.
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise CourseError(f"the book needs {', '.join(missing)}. Install them: {install('tcemu[book]')}")
+    from tcemu.commands.book.build import build
+
+    pages = build(folder, course, strict=strict)
+    click.echo(f"{pages} pages. Open {folder / 'index.html'}")

@@ -1,0 +1,85 @@
+"""Builds the book with Sphinx: lays its sources out in a folder of their own, and has them turned into pages.
+
+Sphinx with myst-nb reads the notebooks as they are stored and needs no network. (jupyter-book 2 fetches its theme from
+a server for each build.)
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tcemu.commands.book.docstrings import processed
+from tcemu.commands.book.pages import generated
+from tcemu.course.manifests import Manifest, manifest
+from tcemu.errors import CourseError
+from tcemu.version import __version__
+
+_STATIC = Path(__file__).parent / "static"
+
+
+def build(out: Path, course: Path | None = None, *, strict: bool = False) -> int:
+    """Build the site in `out` and return its number of pages. Raises CourseError if Sphinx finds a mistake."""
+    wanted = manifest(course)
+    with TemporaryDirectory(prefix="tcemu-book-") as work:
+        sources = Path(work) / "sources"
+        lay_out_sources(sources, wanted)
+        _sphinx(sources, Path(work) / "doctrees", out, wanted, strict)
+    return len(list(out.rglob("*.html")))
+
+
+def lay_out_sources(sources: Path, wanted: Manifest) -> None:
+    """Put the notebooks and the generated pages into `sources`."""
+    for name, path in wanted.contents().items():
+        if path.suffix in (".ipynb", ".md") and not name.endswith("README.md"):
+            (sources / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, sources / name)
+    for name, text in generated(wanted, {name for name in wanted.contents() if name.endswith(".ipynb")}):
+        (sources / name).parent.mkdir(parents=True, exist_ok=True)
+        (sources / name).write_text(text, encoding="utf-8")
+
+
+def _sphinx(sources: Path, doctrees: Path, out: Path, wanted: Manifest, strict: bool) -> None:
+    from sphinx.application import Sphinx
+    from sphinx.errors import SphinxError
+
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        app = Sphinx(
+            sources, None, out, doctrees, "html", confoverrides=_settings(wanted), status=None,
+            warningiserror=strict, exception_on_warning=False,
+        )  # fmt: skip
+        app.connect("autodoc-process-docstring", processed)
+        app.build(force_all=True)
+    except SphinxError as error:
+        raise CourseError(f"the book cannot be built: {error}") from error
+    if app.statuscode:
+        raise CourseError("the book has mistakes, which are listed above")
+
+
+def _settings(wanted: Manifest) -> dict[str, Any]:
+    """What conf.py of a Sphinx project says."""
+    return {
+        "project": wanted.title,
+        "author": "The tcemu authors",
+        "version": __version__,
+        "release": __version__,
+        "extensions": ["myst_nb", "sphinx.ext.autodoc"],
+        "html_theme": "sphinx_book_theme",
+        "html_title": wanted.title,
+        "html_static_path": [str(_STATIC)],
+        "html_js_files": ["theme.js"],
+        "html_css_files": ["book.css"],
+        "html_show_sourcelink": False,
+        "html_theme_options": {"show_navbar_depth": 1, "use_download_button": True, "home_page_in_toc": True},
+        "nb_execution_mode": "off",  # the outputs are stored, and the tests compare them
+        "nb_merge_streams": True,
+        "myst_enable_extensions": ["colon_fence", "attrs_inline"],
+        "myst_heading_anchors": 4,
+        "autodoc_typehints": "signature",
+        "autodoc_member_order": "bysource",
+        "suppress_warnings": ["mystnb.unknown_mime_type", "misc.highlighting_failure"],
+        "show_warning_types": True,
+    }

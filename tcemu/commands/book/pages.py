@@ -1,0 +1,184 @@
+"""The pages of the book that are generated: the first page, the instructions, the rules and the Python reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+
+from tcemu.commands.book.markdown import cell, of_report, table
+from tcemu.commands.isa_views import explanation, instructions
+from tcemu.commands.report import Part
+from tcemu.course.bank import exercises
+from tcemu.course.manifests import Entry, Manifest
+from tcemu.errors import counted
+from tcemu.instructions import FAMILIES
+from tcemu.instructions.family import Family
+from tcemu.sanitizer.rules import RULES, Rule
+from tcemu.show.picture import Picture
+
+#: Rooms whose public names make up the reference, in the order of the house.
+_ROOMS = (
+    "formats", "layouts", "arithmetic", "instructions", "machine", "timing", "sanitizer", "wmma", "sparse",
+    "microscaling", "show", "live", "gemm", "course",
+)  # fmt: skip
+
+
+_WELCOME = """\
+The laboratory of this course is an executable tensor core: it answers, bit for bit, what the hardware answers. These
+pages show the notebooks with their outputs. To run them, change them and have your answers checked, install tcemu and
+type `tcemu lab`."""
+_INSTRUCTIONS = """\
+Every family of instructions that the emulator knows, from the table that it runs. `tcemu isa OPCODE` explains each of
+them in the terminal."""
+_SANITIZER = """\
+What a kernel must not do, and what the PTX manual says about it. `tcemu.launch` reports the first broken rule; with
+`sanitizer="collect"` it reports all of them."""
+#: The form that a family's page explains, if that is not its first.
+_EXPLAINED = {"mma": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"}
+
+
+def generated(wanted: Manifest, notebooks: set[str]) -> Iterator[tuple[str, str]]:
+    """Every generated page: its path and its Markdown."""
+    yield "index.md", _first(wanted, notebooks)
+    yield "instructions/index.md", _families()
+    for family in FAMILIES:
+        yield f"instructions/{_file(family)}.md", _family(family)
+    yield "rules.md", _rules()
+    yield "reference/index.md", _reference()
+    for room in _ROOMS:
+        yield f"reference/{room}.md", _room(room)
+
+
+# ---------------------------------------------------------------------------------------------- the first page
+
+
+def _first(wanted: Manifest, notebooks: set[str]) -> str:
+    rows = [
+        (f"[{entry.label}](notebooks/{entry.file})", _exercises(entry, notebooks), f"{entry.minutes} min")
+        for entry in wanted.notebooks
+    ]
+    hours = round(sum(entry.minutes for entry in wanted.notebooks) / 60)
+    more = sorted(name for name in notebooks if name.startswith("notebooks/"))
+    more = [name for name in more if name.removeprefix("notebooks/") not in {each.file for each in wanted.notebooks}]
+    return "\n".join([
+        f"# {wanted.title}",
+        "",
+        _WELCOME,
+        "",
+        f"Reading takes about {counted(hours, 'hour')}; the exercises take longer.",
+        "",
+        table(("notebook", "exercises", "time"), rows),
+        "",
+        _toctree("Notebooks", [f"notebooks/{entry.file}" for entry in wanted.notebooks] + more),
+        _toctree("Exercises", sorted(name for name in notebooks if name.startswith("exercises/"))),
+        _toctree("Look it up", ["instructions/index.md", "rules.md", "reference/index.md"]),
+    ])  # fmt: skip
+
+
+def _exercises(entry: Entry, notebooks: set[str]) -> str:
+    known = exercises()
+    minutes = sum(known[name].minutes for name in entry.exercises if name in known)
+    name = f"exercises/{entry.file}"
+    return f"[{counted(len(entry.exercises), 'exercise')}, {minutes} min]({name})" if name in notebooks else ""
+
+
+def _toctree(caption: str, names: list[str]) -> str:
+    listed = "\n".join(name.rpartition(".")[0] for name in names)
+    titled = f":caption: {caption}\n" if caption else ""
+    return f":::{{toctree}}\n:hidden:\n{titled}\n{listed}\n:::\n" if names else ""
+
+
+# ---------------------------------------------------------------------------------------------- the instructions
+
+
+def _file(family: Family) -> str:
+    return family.name.replace(".", "_").replace("::", "_")
+
+
+def _families() -> str:
+    rows = [
+        (f"[`{family.name}`]({_file(family)}.md)", cell(family.about), f"{family.size:,}", family.section)
+        for family in FAMILIES
+    ]
+    files = [f"{_file(family)}.md" for family in FAMILIES]
+    return "\n".join([
+        "# Instructions",
+        "",
+        _INSTRUCTIONS,
+        "",
+        table(("family", "what it does", "forms", "PTX section"), rows),
+        "",
+        _toctree("", files),
+    ])  # fmt: skip
+
+
+def _family(family: Family) -> str:
+    """One family: its forms and, of the tensor cores' families, one of them explained, with its picture."""
+    found = [instruction for _, instruction in family.variants]
+    listed = instructions(found, f"family {family.name}")
+    head = f"{counted(family.size, 'form')}, PTX ISA {family.section}."
+    parts = [f"# {family.name}", "", head, "", *of_report(replace(listed, parts=_untitled(listed.parts)), level=2)]
+    if not family.plain and found:
+        report = explanation(_EXPLAINED.get(family.name, found[0].opcode), None, None)
+        parts += ["", f"## {report.heading}", "", *of_report(report, level=3)]
+        parts += _picture(report.draw() if report.draw else None)
+    return "\n".join(parts) + "\n"
+
+
+def _untitled(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(replace(part, title="") for part in parts)
+
+
+def _picture(picture: Picture | None) -> list[str]:
+    return ["", "```{raw} html", picture.html, "```", ""] if picture is not None else []
+
+
+# ---------------------------------------------------------------------------------------------- the rules
+
+
+def _rules() -> str:
+    parts = ["# The sanitizer's rules", "", _SANITIZER, *(line for rule in RULES.values() for line in _rule(rule))]
+    return "\n".join(parts) + "\n"
+
+
+def _rule(rule: Rule) -> list[str]:
+    hint = " This is a hint: what the kernel does is harmless, but not needed." if rule.severity == "hint" else ""
+    says = f"**{rule.title[0].upper()}{rule.title[1:]}.** {rule.rule} (PTX ISA {rule.section}){hint}"
+    return ["", f"## {rule.id}", "", says, "", f"**Fix.** {rule.fix}"]
+
+
+# ---------------------------------------------------------------------------------------------- the reference
+
+
+def _reference() -> str:
+    rows = [(f"[tcemu.{room}]({room}.md)", cell(_about(room))) for room in _ROOMS]
+    files = [f"{room}.md" for room in _ROOMS]
+    head = ["# Python reference", "", "The public names of each room of the package, with examples that the tests run."]
+    return "\n".join([*head, "", table(("module", "what it is for"), rows), "", _toctree("", files)])
+
+
+def _about(room: str) -> str:
+    return (import_module(f"tcemu.{room}").__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
+
+
+def _room(room: str) -> str:
+    names = "\n".join(f"   {name}" for name in _public(room))
+    return "\n".join([
+        f"# tcemu.{room}", "", _about(room), "", "```{eval-rst}", *(
+            line for name in names.split() for line in _documented(room, name)
+        ), "```", "",
+    ])  # fmt: skip
+
+
+def _public(room: str) -> list[str]:
+    return [name for name in getattr(import_module(f"tcemu.{room}"), "__all__", ()) if not name.startswith("_")]
+
+
+def _documented(room: str, name: str) -> list[str]:
+    thing = getattr(import_module(f"tcemu.{room}"), name, None)
+    kind = "class" if isinstance(thing, type) else "function" if callable(thing) else ""
+    if not kind:
+        return []
+    options = ["   :members:", "   :no-index:"] if kind == "class" else ["   :no-index:"]
+    return [f".. auto{kind}:: tcemu.{room}.{name}", *options, ""]

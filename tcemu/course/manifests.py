@@ -1,0 +1,168 @@
+"""The course's manifest, course.toml: which notebooks, in which order, how long, what to know before.
+
+    title = "Tensor-core programming"
+
+    [[notebook]]
+    file = "02_fragments.ipynb"           # beside course.toml, or a notebook of the installed course
+    title = "Fragments"
+    minutes = 45
+    before = ["01_numbers.ipynb"]
+    manual = ["9.7.14.5.8"]               # sections of the PTX manual that it covers
+    tasks = ["where_of_a"]                # "Your turn": what `check` is called on in the notebook
+    exercises = ["what_of_d"]             # those of exercises/02_fragments.ipynb
+
+Instructors change it without Python: a course of one's own is a folder with such a file and the notebooks that it
+adds; `tcemu lab --course FOLDER` lays it out.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from tcemu.course.source import files, source
+from tcemu.errors import CourseError, briefly, listing, nearest
+
+#: The file's name.
+MANIFEST = "course.toml"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One notebook of the course.
+
+    >>> from tcemu.course import manifest
+    >>> entry = manifest().notebooks[0]
+    >>> entry.file, entry.title, entry.minutes
+    ('00_first_light.ipynb', 'First light', 25)
+    """
+
+    file: str
+    title: str
+    #: Minutes that reading and doing it takes, without its exercises.
+    minutes: int
+    #: Notebooks to read first.
+    before: tuple[str, ...] = ()
+    #: Sections of the PTX manual that it covers.
+    manual: tuple[str, ...] = ()
+    #: Names of the exercises in the notebook itself ("Your turn"), and of those in its exercise notebook.
+    tasks: tuple[str, ...] = ()
+    exercises: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its number, if its file's name has one, and its title."""
+        return f"{self.file[:2]} {self.title}" if self.file[:2].isdigit() else self.title
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A course: its title, its notebooks in order, and where its files are.
+
+    >>> from tcemu.course import manifest
+    >>> manifest().title
+    'Tensor-core programming'
+    """
+
+    title: str
+    notebooks: tuple[Entry, ...]
+    #: The folder with the course's own files.
+    root: Path
+
+    def contents(self) -> dict[str, Path]:
+        """The course's files, by their path in a learner's folder. Raises CourseError for a notebook that is missing.
+
+        >>> from tcemu.course import manifest
+        >>> "notebooks/00_first_light.ipynb" in manifest().contents()
+        True
+        """
+        shipped = source()
+        if self.root == shipped / "notebooks":
+            return {name: shipped / name for name in files(shipped)}
+        found = {f"notebooks/{MANIFEST}": self.root / MANIFEST}
+        for entry in self.notebooks:
+            for place in ("notebooks", "exercises"):
+                path = self._find(place, entry.file)
+                if path is not None:
+                    found[f"{place}/{entry.file}"] = path
+                elif place == "notebooks":
+                    known = [name.removeprefix("notebooks/") for name in files(shipped) if name.endswith(".ipynb")]
+                    near = nearest(entry.file, known)
+                    meant = f"; did you mean {near[0]}?" if near else ""
+                    raise CourseError(f"{self.root / MANIFEST}: {entry.file} is neither beside it nor in the installed "
+                                      f"course{meant}")  # fmt: skip
+        return found
+
+    def _find(self, place: str, name: str) -> Path | None:
+        own = [self.root / place / name, *([self.root / name] if place == "notebooks" else [])]
+        return next((path for path in (*own, source() / place / name) if path.is_file()), None)
+
+
+def manifest(folder: Path | None = None) -> Manifest:
+    """The manifest in `folder` or in its folder notebooks, by default that of the installed course.
+
+    Raises CourseError, which says what is wrong with it.
+
+    >>> from tcemu import course
+    >>> len(course.manifest().notebooks) >= 2
+    True
+    """
+    folder = folder or source()
+    root = next((place for place in (folder, folder / "notebooks") if (place / MANIFEST).is_file()), None)
+    if root is None:
+        raise CourseError(f"{folder} has no {MANIFEST}, neither itself nor in its folder notebooks")
+    path = root / MANIFEST
+    try:
+        text = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CourseError(f"cannot read {path}: {error}") from error
+    problems = list(_problems(text))
+    if problems:
+        raise CourseError(f"{path}: {'; '.join(problems)}")
+    entries = tuple(Entry(**{name: _value(held) for name, held in each.items()}) for each in text["notebook"])
+    return Manifest(text["title"], entries, root)
+
+
+def _value(held: Any) -> Any:
+    return tuple(held) if isinstance(held, list) else held
+
+
+_WORDS: dict[type, str] = {str: "text", int: "a whole number", list: "a list"}
+_KINDS: dict[str, type] = {"str": str, "int": int, "tuple[str, ...]": list}
+
+
+def _problems(text: Mapping[str, Any]) -> Iterator[str]:
+    """Everything that is wrong with a manifest, each in a few words."""
+    if not isinstance(text.get("title"), str):
+        yield 'title = "..." is missing'
+    notebooks = text.get("notebook")
+    if not isinstance(notebooks, list) or not notebooks or not all(isinstance(each, dict) for each in notebooks):
+        yield "[[notebook]] is missing"
+        return
+    before: list[str] = []
+    for number, each in enumerate(notebooks, 1):
+        where = f"notebook {number} ({each.get('file', 'without a file')})"
+        yield from (f"{where}: {problem}" for problem in _entry_problems(each, before))
+        before.append(str(each.get("file")))
+
+
+def _entry_problems(each: Mapping[str, Any], before: list[str]) -> Iterator[str]:
+    known = {field.name: _KINDS[str(field.type)] for field in fields(Entry)}
+    yield from (f"{name} is missing" for name in ("file", "title", "minutes") if name not in each)
+    for name, held in each.items():
+        if name not in known:
+            yield f"{name} is not known; there are {listing(known, 'and')}"
+        elif not isinstance(held, known[name]) or isinstance(held, bool):
+            yield f"{name} = {briefly(held)} is not {_WORDS[known[name]]}"
+        elif isinstance(held, list) and not all(isinstance(part, str) for part in held):
+            yield f"{name} is a list of texts"
+    minutes, named = each.get("minutes"), each.get("before")
+    if isinstance(minutes, int) and minutes <= 0:
+        yield "minutes is a number above 0"
+    if each.get("file") in before:
+        yield "it is listed twice"
+    if isinstance(named, list):
+        yield from (f"before names {name}, which does not come before it" for name in named if name not in before)

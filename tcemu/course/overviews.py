@@ -1,0 +1,175 @@
+"""Where a learner is: progress over notebooks and exercises, the next step, and the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from tcemu.course import progress
+from tcemu.course.bank import exercises
+from tcemu.course.manifests import MANIFEST, Entry, Manifest, manifest
+from tcemu.errors import counted
+
+
+@dataclass(frozen=True)
+class Step:
+    """One notebook and how far it is done.
+
+    >>> from tcemu import course
+    >>> step = course.overview().steps[0]
+    >>> step.entry.title, step.solved
+    ('First light', 0)
+    """
+
+    entry: Entry
+    #: Solved tasks and exercises, in the manifest's order.
+    done: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its tasks and exercises."""
+        return (*self.entry.tasks, *self.entry.exercises)
+
+    @property
+    def solved(self) -> int:
+        """How many of them are solved."""
+        return len(self.done)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of them are."""
+        return self.solved == len(self.names) > 0
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Those that are not solved."""
+        return tuple(name for name in self.names if name not in self.done)
+
+    @property
+    def minutes_left(self) -> int:
+        """Minutes of reading, in proportion to the tasks that are not solved, and of the exercises left."""
+        tasks = self.entry.tasks
+        share = sum(name not in self.done for name in tasks) / len(tasks) if tasks else float(not self.finished)
+        known = exercises()
+        rest = (known[name].minutes for name in self.entry.exercises if name in self.open and name in known)
+        return round(self.entry.minutes * share) + sum(rest)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The whole course. In a notebook it is a table with links.
+
+    >>> from tcemu import course
+    >>> course.overview().next.entry.title
+    'First light'
+    """
+
+    title: str
+    steps: tuple[Step, ...]
+
+    @property
+    def next(self) -> Step | None:
+        """The first notebook that is not finished; None at the end."""
+        return next((step for step in self.steps if not step.finished), None)
+
+    @property
+    def minutes_left(self) -> int:
+        """Minutes left in the whole course."""
+        return sum(step.minutes_left for step in self.steps)
+
+    @property
+    def summary(self) -> str:
+        """One line: what is solved, how long the rest takes, and what is next."""
+        solved = sum(step.solved for step in self.steps)
+        of = counted(sum(len(step.names) for step in self.steps), "exercise")
+        if self.next is None:
+            return f"You have solved all {of}."
+        what = self.next.entry.label
+        return f"{solved} of {of} solved; about {_time(self.minutes_left)} left. Next: {what}."
+
+    def markdown(self) -> str:
+        """The first page, with links relative to the course's folder."""
+        head = "| | notebook | exercises | done | time left |\n|---|---|---|---|---|"
+        rows = [self._row(step) for step in self.steps]
+        return "\n".join([f"# {self.title}", "", self.summary, "", _ADVICE, "", head, *rows, ""])
+
+    def _row(self, step: Step) -> str:
+        mark = "✓" if step.finished else "→" if step is self.next else ""
+        link = f"[{step.entry.label}](notebooks/{step.entry.file})"
+        own = f"[exercises](exercises/{step.entry.file})" if step.entry.exercises else ""
+        return f"| {mark} | {link} | {own} | {step.solved} of {len(step.names)} | {_time(step.minutes_left)} |"
+
+    def __str__(self) -> str:
+        wide = max(len(step.entry.label) for step in self.steps)
+        lines = [
+            f"{'>' if step is self.next else ' '} {step.entry.label:{wide}}  "
+            f"{_bar(step)} {step.solved:>2} of {len(step.names):<2} {_time(step.minutes_left)}"
+            for step in self.steps
+        ]
+        return "\n".join([self.title, *lines, self.summary])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """A table with links to the notebooks, for a notebook in the folder notebooks."""
+        rows = "".join(map(self._cells, self.steps))
+        head = "".join(f'<th scope="col">{name}</th>' for name in ("", "notebook", "progress", "solved", "time left"))
+        return f"<p>{escape(self.summary)}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    def _cells(self, step: Step) -> str:
+        """One row of the table."""
+        state = "next" if step is self.next else "done" if step.finished else ""
+        file, label, count = escape(step.entry.file), escape(step.entry.label), len(step.names)
+        cells = [
+            f"<td>{state}</td>",
+            f'<td style="text-align:left"><a href="{file}">{label}</a></td>',
+            f'<td><progress value="{step.solved}" max="{max(count, 1)}" aria-label="{label}"></progress></td>',
+            f"<td>{step.solved} of {count}</td>",
+            f"<td>{_time(step.minutes_left)}</td>",
+        ]
+        return f"<tr>{''.join(cells)}</tr>"
+
+
+_ADVICE = """\
+Click a notebook to open it. Shift + Enter runs a cell and goes to the next one. Your work is saved in this folder, and
+so is your progress; `tcemu lab` opens it again, also after an update of the course.
+
+In a notebook, `tcemu.course.overview()` shows this table as it is at that moment."""
+
+
+def _time(minutes: int) -> str:
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest:02} min" if hours else f"{rest} min" if rest else "-"
+
+
+def _bar(step: Step) -> str:
+    filled = round(10 * step.solved / max(len(step.names), 1))
+    return "#" * filled + "." * (10 - filled)
+
+
+def overview(folder: Path | None = None) -> Overview:
+    """Where the learner is in the course laid out in `folder`, by default in the one around the current folder.
+
+    Outside a laid-out course nothing is done yet. Raises CourseError for a damaged manifest or progress file.
+
+    >>> from tcemu import course
+    >>> course.overview().title
+    'Tensor-core programming'
+    """
+    place = folder or progress.folder()
+    own = place is not None and (place / "notebooks" / MANIFEST).is_file()
+    return overview_of(manifest(place if own else None), progress.read(place)["exercises"] if place else {})
+
+
+def overview_of(course: Manifest, solved: Mapping[str, Any]) -> Overview:
+    """The overview of a course, given the exercises of a progress file."""
+    done = {name for name, entry in solved.items() if isinstance(entry, Mapping) and entry.get("solved")}
+    steps = [
+        Step(entry, tuple(name for name in (*entry.tasks, *entry.exercises) if name in done))
+        for entry in course.notebooks
+    ]
+    return Overview(course.title, tuple(steps))

@@ -1,0 +1,352 @@
+"""What happened in a block, from top to bottom: warps, asynchronous work beside them, and the rules that were broken.
+
+A row is a step, not a time: what is further down happened later. A bar is asynchronous work, from the row that issues
+it to the row whose wait covers it. A report of the sanitizer is marked where it happened; an arrow leads there from
+what it collides with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tcemu.errors import LaunchError, briefly, counted, ranges, span
+from tcemu.machine.events import Event, Exited
+from tcemu.show import svg
+from tcemu.show.order import Order, Step, Work, order
+from tcemu.show.picture import Picture, picture
+
+_LEFT, _TOP, _ROW = 64, 50, 26
+#: Widths: a bar, the gap between columns, a letter of a rule's name.
+_BAR, _GAP, _RULE = 118, 30, 8.6
+#: Rows in a picture, and rows above the first report if not all fit.
+_ROWS, _BEFORE = 30, 22
+#: Widths of a warp's column, of a letter in it, and of a letter of the notes.
+_WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
+_COLUMNS = ("wgmma", "bulk copies", "cp.async")
+#: The look of a step by a word of its opcode, the first that fits; bars look like the steps that issue them.
+_TONES = {
+    "fence": "fb", "membar": "fb", "commit_group": "fo", "wait_group": "fo", "wait_all": "fo", "bar": "fo",
+    "barrier": "fo", "mbarrier": "fo", "mma_async": "fg", "async": "fg",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A report where it is drawn: its row, and what it collides with."""
+
+    report: Any
+    step: Step
+    other: Step | Work | None
+
+
+class _Sheet:
+    """Where everything is: rows from the top, warps from the left, then bars in lanes."""
+
+    def __init__(self, found: Order, marks: Sequence[_Mark], first: int, count: int) -> None:
+        self.found, self.marks = found, marks
+        self.first, self.rows = first, found.steps[first : first + count]
+        self._number = {step: number for number, step in enumerate(found.steps)}
+        self.warps = {warp: _LEFT + place * (_WARP + _GAP) for place, warp in enumerate(found.warps)}
+        self.work = [work for work in found.work if self._shown(work)]
+        self.lanes = self._lanes()
+        self.edge = _LEFT + len(self.warps) * (_WARP + _GAP)
+
+    def _shown(self, work: Work) -> bool:
+        """Whether a bar crosses the rows that are drawn."""
+        last = len(self.found.steps) if work.last is None else self._number[work.last]
+        return self._number[work.first] < self.first + len(self.rows) and last >= self.first
+
+    def _lanes(self) -> dict[Work, int]:
+        """A lane for each bar, so that no two of a lane overlap; lanes of the same kind are neighbours."""
+        lanes: dict[Work, int] = {}
+        free: list[float] = []
+        for column in _COLUMNS:
+            start = len(free)
+            for work in (each for each in self.work if each.column == column):
+                top, bottom = self.span(work)
+                lane = next((n for n in range(start, len(free)) if free[n] <= top), len(free))
+                free[lane:lane + 1] = [bottom]
+                lanes[work] = lane
+        return lanes
+
+    def y(self, step: Step) -> float:
+        """The upper edge of a row, at most a row outside the picture."""
+        return _TOP + _ROW * max(-1, min(self._number[step] - self.first, len(self.rows)))
+
+    def span(self, work: Work) -> tuple[float, float]:
+        """Upper and lower edge of a bar."""
+        end = self.bottom if work.last is None else min(self.bottom, self.y(work.last) + _ROW - 4)
+        return max(float(_TOP), self.y(work.first) + 3), end
+
+    def x(self, work: Work) -> float:
+        """Left edge of a bar."""
+        return self.edge + self.lanes[work] * (_BAR + 10)
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge of the rows."""
+        return _TOP + _ROW * len(self.rows)
+
+    @property
+    def right(self) -> float:
+        """Right edge of the bars."""
+        return self.edge + (max(self.lanes.values(), default=-1) + 1) * (_BAR + 10)
+
+
+def hazards(
+    events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None, first: int | None = None
+) -> Picture:
+    """What the warps of a block did, the asynchronous work beside them, and where the sanitizer's reports happened.
+
+    `events` is a list that was an observer of the launch (observers=[events.append]), `reports` are the result's
+    reports. `block` selects a block, by default that of the first report, or else 0. Up to 30 rows are drawn, from row
+    `first` on; by default those that show the first report. Warps that do the same are one column, and a line that is
+    repeated is one row.
+    Raises LaunchError for events that have no such block or row.
+
+    >>> def hasty(warp):
+    ...     warp.st_shared(4 * warp.threads, warp.threads)
+    ...     warp.ld_shared(4 * (63 - warp.threads))  # what the other warp writes, without a barrier
+    >>> events = []
+    >>> result = tcemu.launch(hasty, block=64, shared=256, sanitizer="collect", observers=[events.append])
+    >>> tcemu.show.hazards(events, result.reports).title
+    'Block 0 in order: 1 broken rule, shared-race'
+    """
+    chosen, found, marks = _read(events, reports, block)
+    sheet = _Sheet(found, marks, _first(found, marks, first), _ROWS)
+    drawn = [mark for mark in marks if mark.step in sheet.rows]
+    body = [*_heads(sheet), *_names(sheet, drawn), *_rows(sheet)]
+    body += [each for mark in drawn for each in _marked(sheet, mark)]
+    body += _bars(sheet, {mark.other for mark in drawn})
+    notes, low = _notes(sheet), sheet.bottom + 30
+    body += [svg.text(_LEFT, low + 18 * number, note, "s") for number, note in enumerate(notes)]
+    rules = sorted({mark.report.rule for mark in marks})
+    told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
+    margin = 40 + _RULE * max(map(len, rules), default=0)
+    width = max(sheet.right + margin, _LEFT + _LETTER * max(map(len, notes)) + 16)
+    return picture(f"Block {chosen} in order: {told}", _in_words(sheet), width, low + 18 * len(notes), body)
+
+
+def first_rows(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> tuple[int, int]:
+    """The row at which `hazards` begins by default, and the last at which it may begin without an empty row below.
+
+    Raises LaunchError as hazards does.
+    """
+    _, found, marks = _read(events, reports, block)
+    return _first(found, marks, None), max(0, len(found.steps) - _ROWS)
+
+
+def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) -> tuple[int, Order, list[_Mark]]:
+    """The number of the block, what happened in it, and its reports. Raises LaunchError."""
+    if not isinstance(events, list | tuple) or not all(isinstance(event, Event) for event in events):
+        raise LaunchError(
+            "events are a list to which the launch adds them: tcemu.launch(..., observers=[events.append]); got "
+            f"{briefly(events)}"
+        )
+    chosen = block if block is not None else reports[0].block if reports else 0
+    found, marks = _arranged(events, chosen, [report for report in reports if report.block == chosen])
+    if not found.steps:
+        blocks = ranges(sorted({event.block for event in events if isinstance(event, Exited)})) or "none"
+        raise LaunchError(f"block {briefly(chosen)} is not among these events; there are blocks {blocks}")
+    return chosen, found, marks
+
+
+def _arranged(events: Sequence[Event], block: int, reports: Sequence[Any]) -> tuple[Order, list[_Mark]]:
+    """The order of the block with a column for each warp that the reports name, and the reports in it."""
+    wanted = {report.warp for report in reports}
+    found = order(events, block, wanted)
+    others = [report.earlier.by for report in reports if report.earlier is not None]
+    wanted |= {by.warp for by in others if found.under_way(by) is None}
+    found = order(events, block, wanted)
+    marks = []
+    for report in reports:
+        step, by = found.step(report.by), report.earlier.by if report.earlier is not None else None
+        other = None if by is None else found.under_way(by) or found.step(by)
+        if step is not None:
+            marks.append(_Mark(report, step, other))
+    return found, marks
+
+
+def _first(found: Order, marks: Sequence[_Mark], first: int | None) -> int:
+    """The first row that is drawn."""
+    last = max(0, len(found.steps) - _ROWS)
+    if first is None:
+        start = found.steps.index(marks[0].step) - _BEFORE if marks else 0
+        return max(0, min(start, last))
+    if isinstance(first, bool) or not isinstance(first, int) or not 0 <= first < len(found.steps):
+        raise LaunchError(f"row {briefly(first)}: there are rows 0 to {len(found.steps) - 1}")
+    return first
+
+
+# ---------------------------------------------------------------------------------------------- drawing
+
+
+def _heads(sheet: _Sheet) -> list[str]:
+    """The names of the columns."""
+    elements = [svg.text(_LEFT - 10, _TOP - 12, "line", "s", "end")]
+    for warp, x in sheet.warps.items():
+        same = sheet.found.warps[warp]
+        name = f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}"
+        elements.append(svg.text(x + _WARP / 2, _TOP - 12, name, "b c"))
+        elements.append(svg.line(x + _WARP / 2, _TOP - 4, x + _WARP / 2, sheet.bottom))
+    for column in _COLUMNS:
+        lanes = [lane for work, lane in sheet.lanes.items() if work.column == column]
+        if lanes:
+            left = sheet.edge + min(lanes) * (_BAR + 10)
+            elements.append(svg.text(left, _TOP - 28, column, "b"))
+            elements.append(svg.text(left, _TOP - 12, "asynchronous", "s"))
+    return elements
+
+
+def _rows(sheet: _Sheet) -> list[str]:
+    """The steps of the warps, and lines across for what all of them notice."""
+    elements, marked = [], {mark.step for mark in sheet.marks}
+    end = max(sheet.edge - _GAP, _LEFT + _WARP)
+    for step in sheet.rows:
+        y = sheet.y(step)
+        if step.site is None:
+            elements.append(svg.line(_LEFT - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3"))
+            elements.append(svg.text((_LEFT + end) / 2, y + 17, step.label, "s c clear"))
+            continue
+        x = sheet.warps[step.warp]
+        elements.append(svg.text(_LEFT - 10, y + 17, step.site.line, "n q", "end"))
+        elements.append(svg.rect(x, y + 2, _WARP, _ROW - 4, _tone(step)))
+        elements += [] if step in marked else [svg.text(x + 8, y + 17, _label(step), "n")]
+    return elements
+
+
+def _tone(step: Step) -> str:
+    words = step.label.split(".")
+    return next((tone for word, tone in _TONES.items() if word in words), "p")
+
+
+def _label(step: Step, width: float = _WARP) -> str:
+    """The opcode, its detail and how often it was executed, in a box of that width."""
+    more = f": {step.detail}" * bool(step.detail) + _times(step)
+    size = int((width - 16) / _LETTERS) - len(more)
+    return (step.label if len(step.label) <= size else f"{step.label[: size - 1]}…") + more
+
+
+def _times(what: Step | Work) -> str:
+    return f" ×{what.count}" if what.count > 1 else ""
+
+
+def _bars(sheet: _Sheet, framed: Container[Any]) -> list[str]:
+    """The asynchronous work, over the arrows from the steps that issue it; one that no wait covers ends dashed."""
+    arrows, elements = [], []
+    for work in sheet.work:
+        (top, bottom), x = sheet.span(work), sheet.x(work)
+        if sheet.y(work.first) >= _TOP:
+            arrows.append(svg.arrow(sheet.warps[work.first.warp] + _WARP, top + 10, x, top + 10, "l"))
+        elements.append(svg.rect(x, top, _BAR, bottom - top, "fg"))
+        elements += [svg.rect(x, top, _BAR, bottom - top, "ko")] if work in framed else []
+        elements.append(svg.text(x + 6, top + 14, f"{work.label}{_times(work)}", "n b"))
+        if bottom - top > 36:
+            elements.append(svg.text(x + 6, top + 30, work.detail, "s"))
+        if work.last is None:
+            elements.append(svg.text(x + 6, bottom - 6 if bottom - top > 52 else bottom + 14, "no wait", "s b"))
+            elements.append(svg.line(x, bottom, x + _BAR, bottom, "k", dash="4 4"))
+    return arrows + elements
+
+
+def _names(sheet: _Sheet, marks: Sequence[_Mark]) -> list[str]:
+    """The names of the broken rules in the margin, and a line behind the bars from each step to its own."""
+    elements = []
+    for step in {mark.step: None for mark in marks}:
+        start, middle = sheet.warps[step.warp] + _WARP, sheet.y(step) + _ROW / 2
+        elements.append(svg.line(start, middle, sheet.right + 4, middle, "ko", dash="3 3"))
+        rules = {mark.report.rule: None for mark in marks if mark.step is step}
+        for number, rule in enumerate(rules):
+            elements.append(svg.text(sheet.right + 8, middle + 4 + 14 * number, f"✗ {rule}", "b to clear"))
+    return elements
+
+
+def _marked(sheet: _Sheet, mark: _Mark) -> list[str]:
+    """The step that broke a rule, and the arrow from what it collides with."""
+    x, y, other = sheet.warps[mark.step.warp], sheet.y(mark.step), mark.other
+    middle = y + _ROW / 2
+    elements = [svg.rect(x, y + 2, _WARP, _ROW - 4, "x"), svg.hatch(x + 2, y + 4, _WARP - 4, _ROW - 8)]
+    elements.append(svg.text(x + 8, y + 17, _label(mark.step), "n b halo"))
+    if isinstance(other, Work) and other in sheet.lanes:
+        top, bottom = sheet.span(other)
+        return [*elements, _pointer(sheet.x(other), min(max(middle, top), bottom), x + _WARP + 2, middle)]
+    if isinstance(other, Step) and other is not mark.step and other.warp in sheet.warps:
+        return elements + _from_step(sheet, other, mark.step)
+    return elements
+
+
+def _from_step(sheet: _Sheet, other: Step, step: Step) -> list[str]:
+    """The arrow from one step to another: beside their column, or from one column to the next."""
+    left, x = sheet.warps[other.warp], sheet.warps[step.warp]
+    top, middle = sheet.y(other) + _ROW / 2, sheet.y(step) + _ROW / 2
+    frame = [svg.rect(left, sheet.y(other) + 2, _WARP, _ROW - 4, "ko")] if other in sheet.rows else []
+    if left == x:
+        out = x + _WARP + 20
+        turn = svg.path(f"M{svg.number(x + _WARP)} {svg.number(top)}H{svg.number(out)}V{svg.number(middle)}", "ko")
+        return [*frame, turn, _pointer(out, middle, x + _WARP + 2, middle)]
+    start, end = (left + _WARP, x - 2) if left < x else (left, x + _WARP + 2)
+    return [*frame, _pointer(start, top, end, middle)]
+
+
+def _pointer(x1: float, y1: float, x2: float, y2: float) -> str:
+    """An arrow in any direction that ends at (x2, y2)."""
+    length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
+    along, across = (x2 - x1) / length, (y2 - y1) / length
+    ends = [(x2 - 8 * along + side * 5 * across, y2 - 8 * across - side * 5 * along) for side in (1, -1)]
+    (one_x, one_y), (two_x, two_y) = (tuple(map(svg.number, end)) for end in ends)
+    head = f"M{one_x} {one_y}L{svg.number(x2)} {svg.number(y2)}L{two_x} {two_y}"
+    return svg.path(f"M{svg.number(x1)} {svg.number(y1)}L{svg.number(x2)} {svg.number(y2)}{head}", "ko")
+
+
+# ---------------------------------------------------------------------------------------------- words
+
+
+def _notes(sheet: _Sheet) -> list[str]:
+    """Every rule that was broken and its fix, and what the drawing means."""
+    notes = []
+    for same in _unlike(sheet):
+        report = same[0]
+        notes.append(f"✗ {report.rule}, line {report.site.line}{_against(same)}: {report.about.title}.")
+        notes.append(f"Fix: {report.fix}")
+    meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
+    repeated = any(step.count > 1 for step in sheet.rows) or any(work.count > 1 for work in sheet.work)
+    notes.append(f"{meaning} ×2: the line was repeated." if repeated else meaning)
+    hidden = len(sheet.found.steps) - len(sheet.rows)
+    if hidden:
+        notes.append(f"Rows {span(sheet.first, sheet.first + len(sheet.rows) - 1)}; {counted(hidden, 'more row')}.")
+    return notes
+
+
+def _unlike(sheet: _Sheet) -> list[list[Any]]:
+    """The reports of each rule and line."""
+    found: dict[tuple[str, Any], list[Any]] = {}
+    for mark in sheet.marks:
+        found.setdefault((mark.report.rule, mark.report.site), []).append(mark.report)
+    return list(found.values())
+
+
+def _against(reports: Sequence[Any]) -> str:
+    """The lines that the reports collide with."""
+    lines = sorted({report.earlier.site.line for report in reports if report.earlier is not None})
+    return f", against line{'s' * (len(lines) > 1)} {ranges(lines)}" if lines else ""
+
+
+def _in_words(sheet: _Sheet) -> str:
+    """The text alternative: the reports, the asynchronous work, the steps."""
+    told = []
+    for same in _unlike(sheet):
+        rule, line = same[0].rule, same[0].site.line
+        told.append(f"Broken rule {rule} in line {line}{_against(same)}: {same[0].about.title}.")
+    for work in sheet.work:
+        last = work.last
+        end = f"until {_place(last) if last.site else last.label}" if last is not None else "and no wait covers it"
+        told.append(f"{work.column} {work.label}{_times(work)}, {work.detail}: from {_place(work.first)} {end}.")
+    steps = [f"{_place(step)} {_label(step, 999)}".strip() for step in sheet.rows]
+    return " ".join([*told, f"In order: {'; '.join(steps)}."])
+
+
+def _place(step: Step) -> str:
+    """Warp and line of a step."""
+    return f"warp {step.warp} line {step.site.line}" if step.site is not None else ""

@@ -1,0 +1,296 @@
+"""What happened in a block, in order: the steps of its warps and the asynchronous work between them.
+
+It is read from the events of a launch. Warps that do the same are one; a line that a warp repeats is one step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcemu.errors import counted, ranges
+from tcemu.machine.events import (
+    BarrierCompleted,
+    By,
+    CopiesArrive,
+    CopiesCommitted,
+    CopiesWaited,
+    Copy,
+    CopyIssued,
+    Event,
+    Issued,
+    MbarrierCompleted,
+    MbarrierWaited,
+    Site,
+    Touched,
+    Wgmma,
+    WgmmaCommitted,
+    WgmmaIssued,
+    WgmmaWaited,
+)
+
+
+@dataclass(eq=False)
+class Step:
+    """A row: what a warp does on a line of the kernel; without a warp, what all of them notice."""
+
+    warp: int
+    site: Site | None
+    #: the opcode in short, or what happens to which registers
+    label: str
+    #: what is known of the operands: the number of a group, how many a wait leaves
+    detail: str = ""
+    count: int = 1
+    bys: list[By] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Work:
+    """Asynchronous work: from the row that issues it to the row whose wait covers it, if there is one."""
+
+    column: str
+    label: str
+    detail: str
+    first: Step
+    last: Step | None = None
+    count: int = 1
+    bys: list[By] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Order:
+    """The rows of a block from the top, its asynchronous work, and the warps that are drawn with those alike."""
+
+    steps: tuple[Step, ...]
+    work: tuple[Work, ...]
+    warps: dict[int, tuple[int, ...]]
+
+    def step(self, by: By) -> Step | None:
+        """The row of an operation; None if it is not among them."""
+        found = next((step for step in self.steps if any(each is by for each in step.bys)), None)
+        alike = (step for step in reversed(self.steps) if (step.warp, step.site) == (by.warp, by.site))
+        return found or next(alike, None)
+
+    def under_way(self, by: By) -> Work | None:
+        """The asynchronous work that an operation started; None if it started none."""
+        return next((work for work in self.work if any(each is by for each in work.bys)), None)
+
+
+def order(events: Sequence[Event], block: int, wanted: Iterable[int]) -> Order:
+    """The order of a block's events; each of the warps in `wanted` gets its own column."""
+    mine = [event for event in events if event.block == block]
+    warps = _columns(mine, set(wanted))
+    reader = _Reader(warps)
+    for event in mine:
+        reader.read(event)
+    return Order(tuple(reader.steps), tuple(reader.work), warps)
+
+
+def _columns(events: Sequence[Event], wanted: set[int]) -> dict[int, tuple[int, ...]]:
+    """The warps that are drawn, each with those that do the same."""
+    done: dict[int, list[tuple[str, Site]]] = defaultdict(list)
+    for event in events:
+        if isinstance(event, Issued):
+            did = (event.opcode, event.by.site)
+            if done[event.by.warp][-1:] != [did]:
+                done[event.by.warp].append(did)
+        elif isinstance(event, Touched):
+            done.setdefault(event.by.warp, [])
+    alike: dict[tuple[tuple[str, Site], ...], list[int]] = defaultdict(list)
+    for warp in sorted(done):
+        alike[tuple(done[warp])].append(warp)
+    columns: dict[int, tuple[int, ...]] = {}
+    for same in alike.values():
+        drawn = [warp for warp in same if warp in wanted] or same[:1]
+        columns |= {warp: (warp,) for warp in drawn} if len(drawn) > 1 else {drawn[0]: tuple(same)}
+    return dict(sorted(columns.items()))
+
+
+#: The detail of work that no commit_group has put into a group.
+_IN_NO_GROUP = "in no group"
+
+
+class _Reader:
+    """Reads events one by one."""
+
+    def __init__(self, warps: Iterable[int]) -> None:
+        self._warps = set(warps)
+        self.steps: list[Step] = []
+        self.work: list[Work] = []
+        #: the latest step of each warp
+        self._latest: dict[int, Step] = {}
+        #: work that no wait has covered, with what it waits for
+        self._open: list[tuple[Work, Wgmma | Copy]] = []
+        #: groups committed so far, by kind and by warpgroup or warp
+        self._groups: dict[tuple[str, int], int] = defaultdict(int)
+        #: the mbarriers and phases that cp.async.mbarrier.arrive ties copies to
+        self._tied: dict[Work, tuple[int, int]] = {}
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            Issued: self._issued,
+            Touched: self._touched,
+            BarrierCompleted: self._barrier,
+            MbarrierCompleted: self._phase,
+            WgmmaIssued: self._wgmma,
+            WgmmaCommitted: self._committed,
+            WgmmaWaited: self._waited,
+            CopyIssued: self._copy,
+            CopiesCommitted: self._copies_committed,
+            CopiesWaited: self._copies_waited,
+            CopiesArrive: self._copies_arrive,
+            MbarrierWaited: self._phase_waited,
+        }
+
+    def read(self, event: Event) -> None:
+        """Take one event into account."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    # ------------------------------------------------------------------------------------------ steps
+
+    def _issued(self, event: Issued) -> None:
+        self._step(event.by, _short(event.opcode))
+
+    def _touched(self, event: Touched) -> None:
+        latest = self._latest.get(event.by.warp)
+        if latest is not None and latest.site == event.by.site and " " not in latest.label:
+            latest.bys.append(event.by)  # an instruction of this line did it
+            return
+        many, does = "s" * (len(event.numbers) > 1), "writes" if event.writes else "reads"
+        self._step(event.by, f"{does} register{many} {ranges(event.numbers, '–')}")
+
+    def _step(self, by: By, label: str) -> None:
+        """A new row, unless the warp repeats its latest line."""
+        if by.warp not in self._warps:
+            return
+        latest = self._latest.get(by.warp)
+        again = latest is not None and (latest.site, latest.label) == (by.site, label)
+        if latest is not None and again and (_tests(label) or self._alone(latest)):
+            latest.count += 1
+            latest.bys.append(by)
+            if _tests(label) and self.steps[-1] is not latest:  # a loop that waits: it counts where it ends
+                self.steps.remove(latest)
+                self.steps.append(latest)
+            return
+        self._latest[by.warp] = Step(by.warp, by.site, label, bys=[by])
+        self.steps.append(self._latest[by.warp])
+
+    def _alone(self, step: Step) -> bool:
+        """Whether nothing has happened since a step but the same line of other warps."""
+        since = next(place for place in reversed(range(len(self.steps))) if self.steps[place] is step)
+        return all((each.site, each.label) == (step.site, step.label) for each in self.steps[since:])
+
+    def _tell(self, bys: Sequence[By], detail: str) -> None:
+        """Add to the row of an operation what its event says."""
+        step = self._of(bys)
+        if step is not None:
+            step.detail = detail
+
+    def _barrier(self, event: BarrierCompleted) -> None:
+        self.steps.append(Step(-1, None, f"barrier {event.barrier} completes"))
+
+    def _phase(self, event: MbarrierCompleted) -> None:
+        self.steps.append(Step(-1, None, f"mbarrier {event.address:#x}: phase {event.phase} completes"))
+
+    # ------------------------------------------------------------------------------------------ asynchronous work
+
+    def _wgmma(self, event: WgmmaIssued) -> None:
+        wgmma = event.wgmma
+        step = self._of(wgmma.bys)
+        if step is not None:
+            shape = str(wgmma.instruction.shape)
+            self._start(Work("wgmma", shape, _IN_NO_GROUP, step, bys=list(wgmma.bys)), wgmma)
+
+    def _copy(self, event: CopyIssued) -> None:
+        copy, column = event.copy, "cp.async" if event.copy.kind == "cp.async" else "bulk copies"
+        step = self._of((copy.by,))
+        if step is not None:
+            detail = f"mbarrier {copy.mbarrier:#x}" if copy.mbarrier >= 0 else _IN_NO_GROUP
+            self._start(Work(column, counted(copy.bytes, "byte"), detail, step, bys=[copy.by]), copy)
+
+    def _of(self, bys: Sequence[By]) -> Step | None:
+        """The row that issued something; None if its warps are not drawn."""
+        return next((self._latest[by.warp] for by in bys if by.warp in self._warps), None)
+
+    def _start(self, work: Work, what: Wgmma | Copy) -> None:
+        alike = (old for old, _ in reversed(self._open) if (old.first, old.label) == (work.first, work.label))
+        same = next(alike, None)
+        if same is not None:
+            same.count += 1
+            same.bys += work.bys
+        else:
+            self.work.append(work)
+        self._open.append((same or work, what))
+
+    def _committed(self, event: WgmmaCommitted) -> None:
+        self._group(event.group, lambda what: isinstance(what, Wgmma) and what.warpgroup == event.warpgroup)
+        self._groups["wgmma", event.warpgroup] = event.group + 1
+        self._tell(event.bys, f"group {event.group}")
+
+    def _copies_committed(self, event: CopiesCommitted) -> None:
+        self._group(event.group, lambda what: _mine(what, event))
+        self._groups[event.kind, event.by.warp] = event.group + 1
+        self._tell((event.by,), f"group {event.group}")
+
+    def _group(self, group: int, takes: Callable[[Wgmma | Copy], bool]) -> None:
+        """Name the group of the work that is in none yet."""
+        for work, what in self._open:
+            if takes(what) and what.group == group:
+                work.detail = f"group {group}"
+
+    def _waited(self, event: WgmmaWaited) -> None:
+        self._tell(event.bys, f"{self._groups['wgmma', event.warpgroup] - event.below} left")
+        self._end(
+            lambda work, what: isinstance(what, Wgmma)
+            and what.warpgroup == event.warpgroup
+            and work.detail != _IN_NO_GROUP
+            and what.group < event.below,
+            event.bys,
+        )
+
+    def _copies_waited(self, event: CopiesWaited) -> None:
+        self._tell((event.by,), f"{self._groups[event.kind, event.by.warp] - event.below} left")
+        self._end(
+            lambda work, what: _mine(what, event) and work.detail != _IN_NO_GROUP and what.group < event.below,
+            (event.by,),
+        )
+
+    def _copies_arrive(self, event: CopiesArrive) -> None:
+        for work, what in self._open:
+            if isinstance(what, Copy) and what.kind == "cp.async" and what.by.warp == event.by.warp:
+                self._tied.setdefault(work, (event.address, event.phase))
+
+    def _phase_waited(self, event: MbarrierWaited) -> None:
+        def covered(work: Work, what: Wgmma | Copy) -> bool:
+            if isinstance(what, Wgmma):
+                return False
+            address, phase = self._tied.get(work, (what.mbarrier, what.phase))
+            return address == event.address and phase <= event.phase
+
+        self._end(covered)
+
+    def _end(self, covered: Callable[[Work, Wgmma | Copy], bool], bys: Sequence[By] = ()) -> None:
+        """End the work that a wait covers: in the row of the warps that waited, or in the latest one."""
+        done = [(work, what) for work, what in self._open if covered(work, what)]
+        for work, _ in done:
+            work.last = self._of(bys) or self.steps[-1]
+        self._open = [each for each in self._open if each not in done]
+
+
+def _mine(what: Wgmma | Copy, event: CopiesCommitted | CopiesWaited) -> bool:
+    """Whether a copy is of the event's warp and kind, and in groups."""
+    return isinstance(what, Copy) and (what.kind, what.by.warp) == (event.kind, event.by.warp) and what.mbarrier < 0
+
+
+def _tests(label: str) -> bool:
+    """Whether an instruction asks whether something has happened, again and again."""
+    return label.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
+
+
+def _short(opcode: str) -> str:
+    """The words of an opcode that say what it does: those before the first state space of a cluster, or a shape."""
+    words = opcode.replace(".sync.aligned", "").split(".")
+    size = 3 if words[0] == "wgmma" else next((place for place, word in enumerate(words) if "::" in word), len(words))
+    return ".".join(words[:size])

@@ -1,0 +1,236 @@
+"""Scale factors over their blocks: which byte of which lane's register scales which block of A or B."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from tcemu.errors import IllegalInstruction, LayoutError, OperandError, briefly, counted, ranges, span, whole
+from tcemu.formats import lookup
+from tcemu.formats.arrays import as_array
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.mma_block_scale import byte_and_thread
+from tcemu.layouts import Fragment
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import neat
+
+_LEFT, _TOP, _HIGH = 62, 76, 24
+#: Width of A, and of a column of B.
+_A, _COLUMN = 280, 44
+#: Between the matrix and the lanes; a lane's number; a byte of its register.
+_GAP, _LANE, _BYTE = 44, 28, 31
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """What is drawn: the operand, its ids, and the marked block, `block` of row or column `line`."""
+
+    instruction: Instruction
+    fragment: Fragment
+    role: str
+    byte: int
+    thread: int
+    line: int
+    block: int
+    #: (lanes,) uint32, if there are values to show.
+    registers: npt.NDArray[Any] | None
+
+    @property
+    def count(self) -> int:
+        """Scales of a row or column."""
+        return self.instruction.facts.scales
+
+    @property
+    def noun(self) -> str:
+        """What has these scales."""
+        return "row" if self.role == "a" else "column"
+
+    @property
+    def lines(self) -> int:
+        """Rows of A or columns of B."""
+        return self.instruction.shape.m if self.role == "a" else self.instruction.shape.n
+
+    @property
+    def right(self) -> float:
+        """Right edge of the matrix."""
+        return _LEFT + (_A if self.role == "a" else self.lines * _COLUMN)
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge of the matrix."""
+        return _TOP + (self.lines if self.role == "a" else 2 * self.count) * _HIGH
+
+    def holder(self, line: int, block: int) -> tuple[int, int]:
+        """The lane and the byte that hold the scale of a block."""
+        byte = self.byte + block
+        where = (self.thread, line, byte) if self.role == "a" else (self.thread, byte, line)
+        return self.fragment.layout.holders(*where)[0]
+
+    def scaled(self, lane: int, byte: int) -> tuple[int, int] | None:
+        """The row or column and the block that a byte scales; None if the ids do not select it."""
+        thread, first, second = self.fragment.layout.position(lane, byte)
+        line, place = (first, second) if self.role == "a" else (second, first)
+        block = place - self.byte
+        return (line, block) if thread == self.thread and 0 <= block < self.count else None
+
+    def ks(self, block: int, to: str = "–") -> str:
+        """The k of a block."""
+        size = self.instruction.shape.k // self.count
+        return span(block * size, (block + 1) * size - 1, to)
+
+    def value(self, lane: int, byte: int) -> str:
+        """A scale as pattern and number; empty without registers."""
+        if self.registers is None:
+            return ""
+        code = int(self.registers[lane]) >> 8 * byte & 255
+        return f"{code:#04x} = {neat(lookup(self.fragment.type).decode(code).item(), 5)}"
+
+
+def scales(
+    instruction: str | Instruction,
+    role: str = "a",
+    byte_id: int = 0,
+    thread_id: int = 0,
+    line: int = 0,
+    block: int = 0,
+    registers: npt.NDArray[Any] | None = None,
+) -> Picture:
+    """The blocks of A (`role` "a") or B ("b") that share a scale, and the lane and byte that hold each block's scale.
+
+    `byte_id` and `thread_id` are the instruction's for this operand. `line` (a row of A, a column of B) and `block` (of
+    k, counted from 0) select what is marked. With `registers` (32,) of uint32, as tcemu.microscaling.scale_registers
+    returns them, the marked scale is also shown as a number.
+    Raises IllegalInstruction for an instruction without scales, LayoutError for a line or block that does not exist,
+    OperandError for another role, for ids that the instruction does not take, and for other registers.
+
+    >>> opcode = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
+    >>> tcemu.show.scales(opcode, "a", byte_id=2, thread_id=1, line=11, block=1).title
+    'Scales of A, 2 for each row: row 11, k = 32 to 63 has its scale in byte 3 of lane 15'
+    """
+    sheet = _sheet(parse(instruction), role, (byte_id, thread_id), (line, block), registers)
+    lane, byte = sheet.holder(sheet.line, sheet.block)
+    right = sheet.right + _GAP + 4 * (_LANE + 4 * _BYTE)
+    low = max(sheet.bottom, _TOP + 8 * _HIGH) + 24
+    body = [*_matrix(sheet), *_lanes(sheet, sheet.right + _GAP)]
+    body += [svg.text(_LEFT, low + 18 * number, words, "s") for number, words in enumerate(_legend(sheet))]
+    name, where = sheet.role.upper(), f"byte {byte} of lane {lane}"
+    marked = f"{sheet.noun} {sheet.line}, k = {sheet.ks(sheet.block, ' to ')}"
+    title = f"Scales of {name}, {sheet.count} for each {sheet.noun}: {marked} has its scale in {where}"
+    return picture(title, _in_words(sheet), right + 16, low + 18 * 2 + 4, body)
+
+
+def _sheet(
+    instruction: Instruction, role: object, ids: tuple[int, int], at: tuple[int, int], registers: npt.ArrayLike | None
+) -> _Sheet:
+    if "scale_a" not in instruction.fragments:
+        raise IllegalInstruction(f"{instruction} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
+    if not isinstance(role, str) or role not in ("a", "b"):
+        raise OperandError(f"{instruction} has scales of 'a' and of 'b'; got {briefly(role)}")
+    byte, thread = byte_and_thread(instruction, f"scale_{role}", ids)
+    fragment = instruction.fragments[f"scale_{role}"]
+    held = None
+    if registers is not None:
+        held = as_array(registers, f"scale_{role}")
+        if held.shape != (fragment.lanes,):
+            raise OperandError(f"scale_{role}: one uint32 register per lane, ({fragment.lanes},); got {held.shape}")
+        fragment.check(held[:, None])
+    line, block = (whole(each, what, LayoutError) for each, what in zip(at, ("a line", "a block"), strict=True))
+    sheet = _Sheet(instruction, fragment, role, byte, thread, line, block, held)
+    for what, each, size in ((sheet.noun, line, sheet.lines), ("block", block, sheet.count)):
+        if not 0 <= each < size:
+            blocks = f"{what}{'s' * (size > 1)} {span(0, size - 1)}"
+            raise LayoutError(f"{what} {each}: {role.upper()} of {instruction} has {blocks}")
+    return sheet
+
+
+# ---------------------------------------------------------------------------------------------- the matrix, the lanes
+
+
+def _matrix(sheet: _Sheet) -> list[str]:
+    """A or B in blocks, with the lane and byte of the scale in each."""
+    wide = _A / sheet.count if sheet.role == "a" else _COLUMN
+    high = _HIGH if sheet.role == "a" else 2 * _HIGH
+    (m, n, k), ids = sheet.instruction.shape, f"byte-id {sheet.byte}, thread-id {sheet.thread}"
+    form = sheet.instruction.types[sheet.role].name
+    size = f"{m} × {k}" if sheet.role == "a" else f"{k} × {n}"
+    elements = [svg.text(_LEFT, 20, f"{sheet.role.upper()}  {size}  {form}", "b"), svg.text(_LEFT, 38, ids, "s")]
+    loud: list[str] = []  # over its neighbours
+    for line in range(sheet.lines):
+        for block in range(sheet.count):
+            column, row = (block, line) if sheet.role == "a" else (line, block)
+            x, y = _LEFT + column * wide, _TOP + row * high
+            mine = (line, block) == (sheet.line, sheet.block)
+            lane, byte = sheet.holder(line, block)
+            label = svg.text(x + wide / 2, y + high / 2 + 4, f"{lane}.{byte}", "n b c halo" if mine else "n c")
+            cell = [*_cell(x, y, wide, high, mine, "fb" if (line + block) % 2 else "p"), label]
+            (loud if mine else elements).extend(cell)
+    return [*elements, *loud, *_axes(sheet, wide, high)]
+
+
+def _axes(sheet: _Sheet, wide: float, high: float) -> list[str]:
+    """The rows of A on the left and its k above; the columns of B above and its k on the left."""
+    lines = [f"{'m' if sheet.role == 'a' else 'n'}=0", *map(str, range(1, sheet.lines))]
+    blocks = [f"k={sheet.ks(0)}", *map(sheet.ks, range(1, sheet.count))]
+    down, across = (lines, blocks) if sheet.role == "a" else (blocks, lines)
+    left = [svg.text(_LEFT - 6, _TOP + (row + 0.5) * high + 4, name, "s t", "end") for row, name in enumerate(down)]
+    above = [svg.text(_LEFT + (x + 0.5) * wide, _TOP - 6, name, "s t", "middle") for x, name in enumerate(across)]
+    return left + above
+
+
+def _lanes(sheet: _Sheet, left: float) -> list[str]:
+    """Four bytes of each lane; those that the ids select hold the number of a row or column, and of a block."""
+    chosen = sheet.holder(sheet.line, sheet.block)
+    heading = f"scale_{sheet.role}: four bytes of each lane, {sheet.fragment.type}"
+    elements, loud = [svg.text(left + _LANE, 20, heading, "b")], list[str]()
+    for lane in range(sheet.fragment.lanes):
+        x, y = left + lane % 4 * (_LANE + 4 * _BYTE) + _LANE, _TOP + lane // 4 * _HIGH
+        elements.append(svg.text(x - 5, y + 16, lane, "n b" if lane == chosen[0] else "n q", "end"))
+        for byte in range(4):
+            at, scaled = x + (3 - byte) * _BYTE, sheet.scaled(lane, byte)
+            mine = (lane, byte) == chosen
+            cell = _cell(at, y, _BYTE, _HIGH, mine, "fb" if scaled else "p")
+            if scaled:
+                label = ".".join(map(str, scaled))
+                cell.append(svg.text(at + _BYTE / 2, y + 16, label, "n b c t halo" if mine else "n c t"))
+            (loud if mine else elements).extend(cell)
+    for column in range(4):
+        x = left + column * (_LANE + 4 * _BYTE) + _LANE
+        elements.append(svg.text(x - 5, _TOP - 6, "lane", "s t", "end"))
+        elements += [svg.text(x + (3.5 - byte) * _BYTE, _TOP - 6, byte, "s t c") for byte in range(4)]
+    return elements + loud
+
+
+def _cell(x: float, y: float, wide: float, high: float, marked: bool, tone: str) -> list[str]:
+    """A box; a marked one is framed and hatched."""
+    box = [svg.rect(x, y, wide, high, "x" if marked else tone)]
+    return [*box, svg.hatch(x + 1, y + 1, wide - 2, high - 2)] if marked else box
+
+
+# ---------------------------------------------------------------------------------------------- words
+
+
+def _legend(sheet: _Sheet) -> list[str]:
+    lane, byte = sheet.holder(sheet.line, sheet.block)
+    shown = sheet.value(lane, byte)
+    left = f"In {sheet.role.upper()}, {lane}.{byte} means: byte {byte} of lane {lane}"
+    right = f"In a lane, {sheet.line}.{sheet.block} means: {sheet.noun} {sheet.line}, block {sheet.block}"
+    note = f"Marked: the scale is {shown}." if shown else "Marked: the same scale on both sides."
+    return [f"{left}. {right}.", f"{note} Empty bytes are not read with these ids."]
+
+
+def _in_words(sheet: _Sheet) -> str:
+    """The text alternative: the marked scale, the lanes and bytes that are read, the layout."""
+    lane, byte = sheet.holder(sheet.line, sheet.block)
+    shown = sheet.value(lane, byte)
+    lanes = sorted({sheet.holder(line, block)[0] for line in range(sheet.lines) for block in range(sheet.count)})
+    last = sheet.byte + sheet.count - 1
+    bytes_ = f"byte{'s' * (sheet.count > 1)} {span(sheet.byte, last)}"
+    number = f", which is {shown}," if shown else ""
+    return (
+        f"Byte {byte} of lane {lane}{number} scales {sheet.noun} {sheet.line} of {sheet.role.upper()} at "
+        f"k = {sheet.ks(sheet.block, ' to ')}. With byte-id {sheet.byte} and thread-id {sheet.thread} the instruction "
+        f"reads {bytes_} of {counted(len(lanes), 'lane')}: {ranges(lanes)}. Layout: {sheet.fragment.layout}."
+    )

@@ -1,0 +1,272 @@
+"""Structured sparsity: a pruned row, what is stored of it, and the lane and the bits that hold its metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy.typing as npt
+
+from tcemu.errors import LayoutError, OperandError, counted, ranges, span, whole
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.mma_sp import metadata_registers, pattern_of
+from tcemu.instructions.mma_sp import selector as checked
+from tcemu.layouts import Fragment
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import compact, value
+
+_LEFT, _WIDE = 24, 832
+#: Tops of the four parts: the row, the chunk, the register, the lanes.
+_ROW, _CHUNK, _REGISTER, _LANES = 46, 112, 242, 368
+_HIGH, _BOX, _SMALL = 30, 64, 26.0
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Four bits of metadata: where they are, their value, and the k in the chunk that they keep."""
+
+    lane: int
+    place: int
+    code: int
+    #: Empty if the bits are not legal.
+    kept: tuple[int, ...]
+
+    @property
+    def low(self) -> int:
+        """The lowest of the four bits."""
+        return 4 * self.place
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """What is drawn: the row of A in numbers, its groups of metadata by chunk, and the register of the chosen one."""
+
+    instruction: Instruction
+    fragment: Fragment
+    numbers: list[float]
+    groups: list[_Group]
+    row: int
+    chunk: int
+    selector: int
+    register: int
+
+    @property
+    def chosen(self) -> _Group:
+        """The group of the chosen chunk."""
+        return self.groups[self.chunk]
+
+    @property
+    def size(self) -> int:
+        """Elements of a chunk."""
+        return pattern_of(self.instruction).chunk
+
+    @property
+    def first(self) -> int:
+        """The first k of the chosen chunk."""
+        return self.chunk * self.size
+
+
+def sparsity(
+    instruction: str | Instruction,
+    dense: npt.ArrayLike,
+    metadata: npt.ArrayLike,
+    row: int = 0,
+    chunk: int = 0,
+    selector: int = 0,
+) -> Picture:
+    """One row of a sparse A: what its metadata keeps, and the lane and the bits that hold the metadata of one `chunk`.
+
+    `dense` is A (M, K) before or after pruning, in the dtype of the instruction's A or as its patterns; `metadata` are
+    the registers (lanes,) of uint32 that tcemu.sparse.compress returns, and `selector` is the instruction's. Bits that
+    are not legal metadata are drawn, and keep nothing.
+    Raises LayoutError for a row or chunk that does not exist, OperandError for a wrong shape, dtype or selector and
+    for an instruction whose A is dense.
+
+    >>> opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    >>> A = np.random.default_rng(0).normal(size=(16, 32)).astype(np.float16)
+    >>> _, metadata = tcemu.sparse.compress(tcemu.sparse.prune(A, opcode), opcode)
+    >>> tcemu.show.sparsity(opcode, A, metadata, row=9, chunk=3).title
+    '2:4 sparsity: row 9, chunk 3 of A has its metadata in lane 4, bits 31:28'
+    """
+    sheet = _sheet(parse(instruction), dense, metadata, (row, chunk, selector))
+    chosen, last = sheet.chosen, _LANES + 22 * (sheet.fragment.lanes // 32)
+    body = [*_row(sheet), *_chunk(sheet), *_register(sheet), *_lanes(sheet)]
+    notes = "Hatched: pruned, or a lane that this selector does not use. Marked: the chosen chunk and its metadata."
+    body.append(svg.text(_LEFT, last + 20, notes, "s"))
+    name = pattern_of(sheet.instruction).name
+    where = f"lane {chosen.lane}, bits {_bits(chosen)}"
+    title = f"{name} sparsity: row {sheet.row}, chunk {sheet.chunk} of A has its metadata in {where}"
+    return picture(title, _in_words(sheet), 2 * _LEFT + _WIDE, last + 34, body)
+
+
+def _sheet(
+    instruction: Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, at: tuple[int, int, int]
+) -> _Sheet:
+    pattern = pattern_of(instruction)
+    fragment, form = instruction.fragments["e"], instruction.types["a"]
+    chosen = checked(instruction, at[2])
+    held = metadata_registers(instruction, metadata)
+    matrix = form.patterns(dense, f"the dense A of {instruction}")
+    _, rows, chunks = fragment.shape
+    if matrix.shape != (rows, instruction.shape.k) or held.ndim != 1:
+        raise OperandError(
+            f"{instruction}: the dense A has shape ({rows}, {instruction.shape.k}), its metadata ({fragment.lanes},); "
+            f"got {matrix.shape} and {held.shape}"
+        )
+    row, chunk = (whole(each, what, LayoutError) for each, what in zip(at, ("a row", "a chunk"), strict=False))
+    for what, each, size in (("row", row, rows), ("chunk", chunk, chunks)):
+        if not 0 <= each < size:
+            raise LayoutError(f"{what} {each}: the sparse A of {instruction} has {what}s {span(0, size - 1)}")
+    groups = []
+    for number in range(chunks):
+        lane, place = fragment.layout.holders(chosen, row, number)[0]
+        code = int(held[lane]) >> 4 * place & 15
+        groups.append(_Group(lane, place, code, pattern.places.get(code, ())))
+    register = int(held[groups[chunk].lane])
+    return _Sheet(instruction, fragment, form.decode(matrix[row]).tolist(), groups, row, chunk, chosen, register)
+
+
+# ---------------------------------------------------------------------------------------------- the row and a chunk
+
+
+def _row(sheet: _Sheet) -> list[str]:
+    """The whole row of A, pruned elements hatched, chunks divided by thick lines."""
+    box = _WIDE / len(sheet.numbers)
+    elements = [svg.text(_LEFT, _ROW - 20, f"row {sheet.row} of A, {len(sheet.numbers)} elements", "b")]
+    for number, group in enumerate(sheet.groups):
+        x, wide = _LEFT + number * sheet.size * box, sheet.size * box
+        for place in range(sheet.size):
+            k, left = number * sheet.size + place, x + place * box
+            kept = place in group.kept
+            elements.append(svg.rect(left, _ROW, box, _HIGH, "fb" if kept else "p"))
+            if not kept:
+                elements.append(svg.hatch(left, _ROW, box, _HIGH, "g", step=8))
+            if box >= 24:
+                look = "t c" if kept else "t c q clear"
+                elements.append(svg.text(left + box / 2, _ROW + 19, _narrow(sheet.numbers[k]), look))
+        elements.append(svg.rect(x, _ROW, wide, _HIGH, "k"))
+        look = "t b c" if number == sheet.chunk else "s t c"
+        elements.append(svg.text(x + wide / 2, _ROW - 6, f"chunk {number}" if wide >= 50 else number, look))
+    x, wide = _LEFT + sheet.chunk * sheet.size * box, sheet.size * box
+    return [*elements, svg.rect(x, _ROW + _HIGH + 3, wide, 6, "x")]
+
+
+def _narrow(number: float) -> str:
+    """A number in four characters."""
+    shown = compact(number, 4)
+    return shown if len(shown) <= 4 else shown.replace("0.", ".", 1)
+
+
+def _chunk(sheet: _Sheet) -> list[str]:
+    """The chosen chunk in large boxes, with its four bits, and the columns of the stored A that it fills."""
+    group, size = sheet.chosen, sheet.size
+    y = _CHUNK + 22
+    heading = f"chunk {sheet.chunk}: k = {span(sheet.first, sheet.first + size - 1, '–')}"
+    elements = [svg.text(_LEFT, _CHUNK + 8, heading, "b")]
+    unit = 2 if size == 8 else 1
+    for place in range(size):
+        x, kept = _LEFT + place * _BOX, place in group.kept
+        elements.append(svg.rect(x, y, _BOX, _HIGH, "fb" if kept else "p"))
+        if not kept:
+            elements.append(svg.hatch(x, y, _BOX, _HIGH, "g"))
+        shown = compact(sheet.numbers[sheet.first + place], 7)
+        elements.append(svg.text(x + _BOX / 2, y + 20, shown, "n b c" if kept else "n c q clear"))
+    for index in range(size // unit):
+        x, wide = _LEFT + index * unit * _BOX, unit * _BOX
+        what = f"pair {index} = {index:02b}" if unit == 2 else f"{index} = {index:02b}"
+        shown = what if len(pattern_of(sheet.instruction).places) > 2 else f"element {index}"
+        elements.append(svg.bracket(x + 4, x + wide - 4, y + _HIGH + 4))
+        elements.append(svg.text(x + wide / 2, y + _HIGH + 24, shown, "s c"))
+    x = max(_LEFT + size * _BOX + 24, 340)
+    return [*elements, *(svg.text(x, y + 2 + 20 * line, text, "") for line, text in enumerate(_meaning(sheet)))]
+
+
+def _meaning(sheet: _Sheet) -> list[str]:
+    """What the four bits of the chosen chunk say, in short lines."""
+    group, size = sheet.chosen, sheet.size
+    bits = f"{group.code:04b}"
+    if not group.kept:
+        return [f"metadata {bits}: not legal here", "so nothing can be said about this chunk"]
+    stored = sheet.chunk * size // 2
+    columns = f"column{'s' * (size > 2)} {span(stored, stored + size // 2 - 1, '–')} of the stored A"
+    if size == 2:
+        return [f"metadata {bits}: element {group.kept[0]} stays", columns]
+    noun = "pairs" if size == 8 else "elements"
+    low, high = group.code & 3, group.code >> 2
+    kept = f"metadata {bits[:2]} {bits[2:]}: {noun} {low} and {high} stay"
+    return [kept, "the low two bits name the first", columns]
+
+
+# ---------------------------------------------------------------------------------------------- the register, the lanes
+
+
+def _register(sheet: _Sheet) -> list[str]:
+    """The 32 bits of the lane's register, in groups of four, and the row and chunk of each."""
+    group, y = sheet.chosen, _REGISTER + 28
+    heading = f"register e of lane {group.lane}: {sheet.register:#010x}"
+    elements = [svg.text(_LEFT, _REGISTER, heading, "b")]
+    for bit in range(31, -1, -1):
+        x, mine = _LEFT + (31 - bit) * _SMALL, bit // 4 == group.place
+        digit = sheet.register >> bit & 1
+        used = sheet.fragment.layout.position(group.lane, bit // 4)[0] == sheet.selector
+        elements.append(svg.rect(x, y, _SMALL, _HIGH, "x" if mine else "fb" if used else "p"))
+        elements += [] if used else [svg.hatch(x, y, _SMALL, _HIGH, "g")]
+        elements.append(svg.text(x + _SMALL / 2, y + 20, digit, f"m c{' b' * mine}{'' if used else ' clear'}"))
+        elements.append(svg.text(x + _SMALL / 2, y - 6, bit, "s t c"))
+    for place in range(8):
+        x, wide = _LEFT + (7 - place) * 4 * _SMALL, 4 * _SMALL
+        elements += [svg.rect(x, y, wide, _HIGH, "k"), svg.bracket(x + 4, x + wide - 4, y + _HIGH + 4)]
+        f, row, chunk = sheet.fragment.layout.position(group.lane, place)
+        look = "b c t" if place == group.place else "s c t"
+        label = f"row {row}, chunk {chunk}" if f == sheet.selector else f"selector {f}"
+        elements.append(svg.text(x + wide / 2, y + _HIGH + 22, label, look))
+    return elements
+
+
+def _lanes(sheet: _Sheet) -> list[str]:
+    """The lanes: those that the selector uses, and the one that holds the chosen chunk."""
+    used, last = _used(sheet), sheet.fragment.shape[0] - 1
+    whose = f"selector {sheet.selector} of {span(0, last)}" if last else "the only selector, 0"
+    elements = [svg.text(_LEFT, _LANES - 12, f"lanes whose metadata counts, {whose}", "b")]
+    for lane in range(sheet.fragment.lanes):
+        x, y = _LEFT + lane % 32 * _SMALL, _LANES + lane // 32 * 22
+        mine = lane == sheet.chosen.lane
+        elements.append(svg.rect(x, y, _SMALL, 20, "x" if mine else "fb" if lane in used else "p"))
+        if lane not in used:
+            elements.append(svg.hatch(x, y, _SMALL, 20, "g"))
+        look = "n b c" if mine else "n c" if lane in used else "n c q clear"
+        elements.append(svg.text(x + _SMALL / 2, y + 14, lane, look))
+    return elements
+
+
+def _used(sheet: _Sheet) -> set[int]:
+    """The lanes that hold metadata for the selector."""
+    layout = sheet.fragment.layout
+    slots = range(layout.slots)
+    return {lane for lane in range(layout.lanes) if any(layout.position(lane, s)[0] == sheet.selector for s in slots)}
+
+
+def _bits(group: _Group) -> str:
+    return f"{group.low + 3}:{group.low}"
+
+
+def _in_words(sheet: _Sheet) -> str:
+    """The text alternative: the chunk, its metadata, the rest of the register, the lanes of the selector."""
+    group, size = sheet.chosen, sheet.size
+    given = sheet.numbers[sheet.first : sheet.first + size]
+    fates = ("" if place in group.kept else " (pruned)" for place in range(size))
+    shown = ", ".join(f"{value(number, 6)}{fate}" for number, fate in zip(given, fates, strict=True))
+    layout = sheet.fragment.layout
+    others = []
+    for place in range(8):
+        f, row, chunk = layout.position(group.lane, place)
+        whose = "" if f == sheet.selector else f" for selector {f}"
+        others.append(f"bits {4 * place + 3}:{4 * place} row {row} chunk {chunk}{whose}")
+    used = sorted(_used(sheet))
+    return (
+        f"Row {sheet.row}, chunk {sheet.chunk}, k = {span(sheet.first, sheet.first + size - 1)}: {shown}. "
+        f"Bits {_bits(group)} of lane {group.lane}: {'; '.join(_meaning(sheet))}. "
+        f"Register {sheet.register:#010x} of lane {group.lane} holds {'; '.join(others)}. "
+        f"Selector {sheet.selector} uses {counted(len(used), 'lane')}: {ranges(used)}. "
+        f"Layout of the metadata: {layout}."
+    )

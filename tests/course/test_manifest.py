@@ -1,0 +1,157 @@
+"""The manifest, the overview made from it and a progress file, and what `tcemu lab` does with both."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from places import ROOT
+
+from tcemu.cli import commands
+from tcemu.course import RECORD, START, exercises, lay_out, manifest, overview
+from tcemu.course.progress import PROGRESS
+from tcemu.errors import CourseError
+
+NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+GOOD = 'title = "Mine"\n[[notebook]]\nfile = "a.ipynb"\ntitle = "A"\nminutes = 5\n'
+
+
+def cells(path, tag):
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if tag is None or tag in cell["metadata"].get("tags", []):
+            yield "".join(cell["source"])
+
+
+def checked(path, tag=None):
+    """The names that `check` is called with, in order."""
+    found = (re.search(r"^check\((\w+)", source, re.MULTILINE) for source in cells(path, tag))
+    return tuple(each.group(1) for each in found if each)
+
+
+def test_it_lists_every_notebook_in_order():
+    assert [entry.file for entry in manifest().notebooks] == NOTEBOOKS
+
+
+@pytest.mark.parametrize("entry", manifest().notebooks, ids=lambda entry: entry.file)
+def test_it_says_what_the_notebook_says(entry):
+    path = ROOT / "notebooks" / entry.file
+    head = next(cells(path, None))
+    assert head.startswith(f"# {entry.file[:2]} {entry.title}\n")
+    assert f"**Time:** {entry.minutes} minutes." in head
+    assert set(re.findall(r"\((\d\d_\w+\.ipynb)\)", head)) == set(entry.before)
+    assert checked(path, "exercise") == entry.tasks
+    listed = re.search(r"\*\*Manual:\*\* PTX ISA 9\.1, sections? (.*)", head)
+    sections = re.findall(r"\d+(?:\.\d+)+", listed.group(1)) if listed else []
+    assert tuple(sections) == entry.manual
+    own = ROOT / "exercises" / entry.file
+    assert (checked(own) if own.exists() else ()) == entry.exercises
+
+
+def test_every_exercise_is_in_one_notebook():
+    named = [name for entry in manifest().notebooks for name in (*entry.tasks, *entry.exercises)]
+    assert len(named) == len(set(named))
+    assert set(named) == set(exercises())
+
+
+# ---------------------------------------------------------------------------------------------- bad manifests
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "title = "),
+        ('title = "Mine"', r"\[\[notebook\]\] is missing"),
+        (GOOD.replace("minutes = 5", "minutes = 0"), "minutes is a number above 0"),
+        (GOOD.replace("minutes = 5", 'minutes = "5"'), "minutes = '5' is not a whole number"),
+        (GOOD.replace("minutes = 5", ""), "minutes is missing"),
+        (GOOD + 'exercise = ["x"]', "exercise is not known; there are file"),
+        (GOOD + 'before = ["b.ipynb"]', "before names b.ipynb, which does not come before it"),
+        (GOOD + "manual = [9]", "manual is a list of texts"),
+        (GOOD + GOOD.partition("\n")[2], "it is listed twice"),
+        ("title = ", "cannot read"),
+    ],
+)
+def test_a_bad_manifest_says_what_is_wrong(tmp_path, text, says):
+    (tmp_path / "course.toml").write_text(text)
+    with pytest.raises(CourseError, match=says):
+        manifest(tmp_path)
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path):
+    with pytest.raises(CourseError, match=r"has no course\.toml"):
+        manifest(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------- a course of one's own
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A course with a notebook of its own, and one of the installed course."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "a.ipynb").write_text("{}")
+    more = '[[notebook]]\nfile = "00_first_light.ipynb"\ntitle = "First light"\nminutes = 25\n'
+    (folder / "course.toml").write_text(GOOD + more)
+    return folder
+
+
+def test_a_course_of_ones_own_is_laid_out(own, tmp_path):
+    mine = tmp_path / "mine"
+    told = CliRunner().invoke(commands, ["lab", "--lay-out-only", "--course", str(own), str(mine)])
+    assert told.exit_code == 0, told.output
+    found = {path.relative_to(mine).as_posix() for path in mine.rglob("*") if path.is_file()}
+    first = {"notebooks/a.ipynb", "notebooks/00_first_light.ipynb", "notebooks/course.toml", START, RECORD}
+    assert found - {"exercises/00_first_light.ipynb"} == first
+    assert overview(mine).title == "Mine"
+
+
+def test_a_notebook_that_does_not_exist_is_named(own):
+    path = own / "course.toml"
+    path.write_text(path.read_text().replace("00_first_light", "00_first_night"))
+    with pytest.raises(CourseError, match=r"00_first_night\.ipynb is neither .* did you mean 00_first_light\.ipynb"):
+        manifest(own).contents()
+
+
+# ---------------------------------------------------------------------------------------------- progress
+
+
+@pytest.fixture
+def laid(own, tmp_path):
+    """A course laid out whose first notebook has two exercises, of which one is solved."""
+    path = own / "course.toml"
+    path.write_text(path.read_text().replace("minutes = 5", 'minutes = 8\ntasks = ["where_of_a", "other"]', 1))
+    folder = tmp_path / "laid"
+    lay_out(folder, manifest(own).contents())
+    (folder / PROGRESS).write_text(json.dumps({"exercises": {"where_of_a": {"tries": 2, "solved": "2026-01-01"}}}))
+    return folder
+
+
+def test_the_overview_says_what_is_done_and_what_is_next(laid):
+    found = overview(laid)
+    assert [(step.solved, len(step.names)) for step in found.steps] == [(1, 2), (0, 0)]
+    assert found.next is found.steps[0]
+    assert found.steps[0].open == ("other",)
+    assert found.steps[0].minutes_left == 4  # half of its tasks are left
+    assert found.minutes_left == 29
+    assert "| → | [A](notebooks/a.ipynb) |" in found.markdown()
+    assert '<progress value="1" max="2" aria-label="A">' in found._repr_html_()
+
+
+def test_the_progress_survives_an_update(laid, own):
+    (own / "a.ipynb").write_text('{"new": 1}')
+    lay_out(laid, manifest(own).contents())
+    assert overview(laid).steps[0].solved == 1
+
+
+def test_a_damaged_progress_file_is_reported_and_kept(laid):
+    (laid / PROGRESS).write_text("{")
+    with pytest.raises(CourseError, match="is damaged"):
+        overview(laid)
+    assert (laid / PROGRESS).read_text() == "{"
+
+
+def test_outside_a_course_nothing_is_done(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert all(step.solved == 0 for step in overview().steps)
