@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import show
-from tcemu.errors import ArithmeticUnknown, OperandError, briefly, listing
+from tcemu.errors import ArithmeticUnknown, OperandError, briefly, counted, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse, run
@@ -45,6 +46,7 @@ __all__ = [
     "hazards_of_a_launch",
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
+    "order_of_a_kernel",
     "one_among_powers",
     "rounding_of_a_number",
     "scales_of_a_block",
@@ -556,6 +558,54 @@ def _ranges(highs: Mapping[str, int], start: Mapping[str, int]) -> dict[str, Ran
     if unknown:
         raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(highs, 'and')}")
     return {name: Range(name, high, start.get(name, 0)) for name, high in highs.items()}
+
+
+#: The policies of tcemu.launch, and the seeds that a slider offers.
+_POLICIES, _SEEDS = ("late", "early", "random"), 12
+
+
+def order_of_a_kernel(
+    launch: Callable[..., Any],
+    kernel: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    right: npt.ArrayLike | None = None,
+    first: int | None = None,
+    **choices: Sequence[Any],
+) -> Explorer:
+    """Launch a kernel each time a control moves, and see what its block did in which order; see show.hazards.
+
+    `launch` is tcemu.launch with all keywords but args, seed, policy and observers:
+    functools.partial(tcemu.launch, block=128, sanitizer="collect"). There are a list of policies and a slider for the
+    seed. `choices` are further parameters of the kernel, by name, each with the values of its list: pending=(0, 1). The
+    last of `args` is the array that the kernel fills; if `right` says what belongs there, the title counts the elements
+    that are right. `first` is the first row that is drawn.
+
+    Raises OperandError for a list without values, and what `launch` raises.
+    """
+    lists = {name: {str(value): value for value in values} for name, values in choices.items()}
+    empty = [name for name, values in lists.items() if not values]
+    if empty:
+        raise OperandError(f"{empty[0]} has no values to choose from")
+
+    def draw(policy: str, seed: int, **chosen: str) -> Picture:
+        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
+        events: list[Event] = []
+        ready = partial(kernel, **{name: lists[name][text] for name, text in chosen.items()})
+        result = launch(ready, args=tuple(given), policy=policy, seed=seed, observers=[events.append])
+        drawn = show.hazards(events, result.reports, 0, first)
+        if right is None:
+            return drawn
+        kept = int((given[-1] == np.asarray(right)).sum())
+        said = f"{kept} of {counted(np.asarray(right).size, 'element')} are right"
+        return replace(drawn, title=f"{drawn.title}; {said}", description=f"{said}. {drawn.description}")
+
+    controls: dict[str, Range | Choice] = {
+        name: Choice(name, tuple(values), next(iter(values))) for name, values in lists.items()
+    }
+    controls["policy"] = Choice("policy", _POLICIES, _POLICIES[0])
+    controls["seed"] = Range("seed", _SEEDS)
+    return Explorer(draw, controls)
 
 
 #: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.
