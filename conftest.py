@@ -26,7 +26,7 @@ if find_spec("numba"):
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# To check one format of text, which no notebook has, jsonschema imports a package that compiles 38 grammars: 4 seconds in
+# For one format of text, which no notebook has, jsonschema imports a package that compiles 38 grammars: 4 seconds in
 # each process that imports nbformat. jsonschema also works without it.
 ABSENT = str(Path(__file__).parent / "tests" / "absent")
 sys.path.insert(0, ABSENT)

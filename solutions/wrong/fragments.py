@@ -1,5 +1,12 @@
 """Wrong answers of notebook 02 that people give, with words that the diagnosis contains."""
 
+import numpy as np
+
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+
+
+# ---------------------------------------------------------------------------------------------- where_of_a
+
 
 def transposed(row, column):
     """The map of the transposed matrix."""
@@ -26,11 +33,250 @@ def elements(row, column):
     return 4 * (row % 8) + column // 2 % 4, 4 * (column // 8) + 2 * (row // 8) + column % 2
 
 
+# ---------------------------------------------------------------------------------------------- what_is_in_a
+
+
+def exchanged(lane, register):
+    """Row and column exchanged."""
+    return 2 * (lane % 4) + 8 * (register // 2), lane // 4 + 8 * (register % 2)
+
+
+def row_by_c(lane, register):
+    """The register's two digits exchanged."""
+    return lane // 4 + 8 * (register // 2), 2 * (lane % 4) + 8 * (register % 2)
+
+
+def line_and_place(lane, register):
+    """Eight lanes to a line, so that t is large and g is small."""
+    return lane % 8 + 8 * (register % 2), 2 * (lane // 8) + 8 * (register // 2)
+
+
+# ---------------------------------------------------------------------------------------------- the kernels
+
+
+def parts(warp, a, b, k):
+    """16 steps of k."""
+    g, t = warp.laneid // 4, warp.laneid % 4
+    held_a = np.hstack([warp.ld_global(a.at(g + 8 * (r % 2), k + 8 * (r // 2) + 2 * t)) for r in range(4)])
+    held_b = np.hstack([warp.ld_global(b.at(g, k + 8 * r + 2 * t)) for r in range(2)])
+    return warp.run(MMA, held_a, held_b, warp.registers(4, fill=0))
+
+
+def stored(warp, out, total):
+    """The sum, to global memory."""
+    g, t = warp.laneid // 4, warp.laneid % 4
+    for h in range(2):
+        warp.st_global(out.at(g + 8 * h, 2 * t), total[:, 2 * h : 2 * h + 2], "v2.b32")
+
+
+def summed(warp):
+    """The four parts."""
+    loaded = [warp.ld_shared(512 * each + 16 * warp.laneid, "v4.b32").view(np.float32) for each in range(4)]
+    return sum(loaded)
+
+
+def still_a_race(warp, a, b, out):
+    """No barrier."""
+    warp.st_shared(16 * warp.threads, parts(warp, a, b, 16 * warp.warpid), "v4.b32")
+    if warp.warpid == 0:
+        stored(warp, out, summed(warp))
+
+
+def barrier_of_one(warp, a, b, out):
+    """The barrier inside the branch."""
+    warp.st_shared(16 * warp.threads, parts(warp, a, b, 16 * warp.warpid), "v4.b32")
+    if warp.warpid == 0:
+        warp.bar_sync()
+        stored(warp, out, summed(warp))
+
+
+def barrier_too_early(warp, a, b, out):
+    """The barrier before the store."""
+    part = parts(warp, a, b, 16 * warp.warpid)
+    warp.bar_sync()
+    warp.st_shared(16 * warp.threads, part, "v4.b32")
+    if warp.warpid == 0:
+        stored(warp, out, summed(warp))
+
+
+def warp_barrier(warp, a, b, out):
+    """A barrier of the warp in place of the block's."""
+    warp.st_shared(16 * warp.threads, parts(warp, a, b, 16 * warp.warpid), "v4.b32")
+    warp.bar_warp_sync()
+    if warp.warpid == 0:
+        stored(warp, out, summed(warp))
+
+
+def first_part(warp, a, b, out):
+    """Nobody adds."""
+    part = parts(warp, a, b, 16 * warp.warpid)
+    warp.bar_sync()
+    if warp.warpid == 0:
+        stored(warp, out, part)
+
+
+def row_major(warp, a, b, out, steps=(0, 16), flip=False, chained=True):
+    """The kernel, with mistakes to choose from."""
+    g, t = warp.laneid // 4, warp.laneid % 4
+    d = warp.registers(4, fill=0)
+    for k in steps:
+        held_a = np.hstack([warp.ld_global(a.at(g + 8 * (r % 2), k + 8 * (r // 2) + 2 * t)) for r in range(4)])
+        pairs = []
+        for r in range(2):
+            one, two = (warp.ld_global(b.at(k + 8 * r + 2 * t + each, g), "b16") for each in range(2))
+            pairs.append(two | one << 16 if flip else one | two << 16)
+        d = warp.run(MMA, held_a, np.hstack(pairs), d if chained else warp.registers(4, fill=0))
+    stored(warp, out, d)
+
+
+def flipped(warp, a, b, out):
+    """The halves of a register exchanged."""
+    row_major(warp, a, b, out, flip=True)
+
+
+def one_step(warp, a, b, out):
+    """K = 16 in place of 32."""
+    row_major(warp, a, b, out, steps=(0,))
+
+
+def unchained(warp, a, b, out):
+    """Each step from zero."""
+    row_major(warp, a, b, out, chained=False)
+
+
+# ---------------------------------------------------------------------------------------------- where_of_b, bytes
+
+
+def as_a(row, column):
+    """B as if it were A: the row in the lane's high digits."""
+    return 4 * (row % 8) + column // 2, row // 8
+
+
+def halves_forgotten(row, column):
+    """Both halves of B in one register."""
+    return 4 * column + row // 2 % 4, 0
+
+
+def elements_of_b(row, column):
+    """Elements counted, and not registers."""
+    return 4 * column + row // 2 % 4, 2 * (row // 8) + row % 2
+
+
+def as_f16(row, column):
+    """Two neighbours in place of four."""
+    return 4 * (row % 8) + column // 2 % 4, 2 * (column // 8) + row // 8, column % 2
+
+
+def bytes_as_in_memory(row, column):
+    """Registers counted along the row first."""
+    return 4 * (row % 8) + column // 4 % 4, 2 * (row // 8) + column // 16, column % 4
+
+
+def upper_rows(row, column):
+    """The lower half forgotten."""
+    return 4 * (row % 8) + column // 4 % 4, 2 * (column // 16), column % 4
+
+
+# ---------------------------------------------------------------------------------------------- who_answers
+
+
+def own_lane(lane, register):
+    """The lane of the one."""
+    return lane, 2 * (register % 2)
+
+
+def always_d0(lane, register):
+    """Not told from the upper half."""
+    return lane // 4 * 4, 0
+
+
+def other_bit(lane, register):
+    """The registers' two digits exchanged."""
+    return lane // 4 * 4, 2 * (register // 2)
+
+
+# ---------------------------------------------------------------------------------------------- fragment_by_hand
+
+
+def place(lane, register):
+    """Row and column of the first element of a register: what is right."""
+    return lane // 4 + 8 * (register % 2), 2 * (lane % 4) + 8 * (register // 2)
+
+
+def fragment(A, bits=None, where=place, swap=False):
+    """The registers, with mistakes to choose from."""
+    bits = A.view(np.uint16).astype(np.uint32) if bits is None else bits
+    registers = np.zeros((32, 4), np.uint32)
+    for lane, register in np.ndindex(32, 4):
+        row, column = where(lane, register)
+        low, high = bits[row, column], bits[row, column + 1]
+        registers[lane, register] = high | low << 16 if swap else low | high << 16
+    return registers
+
+
+def halves_swapped(A):
+    """The first element in the high half."""
+    return fragment(A, swap=True)
+
+
+def of_the_transpose(A):
+    """The matrix transposed first."""
+    return fragment(np.ascontiguousarray(A.T))
+
+
+def whole_numbers(A):
+    """astype in place of view."""
+    return fragment(A, bits=A.astype(np.uint32))
+
+
+def registers_along_the_row(A):
+    """Register digits exchanged."""
+    return fragment(A, where=row_by_c)
+
+
 WRONG = {
     "where_of_a": [
         (transposed, "transposed map"),
         (without_the_lower_half, "the register does not depend on row // 8"),
         (as_in_memory, "In the register, you exchanged column // 8 and row // 8"),
         (elements, "counted elements instead of registers"),
+    ],
+    "what_is_in_a": [
+        (exchanged, "transposed map"),
+        (row_by_c, "In the register, you exchanged column // 8 and row // 8"),
+        (line_and_place, "you exchanged"),
+    ],
+    "summed_by_warps": [
+        (still_a_race, "Put bar.sync between the two accesses"),
+        (barrier_of_one, "threads that have exited"),
+        (barrier_too_early, "Put bar.sync between the two accesses"),
+        (warp_barrier, "Put bar.sync between the two accesses"),
+        (first_part, "Only the part of one warp"),
+    ],
+    "where_of_b": [
+        (as_a, "the map of A"),
+        (halves_forgotten, "the register does not depend on row // 8"),
+        (elements_of_b, "counted elements instead of registers"),
+    ],
+    "where_of_bytes": [
+        (as_f16, "four elements here, and not two"),
+        (bytes_as_in_memory, "In the register, you exchanged column // 16 and row // 8"),
+        (upper_rows, "the register does not depend on row // 8"),
+    ],
+    "who_answers": [
+        (own_lane, "the lane of the one itself"),
+        (always_d0, "the lower half of the rows"),
+        (other_bit, "register % 2, not register // 2"),
+    ],
+    "fragment_by_hand": [
+        (halves_swapped, "halves of each register are exchanged"),
+        (of_the_transpose, "transposed map"),
+        (whole_numbers, "use .view, not astype"),
+        (registers_along_the_row, "you exchanged column // 8 and row // 8"),
+    ],
+    "row_major_b": [
+        (flipped, "two halves of each register of B are exchanged"),
+        (one_step, "Only the first 16 columns"),
+        (unchained, "Only the last 16 columns"),
     ],
 }

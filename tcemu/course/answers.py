@@ -1,9 +1,16 @@
-"""Learners' answers as plain data: what cannot be an answer is refused with what was expected in its place."""
+"""Learners' answers as plain data: what cannot be an answer is refused with what was expected in its place.
+
+An answer may be anything, also an object whose methods lie, raise or never end. So nothing here compares it or iterates
+over it by its own methods: numbers, tuples, lists and arrays are read as what they are, and everything else is refused.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -13,6 +20,13 @@ from tcemu.errors import CourseError, briefly, counted, listing
 from tcemu.tracebacks import learners
 
 Array = npt.NDArray[Any]
+
+#: What a function may print while it is checked, in characters; the rest is counted.
+_PRINTED = 2000
+#: Lists in lists that an array may be made of.
+_DEEP = 8
+_DOTS = "Replace the three dots with your answer."
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 class AnswerError(CourseError):
@@ -37,9 +51,18 @@ class Unanswered(AnswerError):  # noqa: N818 - a state, not a mistake
 
 def answered(answer: Any) -> Any:
     """`answer`, unless nobody has answered yet. Raises Unanswered."""
-    if answer is ... or answer is None or (isinstance(answer, tuple | list) and any(part is ... for part in answer)):
-        raise Unanswered("Replace the three dots with your answer.")
+    if answer is ... or answer is None or any(part is ... for part in parts_of(answer)):
+        raise Unanswered(_DOTS)
     return answer
+
+
+def parts_of(answer: Any) -> list[Any]:
+    """The parts of a tuple or list, without asking what a subclass may have made of it."""
+    kind = next((kind for kind in (tuple, list) if isinstance(answer, kind)), None)
+    return list(kind.__iter__(answer)) if kind else []
+
+
+# ---------------------------------------------------------------------------------------------- functions
 
 
 def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
@@ -49,93 +72,176 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
     if not callable(answer):
         raise AnswerError(f"The answer is a function of {takes}; got {briefly(answer)}.")
     try:
-        inspect.signature(answer).bind(*arguments)
+        signature = inspect.signature(answer)
+    except Exception:  # noqa: BLE001 - a callable without a known signature is tried
+        return answer  # type: ignore[no-any-return]
+    try:
+        signature.bind(*arguments)
     except TypeError as error:
         raise AnswerError(f"The function is called with {takes}: {error}.") from None
-    except ValueError:  # a callable without a known signature
-        pass
-    function: Callable[..., Any] = answer
-    return function
+    return answer  # type: ignore[no-any-return]
 
 
 def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> Any:
     """What the learner's function returns. Raises Unanswered for dots, AnswerError for what it raises."""
-    title = f"{getattr(answer, '__name__', 'your function')}({', '.join(map(briefly, values))})"
+    title = f"{named(answer)}({', '.join(map(briefly, values))})"
     try:
         result = answer(*values)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise AnswerError(f"{title} raises {described(error)}") from error
     if result is ... or result is None:
-        raise Unanswered(
-            "Replace the three dots with your answer."
-            if result is ...
-            else f"{title} returns nothing yet. It should end with a return statement."
-        )
+        returns_nothing = f"{title} returns nothing yet. It should end with a return statement."
+        raise Unanswered(_DOTS if result is ... else returns_nothing)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise AnswerError(f"{title} returns a coroutine. Leave out async.")
+    if inspect.isgenerator(result):
+        raise AnswerError(f"{title} returns a generator. Use return, not yield.")
     return result
+
+
+def named(answer: Any) -> str:
+    """The name of a function; "your function" if it has none."""
+    try:
+        name = answer.__name__
+    except Exception:  # noqa: BLE001 - an object may raise anything
+        name = ""
+    return name if isinstance(name, str) and name.isidentifier() else "your function"
 
 
 def described(error: BaseException) -> str:
     """An error in the learner's code: its type, its message and the line."""
     lines = list(learners(error))
     where = f" (line {lines[-1].first} of {lines[-1].function})" if lines else ""
-    return f"{type(error).__name__}: {error}{where}"
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - an error may have any message
+        message = ""
+    return f"{type(error).__name__}{': ' if message else ''}{message[:300]}{where}"
+
+
+@contextmanager
+def overheard() -> Iterator[None]:
+    """Let a function print a little: it is called hundreds of times."""
+    held = io.StringIO()
+    try:
+        with redirect_stdout(held):
+            yield
+    finally:
+        text = held.getvalue()
+        sys.stdout.write(text[:_PRINTED])
+        if len(text) > _PRINTED:
+            sys.stdout.write(f"\n... and {counted(len(text) - _PRINTED, 'more character')} printed.\n")
+
+
+# ---------------------------------------------------------------------------------------------- numbers
 
 
 def wholes(result: Any, names: Sequence[str], title: str) -> tuple[int, ...]:
     """The whole numbers that a function returned, one for each of `names`. Raises AnswerError."""
-    parts = [result] if len(names) == 1 and not isinstance(result, tuple | list) else result
-    answered(parts)
-    try:
+    answered(result)
+    if isinstance(result, np.ndarray):
+        parts = list(np.asarray(result).ravel()[: len(names) + 1])
+    else:
+        parts = parts_of(result) or [result]
+    if len(parts) == len(names):
         found = [_whole(part) for part in parts]
-    except TypeError:
-        found = []
-    if len(found) != len(names):
-        numbers = ("one whole number", "two whole numbers", "three whole numbers")[len(names) - 1]
-        raise AnswerError(f"{title} returns {briefly(result)}. It should return {numbers}: {listing(names, 'and')}.")
-    return tuple(found)
+        if None not in found:
+            return tuple(part for part in found if part is not None)
+    count = _WORDS[len(names)] if len(names) < len(_WORDS) else str(len(names))
+    numbers = f"{count} whole {'number' if len(names) == 1 else 'numbers'}"
+    raise AnswerError(f"{title} returns {briefly(result)}. It should return {numbers}: {listing(names, 'and')}.")
 
 
-def _whole(part: Any) -> int:
-    """A whole number; a float that is one counts, as Python's / makes them."""
-    if isinstance(part, np.ndarray) and part.size == 1:
-        part = part.item()
-    if isinstance(part, float | np.floating) and float(part).is_integer():
-        return int(part)
-    if isinstance(part, bool | np.bool_) or not isinstance(part, int | np.integer):
-        raise TypeError
-    return int(part)
+def _whole(part: Any) -> int | None:
+    """A whole number; a float that is one counts, because Python's / makes them. None for anything else."""
+    if isinstance(part, np.ndarray | np.generic):
+        part = np.asarray(part)
+        part = part.item() if part.size == 1 else None
+    if isinstance(part, float) and float.is_integer(part):
+        return int(float.__mul__(part, 1.0))
+    return int.__add__(part, 0) if isinstance(part, int) and not isinstance(part, bool) else None
+
+
+# ---------------------------------------------------------------------------------------------- arrays
 
 
 def array(answer: Any, shape: tuple[int, ...], dtype: npt.DTypeLike, what: str) -> Array:
-    """The answer as an array of that shape and dtype, bits unchanged. Raises AnswerError.
+    """The answer as a plain array of that shape and dtype. Raises AnswerError.
 
-    Integers may come in any integer dtype that holds them, and patterns as floats of the same width.
+    Numbers of another dtype count if `dtype` can hold every one of them; floats do not count as bit patterns.
     """
     answered(answer)
     wanted = np.dtype(dtype)
     try:
-        given = np.asarray(answer)
-    except (TypeError, ValueError):
-        given = np.asarray(None)
-    if given.dtype == object:
-        raise AnswerError(f"{what} is an array {shape} of {wanted}; got {briefly(answer)}.")
+        given = np.array(_plain(answer), subok=False)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - an object may raise anything when it is read
+        given = np.array(None)
+    if given.dtype == object and _has_dots(given):
+        raise Unanswered(_DOTS)
+    if given.dtype.kind not in "biufcV" or given.dtype.names:
+        many = f"an array {shape} of {wanted}" if shape else f"one number, {wanted}"
+        raise AnswerError(f"{what} is {many}; got {briefly(answer)}.")
     if given.shape != shape:
         raise AnswerError(f"{what} has the shape {shape}; got {given.shape}: {_advice(given.shape, shape)}.")
     if given.dtype == wanted:
-        return np.ascontiguousarray(given)
-    if wanted.kind in "iu" and given.dtype.kind in "iub":
-        limits = np.iinfo(wanted)
-        if given.size and not (int(given.min()) >= limits.min and int(given.max()) <= limits.max):
-            raise AnswerError(f"{what} has elements of {wanted}, from {limits.min} to {limits.max}; one does not fit.")
-        return given.astype(wanted)
-    if wanted.kind == "f" and isinstance(answer, int | float | list | tuple) and given.dtype.kind in "iuf":
-        return given.astype(wanted)
-    if wanted.kind in "iu" and given.dtype.kind == "f":
+        return np.array(given, wanted, order="C")
+    return _converted(given, wanted, what, isinstance(answer, np.ndarray))
+
+
+def _plain(answer: Any, depth: int = 0) -> Any:
+    """Lists and numbers without their subclasses' methods. Raises TypeError for what numpy would have to ask."""
+    if isinstance(answer, list | tuple) and depth < _DEEP:
+        return [_plain(part, depth + 1) for part in parts_of(answer)]
+    if isinstance(answer, bool | np.ndarray | np.generic | complex) or answer is ...:
+        return answer
+    if isinstance(answer, int):
+        return int.__add__(answer, 0)
+    if isinstance(answer, float):
+        return float.__mul__(answer, 1.0)  # which keeps -0.0
+    if type(answer) is range:
+        return np.arange(answer.start, answer.stop, answer.step) if len(answer) < 1 << 20 else None
+    return answer.__array__()
+
+
+def _has_dots(given: Array) -> bool:
+    return given.size < 1 << 16 and any(part is ... for part in given.ravel())
+
+
+def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool) -> Array:
+    """Numbers in another dtype, unless that would change them."""
+    has, wants = _kind(given.dtype), _kind(wanted)
+    if has == "float" and wants == "whole" and given.dtype.itemsize == wanted.itemsize and from_array:
         raise AnswerError(
             f"{what} has elements of {wanted}: bits; got numbers of {given.dtype}. Use .view({wanted}) to keep the "
             "bits, not astype."
         )
-    raise AnswerError(f"{what} has elements of {wanted}; got {given.dtype}.")
+    if has == "other" or wants == "other":
+        raise AnswerError(f"{what} has elements of {wanted}; got {given.dtype}.")
+    with np.errstate(all="ignore"):
+        found = given.astype(wanted)
+        # Python's numbers are rounded as an assignment to an array would round them.
+        rounds = wants == "float" and not from_array
+        same = rounds or bool(np.all((found.astype(given.dtype) == given) | (np.isnan(found) & np.isnan(given))))
+    if not same or (wants == "whole" and has == "whole" and not _fits(given, wanted)):
+        limits = f", from {np.iinfo(wanted).min} to {np.iinfo(wanted).max}" if wanted.kind in "iu" else ""
+        raise AnswerError(f"{what} has elements of {wanted}{limits}; got {given.dtype}, and one does not fit.")
+    return found
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    if dtype.kind in "biu":
+        return "whole"
+    return "float" if dtype.kind == "f" or (dtype.kind == "V" and dtype.num >= 256) else "other"  # ml_dtypes
+
+
+def _fits(given: Array, wanted: np.dtype[Any]) -> bool:
+    low, high = (0, 1) if wanted.kind == "b" else (np.iinfo(wanted).min, np.iinfo(wanted).max)
+    return not given.size or (int(given.min()) >= low and int(given.max()) <= high)
 
 
 def _advice(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:

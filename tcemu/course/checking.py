@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tcemu.course import progress
-from tcemu.course.answers import AnswerError, Unanswered
+from tcemu.course.answers import AnswerError, Unanswered, named
 from tcemu.course.bank import exercise, exercises
 from tcemu.course.record import Exercise, Finding, Given
 from tcemu.course.verdict import Verdict
@@ -61,14 +61,13 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
     >>> course.judged(course.exercise("where_of_a"), lambda row, column: (row, column), seed="ada").state
     'wrong'
     """
-    numbers = wanted.given(seed)
     try:
-        evidence = wanted.judge.collect(answer, numbers)
+        evidence = wanted.judge.collect(answer, wanted.given(seed))
     except Unanswered as error:
         return Verdict(wanted, "open", Finding(False, str(error)))
     except AnswerError as error:
         return Verdict(wanted, "wrong", Finding(False, str(error)))
-    finding = wanted.judge.mark(evidence, numbers)
+    finding = wanted.judge.mark(evidence, wanted.given(seed))  # the answer may have changed its own numbers
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
 
 
@@ -98,8 +97,8 @@ def _named(function: tuple[Any, ...], answer: dict[str, Any]) -> tuple[str, Any]
     if answer:
         ((name, value),) = answer.items()
         return name, value
-    name = getattr(function[0], "__name__", "")
-    if not name or name == "<lambda>":
+    name = named(function[0])
+    if not name.isidentifier():
         raise CourseError(f"what is {briefly(function[0])} an answer to? Name the exercise: check(first_sum=...)")
     return name, function[0]
 

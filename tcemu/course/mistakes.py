@@ -39,7 +39,7 @@ class Mistake:
     gives: npt.NDArray[Any]
 
 
-def named(
+def diagnosis(
     got: npt.NDArray[Any], right: npt.NDArray[Any], mistakes: Iterable[Mistake], most: float = 1.0
 ) -> str:
     """The name of the mistake that explains `got`; empty if none does.
@@ -47,9 +47,9 @@ def named(
     A mistake explains an answer to the part in which the two agree, of the elements where either of them is wrong;
     with the default of `most` it has to explain everything. Elements are compared along the first axis, as a whole.
 
-    >>> from tcemu.course.mistakes import Mistake, named
+    >>> from tcemu.course.mistakes import Mistake, diagnosis
     >>> mistakes = [Mistake("You counted from 1.", np.array([1, 2, 3]))]
-    >>> named(np.array([1, 2, 3]), np.array([0, 1, 2]), mistakes)
+    >>> diagnosis(np.array([1, 2, 3]), np.array([0, 1, 2]), mistakes)
     'You counted from 1.'
     """
     found: dict[float, dict[str, None]] = {}

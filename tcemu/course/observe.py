@@ -230,10 +230,21 @@ def where(axes: Mapping[str, int], wrong: Array, lead: str = "Elements are") -> 
             for axis in range(mask.ndim)]  # fmt: skip
     fixed = [(digit, int(values[0])) for digit, values in zip(every, held, strict=True) if len(values) == 1]
     if not fixed:
-        return ""
+        return _bounds(axes, wrong, lead)
     exact = int(mask.sum()) == prod(digit.count for digit in every) // prod(digit.count for digit, _ in fixed)
     terms = " and ".join(f"{digit} = {value}" for digit, value in _values(fixed))
     return f"{lead} wrong {'exactly' if exact else 'only'} where {terms}."
+
+
+def _bounds(axes: Mapping[str, int], wrong: Array, lead: str) -> str:
+    """From which value of an argument on something is wrong, or up to which."""
+    mask = wrong.reshape(tuple(axes.values()))
+    for at, (name, size) in enumerate(axes.items()):
+        held = np.flatnonzero(mask.any(axis=tuple(axis for axis in range(mask.ndim) if axis != at)))
+        if held[0] > 0 or held[-1] < size - 1:
+            bound = f"{name} >= {held[0]}" if held[0] > 0 else f"{name} <= {held[-1]}"
+            return f"{lead} wrong only where {bound}."
+    return ""
 
 
 def _values(fixed: Sequence[tuple[Digit, int]]) -> list[tuple[Digit, int]]:
@@ -277,6 +288,9 @@ def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
     >>> accident(np.array([3, 2, 1]), np.array([1, 2, 3]))
     'The values are in reverse order.'
     """
+    held = _bits(got).ravel()
+    if not held.any() or (held.size > 1 and (held == held[0]).all()):
+        return ""  # many accidents end at the same number
     accidents = _accidents(right, _names(right.ndim, axes))
     return next((says for says, other in accidents if got.tobytes() == other.tobytes() != right.tobytes()), "")
 

@@ -23,6 +23,8 @@ from tcemu.errors import CourseError
 
 #: The file's name.
 PROGRESS = ".tcemu-progress.json"
+#: Scores of right answers that are kept for each exercise, the latest ones.
+HISTORY = 20
 
 
 def folder(start: Path | None = None) -> Path | None:
@@ -78,27 +80,32 @@ def as_learner(name: str) -> Iterator[None]:
 def note(verdict: Verdict) -> None:
     """Write a verdict down, if the current folder is in a course; an unanswered exercise is no try."""
     place = folder()
-    if place is None or verdict.state == "open":
-        return
+    if place is not None and verdict.state != "open":
+        tried(place, verdict.exercise.name, bool(verdict), verdict.finding.scores)
+
+
+def tried(place: Path, name: str, right: bool, scores: Mapping[str, int]) -> None:
+    """Write a try down in the course at `place`. Raises CourseError if it cannot be written."""
     try:
         with FileLock(place / f"{PROGRESS}.lock"):
             held = read(place)
-            held["exercises"][verdict.exercise.name] = _after(held["exercises"].get(verdict.exercise.name, {}), verdict)
+            held["exercises"][name] = _after(held["exercises"].get(name, {}), right, scores)
             _write(place / PROGRESS, held)
     except OSError as error:
         raise CourseError(f"cannot write your progress to {place / PROGRESS}: {error.strerror or error}") from error
 
 
-def _after(before: Mapping[str, Any], verdict: Verdict) -> dict[str, Any]:
-    """The entry of one exercise after one more try: it stays solved, and keeps the best scores."""
+def _after(before: Mapping[str, Any], right: bool, scores: Mapping[str, int]) -> dict[str, Any]:
+    """The entry of one exercise after one more try: it stays solved, and keeps the best scores and their history."""
     entry = {**before, "tries": int(before.get("tries", 0)) + 1}
-    if verdict:
+    if right:
         entry.setdefault("solved", datetime.now(UTC).date().isoformat())
         best = dict(before.get("scores", {}))
-        for name, value in verdict.finding.scores.items():
+        for name, value in scores.items():
             best[name] = min(value, best.get(name, value))
         if best:
             entry["scores"] = best
+            entry["history"] = [*before.get("history", ()), dict(scores)][-HISTORY:]
     return entry
 
 

@@ -1,4 +1,4 @@
-"""Instructions that control how warps run: registers, sleep, dependent grids (PTX ISA 9.1, 9.7.13.13 and 9.7.20)."""
+"""Instructions that control how warps run: registers, sleep, dependent grids (PTX ISA 9.1, 9.7.13.13 and 9.7.19)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tcemu.instructions.plain import THREAD, WARP, family, one
 REGISTERS = family(
     "setmaxnreg",
     "setmaxnreg.{action}.sync.aligned.u32",
-    "9.7.20.5",
+    "9.7.19.5",
     [one("8.0", "sm_90a sm_100f sm_110f sm_120f", WARP, action="inc dec")],
     signature="= register_count",
     about="sets how many registers a thread may use from now on",
@@ -20,7 +20,7 @@ REGISTERS = family(
 SLEEP = family(
     "nanosleep",
     "nanosleep.u32",
-    "9.7.20.2",
+    "9.7.19.2",
     [one("6.2")],
     signature="= duration",
     changes=False,

@@ -1,4 +1,4 @@
-"""setmaxnreg and nanosleep (PTX ISA 9.1, 9.7.20)."""
+"""setmaxnreg and nanosleep (PTX ISA 9.1, 9.7.19)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RegisterPool:
 
 @executes("setmaxnreg")
 def setmaxnreg(instruction: Instruction) -> Act:
-    """setmaxnreg (9.7.20.5): set how many registers each thread of this warp may use; .inc waits for them."""
+    """setmaxnreg (9.7.19.5): set how many registers each thread of this warp may use; .inc waits for them."""
     action = instruction.words["action"]
     section = f"PTX ISA {instruction.section}"
 
@@ -72,7 +72,7 @@ def setmaxnreg(instruction: Instruction) -> Act:
 
 @executes("nanosleep")
 def nanosleep(instruction: Instruction) -> Act:
-    """nanosleep (9.7.20.2): let other warps run first. In this machine a wait has no duration."""
+    """nanosleep (9.7.19.2): let other warps run first. In this machine a wait has no duration."""
 
     def act(core: Core, duration: npt.ArrayLike) -> None:
         if core.begin(instruction) is not None:

@@ -8,6 +8,7 @@ from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table
 from tcemu.show.hazards import hazards
+from tcemu.show.loaded import loaded
 from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
@@ -15,6 +16,7 @@ from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.padded_tile import padded_tile
 from tcemu.show.picture import Picture
 from tcemu.show.prediction import Prediction, predict
+from tcemu.show.probe import probe
 from tcemu.show.refusal import Refusal, refusal
 from tcemu.show.register_bits import register_bits
 from tcemu.show.scales import scales
@@ -40,6 +42,7 @@ __all__ = [
     "fused_sum_of",
     "fused_sums_of",
     "hazards",
+    "loaded",
     "marked",
     "mma_map",
     "number_bits",
@@ -47,6 +50,7 @@ __all__ = [
     "number_ranges",
     "padded_tile",
     "predict",
+    "probe",
     "refusal",
     "register_bits",
     "rounding",

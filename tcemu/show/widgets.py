@@ -21,17 +21,18 @@ from tcemu import show
 from tcemu.errors import ArithmeticUnknown, OperandError, briefly, counted, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
-from tcemu.instructions import Instruction, parse, run
+from tcemu.instructions import TARGETS, Instruction, parse, run
 from tcemu.instructions.mma_sp import pattern_of
-from tcemu.instructions.targets import TARGETS
 from tcemu.layouts import Descriptor, copy_tile
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
 from tcemu.machine.events import Event
+from tcemu.machine.pending import POLICIES
 from tcemu.show.alignment import fused_model
 from tcemu.show.hazards import first_rows
 from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
+from tcemu.show.words import compact
 
 __all__ = [
     "Choice",
@@ -43,15 +44,19 @@ __all__ = [
     "conflicts_of_ldmatrix",
     "descriptor_of_a_tile",
     "flip_one_bit",
+    "fragment_by_target",
     "hazards_of_a_launch",
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
     "one_among_powers",
     "order_of_a_kernel",
+    "outcome_of_a_kernel",
+    "probe_one_element",
     "rounding_of_a_number",
     "scales_of_a_block",
     "step_along_k",
     "sum_on_two_targets",
+    "tile_that_is_loaded",
     "who_holds_what",
 ]
 
@@ -558,6 +563,100 @@ def _ranges(highs: Mapping[str, int], start: Mapping[str, int]) -> dict[str, Ran
     if unknown:
         raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(highs, 'and')}")
     return {name: Range(name, high, start.get(name, 0)) for name, high in highs.items()}
+
+
+def probe_one_element(instruction: str | Instruction, target: str = "sm_90a", **start: Any) -> Explorer:
+    """A one in one element of A or B, and who answers; see show.probe.
+
+    `start` may give operand ("a" or "b"), lane, register, element and answers ("d" or "partner"). Raises OperandError
+    for a start that is not possible.
+    """
+    found = parse(instruction)
+    chosen: Values = {"operand": "a", "lane": 0, "register": 0, "element": 0, "answers": "d"} | start
+    show.probe(found, target=target, **chosen)  # raises for what is not possible
+    fragments = [found.fragments[role] for role in "ab"]
+    controls: dict[str, Range | Choice] = {
+        "operand": Choice("operand", ("a", "b"), chosen["operand"]),
+        "lane": Range("lane", found.lanes - 1, chosen["lane"]),
+        "register": Range("register", max(each.registers for each in fragments) - 1, chosen["register"]),
+        "element": Range("element", max(each.elements_per_register for each in fragments) - 1, chosen["element"]),
+        "answers": Choice("who answers", ("d", "partner"), chosen["answers"]),
+    }
+
+    def limits(operand: str, **_: object) -> dict[str, float]:
+        return {"register": found.fragments[operand].registers - 1}
+
+    return Explorer(lambda **at: show.probe(found, target=target, **at), controls, limits)
+
+
+def outcome_of_a_kernel(
+    kernel: Callable[..., object],
+    args: Sequence[Any],
+    right: npt.ArrayLike,
+    seed: int = 0,
+    **options: Any,
+) -> Explorer:
+    """What a kernel leaves in its last argument, with what is not `right` marked: sliders for seed and policy.
+
+    The kernel is launched afresh, on copies of `args`, each time a control moves; nothing is checked. The last argument
+    and `right` are matrices of at most 64 by 64 numbers; `options` are those of tcemu.launch. Raises LaunchError if the
+    kernel does not run to its end.
+    """
+    from tcemu.machine.launch import launch  # the machine is loaded when a kernel is first shown
+
+    wanted = np.asarray(right)
+
+    def draw(seed: int, policy: str) -> Picture:
+        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
+        launch(kernel, args=tuple(given), seed=seed, policy=policy, **options)  # type: ignore[arg-type]
+        got = given[-1]
+        labels = [[compact(number) for number in row] for row in got.tolist()]
+        return show.marked(labels, got != wanted, f"The result with seed {seed}, policy {policy}")
+
+    return Explorer(draw, {"seed": Range("seed", 31, seed), "policy": Choice("policy", tuple(POLICIES), "late")})
+
+
+def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int, **start: int) -> Explorer:
+    """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer's element, a list of strides.
+
+    Both have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
+    """
+    found = parse(instruction)
+    chosen: Values = {"first": 0, "ldm": columns} | start
+    show.loaded(found, rows, columns, **chosen)  # raises for what is not possible
+    strides = tuple(str(stride) for stride in range(16, 2 * columns + 1, 16))
+    controls: dict[str, Range | Choice] = {
+        "first": Range("pointer, in elements", rows * columns - 16, chosen["first"], 16),
+        "ldm": Choice("stride", strides, str(chosen["ldm"])),
+    }
+    return Explorer(lambda first, ldm: show.loaded(found, rows, columns, first, int(ldm)), controls)
+
+
+def fragment_by_target(
+    instruction: str | Instruction, role: str = "", lane: int = 0, target: str = "sm_90a", targets: Sequence[str] = ()
+) -> Explorer:
+    """The map of an operand on one architecture after the other: a list of targets, a slider for the lane.
+
+    `role` may be left out if the instruction has one operand in registers. The default `targets` are one of each
+    generation that has the instruction. Raises OperandError for a start that is not possible.
+    """
+    found = parse(instruction)
+    which = role or next(iter(found.fragments))
+    names = tuple(targets) or tuple(name for name in _GENERATIONS if found.gate.admits(TARGETS[name]))
+    controls: dict[str, Range | Choice] = {
+        "target": Choice("target", names, target),
+        "lane": Range("lane", found.fragments[which].lanes - 1, lane),
+    }
+    return Explorer(lambda target, lane: _on(found, target, which, lane), controls)
+
+
+#: One architecture of each generation.
+_GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+
+
+def _on(instruction: Instruction, target: str, role: str, lane: int) -> Picture:
+    drawn = show.fragment_map(instruction.on(TARGETS[target]).fragments[role], lane=lane)
+    return replace(drawn, title=f"{drawn.title}, on {target}")
 
 
 #: The policies of tcemu.launch, and the seeds that a slider offers.

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 from click.testing import CliRunner
@@ -13,35 +14,44 @@ from tcemu.commands import warm
 from tcemu.instructions import FAMILIES
 
 pytest.importorskip("numba")
+#: Finding the works takes a second.
+WORKS = cache(warm.works)
 
 
-def test_every_family_that_executes_alone_is_warmed():
-    warmed = {tcemu.parse(work.opcode, target=work.target).family for work in warm.works()}
+@pytest.fixture
+def known(monkeypatch):
+    """The works, found once."""
+    monkeypatch.setattr(warm, "works", WORKS)
+    return WORKS()
+
+
+def test_every_family_that_executes_alone_is_warmed(known):
+    warmed = {tcemu.parse(work.opcode, target=work.target).family for work in known}
     assert warmed == {family.name for family in FAMILIES if family.execute}
 
 
-def test_every_model_of_the_arithmetic_table_is_warmed():
+def test_every_model_of_the_arithmetic_table_is_warmed(known):
     from tcemu.arithmetic import ROWS
 
-    found = (tcemu.parse(work.opcode, target=work.target) for work in warm.works())
+    found = (tcemu.parse(work.opcode, target=work.target) for work in known)
     models = {type(each.arithmetic(tcemu.instructions.target_named(work.target)).model)
-              for each, work in zip(found, warm.works(), strict=True) if {*"abcd"} <= {*each.types}}
+              for each, work in zip(found, known, strict=True) if {*"abcd"} <= {*each.types}}
     assert models == {type(row.model) for row in ROWS}
 
 
-def test_the_second_time_there_is_nothing_to_do(tmp_path, monkeypatch):
+def test_the_second_time_there_is_nothing_to_do(tmp_path, monkeypatch, known):
     done = []
     monkeypatch.setattr("tcemu.kernels.compiling.cache_folder", lambda: tmp_path)
     monkeypatch.setattr(warm, "perform_all", lambda some: done.extend(some) or iter(some))
     first, second = (CliRunner().invoke(tcemu.cli.commands, ["warm"]) for _ in range(2))
     assert first.output.endswith(f"The kernels are compiled. They are kept in {tmp_path}.\n")
-    assert sorted(map(str, done)) == sorted(map(str, warm.works())), "each once"
+    assert sorted(map(str, done)) == sorted(map(str, known)), "each once"
     assert second.output == "The kernels were compiled before; there is nothing to do.\n"
     monkeypatch.setattr("tcemu.kernels.compiling.fingerprint", lambda: "another processor")
     assert "The kernels are compiled." in CliRunner().invoke(tcemu.cli.commands, ["warm"]).output
 
 
-def test_the_course_opens_even_if_compiling_fails(tmp_path, monkeypatch):
+def test_the_course_opens_even_if_compiling_fails(tmp_path, monkeypatch, known):
     def fail(some):
         raise OSError("no space left")
         yield
@@ -65,9 +75,10 @@ def test_without_numba_there_is_nothing_to_compile():
     assert done.stdout.startswith("There is nothing to compile")
 
 
-def test_works_are_performed_in_processes_of_their_own():
+@pytest.mark.slow
+def test_works_are_performed_in_processes_of_their_own(known):
     """What they compile is kept where other processes find it: tests/kernels/test_compiling.py."""
-    some = warm.works()[:2]
+    some = known[:2]
     assert sorted(map(str, warm.perform_all(some))) == sorted(map(str, some))
 
 

@@ -67,7 +67,7 @@ def misspelt(draw):
     return opcode, ".".join([*words[:at], changed, *words[at + 1 :]])
 
 
-@examples(500)
+@examples(200)
 @given(misspelt())
 def test_a_suggestion_is_legal_and_of_the_same_family(pair):
     opcode, text = pair

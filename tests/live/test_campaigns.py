@@ -95,7 +95,10 @@ def test_another_gpus_recording_is_refused(tmp_path):
 def test_processes_share_the_instructions(answer, verdict):
     chosen = [*few("mma"), *few("ldmatrix")]
     heard = []
-    outcome = verify(fake_gpus.CARD, chosen, 2.0, 2, "seed", lambda out: heard.append(out.total), answer, 64)
+    for seconds in (1.0, 4.0, 16.0):  # on a busy machine one second may not be enough for all of them
+        outcome = verify(fake_gpus.CARD, chosen, seconds, 2, "seed", lambda out: heard.append(out.total), answer, 64)
+        if len(outcome.instructions) == len(chosen) or outcome.failing is not None:
+            break
     assert verdict in str(outcome)
     assert heard
     if verdict == "0 differences":

@@ -5,6 +5,7 @@ from itertools import groupby
 
 import pytest
 from places import GOLDEN
+from quick import some
 
 import tcemu
 from tcemu.instructions import target_named
@@ -45,7 +46,7 @@ def parts():
 @pytest.mark.parametrize(("name", "part"), list(parts()))
 def test_what_the_gpu_answered(row, name, part):
     provenance, answered = FILES[name]["provenance"], FILES[name]["sha256"]
-    for opcode, keys in part:
+    for opcode, keys in some(part, 9):
         with row(opcode):
             instruction, answer = tcemu.parse(opcode, provenance["target"]), emulator(provenance["target"])
             recorded = {key.split("|")[1] for key in keys}

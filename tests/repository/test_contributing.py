@@ -101,18 +101,15 @@ def test_without_its_change_the_example_fails(subject):
     assert asked[subject][1]
 
 
-#: The tests that the new rows have without a test of their own, some and many.
-PARTS = {
-    "quick": ["tests/instructions/test_legality.py", "tests/instructions/test_evidence.py", "tests/formats"],
-}
-#: Of the quick ones, those of the new format, and the files about instructions.
+#: The tests that the new rows have without a test of their own.
+FILES = ["tests/instructions/test_legality.py", "tests/instructions/test_evidence.py", "tests/formats"]
+#: Of these, those of the new format, and the files about instructions.
 CHOICE = ["-k", "e3m4 or legality or evidence"]
 
 
-@pytest.mark.parametrize("part", ["quick"])
-def test_the_tests_pass_with_the_changes(part, changed):
-    choice = CHOICE if part == "quick" else []
-    done = run(["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *choice, *PARTS[part]], changed)
+@pytest.mark.slow
+def test_the_tests_pass_with_the_changes(changed):
+    done = run(["-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *CHOICE, *FILES], changed)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
 
 

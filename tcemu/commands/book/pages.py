@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
+
+import numpy as np
 
 from tcemu.commands.book.markdown import cell, of_report, table
 from tcemu.commands.isa_views import explanation, instructions
@@ -14,7 +18,12 @@ from tcemu.course.manifests import Entry, Manifest
 from tcemu.errors import counted
 from tcemu.instructions import FAMILIES
 from tcemu.instructions.family import Family
+from tcemu.launcher import launch
+from tcemu.machine.events import Event
+from tcemu.sanitizer import examples
+from tcemu.sanitizer.examples import BYTES, EXAMPLES, Example
 from tcemu.sanitizer.rules import RULES, Rule
+from tcemu.show.hazards import hazards
 from tcemu.show.picture import Picture
 
 #: Rooms whose public names make up the reference, in the order of the house.
@@ -33,7 +42,9 @@ Every family of instructions that the emulator knows, from the table that it run
 them in the terminal."""
 _SANITIZER = """\
 What a kernel must not do, and what the PTX manual says about it. `tcemu.launch` reports the first broken rule; with
-`sanitizer="collect"` it reports all of them."""
+`sanitizer="collect"` it reports all of them. Each rule is shown with the smallest kernel that breaks it, and with what
+the kernel does, in order; `g` is an array in global memory, and what the kernels share is at the end of the page."""
+_SHARED = ("fill", "ready", "finish", "barrier")
 #: The form that a family's page explains, if that is not its first.
 _EXPLAINED = {"mma": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"}
 
@@ -138,14 +149,39 @@ def _picture(picture: Picture | None) -> list[str]:
 
 
 def _rules() -> str:
-    parts = ["# The sanitizer's rules", "", _SANITIZER, *(line for rule in RULES.values() for line in _rule(rule))]
+    parts = ["# The sanitizer's rules", "", _SANITIZER]
+    parts += [line for rule in RULES.values() for line in _rule(rule)]
+    parts += ["", "## What the kernels share", ""]
+    parts += [line for name in _SHARED for line in _code(getattr(examples, name))]
     return "\n".join(parts) + "\n"
 
 
 def _rule(rule: Rule) -> list[str]:
+    """One rule, the smallest kernel that breaks it, and what happens in it."""
     hint = " This is a hint: what the kernel does is harmless, but not needed." if rule.severity == "hint" else ""
-    says = f"**{rule.title[0].upper()}{rule.title[1:]}.** {rule.rule} (PTX ISA {rule.section}){hint}"
-    return ["", f"## {rule.id}", "", says, "", f"**Fix.** {rule.fix}"]
+    title = rule.title if "." in rule.title.split()[0] else f"{rule.title[0].upper()}{rule.title[1:]}"
+    says = f"**{title}.** {rule.rule} (PTX ISA {rule.section}){hint}"
+    example = EXAMPLES[rule.id]
+    head = ["", f"## {rule.id}", "", says, "", f"**Fix.** {rule.fix}", "", *_code(example.kernel)]
+    return [*head, *_picture(_happened(example))]
+
+
+def _happened(example: Example) -> Picture:
+    """What the kernel does, in order, with the report."""
+    events: list[Event] = []
+    result = launch(
+        example.kernel, args=(np.zeros(BYTES, np.uint8),), sanitizer="collect", observers=[events.append],
+        **example.launch,
+    )  # fmt: skip
+    return hazards(events, result.reports)
+
+
+def _code(function: Callable[..., Any]) -> list[str]:
+    """A function with the line numbers that reports and pictures name; without its decorator and types."""
+    lines, first = inspect.getsourcelines(function)
+    skipped = int(lines[0].startswith("@"))
+    source = "".join(lines[skipped:]).replace(": Any", "").replace(" -> None", "").rstrip()
+    return ["```{code-block} python", f":lineno-start: {first + skipped}", "", *source.splitlines(), "```", ""]
 
 
 # ---------------------------------------------------------------------------------------------- the reference

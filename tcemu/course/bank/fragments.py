@@ -1,11 +1,116 @@
-"""Exercises of notebook 02: which lane holds which element."""
+"""Exercises of notebook 02: which lane holds which element, and first kernels."""
 
 from __future__ import annotations
 
-from tcemu.course.judges import where_map
-from tcemu.course.record import Exercise
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.judges import Function, Kernel, registers_of, what_map, where_map
+from tcemu.course.record import Exercise, Given
+from tcemu.instructions import parse
+from tcemu.layouts import Fragment
+
+Array = npt.NDArray[Any]
 
 _MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+_S8 = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
+_TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+
+
+# ---------------------------------------------------------------------------------------------- the numbers
+
+
+def _split(rng: np.random.Generator) -> Mapping[str, Any]:
+    """A (16, 64) and the columns of B (8, 64), small whole numbers, so that every sum is exact."""
+    return {name: rng.integers(-4, 5, (rows, 64)).astype(np.float16) for name, rows in (("A", 16), ("B_columns", 8))}
+
+
+def _matrix(rng: np.random.Generator) -> Mapping[str, Any]:
+    """A (16, 16) of f16 whose elements differ, so that each place is recognised by its value."""
+    return {"A": rng.permutation(np.arange(1, 257)).reshape(16, 16).astype(np.float16)}
+
+
+def _row_major(rng: np.random.Generator) -> Mapping[str, Any]:
+    """A (16, 32) and B (32, 8), both row-major."""
+    return {"A": rng.integers(-4, 5, (16, 32)).astype(np.float16), "B": rng.integers(-4, 5, (32, 8)).astype(np.float16)}
+
+
+def _product(a: Array, b: Array) -> Array:
+    """A B, exact for small whole numbers."""
+    product: Array = a.astype(np.float32) @ b.astype(np.float32)
+    return product
+
+
+# ---------------------------------------------------------------------------------------------- what goes wrong
+
+
+def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    a, b = given.A, given.B_columns.T
+    parts = [_product(a[:, k : k + 16], b[k : k + 16]) for k in range(0, 64, 16)]
+    yield "Only the part of one warp is there: warp 0 has to add all four.", parts[0]
+    yield "The last part is there alone: the warps overwrite each other's.", parts[3]
+    yield "Every warp computed the same 16 columns: k has to depend on warp.warpid.", 4 * parts[0]
+
+
+def _row_major_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    a, b = given.A, given.B
+    yield "Only the first 16 columns of A are there: the last step has to continue from the sum so far.", (
+        _product(a[:, :16], b[:16])
+    )
+    yield "Only the last 16 columns of A are there: pass the sum so far as C of the next step.", (
+        _product(a[:, 16:], b[16:])
+    )
+    pairs = b.reshape(16, 2, 8)[:, ::-1].reshape(32, 8)
+    yield "The two halves of each register of B are exchanged: the lower k is in the low half.", _product(a, pairs)
+    yield "You loaded B as if it were column-major: two neighbours in memory are in one row of B, not in one column.", (
+        _product(a, _as_columns(b))
+    )
+
+
+def _as_columns(b: Array) -> Array:
+    """What a kernel gets that takes rows of B (32, 8) in memory for columns of 32."""
+    return b.reshape(-1).reshape(8, 32).T
+
+
+def _probe_right(lane: Array, register: Array) -> Array:
+    """The registers of D that answer a one in the low half of A: first lane, first register."""
+    gather = _fragment("a").layout.gather
+    row = gather[lane, 2 * register] // 16
+    first = _fragment("d").layout.scatter[row, 0]
+    return np.stack([first // 4, first % 4], axis=-1)
+
+
+def _fragment(role: str) -> Fragment:
+    return parse(_MMA).fragments[role]
+
+
+_PROBE_MISTAKES = (
+    ("You name the lane of the one itself. The row's first output is in the lowest of the four lanes of its line.",
+     lambda lane, register: np.stack([lane, 2 * (register % 2)], axis=-1)),
+    ("a1 and a3 are in the lower half of the rows, which d2 and d3 hold.",
+     lambda lane, register: np.stack([lane // 4 * 4, 0 * register], axis=-1)),
+    ("a0 and a2 share a row, and so do a1 and a3: what counts is register % 2, not register // 2.",
+     lambda lane, register: np.stack([lane // 4 * 4, register // 2 * 2], axis=-1)),
+    ("You give the row in place of the lane.",
+     lambda lane, register: np.stack([lane // 4 + 8 * (register % 2), 2 * (register % 2)], axis=-1)),
+    ("That is the line g, lane // 4; its first lane is 4 g.",
+     lambda lane, register: np.stack([lane // 4, 2 * (register % 2)], axis=-1)),
+)  # fmt: skip
+
+
+#: Four elements in a register, with the mistake of somebody who still thinks of two.
+_BYTES = replace(
+    where_map(_S8, "a", element=True),
+    mistakes=(
+        ("A register holds four elements here, and not two as with f16.",
+         lambda row, column: np.stack([4 * (row % 8) + column // 2 % 4, 2 * (column // 8) + row // 8, column % 2], -1)),
+        *where_map(_S8, "a", element=True).mistakes,
+    ),
+)  # fmt: skip
 
 EXERCISES = [
     Exercise(
@@ -22,5 +127,141 @@ EXERCISES = [
             "The lane is 4 g + t. Which part of the row is g, and which part of the column is t?",
             "A register holds two neighbours of a row. Which two questions about row and column does it answer?",
         ),
+    ),
+    Exercise(
+        "what_is_in_a",
+        "What is in register a of a lane?",
+        "Write `what_is_in_a(lane, register)`, which returns row and column of the element of A in the low half of "
+        "that register, for `mma.sync` m16n8k16 with f16 operands.",
+        what_map(_MMA, "a"),
+        minutes=10,
+        know="the layout line of notebook 02",
+        section="9.7.14.5.8",
+        hints=(
+            "g is lane // 4 and t is lane % 4. Which digits of row and column are they?",
+            "The register is 2 c + h: h is register % 2, c is register // 2.",
+            "The row is 8 h + g, and the column is 8 c + 2 t + p. In the low half p is 0.",
+        ),
+    ),
+    Exercise(
+        "summed_by_warps",
+        "Mend the race",
+        "`summed_by_warps(warp, a, b, out)` is the kernel `four_warps` of notebook 02 without its race: four warps "
+        "each multiply 16 of the 64 columns of A (16 × 64) by as many rows of B, which is stored by columns (8 × 64). "
+        "Warp 0 adds the four parts, which are exchanged through 2048 bytes of shared memory. `out` is 16 × 8, f32. "
+        "It is right if the output is right in every order of the warps and the sanitizer reports nothing.",
+        Kernel(
+            lambda given: {"a": given.A, "b": given.B_columns, "out": np.zeros((16, 8), np.float32)},
+            "out",
+            lambda given: _product(given.A, given.B_columns.T),
+            {"grid": 1, "block": 128, "shared": 2048},
+            _split_mistakes,
+            needed=("mma.sync",),
+        ),
+        minutes=10,
+        know="the kernel four_warps and the report of notebook 02",
+        section="9.7.13.1",
+        hints=(
+            "The report names two lines: a store and a load of shared memory. The barrier belongs between them.",
+            "All four warps have to come to the barrier. Is your line inside the if?",
+        ),
+        draw=_split,
+    ),
+    Exercise(
+        "where_of_b",
+        "Where is B[row][column]?",
+        "Write `where_of_b(row, column)`, which returns the lane and the register that hold element B[row][column] of "
+        "`mma.sync` m16n8k16 with f16 operands. B has 16 rows and 8 columns.",
+        where_map(_MMA, "b", others=[("A", _MMA, "a")]),
+        minutes=10,
+        know="the layout line of notebook 02",
+        section="9.7.14.5.8",
+        hints=(
+            'print mma.fragments["b"].layout. Which index of B plays the part that the row plays in A?',
+            "The lane is 4 g + t, and g is the column. The row is 8 c + 2 t + p.",
+        ),
+    ),
+    Exercise(
+        "where_of_bytes",
+        "Four elements in a register",
+        "`mma.sync` m16n8k32 with s8 operands has a row-major A of 16 × 32 bytes, four to a register. Write "
+        "`where_of_bytes(row, column)`, which returns lane, register and the byte in the register (0 is the lowest).",
+        _BYTES,
+        minutes=15,
+        know="the layout line of notebook 02",
+        section="9.7.14.5.10",
+        hints=(
+            "Print the layout line of this instruction's A. Which digits have other sizes than for f16?",
+            "A lane now holds four neighbours of a row in one register: the column is 16 c + 4 t + p.",
+        ),
+        points=2,
+    ),
+    Exercise(
+        "who_answers",
+        "A probe of your own",
+        "A one is in the low half of register a`register` of lane `lane`; the rest of A is zero, and all elements of B "
+        "are one (`mma.sync` m16n8k16, f16, sum in f32). Eight registers of D are then not zero. Write "
+        "`who_answers(lane, register)`, which returns lane and register of the first of them, in the order of lanes, "
+        "then registers. You may run the probe inside your function, with `tcemu.run`, or derive a formula from it.",
+        Function(
+            {"lane": range(32), "register": range(4)},
+            ("lane", "register"),
+            _probe_right,
+            _PROBE_MISTAKES,
+            how="every register of every lane",
+        ),
+        minutes=15,
+        know="the probe of notebook 02",
+        section="9.7.14.5.8",
+        hints=(
+            "np.argwhere(d) lists the places that are not zero, in this order.",
+            "The answer is in the four lanes of the line lane // 4. The lowest of them holds columns 0 and 1 of D.",
+        ),
+        points=2,
+    ),
+    Exercise(
+        "fragment_by_hand",
+        "Fill a fragment by hand",
+        'Given is a matrix A (16 × 16, f16): `given("fragment_by_hand").A`. Make the registers that `mma.sync` '
+        "m16n8k16 takes for it: an array (32, 4) of uint32, without `pack`. Write a function `fragment_by_hand(A)` "
+        "that returns it.",
+        registers_of(_MMA, "a", lambda given: given.A),
+        minutes=20,
+        know="what_is_in_a, and how two f16 share a register (notebook 01)",
+        section="9.7.14.5.8",
+        hints=(
+            "A.view(np.uint16) is the bits of A. In a register, the second element's are shifted left by 16.",
+            "Loop over lane and register, and use what_is_in_a for the first element; the second is the next column's.",
+            "Shift as np.uint32, or Python's int: a uint16 loses what is shifted out.",
+        ),
+        points=2,
+        draw=_matrix,
+    ),
+    Exercise(
+        "row_major_b",
+        "A kernel for row-major B",
+        "Write the kernel `row_major_b(warp, a, b, out)` for one warp: out (16 × 8, f32) is A (16 × 32, f16) times B "
+        "(32 × 8, f16), all row-major in global memory, with `mma.sync` m16n8k16. The two elements of a register of B "
+        "are 8 elements apart in memory, so each has to be loaded by itself, with "
+        '`warp.ld_global(address, "b16")`, and the two joined with `|` and `<<`. Do not use wmma or ldmatrix.',
+        Kernel(
+            lambda given: {"a": given.A, "b": given.B, "out": np.zeros((16, 8), np.float32)},
+            "out",
+            lambda given: _product(given.A, given.B),
+            {"grid": 1, "block": 32},
+            _row_major_mistakes,
+            needed=("mma.sync",),
+            forbidden=("wmma", "ldmatrix"),
+        ),
+        minutes=40,
+        know="the kernel one_warp of notebook 02",
+        section="9.7.14.5.8",
+        hints=(
+            "Start from one_warp, with two steps instead of four. Only load_b changes.",
+            "Register b of a lane has rows k + 8 r + 2 t (low half) and k + 8 r + 2 t + 1 (high half), column g.",
+            'low | high << 16, with low = warp.ld_global(b.at(row, g), "b16") and high from the next row.',
+        ),
+        points=4,
+        draw=_row_major,
     ),
 ]

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, answered, array, called, function
+from tcemu.course.answers import AnswerError, answered, array, called, function, overheard, parts_of
 from tcemu.course.record import Evidence, Finding, Given
+from tcemu.errors import TcemuError
 
 Array = npt.NDArray[Any]
 
@@ -39,9 +41,10 @@ class Crafted:
         """The arrays, in the order of `shapes` or by name."""
         answered(answer)
         names = list(self.shapes)
-        if callable(answer):
-            answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
-        parts = answer if isinstance(answer, Mapping) else dict(zip(names, _parts(answer, names), strict=True))
+        if callable(answer) and not isinstance(answer, np.ndarray | np.generic):
+            with overheard():
+                answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
+        parts = answer if type(answer) is dict else dict(zip(names, _parts(answer, names), strict=True))
         missing = [name for name in names if name not in parts]
         if missing:
             raise AnswerError(f"The answer lacks {', '.join(missing)}.")
@@ -49,13 +52,17 @@ class Crafted:
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Try the input."""
-        wrong = self.test(evidence, given)
+        try:
+            wrong = self.test(evidence, given)
+        except TcemuError as error:
+            wrong = f"The emulator refuses it: {error}"
         return Finding(not wrong, wrong or self.right, share=float(not wrong))
 
 
 def _parts(answer: Any, names: Sequence[str]) -> Sequence[Any]:
     if len(names) == 1:
         return [answer]
-    if not isinstance(answer, tuple | list) or len(answer) != len(names):
+    found = list(parts_of(answer))
+    if len(found) != len(names):
         raise AnswerError(f"The answer has {len(names)} parts: {', '.join(names)}.")
-    return answer
+    return found

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import called, function, wholes
-from tcemu.course.mistakes import Mistake, named
+from tcemu.course.answers import called, function, named, overheard, wholes
+from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
@@ -47,9 +47,10 @@ class Function:
         names = list(self.over)
         learner = function(answer, names)
         found = []
-        for case in product(*self.over.values()):
-            title = f"{getattr(learner, '__name__', 'answer')}({', '.join(map(str, case))})"
-            found.append(wholes(called(learner, names, case), self.returns, title))
+        with overheard():
+            for case in product(*self.over.values()):
+                title = f"{named(learner)}({', '.join(map(str, case))})"
+                found.append(wholes(called(learner, names, case), self.returns, title))
         return {"values": np.array([[_clipped(value) for value in row] for row in found], np.int64)}
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
@@ -66,7 +67,7 @@ class Function:
         says = self.about(case, value) if self.about else self._plain(case, value)
         says += f" {int(wrong.sum()):,} of {counted(len(cases), 'case')} {'is' if wrong.sum() == 1 else 'are'} wrong."
         mistakes = [Mistake(name, self._all(wrong_way, cases)) for name, wrong_way in self.mistakes]
-        mistake = named(got, right, mistakes) or self._observed(got, right)
+        mistake = diagnosis(got, right, mistakes) or self._observed(got, right)
         return Finding(False, says, mistake, share, self._picture(cases, got, wrong))
 
     def _observed(self, got: Array, right: Array) -> str:

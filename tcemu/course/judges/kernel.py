@@ -9,14 +9,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, Unanswered, answered, described
-from tcemu.course.judges.values import Mistakes, Values, none
+from tcemu.course.answers import AnswerError, Unanswered, answered, described, overheard
+from tcemu.course.judges.costs import METERS
+from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import LaunchError
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
+from tcemu.sanitizer import RULES
 
 Array = npt.NDArray[Any]
+
+_MBARRIER = (
+    "A phase of an mbarrier never completes: too few threads arrive, bytes are missing, or somebody waits for the "
+    "wrong phase because the parity is not flipped."
+)
+
+
+@dataclass
+class _Run:
+    """What the launches came to."""
+
+    outputs: list[Array] = field(default_factory=list)
+    opcodes: set[str] = field(default_factory=set)
+    #: Reports and their rules; the error that ended a launch has no rule.
+    reports: list[tuple[str, str]] = field(default_factory=list)
+    scores: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -25,15 +43,16 @@ class Kernel:
 
     `options` are the keywords of tcemu.launch; `args` makes its arguments, and `out` names which of them the kernel
     fills. `right` returns what they hold then. `mistakes` are other contents by the name of the mistake. `forbidden`
-    opcodes may not be used, `needed` must be; `limits` bounds scores, which `scores` computes from the result.
+    opcodes may not be used, `needed` must be. `counts` names what is counted ("wavefronts", "instructions"), and
+    `scores` computes other figures from the launch and `observers`; `limits` bounds either.
 
     >>> from tcemu.course import Given, judges
     >>> def doubled(warp, x):
     ...     warp.st_global(x.at(warp.threads), 2 * warp.ld_global(x.at(warp.threads)))
     >>> x = np.arange(64, dtype=np.uint32)
-    >>> judge = judges.Kernel(lambda given: {"x": x}, "x", lambda given: 2 * x, {"block": 64})
+    >>> judge = judges.Kernel(lambda given: {"x": x}, "x", lambda given: 2 * x, {"block": 64}, counts=("instructions",))
     >>> judge.mark(judge.collect(doubled, Given()), Given()).says
-    'Right, and the sanitizer reports nothing.'
+    'Right, and the sanitizer reports nothing. It takes 4 instructions.'
     >>> list(judge.mistakes(Given()))  # none are known
     []
     """
@@ -47,72 +66,120 @@ class Kernel:
     forbidden: tuple[str, ...] = ()
     observers: Callable[[], Sequence[Any]] = tuple
     scores: Callable[[Launch, Sequence[Any]], Mapping[str, int]] | None = None
+    counts: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
     #: (seed, policy) of each launch; the first gives the scores.
     schedules: tuple[tuple[int, Any], ...] = ((0, "late"), (0, "early"), (1, "random"))
     how: str = "every bit of the output, and the sanitizer's reports"
+
+    # ------------------------------------------------------------------------------------------ collect
 
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Launch the kernel under every schedule; the reports come as text."""
         kernel = answered(answer)
         if not callable(kernel):
             raise AnswerError("The answer is a kernel: a function of the warp and the arguments.")
-        outputs, reports, scores = [], [], {}
-        opcodes: set[str] = set()
-        for number, (seed, policy) in enumerate(self.schedules):
-            args = {name: np.copy(value) if isinstance(value, np.ndarray) else value
-                    for name, value in self.args(given).items()}  # fmt: skip
-            watching = list(self.observers()) if number == 0 else []
-            try:
-                result = launch(
-                    kernel, args=tuple(args.values()), seed=seed, policy=policy, sanitizer="collect",
-                    observers=watching, **self.options,
-                )  # fmt: skip
-            except LaunchError as error:
-                raise AnswerError(f"The kernel does not finish: {error}") from error
-            except Exception as error:
-                raise AnswerError(f"The kernel raises {described(error)}") from error
-            if not result.counts and not result.reports:
-                raise Unanswered("The kernel executes no instruction. Replace the three dots with your code.")
-            outputs.append(np.copy(args[self.out]))
-            opcodes |= set(result.counts)
-            reports += [str(report) for report in result.reports if report.severity == "error"]
-            if result.error is not None:
-                reports.append(f"The kernel does not finish: {result.error}")
-            if number == 0 and self.scores is not None and not reports:
-                scores = {name: int(value) for name, value in self.scores(result, watching).items()}
-            if reports:
-                break
-        missing = [word for word in self.needed if not any(opcode.startswith(word) for opcode in opcodes)]
-        refused = [word for word in self.forbidden if any(opcode.startswith(word) for opcode in opcodes)]
+        run = _Run()
+        with overheard():
+            for number, (seed, policy) in enumerate(self.schedules):
+                self._launch(run, kernel, self._args(given), number == 0, seed=seed, policy=policy)
+                if run.reports:
+                    break
         return {
-            "out": np.stack(outputs), "reports": np.array(reports, np.str_), "missing": np.array(missing, np.str_),
-            "refused": np.array(refused, np.str_), "scored": np.array(list(scores), np.str_),
-            "scores": np.array(list(scores.values()), np.int64),
+            "out": np.stack(run.outputs), "reports": _texts(text for _, text in run.reports),
+            "rules": _texts(rule for rule, _ in run.reports), "scored": _texts(run.scores),
+            "scores": np.array(list(run.scores.values()), np.int64),
+            "missing": _texts(word for word in self.needed if not _used(word, run.opcodes)),
+            "refused": _texts(word for word in self.forbidden if _used(word, run.opcodes)),
         }  # fmt: skip
+
+    def _args(self, given: Given) -> dict[str, Any]:
+        made = self.args(given).items()
+        return {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in made}
+
+    def _launch(self, run: _Run, kernel: Any, args: dict[str, Any], scored: bool, **schedule: Any) -> None:
+        watching = list(self.observers()) if scored else []
+        meters = {name: METERS[name]() for name in self.counts} if scored else {}
+        try:
+            result = launch(
+                kernel, args=tuple(args.values()), sanitizer="collect", observers=[*watching, *meters.values()],
+                **schedule, **self.options,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            raise
+        except LaunchError as error:
+            raise AnswerError(f"The kernel does not finish: {error}") from error
+        except BaseException as error:
+            raise AnswerError(f"The kernel raises {described(error)}") from error
+        if not result.counts and not result.reports:
+            raise Unanswered("The kernel executes no instruction. Replace the three dots with your code.")
+        run.outputs.append(np.array(args[self.out]))
+        run.opcodes |= set(result.counts)
+        run.reports += [(report.rule, str(report)) for report in result.reports if report.severity == "error"]
+        if result.error is not None:
+            run.reports.append(("", f"The kernel does not finish: {result.error}"))
+        if scored and not run.reports:
+            run.scores |= {name: int(meter.total) for name, meter in meters.items()}
+            more = self.scores(result, watching) if self.scores is not None else {}
+            run.scores |= {name: int(value) for name, value in more.items()}
+
+    # ------------------------------------------------------------------------------------------ mark
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Compare the output, then the reports, the opcodes and the limits."""
-        right = np.asarray(self.right(given))
-        scores = dict(zip(evidence["scored"].tolist(), evidence["scores"].tolist(), strict=True))
-        for got, (seed, policy) in zip(evidence["out"], self.schedules, strict=False):
-            compared = Values(lambda _: right, right.dtype, self.mistakes, what=self.out)
-            finding = compared.mark({"values": got}, given)
-            if not finding.right and not evidence["reports"].size:
+        found = [self._output(got, given) for got in evidence["out"]]
+        if evidence["reports"].size:
+            return self._reported(evidence, found[0].right)
+        for finding, (seed, policy) in zip(found, self.schedules, strict=True):
+            if not finding.right:
                 when = f" (policy {policy!r}, seed {seed})" if (seed, policy) != self.schedules[0] else ""
                 return Finding(False, finding.says + when, finding.mistake, finding.share, finding.pictures)
-        if evidence["reports"].size:
-            report = str(evidence["reports"][0])
-            fixed = report.rpartition("\n  fix: ")[2] if "\n  fix: " in report else ""
-            return Finding(False, f"The sanitizer reports\n{report}", fixed, 0.5 if fixed else 0.0)
-        for word in evidence["missing"]:
-            return Finding(False, f"The output is right, but the kernel does not use {word}.", share=0.5)
-        for word in evidence["refused"]:
-            return Finding(False, f"The output is right, but the kernel uses {word}.", share=0.5)
-        for name, most in self.limits.items():
-            if scores.get(name, 0) > most:
-                says = f"The output is right, but it takes {scores[name]:,} {name}; at most {most:,} are allowed."
-                return Finding(False, says, share=0.5, scores=scores)
-        told = ", ".join(f"{value:,} {name}" for name, value in scores.items())
+        scores = dict(zip(evidence["scored"].tolist(), evidence["scores"].tolist(), strict=True))
+        if says := self._against_the_rules(evidence, scores):
+            return Finding(False, f"The output is right, but {says}", share=0.5, scores=scores)
+        told = " and ".join(f"{value:,} {name}" for name, value in scores.items())
         says = "Right, and the sanitizer reports nothing." + (f" It takes {told}." if told else "")
         return Finding(True, says, share=1.0, scores=scores)
+
+    def _output(self, got: Array, given: Given) -> Finding:
+        """The output of one launch."""
+        right = np.asarray(self.right(given))
+        before = np.asarray(self.args(given)[self.out])
+
+        def unwritten(got: Array, _: Given) -> str:
+            held = np.asarray(got, before.dtype).reshape(before.shape)
+            wrong = bits(held) != bits(np.asarray(right, held.dtype).reshape(before.shape))
+            if not (bits(held)[wrong] == bits(before)[wrong]).all():
+                return ""
+            what = f"The kernel stores nothing in {self.out}" if wrong.all() else "Nothing is stored in what is wrong"
+            return f"{what}: it holds what it held before."
+
+        compared = Values(lambda _: right, right.dtype, self.mistakes, what=self.out, observed=unwritten)
+        return compared.mark({"values": np.asarray(got, right.dtype).reshape(right.shape)}, given)
+
+    @staticmethod
+    def _reported(evidence: Evidence, output_is_right: bool) -> Finding:
+        """The first broken rule, by its name."""
+        rule, report = str(evidence["rules"][0]), str(evidence["reports"][0])
+        share = 0.5 if output_is_right else 0.0
+        title = RULES[rule].title if rule in RULES else ""
+        name = _MBARRIER if "for the mbarrier" in report else f"{title[0].upper()}{title[1:]}." if title else ""
+        return Finding(False, f"The sanitizer reports\n{report}" if title else report, name, share)
+
+    def _against_the_rules(self, evidence: Evidence, scores: Mapping[str, int]) -> str:
+        for word in evidence["missing"]:
+            return f"the kernel does not use {word}."
+        for word in evidence["refused"]:
+            return f"the kernel uses {word}."
+        for name, most in self.limits.items():
+            if scores.get(name, 0) > most:
+                return f"it takes {scores[name]:,} {name}; at most {most:,} are allowed."
+        return ""
+
+
+def _texts(words: Any) -> Array:
+    return np.array(list(words), np.str_)
+
+
+def _used(word: str, opcodes: set[str]) -> bool:
+    return any(opcode.startswith(word) for opcode in opcodes)

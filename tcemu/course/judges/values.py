@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import array, called, function
-from tcemu.course.mistakes import Mistake, named
+from tcemu.course.answers import array, called, function, overheard
+from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_array, accident
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
@@ -60,9 +60,10 @@ class Values:
 
     def collect(self, answer: Any, given: Given) -> Evidence:
         """The answer as an array of the right shape and dtype; a function is called with the given numbers."""
-        if callable(answer):
-            answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
-        if isinstance(answer, Mapping) and self.names:
+        if callable(answer) and not isinstance(answer, np.ndarray | np.generic):
+            with overheard():
+                answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
+        if type(answer) is dict and self.names:
             answer = [answer.get(name, ...) for name in self.names]
         return {"values": array(answer, self._right(given).shape, self.dtype, self.what)}
 
@@ -83,7 +84,7 @@ class Values:
             count = int(wrong.sum())
             says += f" {count:,} of {counted(got.size, 'value')} {'is' if count == 1 else 'are'} wrong."
         mistakes = (Mistake(name, bits(np.asarray(gives, self.dtype))) for name, gives in self.mistakes(given))
-        mistake = named(bits(got), bits(right), mistakes, CLOSE) or self._observed(got, right, given)
+        mistake = diagnosis(bits(got), bits(right), mistakes, CLOSE) or self._observed(got, right, given)
         return Finding(False, says, mistake, share, self._pictures(got, wrong))
 
     def _observed(self, got: Array, right: Array, given: Given) -> str:
@@ -109,7 +110,7 @@ def bits(values: Array) -> Array:
     """The bits of an array as unsigned integers: NaNs and signed zeros count as what they are."""
     if values.dtype.kind in "biu":
         return values
-    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").reshape(values.shape)
+    return np.array(values, order="C").view(f"u{values.dtype.itemsize}").reshape(values.shape)
 
 
 def _shown(value: Any) -> str:

@@ -20,7 +20,7 @@ def test_a_descriptor_or_its_bits_and_any_value_of_an_ignored_field(lbo):
 
 
 def test_the_first_wrong_field_is_named():
-    found = finding(lambda start: Descriptor(0, 16, 1024, 128))
+    found = finding(lambda _: Descriptor(0, 16, 1024, 128))
     assert found.says == (
         "For start = 2048, the field start address (bits 13:0) is 0x0, which means 0 bytes, which is wrong. Wrong in 1 "
         "of 2 cases."
@@ -36,4 +36,4 @@ def test_bits_of_no_field_are_wrong():
 @pytest.mark.parametrize("answer", [-1, 1 << 64, 0.5, "0x40"])
 def test_what_is_no_descriptor_is_refused(answer):
     with pytest.raises(AnswerError, match="should return a Descriptor, or its 64 bits"):
-        finding(lambda start: answer)
+        finding(lambda _: answer)

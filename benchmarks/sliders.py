@@ -1,0 +1,84 @@
+"""How fast the sliders of the course answer: python benchmarks/sliders.py [notebooks/NAME.ipynb ...].
+
+The code of every notebook is run; then each control of each explorer is moved to several positions, and the time until
+the new picture is drawn is taken, in the process that draws it. The bound is 50 ms. Compile the kernels first:
+`tcemu warm`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from tcemu.errors import OperandError
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+BOUND = 0.050
+POSITIONS = 8
+
+
+def explorers(path: Path) -> Iterator[tuple[str, Any]]:
+    """The explorers that a notebook shows or keeps, with the number of the cell they are in."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from tcemu.show.widgets import Explorer
+
+    shell = InteractiveShell.instance()
+    shell.display_formatter.active_types = []
+    seen: set[int] = set()
+    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        with redirect_stdout(StringIO()):
+            result = shell.run_cell("".join(cell["source"]), store_history=False, silent=True)
+        result.raise_error()
+        for found in (*shell.user_ns.values(), result.result):
+            if isinstance(found, Explorer) and id(found) not in seen:
+                seen.add(id(found))
+                yield f"cell {number}", found
+
+
+def moves(explorer: Any) -> Iterator[tuple[str, float]]:
+    """Every control, moved through positions of its range, and the seconds that each picture takes."""
+    for control in explorer._standing():
+        name = control["name"]
+        low, high, step = (control.get(each, 0) for each in ("low", "high", "step"))
+        places = control.get("options") or [low + step * round((high - low) * i / POSITIONS / step) for i in range(9)]
+        for place in places[:9]:
+            start = time.perf_counter()
+            try:
+                explorer.set(**{name: place})
+            except OperandError:  # another control forbids this position
+                continue
+            yield name, time.perf_counter() - start
+
+
+def measure(path: Path) -> None:
+    """Print one line for each control of a notebook."""
+    for where, explorer in list(explorers(path)):
+        times: dict[str, list[float]] = {}
+        for name, seconds in moves(explorer):
+            times.setdefault(name, []).append(seconds)
+        for name, each in times.items():
+            late = "  LATE" if statistics.median(each) > BOUND else ""
+            middle, worst = statistics.median(each) * 1000, max(each) * 1000
+            print(f"{path.stem:22} {where:8} {name:12} median {middle:6.1f} ms, at most {worst:6.1f} ms{late}")
+
+
+if __name__ == "__main__":
+    if os.environ.get("TCEMU_SLIDERS"):
+        measure(Path(sys.argv[1]))
+    else:
+        # a process for each notebook, as a kernel is
+        for name in sys.argv[1:] or sorted(map(str, NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))):
+            more = {"TCEMU_SLIDERS": "1", "TCEMU_LIVE": "recorded", "TCEMU_QUIET": "1"}
+            subprocess.run([sys.executable, __file__, name], env=os.environ | more, check=True)

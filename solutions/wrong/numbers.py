@@ -1,0 +1,183 @@
+"""Wrong answers of notebook 01 that people give, with words that the diagnosis contains."""
+
+import math
+
+import numpy as np
+
+from tcemu import formats
+
+E4M3 = formats.lookup("e4m3")
+
+
+# ---------------------------------------------------------------------------------------------- e5m2_value
+
+
+def value(pattern, bias=15, infinite=True, subnormal=True, signed=True):
+    """The rule with a part left out."""
+    sign = -1.0 if pattern >> 7 and signed else 1.0
+    field, mantissa = pattern >> 2 & 31, pattern & 3
+    if field == 31 and infinite:
+        return math.nan if mantissa else sign * math.inf
+    if field == 0 and subnormal:
+        return sign * mantissa / 4 * 2.0 ** (1 - bias)
+    return sign * (1 + mantissa / 4) * 2.0 ** (field - bias)
+
+
+def positive(pattern):
+    """Without the sign."""
+    return value(pattern, signed=False)
+
+
+def always_one(pattern):
+    """With an implicit 1 for subnormals."""
+    return value(pattern, subnormal=False)
+
+
+def bias_16(pattern):
+    """Half of 32."""
+    return value(pattern, bias=16)
+
+
+def as_e4m3(pattern):
+    """The other format of 8 bits."""
+    return float(E4M3.decode(np.uint8(pattern)))
+
+
+def always_infinite(pattern):
+    """No NaN."""
+    found = value(pattern)
+    return (-math.inf if pattern >> 7 else math.inf) if math.isnan(found) else found
+
+
+# ---------------------------------------------------------------------------------------------- scale_for
+
+
+def rounded_down(largest):
+    """floor for ceil."""
+    return 127 + math.floor(math.log2(largest / 448))
+
+
+def without_bias(largest):
+    """The exponent itself."""
+    return math.ceil(math.log2(largest / 448))
+
+
+def from_256(largest):
+    """The highest power of two in place of the largest number."""
+    return 127 + math.ceil(math.log2(largest / 256))
+
+
+def inverse(largest):
+    """Divided the other way round."""
+    return 127 - math.ceil(math.log2(largest / 448))
+
+
+# ---------------------------------------------------------------------------------------------- e4m3_patterns
+
+
+def truncated(numbers):
+    """Toward zero."""
+    return E4M3.encode(numbers, rounding="rz", satfinite=True)
+
+
+def ties_away(numbers):
+    """Half up, as at school."""
+    return E4M3.encode(numbers, rounding="rna", satfinite=True)
+
+
+def overflowing(numbers):
+    """NaN for what is too large."""
+    return E4M3.encode(numbers)
+
+
+def flushed(numbers):
+    """Subnormals become zero."""
+    found = E4M3.encode(numbers, satfinite=True)
+    return np.where(found & 0x78 == 0, found & 0x80, found).astype(np.uint8)
+
+
+# ---------------------------------------------------------------------------------------------- e2m1_in_bytes
+
+
+def shifted(registers, shifts):
+    """The values of four bits each."""
+    patterns = registers[:, None] >> np.array(shifts, np.uint32) & 15
+    return formats.lookup("e2m1").decode(patterns.astype(np.uint8)).astype(np.float32)
+
+
+def low_bits(registers):
+    """Where an unpadded e2m1 would be."""
+    return shifted(registers, [0, 8, 16, 24])
+
+
+def highest_first(registers):
+    """The first element in the highest byte."""
+    return shifted(registers, [26, 18, 10, 2])
+
+
+def packed(registers):
+    """Eight to a register."""
+    return shifted(registers, [0, 4, 8, 12])
+
+
+def undecoded(registers):
+    """The pattern for the value."""
+    return (registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15).astype(np.float32)
+
+
+# ---------------------------------------------------------------------------------------------- nearest_tf32
+
+
+def cut(patterns):
+    """Only the mask."""
+    return patterns & np.uint32(0xFFFFE000)
+
+
+def to_even(patterns):
+    """.rn in place of .rna."""
+    return (patterns + np.uint32(0xFFF) + (patterns >> np.uint32(13) & np.uint32(1))) & np.uint32(0xFFFFE000)
+
+
+def unmasked(patterns):
+    """Only the addition."""
+    return patterns + np.uint32(0x1000)
+
+
+def as_bf16(patterns):
+    """16 bits dropped."""
+    return (patterns + np.uint32(0x8000)) & np.uint32(0xFFFF0000)
+
+
+WRONG = {
+    "e5m2_value": [
+        (positive, "The sign is missing"),
+        (always_one, "no implicit leading 1"),
+        (bias_16, "The bias of e5m2 is 15"),
+        (as_e4m3, "as e4m3"),
+        (always_infinite, "only mantissa 0 is infinity"),
+    ],
+    "scale_for": [
+        (rounded_down, "rounded the exponent down"),
+        (without_bias, "with bias 127"),
+        (from_256, "448, not 256"),
+        (inverse, "The scale multiplies"),
+    ],
+    "e4m3_patterns": [
+        (truncated, "You truncated"),
+        (ties_away, "Ties go to the even pattern"),
+        (overflowing, "and not NaN"),
+        (flushed, "has subnormals"),
+    ],
+    "e2m1_in_bytes": [
+        (low_bits, "low four bits"),
+        (highest_first, "the other way round"),
+        (packed, "a byte of its own"),
+        (undecoded, "These are the patterns"),
+    ],
+    "nearest_tf32": [
+        (cut, "You truncated"),
+        (to_even, "Ties go away from zero"),
+        (unmasked, "low 13 bits are still set"),
+        (as_bf16, "as for bf16"),
+    ],
+}

@@ -1,0 +1,155 @@
+"""tcemu check: all exercises of a folder, what is done, and what is next."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tcemu.errors import CourseError, counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tcemu.course.running import Result
+
+_SHOWN = {
+    "right": ("[green]✓ right[/]", "right"), "wrong": ("[red]✗ not yet[/]", "not yet"),
+    "failed": ("[red]! error[/]", "error"), "open": ("[dim]· open[/]", "open"),
+}  # fmt: skip
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(path_type=Path, exists=True))
+@click.option("--watch", is_flag=True, help="Stay, and check a notebook again whenever it is saved.")
+@click.option("--limit", type=click.FloatRange(1), default=60.0, show_default=True, help="Seconds for each notebook.")
+def check(folder: Path | None, watch: bool, limit: float) -> None:
+    """Check the exercises in the notebooks of FOLDER, or in one notebook.
+
+    Without FOLDER, it is the course that the current folder belongs to. Each notebook runs in a process of its own, and
+    only the cells that its checks need. What you have solved is written down as in the notebook.
+
+    The exit code is 0 if everything is solved, otherwise 1.
+    """
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    found = notebooks(_place(folder))
+    if not found:
+        raise CourseError(f"there is no notebook with exercises in {_place(folder)}")
+    held = run(found, limit)
+    show(console, held)
+    if watch:
+        watch_for_changes(console, held, limit)
+    sys.exit(0 if all(result.state == "right" for results in held.values() for result in results) else 1)
+
+
+def _place(folder: Path | None) -> Path:
+    from tcemu.course import progress
+
+    return folder or progress.folder() or Path()
+
+
+def notebooks(place: Path) -> list[Path]:
+    """The notebooks with exercises, in the course's order: each notebook, then its exercises.
+
+    What `tcemu lab` has put beside a learner's file (NAME.new.ipynb) does not count.
+    """
+    from tcemu.course.running import cells
+
+    if place.is_file():
+        return [place]
+    folders = [place / name for name in ("notebooks", "exercises") if (place / name).is_dir()] or [place]
+    paths = [path for folder in folders for path in folder.glob("*.ipynb") if not _beside(path)]
+    paths.sort(key=lambda path: (path.name, [folder.name for folder in folders].index(path.parent.name)))
+    return [path for path in paths if any(cell.checks for cell in cells(path))]
+
+
+def _beside(path: Path) -> bool:
+    """Whether it is hidden, or the course's version of a file that the learner has changed."""
+    return path.name.startswith(".") or ".new" in Path(path.stem).suffix
+
+
+def run(paths: Sequence[Path], limit: float) -> dict[Path, list[Result]]:
+    """The results of each notebook; what is solved is written down."""
+    from tcemu.commands.progress import bar
+    from tcemu.course import progress
+    from tcemu.course.running import results_of
+
+    held: dict[Path, list[Result]] = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool, bar("{task.completed} of {task.total} notebooks") as shown:
+        shown.show("checking", 0, len(paths))
+        for path, results in zip(paths, pool.map(lambda path: results_of(path, limit), paths), strict=True):
+            held[path] = results
+            shown.show("checking", len(held), len(paths))
+            course = progress.folder(path.parent)
+            done = progress.read(course)["exercises"] if course else {}
+            for result in results:
+                if course and result.state == "right" and _is_news(done.get(result.name, {}), result):
+                    progress.tried(course, result.name, right=True, scores=result.scores)
+    return held
+
+
+def _is_news(before: Mapping[str, object], result: Result) -> bool:
+    history = before.get("history")
+    return not before.get("solved") or bool(result.scores and isinstance(history, list)
+                                            and history[-1:] != [result.scores])  # fmt: skip
+
+
+def show(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
+    """A table of all exercises, and the next one in full."""
+    from rich.table import Table
+
+    from tcemu.course import exercises
+
+    known = exercises()
+    table = Table(box=None, pad_edge=False)
+    for name in ("notebook", "exercise", "", "points", "minutes"):
+        table.add_column(name, justify="right" if name in ("points", "minutes") else "left")
+    for path, results in held.items():
+        for number, result in enumerate(results):
+            row = known.get(result.name)
+            points = f"{result.points:g} of {row.points}" if row else ""
+            state = _SHOWN[result.state][0]
+            name = f"{path.parent.name}/{path.stem}" if number == 0 else ""
+            table.add_row(name, result.name, state, points, str(row.minutes) if row else "")
+    console.print(table)
+    _say_next(console, held)
+
+
+def _say_next(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
+    every = [(path, result) for path, results in held.items() for result in results]
+    right = sum(result.state == "right" for _, result in every)
+    console.print(f"\n{right} of {counted(len(every), 'exercise')} solved.")
+    for path, result in every:
+        if result.state != "right":
+            console.print(f"Next: {result.name} in {path}", markup=False)
+            for line in (result.says, result.mistake):
+                if line:
+                    console.print(f"  {line}", markup=False)
+            return
+
+
+def watch_for_changes(console: Console, held: dict[Path, list[Result]], limit: float) -> None:
+    """Check what is saved, until the user interrupts."""
+    from watchfiles import watch
+
+    folders = sorted({path.parent for path in held})
+    console.print("\nWatching. Save a notebook to check it; Ctrl+C ends.", style="dim")
+    for changes in watch(*folders, raise_interrupt=False):
+        saved = _saved(held, (Path(name) for _, name in changes))
+        if saved:
+            held |= run(saved, limit)
+            console.clear()
+            show(console, held)
+
+
+def _saved(held: Mapping[Path, object], changed: Iterable[Path]) -> list[Path]:
+    """Those of the notebooks that were changed and are still there."""
+    names = {path.resolve() for path in changed}
+    return [path for path in held if path.resolve() in names and path.is_file()]

@@ -1,0 +1,273 @@
+"""Exercises of notebook 00: the first instruction, and how a tensor core adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic.compute import compute
+from tcemu.arithmetic.model import FusedSums
+from tcemu.course.judges import Function, Values
+from tcemu.course.record import Exercise, Given
+from tcemu.instructions import parse, target_named
+from tcemu.instructions.matmul import matmul
+
+Array = npt.NDArray[Any]
+
+_MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#: Cases of one_fused_sum.
+_CASES = 64
+
+
+# ---------------------------------------------------------------------------------------------- first products
+
+
+def _three(rng: np.random.Generator) -> Mapping[str, Any]:
+    """A, B and C of one instruction."""
+    c = rng.integers(-(2**23), 2**23, (16, 8)).astype(np.float32) / np.float32(2**12)
+    return {"A": _wide(rng, 16, 16), "B": _wide(rng, 16, 8), "C": c}
+
+
+def _wide(rng: np.random.Generator, *shape: int) -> Array:
+    """Numbers of f16 with all of its 11 bits and different exponents, so that sums of their products are rounded."""
+    numbers: Array = (rng.integers(-2047, 2048, shape) * 2.0 ** rng.integers(-12, 0, shape)).astype(np.float16)
+    return numbers
+
+
+def _three_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    a, b, c = given.A, given.B, given.C
+    nothing = np.zeros_like(c)
+    yield "C is missing: the instruction adds it, so pass it as the third operand.", matmul(a, b, instruction=_MMA)
+    yield "You added C after the instruction. That rounds once more; let the instruction add it.", (
+        matmul(a, b, nothing, instruction=_MMA) + c
+    )
+    yield "This is numpy's product, and not the tensor core's: float32 rounds after every addition.", (
+        a.astype(np.float32) @ b.astype(np.float32) + c
+    )
+    yield "This is the exact result, rounded once. A tensor core cuts bits off.", _exact(a, b, c)
+    with np.errstate(over="ignore", invalid="ignore"):
+        yield "You multiplied in float16.", (a @ b).astype(np.float32) + c
+    fragment = parse(_MMA).fragments["d"]
+    flat = matmul(a, b, c, instruction=_MMA)
+    yield "These are the registers, reshaped. Lane and register are not row and column: use unpack.", (
+        fragment.pack(flat).view(np.float32).reshape(16, 8)
+    )
+
+
+def _exact(a: Array, b: Array, c: Array) -> Array:
+    rounded: Array = (a.astype(np.float64) @ b.astype(np.float64) + c).astype(np.float32)
+    return rounded
+
+
+def _survives(power: Array) -> Array:
+    """The smallest n with 2^p 2^p - 2^p 2^p + 2^n not zero, found by trying them all."""
+    below = np.arange(-40, 0)
+    p, n = np.broadcast_arrays(power[:, None], 2 * power[:, None] + below)
+    a, b = np.zeros((2, *n.shape, 16), np.float16)
+    a[..., 0], a[..., 1], b[..., 0], b[..., 1] = 2.0**p, -(2.0**p), 2.0**p, 2.0**p
+    a[..., 2], b[..., 2] = 2.0 ** (n // 2), 2.0 ** (n - n // 2)
+    sums = _sums(a.reshape(-1, 16), b.reshape(-1, 16), np.zeros(n.size, np.float32)).reshape(n.shape)
+    found: Array = np.where(sums != 0, n, n.max()).min(axis=1)
+    return found
+
+
+_SURVIVOR = Function(
+    {"power": range(5, 16)},
+    ("n",),
+    _survives,
+    (
+        ("You count from the exponent of one factor. The exponent of a product is the sum of both.",
+         lambda power: power - 25),
+        ("A float32 has 23 bits behind the point; the fused sum on sm_90 keeps two more.",
+         lambda power: 2 * power - 23),
+        ("sm_80 keeps 24 bits below the largest exponent, sm_90 one more.", lambda power: 2 * power - 24),
+        ("That bit is the first that is cut off.", lambda power: 2 * power - 26),
+        ("You subtracted the other way round.", lambda power: 25 - 2 * power),
+    ),
+    how="all p from 5 to 15",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- changes
+
+
+def _row_of_a(lane: Array, register: Array) -> Array:
+    fragment = parse(_MMA).fragments["a"]
+    row: Array = fragment.layout.gather[lane, 2 * register] // fragment.shape[1]
+    return row
+
+
+_CHANGED_ROW = Function(
+    {"lane": range(32), "register": range(4)},
+    ("row",),
+    _row_of_a,
+    (
+        ("Eight rows below are missing: a1 and a3 are in the lower half of A.", lambda lane, _: lane // 4),
+        ("a0 and a2 share a row, and so do a1 and a3: it is register % 2 that counts.",
+         lambda lane, register: lane // 4 + 8 * (register // 2)),
+        ("This is the place in the line of four lanes, which selects columns. The row is the number of the line.",
+         lambda lane, register: lane % 4 + 8 * (register % 2)),
+        ("Four lanes share a row, and not eight.", lambda lane, register: lane // 8 + 8 * (register % 2)),
+        ("This is the first column of the register. It selects a row of B, not of D.",
+         lambda lane, register: 2 * (lane % 4) + 8 * (register // 2)),
+    ),
+    how="every register of every lane",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- larger products
+
+
+def _whole(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"A": _wide(rng, 48, 64), "B": _wide(rng, 64, 24)}
+
+
+def _whole_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    a, b = given.A, given.B
+    steps = [(a[:, k : k + 16], b[k : k + 16]) for k in range(0, 64, 16)]
+    parts = [matmul(rows, columns, instruction=_MMA) for rows, columns in steps]
+    summed, descending = np.zeros_like(parts[0]), np.zeros_like(parts[0])
+    for part, (rows, columns) in zip(parts, reversed(steps), strict=True):
+        summed = summed + part
+        descending = matmul(rows, columns, descending, instruction=_MMA)
+    yield "You added the steps with numpy. Pass the result of one step as c of the next.", summed
+    yield "The steps along K are in descending order. Every bit counts, so the order does too.", descending
+    yield "Only the first step along K is there.", parts[0]
+    yield "Only the last step along K is there: each step has to go on from the one before.", parts[-1]
+    yield "This is numpy's product, and not the tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
+
+
+# ---------------------------------------------------------------------------------------------- one fused sum
+
+
+def _terms(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Factors with many different exponents, all exact in f16, and addends."""
+    shape = (_CASES, 16)
+    a, b = (rng.integers(-2047, 2048, shape) * 2.0 ** rng.integers(-14, 4, shape) for _ in range(2))
+    a[rng.integers(0, 4, shape) == 0] = 0
+    c = rng.integers(-(2**20), 2**20, _CASES) * 2.0 ** rng.integers(-20, 4, _CASES)
+    return {"a": a.astype(np.float16), "b": b.astype(np.float16), "c": c.astype(np.float32)}
+
+
+def _sums(a: Array, b: Array, c: Array, **changes: Any) -> Array:
+    """Each case as sm_90 computes it, or with another number of bits or products in a sum."""
+    operation = parse(_MMA).operation(target_named("sm_90a"))
+    model = operation.model
+    if not isinstance(model, FusedSums):
+        raise TypeError(model)
+    rows, columns, addends = a.view(np.uint16)[:, None], b.view(np.uint16)[..., None], c.view(np.uint32)
+    found = compute(replace(operation, model=replace(model, **changes)), rows, columns, addends[:, None, None])
+    return np.ascontiguousarray(found).reshape(-1).astype(np.uint32).view(np.float32)
+
+
+def _sums_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    terms, (a, b, c) = tuple(given.values()), (given.a.astype(np.float64), given.b.astype(np.float64), given.c)
+    yield "You kept 24 bits below the largest exponent, as sm_80 does. sm_90 keeps 25.", _sums(*terms, fraction=24)
+    yield "You kept 23 bits below the largest exponent, as a float32 has. sm_90 keeps 25.", _sums(*terms, fraction=23)
+    yield "You kept 26 bits below the largest exponent; 25 are kept.", _sums(*terms, fraction=26)
+    yield "You made two sums of 8, as sm_80 does. On sm_90 all 16 products are in one.", _sums(*terms, block=8)
+    yield "You added c at the end. It is one of the terms that are aligned.", (
+        _sums(given.a, given.b, np.zeros_like(c)) + c
+    )
+    exact = [math.fsum([*(x * y), z]) for x, y, z in zip(a, b, c.astype(np.float64), strict=True)]
+    yield "This is the exact sum, rounded to the nearest float32. Bits are cut off before and after the addition.", (
+        np.array(exact, np.float32)
+    )
+    in_order = c
+    for k in range(16):
+        in_order = in_order + (a[:, k] * b[:, k]).astype(np.float32)
+    yield "You added one product after the other in float32, which rounds each time.", in_order
+
+
+EXERCISES = [
+    Exercise(
+        "first_product",
+        "Your first product",
+        "Write `first_product(A, B, C)`, which returns the 16 × 8 matrix that `mma.sync` m16n8k16 computes on sm_90 "
+        "from A (16 × 16, f16), B (16 × 8, f16) and C (16 × 8, f32). Use `pack`, `tcemu.run` and `unpack`.",
+        Values(
+            lambda given: matmul(given.A, given.B, given.C, instruction=_MMA), np.float32, _three_mistakes,
+            lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of D",
+        ),
+        minutes=5,
+        know="the first instruction of notebook 00",
+        section="9.7.14.5.8",
+        hints=(
+            "The cell that begins with a = does it for one A, B and C. Which of its names have to change?",
+            "Three times pack, one run, one unpack. Each operand has a fragment of its own.",
+        ),
+        draw=_three,
+    ),
+    Exercise(
+        "smallest_survivor",
+        "The smallest term that survives",
+        "A fused sum of f16 products on sm_90 has three terms: 2ᵖ · 2ᵖ, −2ᵖ · 2ᵖ, and a third product, 2ⁿ. Write "
+        "`smallest_survivor(power)`, which takes p and returns the smallest n for which the result is not zero.",
+        _SURVIVOR,
+        minutes=5,
+        know="how a tensor core adds, notebook 00",
+        hints=(
+            "What is the largest exponent among the terms?",
+            "How many bits below it are kept on sm_90? The picture of the fused sum says it.",
+        ),
+    ),
+    Exercise(
+        "changed_row",
+        "Which row changes?",
+        "Somebody flips a bit of register a`register` in lane `lane`, before an `mma.sync` m16n8k16 with f16 operands. "
+        "Write `changed_row(lane, register)`, which returns the row of D in which outputs can change.",
+        _CHANGED_ROW,
+        minutes=10,
+        know="the map and change one bit, notebook 00",
+        section="9.7.14.5.8",
+        hints=(
+            "An element of A takes part in one row of D: its own.",
+            "Look at the map of A. Which lanes share a row, and which registers are eight rows below?",
+        ),
+    ),
+    Exercise(
+        "whole_product",
+        "A whole matrix, tile by tile",
+        "Write `whole_product(A, B)`, which multiplies A (48 × 64, f16) by B (64 × 24, f16) with `mma.sync` m16n8k16 "
+        "on sm_90 and returns 48 × 24 of float32. Use `tcemu.run` for each tile, from k = 0 upwards; the D of one step "
+        "is the C of the next. Do not use `tcemu.matmul`, which does just that.",
+        Values(
+            lambda given: matmul(given.A, given.B, instruction=_MMA), np.float32, _whole_mistakes,
+            lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of D",
+        ),
+        minutes=20,
+        know="pack, run and unpack, notebook 00",
+        section="9.7.14.5.14",
+        hints=(
+            "Three loops: over the rows in steps of 16, over the columns in steps of 8, and along k in steps of 16.",
+            "Registers of D have the layout of C, so you can pass them on without unpacking them.",
+        ),
+        points=2,
+        draw=_whole,
+    ),
+    Exercise(
+        "one_fused_sum",
+        "The rule in Python",
+        "Write `one_fused_sum(a, b, c)` from the five steps of notebook 00, without any tensor-core instruction: `a` "
+        "and `b` are (64, 16) arrays of f16, `c` 64 numbers of f32; for each of the 64 cases return, as float32, what "
+        "one fused sum of 16 products on sm_90 gives. All numbers are finite.",
+        Values(
+            lambda given: _sums(given.a, given.b, given.c), np.float32, _sums_mistakes,
+            lambda index: f"The sum of case {index[0]}", how="every bit of 64 sums",
+        ),
+        minutes=45,
+        know="how a tensor core adds, notebook 00, and np.frexp or math.frexp",
+        hints=(
+            "math.frexp(x) gives x as m · 2^e with 0.5 ≤ |m| < 1, so the exponent of the notebook is e − 1.",
+            "Work with whole numbers: a term divided by the last bit that is kept, cut with int(), which truncates.",
+            "The exact sum is a whole number times that bit. Keep its highest 24 binary digits, and cut off the rest.",
+        ),
+        points=4,
+        draw=_terms,
+    ),
+]  # fmt: skip

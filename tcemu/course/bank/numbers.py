@@ -1,0 +1,257 @@
+"""Exercises of notebook 01: patterns, values, scales and registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.judges import Function, Values
+from tcemu.course.judges.reals import Reals
+from tcemu.course.record import Exercise, Given
+from tcemu.formats import lookup
+from tcemu.instructions import parse
+
+Array = npt.NDArray[Any]
+
+_F8F6F4 = "mma.sync.aligned.kind::f8f6f4.m16n8k32.row.col.f32.e2m1.e2m1.f32"
+
+
+# ---------------------------------------------------------------------------------------------- e5m2 by pattern
+
+
+def _e5m2() -> Array:
+    form = lookup("e5m2")
+    return form.decode(form.codes())
+
+
+def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
+    form = lookup("e5m2")
+    codes, right = form.codes(), _e5m2()
+    exponent = codes.astype(int) >> 2 & 31
+    with np.errstate(invalid="ignore"):
+        yield "The sign is missing: the highest bit set means a negative number.", np.abs(right)
+        yield "Subnormals: where the exponent field is 0, there is no implicit leading 1.", (
+            np.where(exponent == 0, np.copysign(2.0**-15 * (1 + (codes & 3) / 4), right), right)
+        )
+        yield "The smallest exponent is −14: subnormals have the exponent of the smallest normal numbers.", (
+            np.where(exponent == 0, right / 2, right)
+        )
+        for bias, says in ((16, "15, half of 32 minus 1"), (7, "15; 7 is that of e4m3")):
+            yield f"The bias of e5m2 is {says}.", replace(form, bias=bias).decode(codes)
+        ordinary = replace(form, infinities=False, nan="all ones").decode(codes)
+        yield "An exponent field of all ones means infinity, or NaN if the mantissa is not 0, as in f16.", ordinary
+        no_nan = np.where(np.isnan(right), np.copysign(np.inf, 1 - 2.0 * (codes >> 7)), right)
+        yield "With the exponent field of all ones, only mantissa 0 is infinity; the others are NaN.", no_nan
+        yield "e5m2 has 5 exponent bits and 2 mantissa bits. You read the pattern as e4m3.", (
+            lookup("e4m3").decode(codes)
+        )
+
+
+# ---------------------------------------------------------------------------------------------- a scale for e4m3
+
+_LARGEST = tuple(range(1, 65)) + tuple(range(400, 520, 4)) + tuple(range(1792, 70000, 1792))
+
+
+def _scale(largest: Array, top: float, bias: int = 127, up: bool = True) -> Array:
+    """The pattern of a power of two, so that `largest` divided by it is at most `top`, or, not `up`, at least that."""
+    exponent = np.log2(np.asarray(largest, np.float64) / top)
+    whole: Array = (np.ceil(exponent) if up else np.floor(exponent)).astype(np.int64) + bias
+    return whole
+
+
+_SCALE_FOR = Function(
+    {"largest": _LARGEST},
+    ("pattern",),
+    lambda largest: _scale(largest, 448),
+    (
+        ("You rounded the exponent down, so the largest number is too large for e4m3.",
+         lambda largest: _scale(largest, 448, up=False)),
+        ("This is the exponent of the scale. Its pattern is 127 more: ue8m0 is an exponent with bias 127.",
+         lambda largest: _scale(largest, 448, bias=0)),
+        ("The bias of ue8m0 is 127.", lambda largest: _scale(largest, 448, bias=128)),
+        ("The largest e4m3 number is 448, not 256: its last exponent has seven more numbers.",
+         lambda largest: _scale(largest, 256)),
+        ("The largest e4m3 number is 448. 480 would be the next pattern, which is NaN.",
+         lambda largest: _scale(largest, 480)),
+        ("240 is the largest number if all patterns with the highest exponent are reserved, as in IEEE. e4m3's is 448.",
+         lambda largest: _scale(largest, 240)),
+        ("The scale multiplies: element × scale is the number. So a large number needs a large scale.",
+         lambda largest: 254 - _scale(largest, 448)),
+    ),
+    how="numbers from 1 to 69888",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- rounding to e4m3
+
+
+def _numbers(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Numbers of every size, ties included, and a few that are too large."""
+    near = lookup("e4m3").decode(rng.integers(0, 126, 40).astype(np.uint8))
+    middle = (near + lookup("e4m3").decode(rng.integers(1, 126, 40).astype(np.uint8))) / 2
+    between = rng.integers(1, 2**16, 40) * 2.0 ** rng.integers(-28, -6, 40)
+    tiny, huge = 2.0 ** -np.arange(7, 13), np.array([448, 456, 464, 465, 480, 1000, 57344])
+    ties = lookup("e4m3").decode(np.arange(1, 40, dtype=np.uint8)) + 2.0**-10
+    numbers = np.concatenate([near, middle, between, tiny, huge, ties[:8]])
+    signs = 1 - 2.0 * rng.integers(0, 2, len(numbers))
+    return {"numbers": (signs * numbers).astype(np.float32)}
+
+
+def _e4m3(given: Given, rounding: str = "rn", satfinite: bool = True) -> Array:
+    return lookup("e4m3").encode(given.numbers, rounding=rounding, satfinite=satfinite)
+
+
+def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    right = _e4m3(given)
+    yield "You truncated: bits that do not fit are to be rounded to the nearest.", _e4m3(given, "rz")
+    yield "Ties go to the even pattern; you rounded them away from zero.", _e4m3(given, "rna")
+    yield "Numbers that are too large become 448 with .satfinite, and not NaN.", _e4m3(given, satfinite=False)
+    subnormal = right & 0x78 == 0
+    yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
+        np.where(subnormal, right & 0x80, right).astype(np.uint8)
+    )
+    yield "The sign is missing.", right & 0x7F
+    yield "These are patterns of e5m2.", lookup("e5m2").encode(given.numbers, satfinite=True)
+
+
+# ---------------------------------------------------------------------------------------------- registers
+
+
+def _words(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Registers of .kind::f8f6f4 with four e2m1 each: the padding is zero."""
+    container = parse(_F8F6F4).fragments["a"].container
+    return {"registers": container.pack(rng.integers(0, 16, 64).astype(np.uint8)).astype(np.uint32)}
+
+
+def _nibbles(given: Given, *shifts: int) -> Array:
+    form = lookup("e2m1")
+    patterns = given.registers[:, None] >> np.array(shifts, np.uint32) & 15
+    return form.decode(patterns.astype(np.uint8)).astype(np.float32)
+
+
+def _nibbles_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    yield "An e2m1 is in bits 5 to 2 of its byte. You took the low four bits.", _nibbles(given, 0, 8, 16, 24)
+    yield "An e2m1 is in bits 5 to 2 of its byte. You took the high four bits.", _nibbles(given, 4, 12, 20, 28)
+    yield "The first element is in the lowest byte. You have the bytes the other way round.", (
+        _nibbles(given, 26, 18, 10, 2)
+    )
+    yield "With .kind::f8f6f4 each element has a byte of its own. You took four neighbouring fields of four bits.", (
+        _nibbles(given, 0, 4, 8, 12)
+    )
+    patterns = given.registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15
+    yield "These are the patterns. Decode them: 0b0010 is 1, and not 2.", patterns.astype(np.float32)
+
+
+def _patterns(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Patterns of finite float32 numbers; a quarter are ties between two tf32."""
+    patterns = rng.integers(1 << 23, 254 << 23, 200).astype(np.uint32) | rng.integers(0, 2, 200).astype(np.uint32) << 31
+    patterns[::4] = patterns[::4] & 0xFFFFE000 | 0x1000
+    return {"patterns": patterns}
+
+
+def _tf32_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    x = given.patterns
+    even = x + 0xFFF + (x >> np.uint32(13) & np.uint32(1))
+    yield "You truncated. That is what the tensor core does by itself; cvt.rna rounds to the nearest.", x & 0xFFFFE000
+    yield "Ties go away from zero with .rna; you sent them to the even pattern, as .rn does.", even & 0xFFFFE000
+    yield "The low 13 bits are still set. Clear them after the addition.", x + np.uint32(0x1000)
+    yield "You added a whole last place. Half of it, 0x1000, is what rounds to the nearest.", (
+        (x + np.uint32(0x2000)) & 0xFFFFE000
+    )
+    yield "tf32 has 10 mantissa bits, so 13 are dropped. You dropped 16, as for bf16.", (
+        (x + np.uint32(0x8000)) & 0xFFFF0000
+    )
+
+
+EXERCISES = [
+    Exercise(
+        "e5m2_value",
+        "Read any e5m2 pattern",
+        "Write `e5m2_value(pattern)`, which returns the value of an e5m2 pattern, 0 to 255, as a Python float: "
+        "infinity and NaN where they are due.",
+        Reals("pattern", range(256), _e5m2, _e5m2_mistakes, "{:#04x}".format, "e5m2_value", "all 256 patterns"),
+        minutes=10,
+        know="the rule, infinities and subnormals of notebook 01",
+        section="",
+        hints=(
+            "Sign: pattern >> 7. Exponent field: pattern >> 2 & 31. Mantissa: pattern & 3. The bias is 15.",
+            "Three cases: exponent field 31, exponent field 0, and all others.",
+            "With the exponent field 0 the value is (0 + m / 4) · 2⁻¹⁴. float('inf') and float('nan') exist.",
+        ),
+    ),
+    Exercise(
+        "scale_for",
+        "A scale for e4m3",
+        "The largest number of a block is `largest`, a whole number. Write `scale_for(largest)`, which returns the "
+        "ue8m0 pattern of the smallest scale, a power of two, with which largest / scale is at most 448.",
+        _SCALE_FOR,
+        minutes=10,
+        know="scales, notebook 01",
+        section="",
+        hints=(
+            "The scale is 2 to the power of the smallest whole number that is at least log2(largest / 448).",
+            "ue8m0 holds an exponent with bias 127: the pattern of 1 is 127.",
+        ),
+    ),
+    Exercise(
+        "e4m3_patterns",
+        "Round to e4m3",
+        "Write `e4m3_patterns(numbers)`, which returns the e4m3 patterns (uint8) of an array of float32, as "
+        "`cvt.rn.satfinite.e4m3x2.f32` rounds them: to the nearest, ties to the even pattern, too large numbers to "
+        "448. Do not use `encode`; you may use `decode` to make the table of all e4m3 numbers.",
+        Values(_e4m3, np.uint8, _e4m3_mistakes, lambda index: f"The pattern of number {index[0]}", how="every pattern"),
+        minutes=30,
+        know="rounding and what e4m3 cannot hold, notebook 01",
+        section="",
+        hints=(
+            "Patterns 0 to 126 are the positive numbers, in ascending order. np.searchsorted finds the neighbours.",
+            "Compare the distances to the lower and to the upper neighbour. If they are equal, take the even pattern.",
+            "The sign is bit 7. Set it at the end, also for zeros: np.signbit knows it.",
+        ),
+        points=3,
+        draw=_numbers,
+    ),
+    Exercise(
+        "e2m1_in_bytes",
+        "Unpack e2m1 from bytes",
+        "Registers of `.kind::f8f6f4` hold four e2m1 each, one in every byte. Write `e2m1_in_bytes(registers)`: from "
+        "an array (16,) of uint32 it makes an array (16, 4) of float32, the values in the order of the elements.",
+        Values(
+            lambda given: _nibbles(given, 2, 10, 18, 26), np.float32, _nibbles_mistakes,
+            lambda index: f"Element {index[1]} of register {index[0]}", how="every value",
+        ),
+        minutes=15,
+        know="several numbers in one register, notebook 01",
+        section="9.7.14.5.14",
+        hints=(
+            "Element i is in byte i, so in bits 8 i + 5 to 8 i + 2.",
+            "Shift and mask first, then look up the sixteen values of e2m1: 0, 0.5, 1, 1.5, 2, 3, …",
+        ),
+        points=2,
+        draw=_words,
+    ),
+    Exercise(
+        "nearest_tf32",
+        "Round to tf32",
+        "Write `nearest_tf32(patterns)`: from the patterns of float32 numbers (uint32) it makes those of the nearest "
+        "tf32 numbers, with ties away from zero, as `cvt.rna.tf32.f32` does, and with the ignored 13 bits zero. The "
+        "numbers are finite and stay finite. Whole-number operations on the patterns are enough.",
+        Values(
+            lambda given: lookup("tf32").encode(given.patterns.view(np.float32), rounding="rna"), np.uint32,
+            _tf32_mistakes, lambda index: f"Pattern {index[0]}", how="every pattern",
+        ),
+        minutes=15,
+        know="tf32 and rounding, notebook 01",
+        section="",
+        hints=(
+            "Patterns of the same sign are ordered like the numbers' sizes: adding to one makes the number larger.",
+            "What do you add, so that cutting off 13 bits afterwards rounds to the nearest?",
+        ),
+        points=2,
+        draw=_patterns,
+    ),
+]  # fmt: skip

@@ -1,0 +1,218 @@
+"""Check the exercises of a notebook outside Jupyter: its cells run in a fresh process, which prints the verdicts.
+
+Only cells that the checks need are run: those that define a name that is used there, and what these need in turn.
+
+    python -m tcemu.course.running exercises/02_fragments.ipynb     prints a line of JSON for each check
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tcemu.course import progress
+from tcemu.course.answers import described
+from tcemu.course.checking import verdicts_of
+from tcemu.course.solutions import execute
+from tcemu.errors import CourseError, TcemuError
+
+#: Seconds that a notebook may take.
+LIMIT = 60.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell: its id and its source as Python; magic lines are left out."""
+
+    id: str
+    source: str
+
+    @cached_property
+    def tree(self) -> ast.Module | None:
+        """The source, parsed; None if it is not Python."""
+        try:
+            return ast.parse(self.source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+    @cached_property
+    def checks(self) -> tuple[str, ...]:
+        """The exercises that the cell checks."""
+        return tuple(dict.fromkeys(name for node in self._nodes() for name in _checked(node)))
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Every name that is read."""
+        return frozenset(node.id for node in self._names() if isinstance(node.ctx, ast.Load))
+
+    @cached_property
+    def makes(self) -> frozenset[str]:
+        """Every name that is bound, or whose object an assignment or a method in a line of its own changes."""
+        found = {node.id for node in self._names() if isinstance(node.ctx, ast.Store)}
+        for node in self._nodes():
+            match node:
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    found.add(name)
+                case ast.Import(names=names) | ast.ImportFrom(names=names):
+                    found |= {(each.asname or each.name).partition(".")[0] for each in names}
+                case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                    found |= _base(node)
+                case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
+                    found |= _base(method)
+        return frozenset(found)
+
+    def _nodes(self) -> Iterator[ast.AST]:
+        return ast.walk(self.tree) if self.tree else iter(())
+
+    def _names(self) -> Iterator[ast.Name]:
+        return (node for node in self._nodes() if isinstance(node, ast.Name))
+
+
+def _checked(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check":
+        yield from (argument.id for argument in node.args if isinstance(argument, ast.Name))
+        yield from (keyword.arg for keyword in node.keywords if keyword.arg)
+
+
+def _base(node: ast.expr) -> set[str]:
+    """The name at the beginning of `name.attribute[index]`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def cells(path: Path) -> list[Cell]:
+    """The code cells of a notebook. Raises CourseError if it is not a notebook."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = [cell for cell in held if cell["cell_type"] == "code"]
+        sources = ["".join(cell["source"]) for cell in code]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CourseError(f"{path} is not a notebook: {described(error)}") from error
+    names = [str(cell.get("id", number)) for number, cell in enumerate(code)]
+    return [Cell(name, _without_magic(source)) for name, source in zip(names, sources, strict=True)]
+
+
+def _without_magic(source: str) -> str:
+    lines = source.splitlines()
+    if lines and lines[0].startswith("%%"):
+        return ""
+    return "\n".join("" if line.lstrip().startswith(("%", "!", "?")) else line for line in lines)
+
+
+def needed(every: Sequence[Cell]) -> list[Cell]:
+    """The cells with checks, those on which they depend, and broken ones, in order."""
+    wanted: set[str] = set()
+    kept = []
+    for cell in reversed(every):
+        if cell.checks or cell.makes & wanted or cell.tree is None:
+            kept.append(cell)
+            wanted |= cell.uses
+    return kept[::-1]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check in a notebook came to.
+
+    >>> from tcemu.course.running import Result
+    >>> Result("where_of_a", "wrong", "The lane is wrong.").points
+    0.0
+    """
+
+    name: str
+    #: "open", "wrong", "right", or "failed" if a cell raised an error before the check.
+    state: str
+    says: str
+    mistake: str = ""
+    points: float = 0.0
+    scores: dict[str, int] = field(default_factory=dict)
+    hints: int = 0
+
+
+def results(path: Path, skipped: Sequence[str] = ()) -> Iterator[Result]:
+    """Run the cells of a notebook here, and give the result of each check that is not skipped."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    trouble = ""
+    for cell in needed([cell for cell in cells(path) if not set(cell.checks) & set(skipped)]):
+        told = f"Cell {cell.id} is not valid Python." if cell.tree is None else ""
+        with verdicts_of(progress.learner()) as verdicts:
+            if not told:
+                told = _run(cell, f"{path}#{cell.id}", namespace)
+        seen = {verdict.exercise.name for verdict in verdicts}
+        for verdict in verdicts:
+            wanted = verdict.exercise
+            yield Result(
+                wanted.name, verdict.state, verdict.says, verdict.mistake, verdict.points,
+                dict(verdict.finding.scores), len(wanted.hints),
+            )  # fmt: skip
+        for name in cell.checks:
+            if name not in seen:
+                yield Result(name, "failed", trouble or told or "The check was not reached.")
+        trouble = trouble or told
+
+
+def _run(cell: Cell, file: str, namespace: dict[str, Any]) -> str:
+    """Run a cell without its output; the error that it raised, in words."""
+    try:
+        with redirect_stdout(io.StringIO()):
+            execute(cell.source, file, namespace)
+    except KeyboardInterrupt:
+        raise
+    except TcemuError as error:
+        return str(error)
+    except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
+        return f"Cell {cell.id} raises {described(error)}"
+    return ""
+
+
+def results_of(path: Path, limit: float = LIMIT) -> list[Result]:
+    """The results of a notebook's checks, from a fresh process; a check that does not end is skipped.
+
+    Raises CourseError if it is not a notebook. Nothing is written down.
+    """
+    names = [name for cell in cells(path) for name in cell.checks]
+    found: dict[str, Result] = {}
+    while left := [name for name in names if name not in found]:
+        new, trouble, again = _ask(path, list(found), limit)
+        found |= {result.name: result for result in new}
+        stuck = [name for name in left if name not in found]
+        for name in stuck[:1] if new or again else stuck:
+            found[name] = Result(name, "failed", trouble or "The check was not reached.")
+    return [found[name] for name in dict.fromkeys(names)]
+
+
+def _ask(path: Path, skipped: list[str], limit: float) -> tuple[list[Result], str, bool]:
+    """Run a notebook in a process of its own: its results, what went wrong, and whether the others may go on."""
+    command = [sys.executable, "-m", "tcemu.course.running", path.name, *skipped]
+    options: Any = {"cwd": path.parent, "stdin": subprocess.DEVNULL, "capture_output": True}
+    try:
+        done = subprocess.run(command, check=False, timeout=limit, **options)  # noqa: S603 - the learner's own notebook
+    except subprocess.TimeoutExpired as error:
+        return _printed(error.stdout or b""), f"It did not end within {limit:g} seconds.", True
+    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    trouble = f"The process ended before the check. {last}".strip() if done.returncode else ""
+    return _printed(done.stdout), trouble, False
+
+
+def _printed(output: bytes) -> list[Result]:
+    lines = output.decode(errors="replace").split("\n")
+    return [Result(**json.loads(line.removeprefix(_MARK))) for line in lines if line.startswith(_MARK)]
+
+
+#: Begins a line with a result, and no line of a learner's.
+_MARK = "\0tcemu-check "
+
+if __name__ == "__main__":
+    out = sys.stdout
+    for each in results(Path(sys.argv[1]).absolute(), sys.argv[2:]):
+        print(_MARK + json.dumps(asdict(each)), file=out, flush=True)

@@ -1,0 +1,86 @@
+"""Which elements of a matrix in memory a wmma load reads: they depend on the pointer and on the stride only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError, counted
+from tcemu.instructions import Instruction, parse, run
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+
+_LEFT, _TOP, _WIDE, _HIGH = 40, 44, 15, 11
+
+
+def loaded(
+    instruction: str | Instruction, rows: int, columns: int, first: int = 0, ldm: int = 0, target: str = "sm_90a"
+) -> Picture:
+    """The elements of a row-major matrix, `rows` by `columns`, that a wmma.load of 16-bit elements reads.
+
+    The pointer is at element `first`, and lines are `ldm` elements apart (0: `columns`). The load is executed, on
+    elements that hold their own number. What it reads beyond the matrix is counted in the title.
+
+    Raises OperandError for a matrix of more than 64 by 64 elements, and as the instruction does, for example if the
+    pointer or the stride is not aligned.
+
+    >>> load = "wmma.load.a.sync.aligned.row.m16n16k16.f16"
+    >>> print(tcemu.show.loaded(load, 32, 48, first=16, ldm=48).title)
+    wmma.load.a from element 16 with stride 48: 16 rows of 16 elements
+    """
+    found = parse(instruction)
+    if not (0 < rows <= 64 and 0 < columns <= 64):
+        raise OperandError(f"the matrix has at most 64 rows and columns; got {rows} by {columns}")
+    (fragment,) = found.fragments.values()
+    stride = ldm or columns
+    room = 1 << 16  # of 16-bit elements: all numbers that one can hold
+    memory = np.arange(room, dtype="<u2").view(np.uint8)
+    registers = run(found, np.uint64(2 * first), stride, memory=memory, target=target)
+    numbers = np.unique(np.ascontiguousarray(registers).view("<u2"))
+    return _drawn(found, numbers, rows, columns, first, stride, fragment.shape[-2:])
+
+
+def _drawn(
+    found: Instruction,
+    numbers: npt.NDArray[Any],
+    rows: int,
+    columns: int,
+    first: int,
+    stride: int,
+    tile: tuple[int, ...],
+) -> Picture:
+    inside = numbers[numbers < rows * columns]
+    beyond = len(numbers) - len(inside)
+    by_rows = found.words["layout"] == "row"
+    lines, length = tile if by_rows else tile[::-1]
+    what = "row" if by_rows else "column"
+    title = f"{'.'.join(found.opcode.split('.')[:3])} from element {first} with stride {stride}: "
+    title += f"{counted(lines, what)} of {counted(length, 'element')}"
+    title += f", {counted(beyond, 'element')} beyond the matrix" if beyond else ""
+    row, column = np.divmod(inside, columns)
+    note = f"The matrix is {rows} × {columns}, row-major; thick lines every 16. Shaded: what the load reads"
+    body = [svg.text(_LEFT, 16, note, "s"), svg.rect(_LEFT, _TOP, columns * _WIDE, rows * _HIGH, "p")]
+    body += [svg.text(_LEFT + (at + 0.5) * _WIDE, _TOP - 6, at, "s t", "middle") for at in range(0, columns, 8)]
+    body += [svg.text(_LEFT - 6, _TOP + (at + 0.9) * _HIGH, at, "s t", "end") for at in range(0, rows, 8)]
+    places = zip(_LEFT + column * _WIDE, _TOP + row * _HIGH, strict=True)
+    body += [svg.rect(x, y, _WIDE, _HIGH, "fo") for x, y in places]
+    grid = "".join(f"M{_LEFT} {_TOP + r * _HIGH}h{columns * _WIDE}" for r in range(0, rows + 1, 16))
+    grid += "".join(f"M{_LEFT + c * _WIDE} {_TOP}v{rows * _HIGH}" for c in range(0, columns + 1, 16))
+    body.append(svg.path(grid, "k"))
+    runs = _runs(row, column)
+    words = "; ".join(f"row {r}, columns {a} to {b}" for r, a, b in runs[:20])
+    width = max(_LEFT + columns * _WIDE + 16, 560)
+    return picture(title, f"It reads {words}." if words else "It reads nothing.", width, _TOP + rows * _HIGH + 16, body)
+
+
+def _runs(row: npt.NDArray[Any], column: npt.NDArray[Any]) -> list[tuple[int, int, int]]:
+    """Runs of neighbouring columns: (row, first column, last column)."""
+    runs: list[tuple[int, int, int]] = []
+    for r, c in zip(row.tolist(), column.tolist(), strict=True):
+        if runs and runs[-1][0] == r and runs[-1][2] == c - 1:
+            runs[-1] = (r, runs[-1][1], c)
+        else:
+            runs.append((r, c, c))
+    return runs

@@ -1,0 +1,157 @@
+"""A probe: a one in one element of one operand, and who answers. It needs no map, so it can find one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError, counted, listing, span
+from tcemu.instructions import Instruction, parse, run
+from tcemu.layouts import Fragment
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+
+#: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label, the room of one of its places.
+_LEFT, _TOP, _LABEL, _PLACE, _HIGH, _GAP = 16, 44, 30, 40, 26, 12
+_ACROSS = 4
+#: An element's place in its register, by how many share the register.
+_HALVES = ("lo", "hi")
+
+
+def probe(
+    instruction: str | Instruction,
+    operand: str = "a",
+    lane: int = 0,
+    register: int = 0,
+    element: int = 0,
+    answers: str = "d",
+    target: str = "sm_90a",
+) -> Picture:
+    """Who answers a one in one element of A or B (`operand`), all other elements of which are zero.
+
+    With `answers` "d", all elements of the other operand are one, and the registers of D that are not zero are marked:
+    those in the one's row, or column. With `answers` "partner", the other operand has a single one too, in each of its
+    elements in turn, and those are marked that make any output nonzero: the elements with the same k. Everything is
+    computed by running the instruction on `target`; no fragment map is used.
+
+    Raises OperandError for an operand, place or `answers` that does not exist, and for an instruction that does not
+    multiply two matrices in registers.
+
+    >>> mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    >>> print(tcemu.show.probe(mma, "a", lane=13, register=2))
+    A one in lane 13, register a2: lanes 12 to 15 answer
+    Not zero: lane 12: d0, d1; lane 13: d0, d1; lane 14: d0, d1; lane 15: d0, d1.
+    """
+    found = parse(instruction)
+    _check(found, operand, answers)
+    fragments, other = found.fragments, "b" if operand == "a" else "a"
+    one = _one(fragments[operand], operand, lane, register, element)
+    if answers == "d":
+        registers = _run(found, {operand: one, other: _ones(fragments[other])}, target)
+        hit, names = registers != 0, [f"d{number}" for number in range(registers.shape[-1])]
+    else:
+        hit, names = _partners(found, operand, one, other, target), _places(fragments[other], other)
+    return _drawn(hit, names, _place(fragments[operand], operand, lane, register, element))
+
+
+def _check(found: Instruction, operand: str, answers: str) -> None:
+    """Raise OperandError unless the instruction can be probed, and in this way."""
+    if set(found.fragments) != {"a", "b", "c", "d"}:
+        raise OperandError(f"a probe needs an instruction with A, B, C and D in registers; {found.opcode} is not one")
+    for what, given, known in (("operand", operand, ("a", "b")), ("answers", answers, ("d", "partner"))):
+        if given not in known:
+            raise OperandError(f"{what} is {listing(map(repr, known))}; got {given!r}")
+
+
+def _ones(fragment: Fragment) -> npt.NDArray[Any]:
+    """Registers in which every element is one."""
+    return fragment.pack(np.ones(fragment.shape, fragment.format.dtype))
+
+
+def _one(fragment: Fragment, operand: str, lane: int, register: int, element: int) -> npt.NDArray[Any]:
+    """Registers in which one element is one, the rest zero. Raises OperandError for a place that does not exist."""
+    limits = {"lane": fragment.lanes, "register": fragment.registers, "element": fragment.elements_per_register}
+    for (what, most), given in zip(limits.items(), (lane, register, element), strict=True):
+        if not 0 <= given < most:
+            raise OperandError(f"{what} {given}: operand {operand} has {what} {span(0, most - 1)}")
+    ones = _ones(fragment)
+    width = fragment.container.width
+    registers = np.zeros_like(ones)
+    registers[lane, register] = ones[lane, register] & ones.dtype.type(((1 << width) - 1) << width * element)
+    return registers
+
+
+def _run(found: Instruction, given: dict[str, npt.NDArray[Any]], target: str) -> npt.NDArray[Any]:
+    c = found.fragments["c"]
+    zero = c.pack(np.zeros(c.shape, c.format.dtype))
+    registers: npt.NDArray[Any] = run(found, given["a"], given["b"], zero, target=target)
+    return registers
+
+
+def _partners(
+    found: Instruction, operand: str, one: npt.NDArray[Any], other: str, target: str
+) -> npt.NDArray[np.bool_]:
+    """Which elements of the other operand meet the one: bool (lanes, places)."""
+    fragment = found.fragments[other]
+    lanes, registers, elements = fragment.lanes, fragment.registers, fragment.elements_per_register
+    each = [_one(fragment, other, *place) for place in np.ndindex(lanes, registers, elements)]
+    many = _run(found, {operand: one, other: np.stack(each)}, target)  # a warp for each element
+    met: npt.NDArray[np.bool_] = (many != 0).any(axis=(1, 2)).reshape(lanes, registers * elements)
+    return met
+
+
+def _places(fragment: Fragment, role: str) -> list[str]:
+    """The names of a lane's elements: b0.lo, b0.hi, b1.lo."""
+    several = fragment.elements_per_register
+    names = _HALVES if several == len(_HALVES) else tuple(map(str, range(several)))
+    return [
+        f"{role}{register}" + (f".{name}" if several > 1 else "")
+        for register in range(fragment.registers)
+        for name in names
+    ]
+
+
+def _place(fragment: Fragment, role: str, lane: int, register: int, element: int) -> str:
+    name = _places(fragment, role)[register * fragment.elements_per_register + element]
+    return f"lane {lane}, register {name.partition('.')[0]}" + (f", element {element}" if element else "")
+
+
+def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str) -> Picture:
+    told = [f"lane {lane}: {', '.join(name for name, is_hit in zip(names, row, strict=True) if is_hit)}"
+            for lane, row in enumerate(hit) if row.any()]  # fmt: skip
+    lanes = np.flatnonzero(hit.any(axis=1))
+    title = f"A one in {where}: {_who(lanes)}"
+    wide = _LABEL + _PLACE * len(names) + _GAP
+    rows = -(-len(hit) // _ACROSS)
+    body = [svg.text(_LEFT, _TOP - 16, "Each row: four lanes and their registers; what is not zero is marked", "s")]
+    quiet, marked, labels = [], [], []
+    for lane, row in enumerate(hit):
+        x, y = _LEFT + lane % _ACROSS * wide, _TOP + lane // _ACROSS * _HIGH
+        body.append(svg.text(x + _LABEL - 6, y + _HIGH / 2 + 2, lane, "n b" if row.any() else "n q", "end"))
+        for number, (name, is_hit) in enumerate(zip(names, row, strict=True)):
+            left = x + _LABEL + number * _PLACE
+            box = (left, y, _PLACE, _HIGH - 4)
+            if is_hit:
+                marked += [svg.rect(*box, "x"), svg.hatch(left + 1, y + 1, _PLACE - 2, _HIGH - 6)]
+            else:
+                quiet.append(svg.rect(*box, "p"))
+            labels.append(svg.text(left + _PLACE / 2, y + _HIGH / 2 + 2, name, "n b c halo t" if is_hit else "n q c t"))
+    words = f"Not zero: {'; '.join(told)}." if told else "Everything is zero."
+    return picture(
+        title, words, 2 * _LEFT + _ACROSS * wide, _TOP + rows * _HIGH + 16, [*body, *quiet, *marked, *labels]
+    )
+
+
+def _who(lanes: npt.NDArray[np.intp]) -> str:
+    if not lanes.size:
+        return "nobody answers"
+    if lanes.size == 1:
+        return f"lane {lanes[0]} answers"
+    if (np.diff(lanes) == 1).all():
+        return f"lanes {lanes[0]} to {lanes[-1]} answer"
+    if lanes.size <= 8:
+        return f"lanes {listing(map(str, lanes), 'and')} answer"
+    return f"{counted(len(lanes), 'lane')} answer"

@@ -1,0 +1,87 @@
+"""Every notebook of the course in a real JupyterLab: it runs, every control answers, and nothing stands in the way.
+
+Each is run once, in one theme, and then looked at in the other one, too. Skipped without chromium or playwright.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from lab import CHROMIUM, Lab, browser, jupyterlab
+from places import ROOT
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium"),
+]
+
+NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Lab]]:
+    """Open a notebook in a fresh page."""
+    with jupyterlab("light", tmp_path_factory.mktemp("course")) as address, browser(address, "light") as opens:
+        yield opens
+
+
+def _dragged(view: Lab, slider: Any) -> None:
+    """Drag a slider from where it is to the other side."""
+    slider.evaluate("element => element.scrollIntoView({block: 'center'})")
+    view.page.wait_for_timeout(100)
+    box, mouse = slider.bounding_box(), view.page.mouse
+    low, high, now = (float(slider.get_attribute(name) or 0) for name in ("min", "max", "value"))
+    now = float(slider.input_value())
+    at = (now - low) / max(high - low, 1)
+    height = box["y"] + box["height"] / 2
+    mouse.move(box["x"] + box["width"] * at, height)
+    mouse.down()
+    mouse.move(box["x"] + box["width"] * (0.2 if at > 0.5 else 0.8), height, steps=4)
+    mouse.up()
+
+
+def _answered(view: Lab, explorer: Any, before: str, what: str) -> None:
+    """The kernel has drawn another picture."""
+    for _ in range(100):
+        if explorer.locator("figure").first.inner_html() != before:
+            return
+        view.page.wait_for_timeout(100)
+    pytest.fail(f"{what}: the picture did not change")
+
+
+def _moved_by_mouse_and_keyboard(view: Lab, explorer: Any) -> int:
+    """Move every control of an explorer that can be seen, and return how many there were."""
+    count = 0
+    for slider in explorer.locator("input[type=range]").all():
+        if not slider.is_visible():
+            continue
+        name = slider.get_attribute("aria-label") or ""
+        assert name, "a control has a name"
+        before = explorer.locator("figure").first.inner_html()
+        _dragged(view, slider)
+        _answered(view, explorer, before, f"{name}, dragged")
+        before = explorer.locator("figure").first.inner_html()
+        slider.focus()
+        view.page.keyboard.press("ArrowLeft" if float(slider.input_value()) > 0 else "ArrowRight")
+        _answered(view, explorer, before, f"{name}, by arrow key")
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_it_runs_its_controls_answer_and_nothing_is_in_the_way(opened: Callable[[str], Lab], name: str) -> None:
+    view = opened(name)
+    try:
+        view.run_all()
+        errors = view.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']")
+        assert errors.all_inner_texts() == []
+        moved = [_moved_by_mouse_and_keyboard(view, each) for each in view.page.locator(".tcemu-view").all()]
+        assert sum(moved) >= 2
+        for theme in ("light", "dark"):
+            view.theme(theme)
+            assert view.barriers() == [], theme
+            view.shot(f"page-{theme}")
+        assert view.errors == []
+    finally:
+        view.page.close()

@@ -1,0 +1,141 @@
+"""tcemu check: the exercises in a folder's notebooks, each in a process of its own."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tcemu.cli import commands
+from tcemu.commands.check import notebooks
+from tcemu.course import RECORD, progress
+from tcemu.course.running import cells, needed, results, results_of
+from tcemu.errors import CourseError
+
+RIGHT = "def where_of_a(row, column):\n    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8"
+WRONG = "def where_of_a(row, column):\n    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2"
+IMPORT = "from tcemu.course import check"
+CHECK = "check(where_of_a)"
+
+
+def write(path, *sources):
+    """A notebook of code cells."""
+    held = [{"cell_type": "code", "id": f"c{at}", "metadata": {}, "outputs": [], "execution_count": None,
+             "source": source} for at, source in enumerate(sources)]  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    notebook = {"cells": held, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A learner's folder."""
+    (tmp_path / RECORD).write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def states(path):
+    return [(result.name, result.state) for result in results(path)]
+
+
+def test_only_what_the_checks_need_is_run(tmp_path):
+    every = cells(write(
+        tmp_path / "a.ipynb", "import numpy as np", "import sys", "n = 8", "sys.exit()", "m = []", "m.append(n)",
+        "unused = np.zeros(n)", RIGHT.replace("8 * 2", "m[0] * 2"), IMPORT, CHECK,
+    ))  # fmt: skip
+    assert [cell.id for cell in needed(every)] == ["c2", "c4", "c5", "c7", "c8", "c9"]
+
+
+def test_magic_lines_and_broken_cells_do_no_harm(tmp_path):
+    path = write(tmp_path / "a.ipynb", "%matplotlib inline\n!ls\n" + IMPORT, "%%bash\nls", "x = (", RIGHT, CHECK)
+    assert states(path) == [("where_of_a", "right")]
+
+
+@pytest.mark.parametrize(
+    ("source", "state", "says"),
+    [
+        (RIGHT, "right", "Right in 256 cases."),
+        (WRONG, "wrong", "A[8][0] is not in lane 0, register 0"),
+        ("def where_of_a(row, column):\n    return ...", "open", "Replace the three dots"),
+        ("where_of_a = undefined", "failed", "Cell c1 raises NameError: name 'undefined' is not defined"),
+        ("def where_of_a(:", "failed", "Cell c1 is not valid Python."),
+        ("raise SystemExit\nwhere_of_a = 1", "failed", "Cell c1 raises SystemExit"),
+    ],
+)
+def test_a_check_has_a_result(tmp_path, source, state, says):
+    (result,) = results(write(tmp_path / "a.ipynb", IMPORT, source, CHECK))
+    assert (result.name, result.state) == ("where_of_a", state)
+    assert result.says.startswith(says)
+
+
+def test_a_notebook_runs_in_a_process_of_its_own(tmp_path):
+    path = write(tmp_path / "a.ipynb", "import os", IMPORT, "os._exit(3)\nwhere_of_a = 1", CHECK)
+    (result,) = results_of(path)
+    assert (result.state, result.says) == ("failed", "The process ended before the check.")
+
+
+@pytest.mark.slow
+def test_a_check_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path):
+    path = write(tmp_path / "a.ipynb", IMPORT, "while True:\n    nothing = 1", "check(nothing=nothing)", RIGHT, CHECK)
+    stuck, right = results_of(path, limit=5)
+    assert (stuck.name, stuck.state, stuck.says) == ("nothing", "failed", "It did not end within 5 seconds.")
+    assert (right.name, right.state) == ("where_of_a", "right")
+
+
+def test_the_course_s_versions_and_hidden_files_are_left_out(course):
+    mine = write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
+    also = write(course / "exercises" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
+    for name in ("02_a.new.ipynb", "02_a.new-2.ipynb", ".hidden.ipynb", ".ipynb_checkpoints/02_a-checkpoint.ipynb"):
+        write(course / "notebooks" / name, IMPORT, RIGHT, CHECK)
+    write(course / "notebooks" / "01_none.ipynb", "1 + 1")
+    assert notebooks(course) == [mine, also]
+
+
+def test_the_table_says_what_is_done_and_what_is_next(course):
+    write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
+    write(course / "exercises" / "02_a.ipynb", IMPORT, WRONG, CHECK)
+    done = CliRunner().invoke(commands, ["check"], env={"COLUMNS": "120"})
+    assert done.exit_code == 1, done.output
+    lines = [" ".join(line.split()) for line in done.output.splitlines()]
+    assert "notebooks/02_a where_of_a ✓ right 1 of 1 10" in lines
+    assert "exercises/02_a where_of_a ✗ not yet 0.5 of 1 10" in lines
+    assert "1 of 2 exercises solved." in lines
+    assert any(line.startswith("Next: where_of_a in") and line.endswith("exercises/02_a.ipynb") for line in lines)
+    assert "The register does not depend on row // 8, but it should." in lines
+
+
+def test_what_is_solved_is_written_down_once(course):
+    write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
+    for _ in range(2):
+        assert CliRunner().invoke(commands, ["check"]).exit_code == 0
+    assert progress.read(course)["exercises"]["where_of_a"]["tries"] == 1
+
+
+def test_a_notebook_is_checked_again_when_it_is_saved(course, monkeypatch):
+    """The watcher's answer is played: one notebook is saved with the solution, and another file changes."""
+    path = write(course / "notebooks" / "02_a.ipynb", IMPORT, WRONG, CHECK)
+
+    def saves(*folders, **options):
+        assert folders == (course / "notebooks",)
+        write(path, IMPORT, RIGHT, CHECK)
+        yield {(1, str(path)), (1, str(path.with_suffix(".tmp")))}
+
+    monkeypatch.setattr("watchfiles.watch", saves)
+    done = CliRunner().invoke(commands, ["check", "--watch"])
+    assert done.exit_code == 0, done.output
+    assert "0 of 1 exercise solved." in done.output
+    assert "1 of 1 exercise solved." in done.output
+
+
+def test_a_folder_without_exercises_is_refused(tmp_path):
+    write(tmp_path / "a.ipynb", "1 + 1")
+    done = CliRunner().invoke(commands, ["check", str(tmp_path)])
+    assert isinstance(done.exception, CourseError)
+    assert "there is no notebook with exercises in" in str(done.exception)
+
+
+def test_what_is_no_notebook_is_refused(tmp_path):
+    (tmp_path / "a.ipynb").write_text("[]", encoding="utf-8")
+    with pytest.raises(CourseError, match=r"a\.ipynb is not a notebook"):
+        cells(tmp_path / "a.ipynb")

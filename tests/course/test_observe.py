@@ -1,0 +1,158 @@
+"""What is said about a wrong answer is true: of maps, told digit by digit, and of arrays."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, strategies
+from quick import examples
+
+from tcemu.course.observe import about_array, about_map, about_part, digits, where
+
+SIZES = {"row": 16, "column": 12}
+CASES = np.array(list(product(*(range(size) for size in SIZES.values()))))
+
+
+def value(digit, cases):
+    """A digit's value in each case, by its definition."""
+    return cases[:, list(SIZES).index(digit.argument)] // digit.low % digit.count
+
+
+def test_the_digits_of_an_argument_make_it_up():
+    for name, size in SIZES.items():
+        own = [digit for digit in digits(SIZES) if digit.argument == name]
+        assert np.prod([digit.count for digit in own]) == size
+        total = sum(value(digit, CASES) * digit.low for digit in own)
+        assert np.array_equal(total, CASES[:, list(SIZES).index(name)])
+
+
+DIGITS = digits(SIZES)
+FACTORS = strategies.lists(strategies.integers(-9, 9), min_size=len(DIGITS), max_size=len(DIGITS))
+
+
+def total(factors, start=0):
+    return start + sum(factor * value(digit, CASES) for factor, digit in zip(factors, DIGITS, strict=True))
+
+
+@examples(200)
+@given(FACTORS, FACTORS, strategies.integers(-3, 3))
+def test_what_is_said_about_a_sum_names_only_digits_that_differ(has, should, start):
+    """Arguments whose digits all have the right factors are not mentioned."""
+    got, right = total(has, start), total(should)
+    assume(not np.array_equal(got, right))
+    says = about_part(SIZES, "lane", got, right)
+    assert says
+    for name in SIZES:
+        same = all(a == b for a, b, digit in zip(has, should, DIGITS, strict=True) if digit.argument == name)
+        if same and "wrong exactly" not in says and "wrong only" not in says:
+            assert name not in says
+
+
+@examples(100)
+@given(FACTORS, strategies.integers(0, len(DIGITS) - 1), strategies.integers(1, 9))
+def test_a_forgotten_digit_is_named(factors, at, factor):
+    should = [*factors[:at], factor, *factors[at + 1 :]]
+    has = [*factors[:at], 0, *factors[at + 1 :]]
+    got = total(has)
+    assume((got != got[0]).any())
+    assert about_part(SIZES, "lane", got, total(should)) == f"The lane does not depend on {DIGITS[at]}, but it should."
+
+
+@examples(100)
+@given(FACTORS, strategies.integers(1, 9))
+def test_an_offset_is_named(factors, by):
+    assume(any(factors))
+    assert about_part(SIZES, "lane", total(factors, by), total(factors)) == f"Every lane is {by} too large."
+
+
+@examples(100)
+@given(strategies.data())
+def test_where_something_is_wrong_is_told_by_digits(data):
+    """Wrong is what has the drawn values in the drawn digits, and nothing else."""
+    chosen = data.draw(strategies.sets(strategies.integers(0, len(DIGITS) - 1), min_size=1))
+    wanted = {at: data.draw(strategies.integers(0, DIGITS[at].count - 1)) for at in chosen}
+    wrong = np.logical_and.reduce([value(DIGITS[at], CASES) == number for at, number in wanted.items()])
+    says = where(SIZES, wrong.reshape(16, 12))
+    assert says.startswith("Elements are wrong exactly where ")
+    terms = says.removeprefix("Elements are wrong exactly where ").removesuffix(".").split(" and ")
+    row, column = CASES.T
+    told = [eval(term.replace(" = ", " == "), {"row": row, "column": column}) for term in terms]  # noqa: S307
+    assert np.array_equal(np.logical_and.reduce(told), wrong)
+
+
+def test_what_is_everywhere_or_nowhere_wrong_has_no_place():
+    assert where(SIZES, np.ones((16, 12), bool)) == where(SIZES, np.zeros((16, 12), bool)) == ""
+
+
+MAPS = {
+    "row * 4 + column": "",
+    "column * 4 + row":
+        "In the sum, row has the factor 1, which is wrong. In the sum, column has the factor 4, which is wrong.",
+    "row * 4": "The sum does not depend on column, but it should.",
+    "(15 - row) * 4 + column": "The sum counts row backwards.",
+    "row * 4 + column + 1": "Every sum is 1 too large.",
+    "row * 4 + column - 3": "Every sum is 3 too small.",
+    "row * 4 + column % 4": "The sum does not depend on column // 4, but it should.",
+    "row // 4 * 4 + column":
+        "In the sum, row // 4 has the factor 4, which is wrong. The sum does not depend on row % 4, but it should.",
+    "row * 0": "The sum is always 0.",
+    "row * 4 + column + (row > 7) * 100": "In the sum, row // 8 has the factor 132, which is wrong.",
+    "row * 4 + column + (row > 7) * (column > 7)": "The sum is wrong exactly where row // 8 = 1 and column // 4 = 2.",
+    "row * 4 | column": "The sum is wrong only where row >= 1.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", MAPS)
+def test_a_wrong_formula_is_told_apart(formula):
+    row, column = CASES.T
+    got = eval(formula, {"row": row, "column": column})  # noqa: S307
+    says = about_map(SIZES, ("sum",), got[:, np.newaxis], (row * 4 + column)[:, np.newaxis])
+    assert says == MAPS[formula]
+
+
+def test_values_in_the_wrong_order_are_seen():
+    right = CASES @ [[1, 0], [0, 2]]
+    says = about_map(SIZES, ("lane", "register"), right[:, ::-1], right)
+    assert says == "You return lane and register in the wrong order."
+
+
+def test_exchanged_arguments_are_seen():
+    square = {"row": 8, "column": 8}
+    row, column = np.indices((8, 8)).reshape(2, -1)
+    says = about_map(square, ("sum",), (row + 3 * column)[:, np.newaxis], (3 * row + column)[:, np.newaxis])
+    assert says == "You exchanged row and column."
+
+
+WORDS = np.array([[0x1234, 0xABCD, 0x00FF], [0x8001, 0x7FFE, 0x0F0F]], np.uint32)
+ARRAYS = {
+    "The rows are in reverse order.": WORDS[::-1],
+    "The columns are in reverse order.": WORDS[:, ::-1],
+    "The columns are shifted by one, around the end.": np.roll(WORDS, 1, axis=1),
+    "The values are in column-major order: those of the transposed matrix, in the right shape.": WORDS.T.reshape(2, 3),
+    "The bytes of each value are in reverse order.": WORDS.byteswap(),
+    "The two halves of each value are exchanged.": WORDS << 16 | WORDS >> 16,
+    "Every value is shifted left by 4 bits.": WORDS << 4,
+    "Every value is shifted right by 2 bits.": WORDS >> 2,
+    "Every bit is inverted.": ~WORDS,
+    "Every value is 1 too large.": WORDS + 1,
+    "Elements are wrong exactly where row = 1. Every wrong value is 0.": WORDS * np.array([[1], [0]], np.uint32),
+}
+
+
+@pytest.mark.parametrize("says", ARRAYS)
+def test_an_accident_of_an_array_is_named(says):
+    assert about_array(np.ascontiguousarray(ARRAYS[says]), WORDS) == says
+
+
+def test_rounding_and_cutting_off_are_told_apart():
+    """Thirds in float32, cut off and rounded up: numpy gives both neighbours."""
+    exact = np.array([1, 2, 5, 7]) / 3
+    below = np.nextafter(exact.astype(np.float32), np.float32(0))
+    cut = np.where(exact.astype(np.float32) > exact, below, exact.astype(np.float32))
+    up = np.nextafter(cut, np.float32(9))
+    assert "was rounded up, and should be cut off" in about_array(up, cut)
+    assert "was cut off, and should be rounded" in about_array(cut, up)
+
+
+def test_a_right_answer_is_told_nothing():
+    assert about_array(WORDS, WORDS) == ""

@@ -1,0 +1,69 @@
+"""Every section of the PTX manual that is cited anywhere exists, and the course covers those on tensor cores."""
+
+import json
+import re
+
+from places import ROOT
+
+from tcemu.course import exercises, manifest
+from tcemu.instructions import FAMILIES
+from tcemu.sanitizer import RULES
+
+SECTION = re.compile(r"(?<![\w.])(?:[5689]|10)\.\d+(?:\.\d+)+(?![\w.]*\d)")
+LISTED = (ROOT / "tcemu" / "course" / "sections.txt").read_text(encoding="utf-8").splitlines()[1:]
+SECTIONS = {line.partition("\t")[0] for line in LISTED}
+#: What the course is about: everything in these chapters.
+TAUGHT = ("9.7.14.", "9.7.15.")
+
+
+def cited(text):
+    """The sections after "PTX ISA", also "PTX ISA 9.1, sections X, Y and Z"."""
+    for found in re.finditer(r"PTX ISA (?:9\.1, )?(?:sections? )?((?:[\d.]+(?:, | and | to | or )?)+)", text):
+        yield from SECTION.findall(found.group(1))
+
+
+def test_the_list_is_in_order():
+    numbers = [[int(part) for part in line.partition("\t")[0].split(".")] for line in LISTED]
+    assert numbers == sorted(numbers)
+
+
+def test_the_tables_cite_sections_that_exist():
+    named = {family.name: family.section for family in FAMILIES}
+    named |= {rule.id: rule.section for rule in RULES.values()}
+    wrong = {name: each for name, sections in named.items() for each in sections.split(", ") if each not in SECTIONS}
+    assert not wrong
+
+
+def test_the_code_and_the_documents_cite_sections_that_exist():
+    paths = [*(ROOT / "tcemu").rglob("*.py"), *ROOT.glob("*.md")]
+    found = {(path.name, each) for path in paths for each in cited(path.read_text(encoding="utf-8"))}
+    assert not [(name, each) for name, each in found if each not in SECTIONS]
+
+
+def test_the_notebooks_cite_sections_that_exist():
+    for folder in ("notebooks", "exercises", "solutions"):
+        for path in (ROOT / folder).glob("*.ipynb"):
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+                wrong = [each for each in cited("".join(cell["source"])) if each not in SECTIONS]
+                assert not wrong, path.name
+
+
+def test_the_exercises_and_the_manifest_name_sections_that_exist():
+    named = [each for exercise in exercises().values() for each in filter(None, exercise.section.split(", "))]
+    named += [each for entry in manifest().notebooks for each in entry.manual]
+    assert not set(named) - SECTIONS
+
+
+def test_the_course_covers_every_section_on_tensor_cores():
+    """A section counts as covered if a notebook names it, or one that it belongs to (other than a whole chapter)."""
+    covered = {each for entry in manifest().notebooks for each in entry.manual}
+    missing = [
+        section
+        for section in SECTIONS
+        if section.startswith(TAUGHT) and not any(_above(section, each) for each in covered)
+    ]
+    assert not missing
+
+
+def _above(section, other):
+    return section == other or section.startswith(other + ".") or other.startswith(section + ".")

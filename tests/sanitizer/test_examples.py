@@ -1,0 +1,27 @@
+"""The smallest kernel that breaks each rule breaks this rule, at the line that it says, and no other rule before it."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import tcemu
+from tcemu.sanitizer import RULES
+from tcemu.sanitizer.examples import BYTES, EXAMPLES
+
+MARK = "# <- reported"
+
+
+def test_every_rule_has_one():
+    assert list(EXAMPLES) == list(RULES)
+
+
+@pytest.mark.parametrize("rule", EXAMPLES)
+def test_it_breaks_its_rule_at_the_marked_line(rule):
+    example = EXAMPLES[rule]
+    result = tcemu.launch(example.kernel, args=(np.zeros(BYTES, np.uint8),), sanitizer="collect", **example.launch)
+    source, first = inspect.getsourcelines(example.kernel)
+    (marked,) = [first + number for number, line in enumerate(source) if line.rstrip().endswith(MARK)]
+    assert result.reports[0].rule == rule
+    assert result.reports[0].site.line == marked
+    assert len(source) <= 14, "it is small"
