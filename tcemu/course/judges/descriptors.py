@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import AnswerError, called, function
-from tcemu.course.mistakes import Mistake, named
+from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import LayoutError, briefly, counted
 from tcemu.layouts import Descriptor
@@ -60,7 +60,7 @@ class Descriptors:
         says = f"For {_arguments(self.cases[first])}, {_first_wrong(int(got[first]), int(right[first]))}"
         says += f" Wrong in {int(wrong.sum())} of {counted(len(self.cases), 'case')}."
         known = [Mistake(name, gives & mask) for name, gives in self._mistakes()]
-        return Finding(False, says, named(got, right, known), float(1 - wrong.mean()))
+        return Finding(False, says, diagnosis(got, right, known), float(1 - wrong.mean()))
 
     def _all(self, way: Callable[..., Descriptor]) -> Array:
         return np.array([way(**case).encode() for case in self.cases], np.uint64)
