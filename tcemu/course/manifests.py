@@ -36,8 +36,8 @@ class Entry:
 
     >>> from tcemu.course import manifest
     >>> entry = manifest().notebooks[0]
-    >>> entry.file, entry.title, entry.minutes
-    ('00_first_light.ipynb', 'First light', 25)
+    >>> entry.file, entry.title, entry.label
+    ('00_first_light.ipynb', 'First light', '00 First light')
     """
 
     file: str

@@ -31,7 +31,7 @@ UNIT = 16
 
 @executes("cp.async.bulk.load")
 def bulk_load(instruction: Instruction) -> Act:
-    """cp.async.bulk into shared memory (9.7.9.25.4.1): each active lane copies `size` bytes, which `mbarrier` counts."""
+    """cp.async.bulk into shared memory (9.7.9.25.4.1): each active lane copies `size` bytes; `mbarrier` counts them."""
 
     def act(
         core: Core, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike

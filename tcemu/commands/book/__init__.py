@@ -8,6 +8,8 @@ import click
 
 from tcemu.errors import CourseError, install
 
+__all__ = ["book"]
+
 _NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme")
 
 

@@ -25,6 +25,7 @@ class Reals:
     with one for each argument; `mistakes` the same for each mistake. NaN is equal to NaN, and −0 differs from +0.
 
     >>> from tcemu.course import Given
+    >>> from tcemu.course.judges.reals import Reals
     >>> judge = Reals("n", range(3), lambda: np.array([1.0, 0.5, 0.25]))
     >>> judge.mark(judge.collect(lambda n: 2.0**n, Given()), Given()).says
     'f(1) is 2.0, which is wrong. 2 of 3 values are wrong.'
