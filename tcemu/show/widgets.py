@@ -693,11 +693,10 @@ def order_of_a_kernel(
         ready = partial(kernel, **{name: lists[name][text] for name, text in chosen.items()})
         result = launch(ready, args=tuple(given), policy=policy, seed=seed, observers=[events.append])
         drawn = show.hazards(events, result.reports, 0, first)
-        if right is None:
-            return drawn
-        kept = int((given[-1] == np.asarray(right)).sum())
-        said = f"{kept} of {counted(np.asarray(right).size, 'element')} are right"
-        return replace(drawn, title=f"{drawn.title}; {said}", description=f"{said}. {drawn.description}")
+        said = [] if right is None else [_kept(given[-1], np.asarray(right))]
+        said.append(f"policy {policy}, seed {seed}")
+        description = f"{'. '.join(said)}. {drawn.description}"
+        return replace(drawn, title="; ".join([drawn.title, *said]), description=description)
 
     controls: dict[str, Range | Choice] = {
         name: Choice(name, tuple(values), next(iter(values))) for name, values in lists.items()
@@ -705,6 +704,10 @@ def order_of_a_kernel(
     controls["policy"] = Choice("policy", _POLICIES, _POLICIES[0])
     controls["seed"] = Range("seed", _SEEDS)
     return Explorer(draw, controls)
+
+
+def _kept(got: npt.NDArray[Any], right: npt.NDArray[Any]) -> str:
+    return f"{int((got == right).sum())} of {counted(right.size, 'element')} are right"
 
 
 #: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.

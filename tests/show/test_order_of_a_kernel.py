@@ -27,16 +27,23 @@ def explorer(**choices):
 def test_a_parameter_of_the_kernel_is_a_list():
     order = explorer(barrier=(True, False))
     assert order.values == {"barrier": "True", "policy": "late", "seed": 0}
-    assert order.picture.title == "Block 0 in order: no broken rule; 64 of 64 elements are right"
+    assert order.picture.title == (
+        "Block 0 in order: no broken rule; 64 of 64 elements are right; policy late, seed 0"
+    )
     assert "shared-race" in order.set(barrier="False").title
 
 
 def test_the_seed_changes_the_order_and_the_result():
     """Without the barrier, it depends on the order of the warps what the first one reads."""
     order = explorer(barrier=(False,))
-    counts = {order.set(seed=seed).title.partition("; ")[2] for seed in range(8)}
+    counts = {order.set(seed=seed).title.split("; ")[1] for seed in range(8)}
     assert len(counts) > 1
     assert all(text.endswith("of 64 elements are right") for text in counts)
+
+
+def test_without_an_answer_nothing_is_counted():
+    order = widgets.order_of_a_kernel(LAUNCH, reversed_through_shared_memory, (X, Y), barrier=(True,))
+    assert order.set(policy="random", seed=3).title == "Block 0 in order: no broken rule; policy random, seed 3"
 
 
 def test_the_arrays_stay_as_they_are():
