@@ -31,6 +31,7 @@ from tcemu.show.sparsity import sparsity
 from tcemu.show.table import Table, format_table
 from tcemu.show.tensor_box import tensor_box
 from tcemu.show.tensor_memory import tensor_memory
+from tcemu.show.tile_read import tile_read
 
 __all__ = [
     "Picture",
@@ -74,4 +75,5 @@ __all__ = [
     "target_table",
     "tensor_box",
     "tensor_memory",
+    "tile_read",
 ]

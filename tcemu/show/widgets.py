@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -23,6 +24,7 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions import TARGETS, Instruction, matmul, parse, run
 from tcemu.instructions.mma_sp import pattern_of
 from tcemu.layouts import Descriptor, Fragment
+from tcemu.layouts import Descriptor, copy_tile
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
 from tcemu.machine.events import Event
@@ -45,6 +47,7 @@ __all__ = [
     "descriptor_of_two_generations",
     "exchange_registers",
     "end_of_s32",
+    "descriptor_of_a_tile",
     "flip_one_bit",
     "fragment_by_target",
     "fragment_of_a_form",
@@ -52,6 +55,7 @@ __all__ = [
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
     "one_among_powers",
+    "order_of_a_kernel",
     "outcome_of_a_kernel",
     "pair_of_words",
     "probe_one_element",
@@ -59,6 +63,7 @@ __all__ = [
     "rounding_of_a_number",
     "row_from_elsewhere",
     "scales_of_a_block",
+    "step_along_k",
     "sum_on_two_targets",
     "term_of_a_sum",
     "tile_that_is_loaded",
@@ -870,3 +875,150 @@ def pair_of_words(a: int = 0, b: int = 0, operation: str = "xor", bit: int = 0) 
     return Explorer(
         draw, {"operation": Choice("operation", ("xor", "and"), operation), "bit": Range("flip bit of b", 31, bit)}
     )
+#: The policies of tcemu.launch, and the seeds that a slider offers.
+_POLICIES, _SEEDS = ("late", "early", "random"), 12
+
+
+def order_of_a_kernel(
+    launch: Callable[..., Any],
+    kernel: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    right: npt.ArrayLike | None = None,
+    first: int | None = None,
+    **choices: Sequence[Any],
+) -> Explorer:
+    """Launch a kernel each time a control moves, and see what its block did in which order; see show.hazards.
+
+    `launch` is tcemu.launch with all keywords but args, seed, policy and observers:
+    functools.partial(tcemu.launch, block=128, sanitizer="collect"). There are a list of policies and a slider for the
+    seed. `choices` are further parameters of the kernel, by name, each with the values of its list: pending=(0, 1). The
+    last of `args` is the array that the kernel fills; if `right` says what belongs there, the title counts the elements
+    that are right. `first` is the first row that is drawn.
+
+    Raises OperandError for a list without values, and what `launch` raises.
+    """
+    lists = {name: {str(value): value for value in values} for name, values in choices.items()}
+    empty = [name for name, values in lists.items() if not values]
+    if empty:
+        raise OperandError(f"{empty[0]} has no values to choose from")
+
+    def draw(policy: str, seed: int, **chosen: str) -> Picture:
+        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
+        events: list[Event] = []
+        ready = partial(kernel, **{name: lists[name][text] for name, text in chosen.items()})
+        result = launch(ready, args=tuple(given), policy=policy, seed=seed, observers=[events.append])
+        drawn = show.hazards(events, result.reports, 0, first)
+        said = [] if right is None else [_kept(given[-1], np.asarray(right))]
+        said.append(f"policy {policy}, seed {seed}")
+        description = f"{'. '.join(said)}. {drawn.description}"
+        return replace(drawn, title="; ".join([drawn.title, *said]), description=description)
+
+    controls: dict[str, Range | Choice] = {
+        name: Choice(name, tuple(values), next(iter(values))) for name, values in lists.items()
+    }
+    controls["policy"] = Choice("policy", _POLICIES, _POLICIES[0])
+    controls["seed"] = Range("seed", _SEEDS)
+    return Explorer(draw, controls)
+
+
+def _kept(got: npt.NDArray[Any], right: npt.NDArray[Any]) -> str:
+    return f"{int((got == right).sum())} of {counted(right.size, 'element')} are right"
+
+
+#: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.
+_ADVANCES: Mapping[str, Callable[[Descriptor, int, Major], Descriptor]] = {
+    "to element (0, k)": lambda tile, k, major: tile.advance("f16", k=k, major=major),
+    "start + 2 k bytes": lambda tile, k, _: tile.step(2 * k),
+    "LBO + 2 k bytes": lambda tile, k, _: replace(tile, lbo=tile.lbo + 2 * k),
+}
+#: wgmma with f16, and the bytes of shared memory that its wrong descriptors may reach; B is behind A's 64 KiB.
+_WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+_REACH = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Multiplied:
+    """A of 64 rows in one layout and B of 8 columns, both f16, and what wgmma makes of them."""
+
+    a: npt.NDArray[Any]
+    b: npt.NDArray[Any]
+    tile: Descriptor
+    major: Major
+
+    def notes(self, given: Descriptor, k: int) -> list[str]:
+        """What the product of 16 columns from k on becomes if A's descriptor is `given`."""
+        shared = np.zeros(2 * _REACH, np.uint8)
+        columns = Descriptor.for_tile("f16", 8, self.b.shape[1], swizzle=128, start=_REACH)
+        copy_tile(self.a, shared, self.tile, self.major)
+        copy_tile(self.b, shared, columns)
+        b, zero = columns.advance("f16", k=k), np.zeros((128, 4), np.uint32)
+        transposed = int(self.major == "MN")
+        right, got = (
+            run(_WGMMA, zero, a, b, 0, 1, 1, transposed, 0, shared=shared)
+            for a in (self.tile.advance("f16", k=k, major=self.major), given)
+        )
+        wrong = int((right != got).sum())
+        return [f"wgmma with this descriptor: {wrong or 'none'} of 512 elements of D are wrong."]
+
+
+def descriptor_of_a_tile(
+    a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128, major: Major = "K", **start: Any
+) -> Explorer:
+    """Set the fields of A's descriptor, and see what it finds and how much of wgmma's product is wrong.
+
+    A (64, K) and B (8, K) are f16; A's tile is laid out at byte 0 with that `swizzle` and that `major`. `start` may
+    give other fields to begin with, as they are encoded, in units of 16 bytes: start, lbo, sbo; and swizzle_field.
+    Raises OperandError for a start that is not possible.
+    """
+    tile = Descriptor.for_tile("f16", 64, np.shape(a)[1], swizzle=swizzle, major=major)
+    operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, major)
+    named = {size: name for name, size in _SWIZZLES.items()}
+    fields: Values = {name: getattr(tile, name) >> 4 for name in ("start", "lbo", "sbo")}
+    fields["swizzle_field"] = named[swizzle]
+    fields |= start
+
+    def draw(swizzle_field: str, start: int, lbo: int, sbo: int) -> Picture:
+        given = Descriptor(16 * start, 16 * lbo, 16 * sbo, _SWIZZLES[swizzle_field])
+        notes = operands.notes(given, 0)
+        return show.tile_read(tile, given, "f16", 64, 16, major, of_k=operands.a.shape[1], notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle_field": Choice("swizzle", tuple(_SWIZZLES), fields.pop("swizzle_field")),
+        "start": Range("start address (x 16 bytes)", 64, fields.pop("start")),
+        "lbo": Range("LBO (x 16 bytes)", 256, fields.pop("lbo")),
+        "sbo": Range("SBO (x 16 bytes)", 256, fields.pop("sbo")),
+    }
+    if fields:
+        raise OperandError(f"no control is called {next(iter(fields))!r}; there are {listing(controls, 'and')}")
+    return Explorer(draw, controls)
+
+
+def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
+    """Step A's descriptor along K, right or by a recipe that only some layouts allow, and see the product.
+
+    A (64, K) and B (8, K) are f16. The tile is laid out with the swizzle and the major direction of the lists; the
+    slider is the number of the instruction, which multiplies 16 columns. `start` may give swizzle, major, advance and
+    step. Raises OperandError for a start that is not possible.
+    """
+    first, second = as_array(a, "A"), as_array(b, "B")
+    chosen: Values = {"swizzle": "128 bytes", "major": "K", "advance": next(iter(_ADVANCES)), "step": 1}
+    unknown = [name for name in start if name not in chosen]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(chosen, 'and')}")
+    chosen |= start
+    depth = first.shape[1]
+
+    def draw(swizzle: str, major: Major, advance: str, step: int) -> Picture:
+        tile = Descriptor.for_tile("f16", 64, depth, swizzle=_SWIZZLES[swizzle], major=major)
+        given = _ADVANCES[advance](tile, 16 * step, major)
+        notes = _Multiplied(first, second, tile, major).notes(given, 16 * step)
+        return show.tile_read(tile, given, "f16", 64, 16, major, at_k=16 * step, of_k=depth, notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle": Choice("swizzle", tuple(_SWIZZLES), chosen["swizzle"]),
+        "major": Choice("major direction", ("K", "MN"), chosen["major"]),
+        "advance": Choice("how the descriptor moves", tuple(_ADVANCES), chosen["advance"]),
+        "step": Range("instruction along K", depth // 16 - 1, chosen["step"]),
+    }
+    return Explorer(draw, controls)
