@@ -3,11 +3,13 @@
 from tcemu.show.alignment import fused_sum, fused_sum_of, fused_sums_of
 from tcemu.show.arithmetic_table import arithmetic_table
 from tcemu.show.banks import banks
+from tcemu.show.before_and_after import before_and_after
 from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.differences import changes
 from tcemu.show.fragment_map import fragment_map, fragment_table
 from tcemu.show.hazards import hazards
+from tcemu.show.histograms import histograms
 from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
@@ -15,6 +17,7 @@ from tcemu.show.number_line import number_lines, number_ranges
 from tcemu.show.padded_tile import padded_tile
 from tcemu.show.picture import Picture
 from tcemu.show.prediction import Prediction, predict
+from tcemu.show.refusal import Refusal, refusal
 from tcemu.show.register_bits import register_bits
 from tcemu.show.scales import scales
 from tcemu.show.shared_tile import shared_tile
@@ -25,9 +28,11 @@ from tcemu.show.tensor_box import tensor_box
 __all__ = [
     "Picture",
     "Prediction",
+    "Refusal",
     "Table",
     "arithmetic_table",
     "banks",
+    "before_and_after",
     "changes",
     "descriptor",
     "format_table",
@@ -37,6 +42,7 @@ __all__ = [
     "fused_sum_of",
     "fused_sums_of",
     "hazards",
+    "histograms",
     "marked",
     "mma_map",
     "number_bits",
@@ -44,6 +50,7 @@ __all__ = [
     "number_ranges",
     "padded_tile",
     "predict",
+    "refusal",
     "register_bits",
     "rounding",
     "scales",

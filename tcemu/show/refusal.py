@@ -1,0 +1,41 @@
+"""What an error says, as a value: a notebook can show a refusal without stopping at it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from tcemu.errors import OperandError, TcemuError
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error's type and message; a notebook and a terminal show it as text."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return textwrap.fill(f"{self.kind}: {self.message}", 110, break_on_hyphens=False)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{escape(self.kind)}</strong>: {escape(self.message)}</p>"
+
+
+def refusal(function: Callable[..., object], *args: Any, **options: Any) -> Refusal:
+    """The error with which tcemu refuses a call, as text. Raises OperandError if the call is not refused.
+
+    >>> tcemu.show.refusal(tcemu.parse, "mma.sync.aligned.m16n8k16.row.col.f32.f32.f32.f32").kind
+    'IllegalInstruction'
+    """
+    try:
+        function(*args, **options)
+    except TcemuError as error:
+        return Refusal(type(error).__name__, str(error))
+    raise OperandError("the call is not refused: it returns a result")
