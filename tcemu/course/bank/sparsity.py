@@ -136,8 +136,7 @@ _LANE_MISTAKES = (
         _placed(lambda at: 4 * (at.row % 8) + at.selector + 2 * (at.chunk // 4), _right_group),
     ),
     (
-        "This is the rule of 8-bit elements, where a lane has chunks of one row. With 16-bit elements, it has four of "
-        + "row g and four of row g + 8.",
+        "This is the rule of 8-bit elements, where a lane has chunks of one row, and not of rows g and g + 8.",
         _placed(lambda at: 4 * (at.row % 8) + 2 * at.selector + at.row // 8, lambda at: at.chunk),
     ),
     (
@@ -478,9 +477,9 @@ EXERCISES = [
         section="9.7.14.6.3",
         hints=(
             "A has the dense map of a 16 × 16 matrix, at stored columns 16 · step; B the dense map of 32 × 8.",
-            "With selector 0, lane 4 g + s has chunks 4 s to 4 s + 3 of rows g and g + 8: the former in its low 16 bits.",
-            "Load the words of both rows, shift each right by 16 s, keep 16 bits, and combine. Lanes 2 and 3 are not read.",
-            "Metadata is one register: warp.run(mma_sp, a, b, c, e, 0), where e is a number for each of the 32 lanes.",
+            "With selector 0, lane 4 g + s has chunks 4 s to 4 s + 3 of rows g and g + 8, row g in the low 16 bits.",
+            "Load the words of both rows, shift each right by 16 s, keep 16 bits, and combine. Two lanes of four suffice.",
+            "Metadata is one register: warp.run(mma_sp, a, b, c, e, 0), where e has a number for each lane.",
         ),
         points=3,
         draw=_layer,
