@@ -3,6 +3,7 @@
 from tcemu.show.alignment import fused_sum, fused_sum_of, fused_sums_of
 from tcemu.show.arithmetic_table import arithmetic_table
 from tcemu.show.banks import banks
+from tcemu.show.before_and_after import before_and_after
 from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor, descriptor_of_tcgen05
 from tcemu.show.differences import changes
@@ -10,6 +11,7 @@ from tcemu.show.end_of_s32 import end_of_s32
 from tcemu.show.fragment_map import fragment_map, fragment_table
 from tcemu.show.hazards import hazards
 from tcemu.show.loaded import loaded
+from tcemu.show.histograms import histograms
 from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
@@ -40,6 +42,7 @@ __all__ = [
     "Table",
     "arithmetic_table",
     "banks",
+    "before_and_after",
     "changes",
     "descriptor",
     "descriptor_of_tcgen05",
@@ -53,6 +56,7 @@ __all__ = [
     "hazards",
     "legal_table",
     "loaded",
+    "histograms",
     "marked",
     "mma_map",
     "number_bits",

@@ -43,6 +43,9 @@ __all__ = [
     "bits_of_a_number",
     "bytes_of_a_descriptor",
     "cell_of_tensor_memory",
+    "change_metadata",
+    "change_one_element",
+    "choose_scales",
     "conflicts_of_ldmatrix",
     "descriptor_of_two_generations",
     "exchange_registers",
@@ -388,6 +391,99 @@ def metadata_of_a_lane(
         return show.sparsity(found, dense, metadata, row, chunk, selector)
 
     return Explorer(draw, _ranges({"lane": fragment.lanes - 1, "group": fragment.layout.slots - 1}, start))
+
+
+def change_metadata(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike,
+    metadata: npt.ArrayLike,
+    selector: int = 0,
+    target: str = "sm_90a",
+    **start: Any,
+) -> Explorer:
+    """Change four bits of the metadata of a sparse instruction, and see which elements of D change.
+
+    `a`, `b`, `c` and `metadata` are registers; `start` may give code (four bits, "0b0100"), lane and group (0 is bits
+    3:0). Raises OperandError for a start that is not possible, IllegalInstruction for an instruction without metadata.
+    """
+    found = _with_metadata(instruction)
+    registers = [as_array(given, name) for name, given in (("a", a), ("b", b), ("c", c), ("metadata", metadata))]
+    d, slots = found.fragments["d"], found.fragments["e"].layout.slots
+    codes = tuple(f"{code:#06b}" for code in sorted(pattern_of(found).places))
+    before = d.unpack(run(found, *registers, selector, target=target))
+
+    def draw(code: str, lane: int, group: int) -> Picture:
+        held, low = registers[3].copy(), 4 * group
+        held[lane] = int(held[lane]) & ~(15 << low) & 0xFFFFFFFF | int(code, 2) << low
+        after = d.unpack(run(found, *registers[:3], held, selector, target=target))
+        return show.changes(before, after, d.format, cause=f"bits {low + 3}:{low} of lane {lane} are {code[2:]}")
+
+    controls = _ranges({"lane": found.lanes - 1, "group": slots - 1}, {k: v for k, v in start.items() if k != "code"})
+    return Explorer(draw, {"code": Choice("code", codes, start.get("code", codes[0])), **controls})
+
+
+def change_one_element(
+    row: npt.ArrayLike, ways: Mapping[str, tuple[Callable[[Any], Any], int]], high: float = 8.0, **start: Any
+) -> Explorer:
+    """Change one number of a row, and see what becomes of all of them when the row is pruned or quantised.
+
+    `ways` are functions of a row by name, each with the number of elements in its blocks: {"2:4": (prune, 4)}. Sliders
+    choose the column and its value, up to `high`; `start` may give way, column and value. Raises OperandError for a
+    start that is not possible.
+    """
+    numbers = as_array(row, "the row").astype(np.float64)
+
+    def draw(way: str, column: int, value: float) -> Picture:
+        changed = numbers.copy()
+        changed[column] = value
+        function, block = ways[way]
+        return show.before_and_after(changed, function(changed), block)
+
+    unknown = [name for name in start if name not in ("way", "column", "value")]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are way, column and value")
+    controls: dict[str, Range | Choice] = {
+        "way": Choice("way", tuple(ways), start.get("way", next(iter(ways)))),
+        "column": Range("column", len(numbers) - 1, start.get("column", 0)),
+        "value": Range("value", high, start.get("value", 1.0), 0.25),
+    }
+    return Explorer(draw, controls)
+
+
+def choose_scales(
+    instruction: str | Instruction,
+    operands: Sequence[npt.ArrayLike],
+    scale_a: npt.ArrayLike,
+    scale_b: npt.ArrayLike,
+    target: str = "sm_120a",
+) -> Explorer:
+    """Choose byte-id and thread-id of both scale operands, and see which elements of D change.
+
+    `operands` are the registers a, b and c; `scale_a` and `scale_b` have scales in all bytes of all lanes. D is
+    compared with that of the ids 0. Raises IllegalInstruction for an instruction without scales.
+    """
+    found = parse(instruction)
+    show.scales(found)  # raises for an instruction without scales
+    d, count = found.fragments["d"], found.facts.scales
+
+    def multiplied(byte_a: int, thread_a: int, byte_b: int, thread_b: int) -> npt.NDArray[Any]:
+        picks = (scale_a, (byte_a, thread_a), scale_b, (byte_b, thread_b))
+        return d.unpack(run(found, *operands, *picks, target=target))
+
+    before = multiplied(0, 0, 0, 0)
+
+    def draw(**ids: int) -> Picture:
+        told = f"A {ids['byte_a']}, {ids['thread_a']} and B {ids['byte_b']}, {ids['thread_b']}"
+        return show.changes(before, multiplied(**ids), d.format, cause=f"byte-id and thread-id of {told}")
+
+    controls: dict[str, Range | Choice] = {}
+    for role in "ab":
+        highs = _scale_limits(found, role)
+        controls[f"byte_{role}"] = Range(f"byte_id of {role.upper()}", highs["byte_id"], 0, count)
+        controls[f"thread_{role}"] = Range(f"thread_id of {role.upper()}", highs["thread_id"], 0)
+    return Explorer(draw, controls)
 
 
 def scales_of_a_block(instruction: str | Instruction, role: str = "a", **start: int) -> Explorer:
