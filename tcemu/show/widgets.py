@@ -749,7 +749,8 @@ def outcome_of_a_kernel(
 def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int, **start: int) -> Explorer:
     """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer, a list of strides.
 
-    Both are in elements and have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
+    Both count elements and have only values that the instruction accepts; `start` may give first and ldm. See
+    show.loaded.
     """
     found = parse(instruction)
     chosen: Values = {"first": 0, "ldm": columns} | start
