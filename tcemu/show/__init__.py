@@ -6,6 +6,7 @@ from tcemu.show.banks import banks
 from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor, descriptor_of_tcgen05
 from tcemu.show.differences import changes
+from tcemu.show.end_of_s32 import end_of_s32
 from tcemu.show.fragment_map import fragment_map, fragment_table
 from tcemu.show.hazards import hazards
 from tcemu.show.loaded import loaded
@@ -13,12 +14,15 @@ from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
 from tcemu.show.number_line import number_lines, number_ranges
+from tcemu.show.one_output import one_output
 from tcemu.show.padded_tile import padded_tile
 from tcemu.show.picture import Picture
+from tcemu.show.popcount import popcount
 from tcemu.show.prediction import Prediction, predict
 from tcemu.show.probe import probe
 from tcemu.show.refusal import Refusal, refusal
 from tcemu.show.register_bits import register_bits
+from tcemu.show.running_error import running_error
 from tcemu.show.scales import scales
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
@@ -36,6 +40,7 @@ __all__ = [
     "changes",
     "descriptor",
     "descriptor_of_tcgen05",
+    "end_of_s32",
     "format_table",
     "fragment_map",
     "fragment_table",
@@ -49,12 +54,15 @@ __all__ = [
     "number_bits",
     "number_lines",
     "number_ranges",
+    "one_output",
     "padded_tile",
+    "popcount",
     "predict",
     "probe",
     "refusal",
     "register_bits",
     "rounding",
+    "running_error",
     "scales",
     "shared_tile",
     "sparsity",

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import show
-from tcemu.errors import ArithmeticUnknown, OperandError, briefly, listing
+from tcemu.errors import ArithmeticUnknown, OperandError, briefly, counted, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
-from tcemu.instructions import TARGETS, Instruction, parse, run
+from tcemu.instructions import TARGETS, Instruction, matmul, parse, run
 from tcemu.instructions.mma_sp import pattern_of
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Major
@@ -43,6 +43,7 @@ __all__ = [
     "cell_of_tensor_memory",
     "conflicts_of_ldmatrix",
     "descriptor_of_two_generations",
+    "end_of_s32",
     "flip_one_bit",
     "fragment_by_target",
     "hazards_of_a_launch",
@@ -50,10 +51,13 @@ __all__ = [
     "metadata_of_a_lane",
     "one_among_powers",
     "outcome_of_a_kernel",
+    "pair_of_words",
     "probe_one_element",
+    "promoted_sum",
     "rounding_of_a_number",
     "scales_of_a_block",
     "sum_on_two_targets",
+    "term_of_a_sum",
     "tile_that_is_loaded",
     "who_holds_what",
 ]
@@ -680,3 +684,103 @@ _GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120
 def _on(instruction: Instruction, target: str, role: str, lane: int) -> Picture:
     drawn = show.fragment_map(instruction.on(TARGETS[target]).fragments[role], lane=lane)
     return replace(drawn, title=f"{drawn.title}, on {target}")
+
+
+def term_of_a_sum(
+    instruction: str | Instruction,
+    terms: Mapping[int, float],
+    k: int = 1,
+    halvings: int = 25,
+    targets: Sequence[str] = ("sm_80", "sm_90a"),
+) -> Explorer:
+    """A sum of `terms`, by their k, and of one more, 2^-halvings, on several targets; sliders for its k and its size.
+
+    The terms are elements of row 0 of A, and all elements of B are 1. Where there is a term already, the new one takes
+    its place. Raises IllegalInstruction, and OperandError for a k that the instruction does not have.
+    """
+    found = parse(instruction)
+    (m, n, depth), types = found.shape, found.types
+    b, c = np.ones((depth, n), types["b"].dtype), np.zeros((m, n), types["c"].dtype)
+
+    def draw(k: int, halvings: int) -> Picture:
+        a = np.zeros((m, depth), types["a"].dtype)
+        for place, term in {**terms, k: 2.0**-halvings}.items():
+            a[0, place] = term
+        return show.one_output(found, [a, b, c], targets=targets)
+
+    wrong = [place for place in terms if place not in range(depth)]
+    if wrong:
+        raise OperandError(f"{found} has no product at k = {briefly(wrong[0])}; k goes from 0 to {depth - 1}")
+    return Explorer(draw, {"k": Range("k", depth - 1, k), "halvings": Range("halvings", 40, halvings)})
+
+
+def promoted_sum(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    promotions: int = 31,
+    step: int = 128,
+    target: str = "sm_90a",
+) -> Explorer:
+    """The error of D[0][0] as k grows, with and without promotion; a slider for the number of promotions.
+
+    `a` (M, K) and `b` (K, N) are whole matrices, and the error is shown after each `step` of k. At a promotion, the
+    accumulator is added to a float32 sum by an ordinary addition, and starts again from zero. The promotions are evenly
+    spread over the steps. Raises what tcemu.matmul raises.
+    """
+    found = parse(instruction, target)
+    left, right = as_array(a, "A")[: found.shape.m], as_array(b, "B")[:, : found.shape.n]
+    ks = list(range(step, left.shape[1] + 1, step))
+    exact = np.cumsum(left[0].astype(np.float64) * right[:, 0].astype(np.float64))[step - 1 :: step]
+
+    def errors(promotions: int) -> list[float]:
+        total, inner, after = np.float32(0), None, []
+        for number, k in enumerate(ks, 1):
+            inner = matmul(left[:, k - step : k], right[k - step : k], inner, instruction=found, target=target)
+            after.append(float(total + inner[0, 0]) / float(exact[number - 1]) - 1)
+            if number * (promotions + 1) // len(ks) > (number - 1) * (promotions + 1) // len(ks):
+                total, inner = np.float32(total + inner[0, 0]), None
+        return after
+
+    alone = errors(0)
+
+    def draw(promotions: int) -> Picture:
+        lines = {"never promoted": alone, f"promoted {counted(promotions, 'time')}": errors(promotions)}
+        return show.running_error(ks, lines, f"Error of D[0][0] of {found.family} {found.shape} along k")
+
+    return Explorer(draw, {"promotions": Range("promotions", len(ks) - 1, promotions)})
+
+
+def end_of_s32(instruction: str | Instruction, a: int = 127, b: int = 127, c: int = 2**31 - 4001) -> Explorer:
+    """c + a · b near the end of s32, with and without .satfinite; sliders for a and b, factors of an integer mma.
+
+    `instruction` is one without .satfinite. The sliders go from 0 to the largest number of each type. Raises
+    IllegalInstruction, and OperandError for a factor that a slider does not have.
+    """
+    found = parse(instruction)
+    m, n, k = found.shape
+    clamping = found.opcode.replace(".s32", ".satfinite.s32", 1)
+
+    def draw(a: int, b: int) -> Picture:
+        left, right = np.zeros((m, k), found.types["a"].dtype), np.zeros((k, n), found.types["b"].dtype)
+        addend = np.zeros((m, n), np.int32)
+        left[0, 0], right[0, 0], addend[0, 0] = a, b, c
+        wraps, clamps = (int(matmul(left, right, addend, instruction=op)[0, 0]) for op in (found, clamping))
+        return show.end_of_s32(c, a * b, wraps, clamps)
+
+    tops = [int(found.types[role].largest) for role in "ab"]
+    return Explorer(draw, {"a": Range("a", tops[0], a), "b": Range("b", tops[1], b)})
+
+
+def pair_of_words(a: int = 0, b: int = 0, operation: str = "xor", bit: int = 0) -> Explorer:
+    """Two words of 32 b1 elements, combined and counted; a slider for the bit of b that is flipped, a list of operations.
+
+    Raises OperandError for a word that has more than 32 bits, and for another operation than xor and and.
+    """
+
+    def draw(operation: str, bit: int) -> Picture:
+        return show.popcount(a, b ^ 1 << bit, operation)
+
+    return Explorer(
+        draw, {"operation": Choice("operation", ("xor", "and"), operation), "bit": Range("flip bit of b", 31, bit)}
+    )
