@@ -163,9 +163,10 @@ def rounded_shift(a, b, c, block=8):
     """Python's >> on negative whole numbers cuts toward minus infinity."""
     found = []
     for x, y, z in zip(a.astype(float), b.astype(float), c, strict=True):
+        total = z
         for k in range(0, 16, block):
-            z = one_sum(x[k : k + block], y[k : k + block], z)
-        found.append(z)
+            total = one_sum(x[k : k + block], y[k : k + block], total)
+        found.append(total)
     return np.array(found, np.float32)
 
 

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-
-
 S8 = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
 B1 = "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count, pairwise
 
 from tcemu.errors import OperandError
 from tcemu.show import svg
@@ -32,15 +33,18 @@ def running_error(ks: Sequence[int], errors: Mapping[str, Sequence[float]], titl
         points = [(_x(k, ks), _y(error, top)) for k, error in zip(ks, line, strict=True)]
         body += [
             svg.line(x1, y1, x2, y2, look, dash=dash)
-            for (x1, y1), (x2, y2) in zip(points, points[1:], strict=False)
+            for (x1, y1), (x2, y2) in pairwise(points)
         ]
-        y = points[-1][1]
-        y = next(place for place in (y, *(y - 16 * step for step in range(1, 9))) if all(abs(place - e) > 15 for e in ends))
-        ends.append(y)
-        body.append(svg.text(_LEFT + _WIDTH + 8, y + 4, f"{name}: {_part(line[-1])}"))
+        ends.append(_free(points[-1][1], ends))
+        body.append(svg.text(_LEFT + _WIDTH + 8, ends[-1] + 4, f"{name}: {_part(line[-1])}"))
     says = "; ".join(f"{name} is off by {_part(line[-1])}, at most {_part(max(line))}" for name, line in sizes.items())
     words = f"After k = {ks[-1]}: {says}."
     return picture(title or "Error of a sum along k", words, _LEFT + _WIDTH + _LABELS, _TOP + _HEIGHT + 44, body)
+
+
+def _free(y: float, taken: Sequence[float]) -> float:
+    """The place of a label at y, or the first one above it that leaves room for those that are there."""
+    return next(place for place in (y - 16 * step for step in count()) if all(abs(place - each) > 15 for each in taken))
 
 
 def _part(error: float) -> str:

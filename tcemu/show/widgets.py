@@ -773,7 +773,7 @@ def end_of_s32(instruction: str | Instruction, a: int = 127, b: int = 127, c: in
 
 
 def pair_of_words(a: int = 0, b: int = 0, operation: str = "xor", bit: int = 0) -> Explorer:
-    """Two words of 32 b1 elements, combined and counted; a slider for the bit of b that is flipped, a list of operations.
+    """Two words of 32 b1 elements, combined and counted; a list of operations, and a slider for the bit of b to flip.
 
     Raises OperandError for a word that has more than 32 bits, and for another operation than xor and and.
     """

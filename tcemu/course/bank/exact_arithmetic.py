@@ -92,26 +92,26 @@ def _exact(a: Array, b: Array, c: float) -> np.float32:
     return np.float32(np.sum(a.astype(np.float64) * b.astype(np.float64)) + np.float64(c))
 
 
-def _hopper(fraction: int = 25, block: int | None = None) -> FusedSums:
-    return FusedSums(fraction, block, None)
-
-
 # ---------------------------------------------------------------------------------------------- one sum by hand
 
 
-def _wrong_sums(given: Given) -> Iterator[tuple[str, np.float32]]:
-    a, b, c, model = given.a, given.b, given.c, _hopper()
-    yield "You added exactly and lost nothing: cut each term off before you add.", _dot(_hopper(200), a, b, c, _as_it_is)
-    yield "This is float32 arithmetic, one addition after the other; a fused sum aligns all terms first.", (
-        _one_after_the_other(a, b, c)
-    )
-    # an A100, which keeps 24 bits, gives the same here
-    yield "You cut one bit too high: count 25 bits from the sum of the factors' exponents, whatever the product's size.", (
-        _dot(model, a, b, c, _counted_from_the_top_bit(model))
-    )
-    yield "You rounded the terms to the nearest; what is below the cut is dropped.", _dot(model, a, b, c, _rounded_terms)
-    yield "You left out c: it is a term like the products.", _dot(model, a, b, 0.0, _as_it_is)
-    yield "You cut negative terms toward minus infinity; the cut is toward zero.", _dot(model, a, b, c, _cut_down)
+def _wrong_sums(given: Given) -> Iterable[tuple[str, np.float32]]:
+    a, b, c, model = given.a, given.b, given.c, FusedSums(25, None, None)
+    ways: dict[str, tuple[float, FusedSums, Told]] = {
+        "You added exactly and lost nothing: cut each term off before you add.": (
+            c, FusedSums(200, None, None), _as_it_is,
+        ),
+        # an A100, which keeps 24 bits, gives the same here
+        "You cut one bit too high: count 25 bits from the sum of the factors' exponents, whatever the product is.": (
+            c, model, _counted_from_the_top_bit(model),
+        ),
+        "You rounded the terms to the nearest; what is below the cut is dropped.": (c, model, _rounded_terms),
+        "You left out c: it is a term like the products.": (0.0, model, _as_it_is),
+        "You cut negative terms toward minus infinity; the cut is toward zero.": (c, model, _cut_down),
+    }  # fmt: skip
+    loop = "This is float32 arithmetic, one addition after the other; a fused sum aligns all terms first."
+    wrong = {says: _dot(chain, a, b, addend, told) for says, (addend, chain, told) in ways.items()}
+    return (wrong | {loop: _one_after_the_other(a, b, c)}).items()
 
 
 def _by_hand(given: Given) -> np.float32:
@@ -197,7 +197,8 @@ def _two_generations(evidence: Mapping[str, Array], given: Given) -> str:
     sizes = np.abs(products[products != 0])
     both = f"An A100 and an H100 both give {float(new):g}."
     if sizes.max() / sizes.min() < 2.0**23:
-        return f"{both} The largest product is only {sizes.max() / sizes.min():g} times the smallest: nothing is cut off."
+        times = f"{sizes.max() / sizes.min():g} times"
+        return f"{both} The largest product is only {times} the smallest: nothing is cut off."
     if abs(float(products.sum())) >= sizes.max() / 2:
         return f"{both} The result is as large as the largest product, so the f32 hides the low bits: cancel it."
     return f"{both} Either both cut your small product off, or both keep it: an A100 keeps 24 bits, an H100 25."
@@ -249,7 +250,8 @@ def _order_of_k(evidence: Mapping[str, Array], given: Given) -> str:
         return f"{said} The small terms come first, but their sum is then c of a sum with large terms, and is cut off."
     mixed = [part for part in range(4) if 0 < large[8 * part : 8 * part + 8].sum() < 8]
     if mixed:
-        return f"{said} Products {8 * mixed[0]} to {8 * mixed[0] + 7} are one fused sum, with large and small terms in it."
+        products = f"Products {8 * mixed[0]} to {8 * mixed[0] + 7}"
+        return f"{said} {products} are one fused sum, with large and small terms in it."
     return f"{said} Are the large terms gone before the small ones come?"
 
 
@@ -292,32 +294,34 @@ def _on_a100(given: Given) -> Array:
     return compute(operation, a[:, None, :], b[:, :, None], c[:, None, None]).view(np.float32).reshape(-1)
 
 
-def _wrong_chains(given: Given) -> Iterator[tuple[str, Array]]:
+def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
     ampere = FusedSums(24, 8, None)
-    ways: tuple[tuple[str, FusedSums, Told], ...] = (
-        ("This is one sum of 16 products: an A100 adds 8, rounds, and adds the other 8 to that.", FusedSums(24, 16, None),
-         _as_it_is),
-        ("You keep 25 bits, as an H100 does; an A100 keeps 24.", FusedSums(25, 8, None), _as_it_is),
-        ("This is an H100's answer: one sum of 16 products, 25 bits kept.", FusedSums(25, 16, None), _as_it_is),
-        ("You round each sum to the nearest f32; the tensor core rounds toward zero.", ampere, _to_nearest),
-        ("You shift negative terms to the right, which cuts them toward minus infinity: cut the magnitude.", ampere,
-         _cut_down),
-        ("You count the bits from the product's highest bit: its exponent is the sum of its factors' exponents.", ampere,
-         _counted_from_the_top_bit(ampere)),
-        ("You round the terms to the nearest; what is below the cut is dropped.", ampere, _rounded_terms),
-        ("You do not cut the terms off before you add them.", FusedSums(200, 8, None), _as_it_is),
-    )  # fmt: skip
-    for says, model, told in ways:
-        yield says, np.array([_dot(model, *case, told) for case in zip(given.a, given.b, given.c, strict=True)])
-    yield "This is float32 arithmetic, one addition after the other.", np.array(
-        [_one_after_the_other(*case) for case in zip(given.a, given.b, given.c, strict=True)]
-    )
-    yield "This is the exact sum, rounded once.", np.array(
-        [_exact(*case) for case in zip(given.a, given.b, given.c, strict=True)]
-    )
+    ways: dict[str, tuple[FusedSums, Told]] = {
+        "This is one sum of 16 products: an A100 adds 8, rounds, and adds the other 8 to that.": (
+            FusedSums(24, 16, None), _as_it_is,
+        ),
+        "You keep 25 bits, as an H100 does; an A100 keeps 24.": (FusedSums(25, 8, None), _as_it_is),
+        "This is an H100's answer: one sum of 16 products, 25 bits kept.": (FusedSums(25, 16, None), _as_it_is),
+        "You round each sum to the nearest f32; the tensor core rounds toward zero.": (ampere, _to_nearest),
+        "You shift negative terms to the right, which cuts them toward minus infinity: cut the magnitude.": (
+            ampere, _cut_down,
+        ),
+        "You count the bits from the product's highest bit: its exponent is the sum of its factors' exponents.": (
+            ampere, _counted_from_the_top_bit(ampere),
+        ),
+        "You round the terms to the nearest; what is below the cut is dropped.": (ampere, _rounded_terms),
+        "You do not cut the terms off before you add them.": (FusedSums(200, 8, None), _as_it_is),
+    }  # fmt: skip
+    cases = list(zip(given.a, given.b, given.c, strict=True))
+    wrong = {says: [_dot(model, *case, told) for case in cases] for says, (model, told) in ways.items()}
+    wrong |= {
+        "This is float32 arithmetic, one addition after the other.": [_one_after_the_other(*case) for case in cases],
+        "This is the exact sum, rounded once.": [_exact(*case) for case in cases],
+    }
+    return ((says, np.array(found, np.float32)) for says, found in wrong.items())
 
 
-# ---------------------------------------------------------------------------------------------- tf32, promotion, split K
+# ---------------------------------------------------------------------------------------------- tf32, promotion, split-
 
 
 def _draw_floats(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -405,10 +409,9 @@ def _not_whose(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     for target, splits in _WAYS:
         if [target, splits] != right:
             other = int((_split(given.A, given.B, target, splits) != given.D).sum())
-            near = "The target is right. " if target == right[0] else "The splits are right. " if splits == right[1] else ""
-            yield f"{near}With target sm_{target} and splits = {splits}, {other} of {given.D.size} outputs have other bits.", [
-                target, splits,
-            ]  # fmt: skip
+            near = "The target is right. " * (target == right[0]) + "The splits are right. " * (splits == right[1])
+            way = f"With target sm_{target} and splits = {splits}"
+            yield f"{near}{way}, {other} of {given.D.size} outputs have other bits.", [target, splits]
 
 
 # ---------------------------------------------------------------------------------------------- the rows
@@ -436,9 +439,9 @@ EXERCISES = [
     Exercise(
         "tell_a100_from_h100",
         "Tell an A100 from an H100",
-        "Make matrices A (16, 16) and B (16, 8) of float16, for which `D[0][0]` of `mma.sync` m16n8k16 with f32 results "
-        "and C = 0 has different bits on an A100 (sm_80) and on an H100 (sm_90a). The answer, `tell_a100_from_h100`, is "
-        "the pair A, B.",
+        "Make matrices A (16, 16) and B (16, 8) of float16, for which `D[0][0]` of `mma.sync` m16n8k16 with f32 "
+        "results and C = 0 has different bits on an A100 (sm_80) and on an H100 (sm_90a). The answer, "
+        "`tell_a100_from_h100`, is the pair A, B.",
         Crafted({"A": ((16, 16), np.float16), "B": ((16, 8), np.float16)}, _two_generations,
                 "The two chips give different bits.", "the bits of D[0][0] on sm_80 and on sm_90a"),
         minutes=8,
@@ -447,17 +450,19 @@ EXERCISES = [
         hints=(
             "An A100 keeps 24 bits and an H100 25: put something where only one of them looks.",
             "The result has only 24 bits, so the large term must not stay in it: cancel it.",
-            "You need three products: x, −x and one that is 2⁻²⁵ of x. float16 reaches 65504, so let A and B share the "
-            "large power of two.",
+            (
+                "You need three products: x, −x and one that is 2⁻²⁵ of x. float16 reaches 65504, so let A and B share "
+                "the large power of two."
+            ),
         ),
     ),
     Exercise(
         "promoted",
         "Promote every 128 of k",
-        "Write `promoted(A, B)`, which multiplies two matrices of e4m3, (64, 512) and (512, 8), as fp8 kernels on Hopper "
-        "do: `tcemu.matmul` with the `wgmma` of this notebook computes 128 of k from zero, and the result is added to a "
-        "float32 sum by ordinary additions, k ascending.",
-        Values(lambda given: _promoted(given), np.float32, _wrong_promotions, what="D"),
+        "Write `promoted(A, B)`, which multiplies two matrices of e4m3, (64, 512) and (512, 8), as fp8 kernels on "
+        "Hopper do: `tcemu.matmul` with the `wgmma` of this notebook computes 128 of k from zero, and the result is "
+        "added to a float32 sum by ordinary additions, k ascending.",
+        Values(_promoted, np.float32, _wrong_promotions, what="D"),
         minutes=8,
         know="that wgmma keeps 13 bits of an fp8 accumulator (notebook 06)",
         section=WARPGROUP,
@@ -473,15 +478,21 @@ EXERCISES = [
         "A fused sum by hand",
         "`given(\"fused_sum_by_hand\")` has four factors `a` and `b` (float16) and `c`. What is a₀b₀ + a₁b₁ + a₂b₂ + "
         "a₃b₃ + c on an H100, as one fused sum of `mma.sync` m16n8k16 with an f32 result? Work it out with pencil and "
-        "paper, or with whole numbers in Python. The answer, `fused_sum_by_hand`, is a number; write it exactly, for example "
-        "as 3 * 2**-4.",
+        "paper, or with whole numbers in Python. The answer, `fused_sum_by_hand`, is a number; write it exactly, for "
+        "example as 3 * 2**-4.",
         Values(_by_hand, np.float32, _wrong_sums, what="The sum"),
         minutes=15,
         know="the five steps of a fused sum (notebooks 00 and 06)",
         section=MANUAL,
         hints=(
-            "Write every product as a whole number times a power of two, and find its exponent: that of a plus that of b.",
-            "c is a term like the products. The exponent of 1.5 · 2³ times 1.5 · 2⁴ is 7, although the product is 2.25 · 2⁷.",
+            (
+                "Write every product as a whole number times a power of two, and find its exponent: that of a plus "
+                "that of b."
+            ),
+            (
+                "c is a term like the products. The exponent of 1.5 · 2³ times 1.5 · 2⁴ is 7, although the product is "
+                "2.25 · 2⁷."
+            ),
             "25 bits below the largest exponent is where every term is cut off, toward zero; then add what is left.",
         ),
         draw=_draw_by_hand,
@@ -490,10 +501,10 @@ EXERCISES = [
     Exercise(
         "fp8_two_ways",
         "Where mma.sync and wgmma disagree",
-        "On one H100, `mma.sync` m16n8k32 and `wgmma` m64n8k32 multiply the same e4m3 numbers. Find 32 numbers `a` and "
-        "32 numbers `b` for which `mma.sync` gives the exact sum a₀b₀ + … + a₃₁b₃₁, and `wgmma` is off by at least one "
-        "part in `given(\"fp8_two_ways\").part`. The answer, `fp8_two_ways`, is the pair a, b: two float64 arrays of numbers "
-        "that e4m3 has.",
+        "On one H100, `mma.sync` m16n8k32 and `wgmma` m64n8k32 multiply the same e4m3 numbers. Find 32 numbers `a` "
+        "and 32 numbers `b` for which `mma.sync` gives the exact sum a₀b₀ + … + a₃₁b₃₁, and `wgmma` is off by at "
+        "least one part in `given(\"fp8_two_ways\").part`. The answer, `fp8_two_ways`, is the pair a, b: two float64 "
+        "arrays of numbers that e4m3 has.",
         Crafted({"a": ((32,), np.float64), "b": ((32,), np.float64)}, _fp8_two_ways,
                 "mma.sync is exact, and wgmma is off by enough.", "what the two instructions give on sm_90a"),
         minutes=15,
@@ -510,10 +521,10 @@ EXERCISES = [
     Exercise(
         "order_of_k",
         "An order in which nothing is lost",
-        "`given(\"order_of_k\").terms` are 32 float16 numbers. An A100 adds them with two `mma.sync` m16n8k16, k ascending: "
-        "they are row 0 of A, and B is all ones. In the order in which they come, the result is wrong. The sum over k "
-        "does not mind if the columns of A and the rows of B are exchanged in the same way. The answer, `order_of_k`, is an "
-        "order, the numbers 0 to 31 once each, in which the A100 gives the exact sum of the terms.",
+        "`given(\"order_of_k\").terms` are 32 float16 numbers. An A100 adds them with two `mma.sync` m16n8k16, k "
+        "ascending: they are row 0 of A, and B is all ones. In the order in which they come, the result is wrong. The "
+        "sum over k does not mind if the columns of A and the rows of B are exchanged in the same way. The answer, "
+        "`order_of_k`, is an order, the numbers 0 to 31 once each, in which the A100 gives the exact sum of the terms.",
         Crafted({"order": ((32,), np.int64)}, _order_of_k, "In this order the sum is exact.",
                 "the result on sm_80 in your order"),
         minutes=15,
@@ -530,8 +541,8 @@ EXERCISES = [
     Exercise(
         "round_to_tf32",
         "Round before you multiply",
-        "Write `round_to_tf32(numbers)`: takes an array of float32 and returns the nearest tf32 numbers, as float32 with the "
-        "low 13 bits zero; ties go away from zero, as in `cvt.rna.tf32.f32`. It need not handle NaN.",
+        "Write `round_to_tf32(numbers)`: takes an array of float32 and returns the nearest tf32 numbers, as float32 "
+        "with the low 13 bits zero; ties go away from zero, as in `cvt.rna.tf32.f32`. It need not handle NaN.",
         Values(_nearest_tf32, np.float32, _wrong_tf32, place=lambda index: f"The number at [{index[0]}]"),
         minutes=10,
         know="that a tensor core ignores the low 13 bits of a tf32 operand (notebook 01)",
@@ -546,10 +557,10 @@ EXERCISES = [
     Exercise(
         "whose_bits",
         "Whose bits are these?",
-        "`given(\"whose_bits\")` has A (16, 256) and B (256, 8) of float16, and a float32 product D that somebody computed "
-        "with `mma.sync` m16n8k16: on an A100 or an H100 (target 80 or 90), with k in 1, 2 or 4 equal parts (splits), each "
-        "part a chain from zero, and the parts joined by float32 additions in ascending order. Which was it? "
-        "Write the answer as `whose_bits = {\"target\": 80, \"splits\": 1}`.",
+        "`given(\"whose_bits\")` has A (16, 256) and B (256, 8) of float16, and a float32 product D that somebody "
+        "computed with `mma.sync` m16n8k16: on an A100 or an H100 (target 80 or 90), with k in 1, 2 or 4 equal parts "
+        "(splits), each part a chain from zero, and the parts joined by float32 additions in ascending order. Which "
+        "was it? Write the answer as `whose_bits = {\"target\": 80, \"splits\": 1}`.",
         Values(_whose, np.int64, _not_whose, names=("target", "splits")),
         minutes=20,
         know="tcemu.matmul, and split-K (notebook 06)",
@@ -565,20 +576,25 @@ EXERCISES = [
     Exercise(
         "chain_of_an_a100",
         "An A100 in numpy",
-        "Write `chain_of_an_a100(a, b, c)` without calling tcemu: `a` and `b` are float16 arrays (32, 16), `c` is float32 (32). "
-        "Return, as float32 (32), what an A100 computes for each of the 32 dot products a[i] · b[i] + c[i] with "
-        "`mma.sync` m16n8k16, bit for bit: two fused sums of 8 products, 24 bits kept. All numbers are finite, and no sum is "
-        "so small that the floor matters. `np.frexp` and whole numbers in Python are enough.",
+        "Write `chain_of_an_a100(a, b, c)` without calling tcemu: `a` and `b` are float16 arrays (32, 16), `c` is "
+        "float32 (32). Return, as float32 (32), what an A100 computes for each of the 32 dot products a[i] · b[i] + "
+        "c[i] with `mma.sync` m16n8k16, bit for bit: two fused sums of 8 products, 24 bits kept. All numbers are "
+        "finite, and no sum is so small that the floor matters. `np.frexp` and whole numbers in Python are enough.",
         Values(_on_a100, np.float32, _wrong_chains, place=lambda index: f"Dot product {index[0]}"),
         minutes=45,
         know="the whole rule of a fused sum, and chains of them (notebooks 00 and 06)",
         section=MANUAL,
         hints=(
             "Write a function for one fused sum first, and test it with the numbers of notebook 00.",
-            "A float16 is an integer times 2⁻²⁴, so a product is an integer times 2⁻⁴⁸. Its exponent comes from the factors: "
-            "frexp(x)[1] − 1, but never below −14.",
+            (
+                "A float16 is an integer times 2⁻²⁴, so a product is an integer times 2⁻⁴⁸. Its exponent comes from "
+                "the factors: frexp(x)[1] − 1, but never below −14."
+            ),
             "Cut the magnitude of each term off at 2 to the power of (largest − 24), and put the sign back afterwards.",
-            "Round the sum of the first eight toward zero to 24 bits; it is the addend of the second sum, as a float32.",
+            (
+                "Round the sum of the first eight toward zero to 24 bits; it is the addend of the second sum, as a "
+                "float32."
+            ),
         ),
         draw=_draw_cases,
         points=5,

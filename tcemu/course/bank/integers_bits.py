@@ -104,7 +104,7 @@ def _too_early(evidence: Mapping[str, Array], given: Given) -> str:
     low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
     said = f"D[0][0] should be {exact}."
     if not low <= exact <= high:
-        return f"{said} That does not fit into s32, so no instruction can give it: bring the sum back in the second half."
+        return f"{said} That does not fit into s32: let the second instruction bring the sum back."
     if low <= first <= high:
         return f"{said} After the first 32 of k the sum is {first}, which fits, so nothing is clamped."
     wraps, clamps = (int(matmul(a, b, c, instruction=op)[0, 0]) for op in (S8, CLAMPED))
@@ -125,7 +125,7 @@ def _without_zero(given: Given) -> Array:
 
 def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
     d, b, zero = given.D.astype(np.int64), given.B.astype(np.int64), given.zero
-    yield "You subtracted the zero point from D: it was in every element of A, and each one met an element of B.", d - zero
+    yield "You subtracted the zero point from D; it is in each element of A, and each of them meets one of B.", d - zero
     yield "You subtracted K times the zero point; what it met in B is missing.", d - zero * len(b)
     yield "The sign is wrong: the zero point was added to A, so subtract its share.", d + zero * b.sum(axis=0)
     yield "You took the sum of all of B; each column of D needs the sum of its own column.", d - zero * b.sum()
@@ -219,7 +219,9 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You scaled the columns first; here it is rows first, and each product is rounded.", (
         sums.astype(np.float32) * given.scale_w * given.scale_x[:, None]
     )
-    yield "Only the first 32 of k are multiplied: loop over k.", _scaled(_products(given, given.x[:, :32], given.w[:, :32]), given)
+    yield "Only the first 32 of k are multiplied: loop over k.", (
+        _scaled(_products(given, given.x[:, :32], given.w[:, :32]), given)
+    )
     yield "Only the last 32 of k are in the result: pass each D on as the next C.", (
         _scaled(_products(given, given.x[:, -32:], given.w[:, -32:]), given)
     )
@@ -234,7 +236,9 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
         _scaled((sums & 0xFFFFFFFF).astype(np.float64), given)
     )
     swapped = given.x.reshape(16, 3, 2, 16)[:, :, ::-1].reshape(16, 96)
-    yield "The two halves of k of A are exchanged: registers 2 and 3 hold k + 16.", _scaled(_products(given, swapped), given)
+    yield "The two halves of k of A are exchanged: registers 2 and 3 hold k + 16.", (
+        _scaled(_products(given, swapped), given)
+    )
 
 
 def _draw_bits(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -290,10 +294,11 @@ def _wrong_binaries(given: Given) -> Iterator[tuple[str, Array]]:
 
 def _popc_mistakes() -> tuple[tuple[str, Any], ...]:
     return (
-        ("This is the number of bits that agree. Each bit that differs also adds a −1: it counts twice.", lambda k, ones: k - ones),
+        ("This is the number of bits that agree. Each bit that differs also adds a −1: it counts twice.",
+         lambda k, ones: k - ones),
         ("The sign is wrong: popc of xor counts the products that are −1.", lambda k, ones: 2 * ones - k),
-        ("This is the number of bits that differ, not the dot product.", lambda k, ones: ones),
-        ("Nothing is 256 by itself: k is given.", lambda k, ones: 256 - 2 * ones),
+        ("This is the number of bits that differ, not the dot product.", lambda k, ones: 0 * k + ones),
+        ("Nothing is 256 by itself: k is given.", lambda k, ones: 256 + 0 * k - 2 * ones),
         ("You halved the count instead of doubling it.", lambda k, ones: k - ones // 2),
     )
 
@@ -306,8 +311,8 @@ EXERCISES = [
     Exercise(
         "pack_s4",
         "Eight numbers in a register",
-        "Write `pack_s4(numbers)`: takes eight whole numbers from −8 to 7 and returns the 32-bit register that holds them as "
-        "s4, the first one in the lowest bits, as one whole number.",
+        "Write `pack_s4(numbers)`: takes eight whole numbers from −8 to 7 and returns the 32-bit register that holds "
+        "them as s4, the first one in the lowest bits, as one whole number.",
         Values(_packed, np.uint32, _wrong_packings, what="The register"),
         minutes=8,
         know="shifts and masks, and two's complement (notebook 01)",
@@ -322,8 +327,9 @@ EXERCISES = [
     Exercise(
         "dot_from_popc",
         "A dot product from a count of ones",
-        "Two rows of k signs are stored as bits, 1 for +1 and 0 for −1. An instruction with `.xor.popc` has counted `ones` bits "
-        "that differ. Write `dot_from_popc(k, ones)`, which returns the dot product of the two rows of signs.",
+        "Two rows of k signs are stored as bits, 1 for +1 and 0 for −1. An instruction with `.xor.popc` has counted "
+        "`ones` bits that differ. Write `dot_from_popc(k, ones)`, which returns the dot product of the two rows of "
+        "signs.",
         Function({"k": (128, 200, 256), "ones": range(129)}, ("dot",), lambda k, ones: k - 2 * ones, _popc_mistakes(),
                  how="all counts for rows of 128, 200 and 256 signs"),
         minutes=6,
@@ -338,10 +344,10 @@ EXERCISES = [
     Exercise(
         "nibbles_to_bytes",
         "s4 on a chip that has only s8",
-        "An H100 has no unit for s4: each of its `mma.sync` with s4 becomes two with s8. Write `nibbles_to_bytes(registers)`: "
-        "takes a uint32 array of registers (16) that hold eight s4 each, and returns a uint32 array (2, 16): first the "
-        "registers with numbers 0, 2, 4 and 6 of each as s8, then those with numbers 1, 3, 5 and 7. Use masks and shifts, as a "
-        "GPU would, and no loop over the numbers if you can.",
+        "An H100 has no unit for s4: each of its `mma.sync` with s4 becomes two with s8. Write "
+        "`nibbles_to_bytes(registers)`: takes a uint32 array of registers (16) that hold eight s4 each, and returns a "
+        "uint32 array (2, 16): first the registers with numbers 0, 2, 4 and 6 of each as s8, then those with numbers "
+        "1, 3, 5 and 7. Use masks and shifts, as a GPU would, and no loop over the numbers if you can.",
         Values(lambda given: _evens_and_odds(_nibbles(given.registers)), np.uint32, _wrong_halves,
                place=lambda index: f"Register {index[1]} of the {('even', 'odd')[index[0]]} numbers"),
         minutes=20,
@@ -351,7 +357,10 @@ EXERCISES = [
             "0x0f0f0f0f selects every second number. Where do the others go after a shift by four?",
             "A negative s4 has bit 3 set. As an s8 it needs ones in bits 4 to 7 as well.",
             "For numbers in the low halves, & 0x08080808 finds the signs. Which multiple of it fills bits 4 to 7?",
-            "Another way: exclusive-or with 8 and then subtract 8, in each byte. Can a borrow cross into the next byte?",
+            (
+                "Another way: exclusive-or with 8 and then subtract 8, in each byte. Can a borrow cross into the next "
+                "byte?"
+            ),
         ),
         draw=_draw_registers,
         points=2,
@@ -359,9 +368,9 @@ EXERCISES = [
     Exercise(
         "clamped_too_early",
         "Clamped too early",
-        "`.satfinite` clamps the result of every instruction, not the result of the whole sum. Make A (16, 64) and B (64, 8) "
-        "of int8 and C (16, 8) of int32, for which `D[0][0]`, computed by two `mma.sync` m16n8k32, is exact without "
-        "`.satfinite` and wrong with it. The answer, `clamped_too_early`, is A, B, C.",
+        "`.satfinite` clamps the result of every instruction, not the result of the whole sum. Make A (16, 64) and B "
+        "(64, 8) of int8 and C (16, 8) of int32, for which `D[0][0]`, computed by two `mma.sync` m16n8k32, is exact "
+        "without `.satfinite` and wrong with it. The answer, `clamped_too_early`, is A, B, C.",
         Crafted({"A": ((16, 64), np.int8), "B": ((64, 8), np.int8), "C": ((16, 8), np.int32)}, _too_early,
                 "Wrapping around is exact here, and clamping is not.", "both results of D[0][0]"),
         minutes=10,
@@ -376,10 +385,10 @@ EXERCISES = [
     Exercise(
         "without_zero_point",
         "Take the zero point out",
-        "Activations are often stored as u8 with a zero point: the number is A − zero. `given(\"without_zero_point\")` has A "
-        "(16, 64) of uint8, B (64, 8) of int8, the zero point, and D = A B, as `mma.sync` with u8 and s8 gives it. Write "
-        "`without_zero_point(A, B, zero, D)`, which returns (A − zero) B as an integer matrix. A kernel does not multiply again: "
-        "compute it from D and from sums.",
+        "Activations are often stored as u8 with a zero point: the number is A − zero. "
+        "`given(\"without_zero_point\")` has A (16, 64) of uint8, B (64, 8) of int8, the zero point, and D = A B, as "
+        "`mma.sync` with u8 and s8 gives it. Write `without_zero_point(A, B, zero, D)`, which returns (A − zero) B as "
+        "an integer matrix. A kernel does not multiply again: compute it from D and from sums.",
         Values(_without_zero, np.int64, _wrong_corrections, what="D"),
         minutes=15,
         know="matrix products; why A − zero does not fit into s8 (notebook 07)",
@@ -395,8 +404,9 @@ EXERCISES = [
     Exercise(
         "quantise_rows",
         "Quantise the rows of a matrix",
-        "Write `quantise_rows(numbers)`: takes a float32 matrix (8, 32) and returns an int8 matrix. Each row has the scale that "
-        "brings its largest magnitude to 127; divide by it in float32, and round to the nearest, ties to even.",
+        "Write `quantise_rows(numbers)`: takes a float32 matrix (8, 32) and returns an int8 matrix. Each row has the "
+        "scale that brings its largest magnitude to 127; divide by it in float32, and round to the nearest, ties to "
+        "even.",
         Values(lambda given: _quantised(given.numbers, _scale(given.numbers)), np.int8, _wrong_quantisations,
                place=lambda index: f"Row {index[0]}, column {index[1]}"),
         minutes=12,
@@ -412,18 +422,21 @@ EXERCISES = [
     Exercise(
         "quantised_layer",
         "A quantised layer",
-        "Write a kernel `quantised_layer(warp, x, w, scale_x, scale_w, out)` for one warp. `x` (16, 96) and `w` (8, 96) are s8, "
-        "`scale_x` (16) and `scale_w` (8) float32, `out` (16, 8) float32. It stores out[i][j] = the exact integer sum over k of "
-        "x[i][k] w[j][k], converted to float32, times scale_x[i], times scale_w[j], each product rounded. Use `mma.sync` "
-        "m16n8k32 of s8. A row of `w` is a column of B, so four of its neighbours make up a register. "
-        "`warp.ld_global(x.at(row, column))` loads four bytes for each lane.",
+        "Write a kernel `quantised_layer(warp, x, w, scale_x, scale_w, out)` for one warp. `x` (16, 96) and `w` (8, "
+        "96) are s8, `scale_x` (16) and `scale_w` (8) float32, `out` (16, 8) float32. It stores out[i][j] = the exact "
+        "integer sum over k of x[i][k] w[j][k], converted to float32, times scale_x[i], times scale_w[j], each "
+        "product rounded. Use `mma.sync` m16n8k32 of s8. A row of `w` is a column of B, so four of its neighbours "
+        "make up a register. `warp.ld_global(x.at(row, column))` loads four bytes for each lane.",
         Kernel(_layer_arguments, "out", _layer, {"block": 32}, _wrong_layers,
                needed=("mma.sync.aligned.m16n8k32.row.col.s32.s8",)),
         minutes=40,
         know="a kernel with tcemu.launch (notebook 02), the fragments of m16n8k32 (notebook 04)",
         section="9.7.14.5.10",
         hints=(
-            "g, t = warp.laneid // 4, warp.laneid % 4. Register r of A holds row g + 8 (r mod 2), and k from 4 t + 16 (r // 2).",
+            (
+                "g, t = warp.laneid // 4, warp.laneid % 4. Register r of A holds row g + 8 (r mod 2), and k from 4 t + "
+                "16 (r // 2)."
+            ),
             "Register r of B holds column g, and k from 4 t + 16 r: that is row g of w.",
             "np.hstack joins registers of shape (32, 1) to (32, 4). Three steps of 32 make 96 of k.",
             "Register i of D is row g + 8 (i // 2) and column 2 t + i mod 2. View it as int32 before you convert it.",
@@ -434,9 +447,10 @@ EXERCISES = [
     Exercise(
         "binary_layer",
         "A layer of signs",
-        "Write a kernel `binary_layer(warp, x, w, bits, out)` for one warp. `x` (16, 8) and `w` (8, 8) are uint32 words: rows of "
-        "256 single bits, 1 for +1 and 0 for −1, of which only the first `bits` mean something; the rest are 0 in both. It stores "
-        "in `out` (16, 8), int32, the dot products of the rows of signs. Use `mma.sync` m16n8k256 with `.xor.popc`.",
+        "Write a kernel `binary_layer(warp, x, w, bits, out)` for one warp. `x` (16, 8) and `w` (8, 8) are uint32 "
+        "words: rows of 256 single bits, 1 for +1 and 0 for −1, of which only the first `bits` mean something; the "
+        "rest are 0 in both. It stores in `out` (16, 8), int32, the dot products of the rows of signs. Use `mma.sync` "
+        "m16n8k256 with `.xor.popc`.",
         Kernel(_binary_arguments, "out", _binary, {"block": 32}, _wrong_binaries,
                needed=("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor",)),
         minutes=30,
