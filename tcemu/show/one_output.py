@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 _LEFT, _TOP, _BAND, _CELL = 92, 16, 102, 24
 #: Width of a cell if there are few, the gap between two sums, the room for the result; the least and largest width.
-_WIDE, _GAP, _RESULT, _LEAST, _MOST = 46.0, 60, 252, 560, 1100
+_WIDE, _GAP, _RESULT, _LEAST, _MOST = 46.0, 60, 286, 560, 1100
 #: Narrower cells have no room for a number, nor for the letter k.
 _ROOM = 34
 
