@@ -115,27 +115,49 @@ def c_added_afterwards(given):
     return float(tcemu.matmul(a, b, instruction=F16)[0, 0])
 
 
-# ---------------------------------------------------------------------------------------------- tf32
+# ---------------------------------------------------------------------------------------------- three products
 
 
-def masked(numbers):
-    """What the hardware does anyway."""
-    return (numbers.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+def rounded(x, rounding="rna"):
+    """Numbers of tf32, as float32."""
+    return tcemu.formats.lookup("tf32").encode(x, rounding=rounding).view(np.float32)
 
 
-def not_masked(numbers):
-    """Half of the last place, and the low bits stay."""
-    return (numbers.view(np.uint32) + np.uint32(0x1000)).view(np.float32)
+def product(A, B, C=None):
+    """One product of tf32."""
+    return tcemu.matmul(A, B, C, instruction="mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
 
 
-def ties_to_even(numbers):
-    """As cvt.rn does."""
-    return tcemu.formats.lookup("tf32").encode(numbers).view(np.float32)
+def only_one(A, B):
+    """The high parts alone."""
+    return product(rounded(A), rounded(B))
 
 
-def a_whole_place(numbers):
-    """Twice as much as is needed."""
-    return ((numbers.view(np.uint32) + np.uint32(0x2000)) & np.uint32(0xFFFFE000)).view(np.float32)
+def truncated(A, B):
+    """What the hardware would cut off, in a second part."""
+    high_a, high_b = rounded(A, "rz"), rounded(B, "rz")
+    D = product(high_a, rounded(B - high_b), product(rounded(A - high_a), high_b))
+    return product(high_a, high_b, D)
+
+
+def low_parts_as_they_are(A, B):
+    """The low parts have too many bits, and are truncated."""
+    high_a, high_b = rounded(A), rounded(B)
+    return product(high_a, high_b, product(high_a, B - high_b, product(A - high_a, high_b)))
+
+
+def large_first(A, B):
+    """The small products are cut off against the large one."""
+    high_a, high_b = rounded(A), rounded(B)
+    D = product(high_a, rounded(B - high_b), product(high_a, high_b))
+    return product(rounded(A - high_a), high_b, D)
+
+
+def added_afterwards(A, B):
+    """Three products from zero."""
+    high_a, high_b = rounded(A), rounded(B)
+    parts = product(rounded(A - high_a), high_b), product(high_a, rounded(B - high_b)), product(high_a, high_b)
+    return parts[0] + parts[1] + parts[2]
 
 
 # ---------------------------------------------------------------------------------------------- chains
@@ -247,11 +269,12 @@ WRONG = {
         (("given", lambda given: np.argsort(np.abs(given.terms), kind="stable")), "The small terms come first"),
         (("given", lambda given: np.argsort(given.terms, kind="stable")), "with large and small terms in it"),
     ],
-    "round_to_tf32": [
-        (masked, "You only truncate"),
-        (not_masked, "the low 13 bits are still there"),
-        (ties_to_even, "Ties go to even here"),
-        (a_whole_place, "You add a whole last place"),
+    "three_tf32": [
+        (only_one, "This is one product of tf32"),
+        (truncated, "You truncated to get the high parts"),
+        (low_parts_as_they_are, "You left the low parts to the hardware"),
+        (large_first, "The large product comes last here"),
+        (added_afterwards, "You added the three products afterwards"),
     ],
     "whose_bits": [
         (("given", lambda given: another_way(given, "target")), "The target is right."),

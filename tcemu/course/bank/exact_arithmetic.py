@@ -19,6 +19,7 @@ from tcemu.instructions import matmul, parse, target_named
 Array = npt.NDArray[Any]
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 FP8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
 _f16, _f32, _e4m3 = (lookup(name) for name in ("f16", "f32", "e4m3"))
@@ -275,7 +276,7 @@ def _draw_terms(rng: np.random.Generator) -> Mapping[str, Any]:
 
 # ---------------------------------------------------------------------------------------------- the chain in numpy
 
-_CASES = 32
+_CASES = 24
 
 
 def _draw_cases(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -324,37 +325,49 @@ def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
 # ---------------------------------------------------------------------------------------------- tf32, promotion, split-
 
 
-def _draw_floats(rng: np.random.Generator) -> Mapping[str, Any]:
-    """Float32 numbers: ordinary ones, ties, ones that carry into the exponent, infinities, subnormals."""
-    patterns = rng.integers(0, 1 << 32, 48, dtype=np.uint64).astype(np.uint32)
-    ties = (patterns[:12] & np.uint32(0xFFFFE000)) | np.uint32(0x1000)
-    carries = patterns[12:18] | np.uint32(0x007FFFFF)
-    special = np.array([0x7F800000, 0xFF800000, 0x80000000, 0x3F800FFF, 0x3F801000, 0x00001FFF], np.uint32)
-    drawn = np.concatenate([ties, patterns[18:], carries, special])
-    numbers = np.where((drawn >> np.uint32(23) & np.uint32(0xFF)) == 0xFF, drawn & np.uint32(0xFF800000), drawn)
-    return {"numbers": numbers.astype(np.uint32).view(np.float32)}
+def _draw_products(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"A": rng.normal(size=(16, 64)).astype(np.float32), "B": rng.normal(size=(64, 8)).astype(np.float32)}
 
 
-def _nearest_tf32(given: Given) -> Array:
-    return lookup("tf32").encode(given.numbers, rounding="rna").view(np.float32)
+def _tf32(numbers: Array, rounding: str = "rna") -> Array:
+    found: Array = lookup("tf32").encode(numbers, rounding=rounding).view(np.float32)
+    return found
 
 
-def _wrong_tf32(given: Given) -> Iterator[tuple[str, Array]]:
-    bits = given.numbers.view(np.uint32)
-    low, half = np.uint32(0x1FFF), np.uint32(0x1000)
-    ordinary = (bits >> np.uint32(23) & np.uint32(0xFF)) != 0xFF
+def _three(given: Given, order: str = "lh hl hh", first: str = "rna", second: str = "rna") -> Array:
+    """A chain of products of high (h) and low (l) parts of A and B, in some order."""
+    parts = {}
+    for name in "AB":
+        high = _tf32(given[name], first)
+        parts[name] = {"h": high, "l": _tf32(given[name] - high, second)}
+    total = np.zeros((16, 8), np.float32)
+    for left, right in order.split():
+        total = matmul(parts["A"][left], parts["B"][right], total, instruction=TF32)
+    return total
+
+
+def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
+    apart = [_three(given, pair) for pair in ("lh", "hl", "hh")]
     wrong = {
-        "You only truncate, as the tensor core does by itself: add half of the last place first.": bits & ~low,
-        "You add half of the last place, but the low 13 bits are still there: mask them off.": bits + half,
-        "Ties go to even here: .rna takes the one further from zero.": lookup("tf32").encode(given.numbers),
-        "You add almost a whole last place instead of half of one: this rounds away from zero.": (
-            np.where(ordinary, (bits + low) & ~low, bits)
+        "This is one product of tf32: the low parts are missing.": _three(given, "hh"),
+        "You truncated to get the high parts: round to the nearest, so that the low parts are small.": (
+            _three(given, first="rz")
         ),
-        "You add a whole last place: that is one bit too high.": (bits + np.uint32(0x2000)) & ~low,
-        "You mask before you add, so what you add is masked no more.": (bits & ~low) + half,
-        "You rounded to bf16: tf32 has 10 mantissa bits.": (bits + np.uint32(0x8000)) & ~np.uint32(0xFFFF),
+        "You left the low parts to the hardware, which truncates them: round them, too.": _three(given, second="rz"),
+        "The large product comes last here, so that the small ones are not cut off against it.": (
+            _three(given, "hh hl lh")
+        ),
+        "You put the large product first; the rest is in the right order.": _three(given, "hh lh hl"),
+        "The two small products are in the other order: A's low parts come first.": _three(given, "hl lh hh"),
+        "You added the product of the two low parts: here there are three products.": _three(given, "ll lh hl hh"),
+        "One of the two products of a low and a high part is missing: B's low parts.": _three(given, "lh hh"),
+        "One of the two products of a low and a high part is missing: A's low parts.": _three(given, "hl hh"),
+        "You added the three products afterwards; each one is the C of the next here.": apart[0] + apart[1] + apart[2],
+        "This is the exact product, which no tensor core computed.": (
+            (given.A.astype(np.float64) @ given.B.astype(np.float64)).astype(np.float32)
+        ),
     }
-    yield from ((says, patterns.view(np.float32)) for says, patterns in wrong.items())
+    yield from wrong.items()
 
 
 def _draw_fp8(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -451,8 +464,8 @@ EXERCISES = [
             "An A100 keeps 24 bits and an H100 25: put something where only one of them looks.",
             "The result has only 24 bits, so the large term must not stay in it: cancel it.",
             (
-                "You need three products: x, −x and one that is 2⁻²⁵ of x. float16 reaches 65504, so let A and B share "
-                "the large power of two."
+                "You need three products: x, −x and one that is 2⁻²⁵ of x. float16 reaches 65504, so let A and B "
+                "share the large power of two."
             ),
         ),
     ),
@@ -539,20 +552,27 @@ EXERCISES = [
         points=2,
     ),
     Exercise(
-        "round_to_tf32",
-        "Round before you multiply",
-        "Write `round_to_tf32(numbers)`: takes an array of float32 and returns the nearest tf32 numbers, as float32 "
-        "with the low 13 bits zero; ties go away from zero, as in `cvt.rna.tf32.f32`. It need not handle NaN.",
-        Values(_nearest_tf32, np.float32, _wrong_tf32, place=lambda index: f"The number at [{index[0]}]"),
-        minutes=10,
-        know="that a tensor core ignores the low 13 bits of a tf32 operand (notebook 01)",
-        section="9.7.14.2",
+        "three_tf32",
+        "Three products of tf32 for one of float32",
+        "No tensor core multiplies float32. Write `three_tf32(A, B)`, which comes close: split each number x of the "
+        "float32 matrices A (16, 64) and B (64, 8) into a high part, x rounded to tf32, and a low part, the rest, "
+        "rounded to tf32 as well, both to the nearest with ties away from zero, as `cvt.rna.tf32.f32` does. Return "
+        "the chain of three products, each the C of the next: A low times B high, then A high times B low, then A "
+        "high times B high, all with `mma.sync` m16n8k8 of tf32. Compare its error with that of a single product.",
+        Values(_three, np.float32, _wrong_threes, what="D"),
+        minutes=20,
+        know="how to round to tf32 (notebook 01), and what a cut does to small terms (notebook 06)",
+        section="9.7.14.5.7",
         hints=(
-            "Look at the bits as whole numbers, with .view.",
-            "Truncating is a mask. What must you add before the mask, so that the upper half goes up?",
-            "Half of the last place of tf32 is bit 12. A carry into the exponent is exactly right.",
+            (
+                "formats.lookup makes patterns of tf32 from numbers, with the rounding that you ask for; a view makes "
+                "them floats."
+            ),
+            "x − high is exact in float32. How many of its bits does a tf32 keep?",
+            "tcemu.matmul takes the result of one product as the third argument of the next.",
         ),
-        draw=_draw_floats,
+        draw=_draw_products,
+        points=2,
     ),
     Exercise(
         "whose_bits",
@@ -576,8 +596,8 @@ EXERCISES = [
     Exercise(
         "chain_of_an_a100",
         "An A100 in numpy",
-        "Write `chain_of_an_a100(a, b, c)` without calling tcemu: `a` and `b` are float16 arrays (32, 16), `c` is "
-        "float32 (32). Return, as float32 (32), what an A100 computes for each of the 32 dot products a[i] · b[i] + "
+        "Write `chain_of_an_a100(a, b, c)` without calling tcemu: `a` and `b` are float16 arrays (24, 16), `c` is "
+        "float32 (24). Return, as float32 (24), what an A100 computes for each of the 24 dot products a[i] · b[i] + "
         "c[i] with `mma.sync` m16n8k16, bit for bit: two fused sums of 8 products, 24 bits kept. All numbers are "
         "finite, and no sum is so small that the floor matters. `np.frexp` and whole numbers in Python are enough.",
         Values(_on_a100, np.float32, _wrong_chains, place=lambda index: f"Dot product {index[0]}"),
