@@ -18,6 +18,8 @@ from tcemu.errors import counted
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
+#: Cases that a picture shows at most.
+_DRAWN = 1024
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Function:
     def _picture(self, cases: Array, got: Array, wrong: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
         """A grid for functions of two numbers: what was returned, with the wrong values marked."""
         sizes = [len(values) for values in self.over.values()]
-        if len(sizes) != 2 or max(sizes) > 64:
+        if len(sizes) != 2 or max(sizes) > 64 or len(cases) > _DRAWN:
             return ()
         labels = [[" ".join(map(str, got[row * sizes[1] + column])) for column in range(sizes[1])]
                   for row in range(sizes[0])]  # fmt: skip

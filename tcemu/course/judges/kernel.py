@@ -127,10 +127,10 @@ class Kernel:
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Compare the output, then the reports, the opcodes and the limits."""
-        found = [self._output(got, given) for got in evidence["out"]]
         if evidence["reports"].size:
-            return self._reported(evidence, found[0].right)
-        for finding, (seed, policy) in zip(found, self.schedules, strict=True):
+            return self._reported(evidence, self._output(evidence["out"][0], given).right)
+        for got, (seed, policy) in zip(evidence["out"], self.schedules, strict=True):
+            finding = self._output(got, given)
             if not finding.right:
                 when = f" (policy {policy!r}, seed {seed})" if (seed, policy) != self.schedules[0] else ""
                 return Finding(False, finding.says + when, finding.mistake, finding.share, finding.pictures)
@@ -162,9 +162,8 @@ class Kernel:
         """The first broken rule, by its name."""
         rule, report = str(evidence["rules"][0]), str(evidence["reports"][0])
         share = 0.5 if output_is_right else 0.0
-        title = RULES[rule].title if rule in RULES else ""
-        name = _MBARRIER if "for the mbarrier" in report else f"{title[0].upper()}{title[1:]}." if title else ""
-        return Finding(False, f"The sanitizer reports\n{report}" if title else report, name, share)
+        name = _MBARRIER if "for the mbarrier" in report else f"Broken rule: {RULES[rule]}." if rule in RULES else ""
+        return Finding(False, f"The sanitizer reports\n{report}" if rule in RULES else report, name, share)
 
     def _against_the_rules(self, evidence: Evidence, scores: Mapping[str, int]) -> str:
         for word in evidence["missing"]:

@@ -17,6 +17,8 @@ from tcemu.errors import counted
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
+#: Values that a picture shows at most: more are neither quick to draw nor easy to read.
+_DRAWN = 1024
 #: A mistake is named if it explains this part of what is wrong.
 CLOSE = 0.9
 #: Other answers by the name of the mistake that gives them.
@@ -100,7 +102,7 @@ class Values:
 
     @staticmethod
     def _pictures(got: Array, wrong: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
-        if got.ndim != 2 or max(got.shape) > 64 or min(got.shape) < 2:
+        if got.ndim != 2 or max(got.shape) > 64 or min(got.shape) < 2 or got.size > _DRAWN:
             return ()
         labels = [[_shown(value) for value in row] for row in got]
         return (marked(labels, wrong, "Your values"),)
