@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import array, called, function, overheard
+from tcemu.course.answers import array, called, function
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_array, accident
 from tcemu.course.record import Evidence, Finding, Given
@@ -63,8 +63,7 @@ class Values:
     def collect(self, answer: Any, given: Given) -> Evidence:
         """The answer as an array of the right shape and dtype; a function is called with the given numbers."""
         if callable(answer) and not isinstance(answer, np.ndarray | np.generic):
-            with overheard():
-                answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
+            answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
         if type(answer) is dict and self.names:
             answer = [answer.get(name, ...) for name in self.names]
         return {"values": array(answer, self._right(given).shape, self.dtype, self.what)}
