@@ -14,6 +14,7 @@ import click
 
 from tcemu.commands.book import book
 from tcemu.commands.check import check
+from tcemu.commands.exercises import exercises
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
@@ -117,6 +118,7 @@ def _lay_out(folder: Path, course: Path | None) -> None:
 
 commands.add_command(book)
 commands.add_command(check)
+commands.add_command(exercises)
 commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(record)

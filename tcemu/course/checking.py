@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tcemu.course import progress
@@ -32,7 +33,8 @@ def check(*function: Any, **answer: Any) -> Verdict:
     """Check the answer of one exercise: a function with the exercise's name, or anything under that name.
 
     Returns a Verdict, which says what is right or the first thing that is wrong, and is true if all is right. In a
-    folder that `tcemu lab` laid out, progress is written down. Raises CourseError if there is no such exercise.
+    folder that `tcemu lab` laid out, progress and scores are written down. Raises CourseError if there is no such
+    exercise.
 
     >>> from tcemu.course import check
     >>> def where_of_a(row, column):
@@ -49,8 +51,12 @@ def check(*function: Any, **answer: Any) -> Verdict:
     verdict = judged(wanted, given_answer, progress.learner())
     if _LISTENING:
         _LISTENING[-1].append(verdict)
-    else:
+        return verdict
+    try:
+        verdict = replace(verdict, yours=progress.best(name))
         progress.note(verdict)
+    except CourseError as error:
+        return replace(verdict, aside=f"Nothing was written down: {error}.")
     return verdict
 
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import counted
+from tcemu.errors import counted, ranges
 
 Array = npt.NDArray[Any]
+#: Relative differences that come from rounding.
+_CLOSE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -44,18 +46,37 @@ class Digit:
         return self.argument == lower.argument and self.low == lower.low * lower.count
 
 
-def digits(arguments: Mapping[str, int]) -> list[Digit]:
-    """The smallest digits of each argument, most significant first: bits, and above them what is no power of two."""
+#: The values of each argument, or how many values it has, counted from 0.
+Arguments = Mapping[str, int | Sequence[int]]
+
+
+def digits(arguments: Arguments) -> list[Digit]:
+    """The smallest digits of each argument, most significant first: bits, and above them what is no power of two.
+
+    Multiples of a number have digits above it. Other values are one digit.
+    """
     found = []
-    for name, size in arguments.items():
+    for name, held in arguments.items():
+        values = range(held) if isinstance(held, int) else held
+        size, unit = len(values), _unit(values)
         own, low = [], 1
-        while size // low % 2 == 0 and size % low == 0 and low < size:
-            own.append(Digit(name, low, 2, size))
+        while unit and size // low % 2 == 0 and size % low == 0 and low < size:
+            own.append(Digit(name, low * unit, 2, size * unit))
             low *= 2
         if low < size:
-            own.append(Digit(name, low, size // low, size))
+            own.append(Digit(name, low * max(unit, 1), size // low, size * max(unit, 1)))
         found += own[::-1]
     return found
+
+
+def _unit(values: Sequence[int]) -> int:
+    """The number whose multiples from 0 on these are; 0 if they are others."""
+    unit = values[1] - values[0] if len(values) > 1 else 1
+    return unit if unit > 0 and list(values) == [unit * at for at in range(len(values))] else 0
+
+
+def _sizes(arguments: Arguments) -> dict[str, int]:
+    return {name: held if isinstance(held, int) else len(held) for name, held in arguments.items()}
 
 
 def _joined(parts: Sequence[Digit]) -> list[Digit]:
@@ -73,7 +94,7 @@ def _joined(parts: Sequence[Digit]) -> list[Digit]:
 # ---------------------------------------------------------------------------------------------- maps
 
 
-def about_map(arguments: Mapping[str, int], returns: Sequence[str], got: Array, right: Array) -> str:
+def about_map(arguments: Arguments, returns: Sequence[str], got: Array, right: Array) -> str:
     """What is wrong with a map, an array (cases, returns) over every combination of the arguments; empty if unknown.
 
     >>> from tcemu.course.observe import about_map
@@ -96,18 +117,18 @@ def about_map(arguments: Mapping[str, int], returns: Sequence[str], got: Array, 
     return " ".join(says for _, says in told if says) if known else ""
 
 
-def _arguments_exchanged(arguments: Mapping[str, int], got: Array, right: Array) -> str:
-    names, sizes = list(arguments), tuple(arguments.values())
+def _arguments_exchanged(arguments: Arguments, got: Array, right: Array) -> str:
+    names, sizes = list(arguments), tuple(_sizes(arguments).values())
     for one in range(len(names)):
         for other in range(one + 1, len(names)):
-            if sizes[one] == sizes[other]:
+            if arguments[names[one]] == arguments[names[other]]:
                 swapped = np.swapaxes(got.reshape(*sizes, -1), one, other).reshape(got.shape)
                 if np.array_equal(swapped, right):
                     return f"You exchanged {names[one]} and {names[other]}."
     return ""
 
 
-def about_part(arguments: Mapping[str, int], name: str, got: Array, right: Array) -> str:
+def about_part(arguments: Arguments, name: str, got: Array, right: Array) -> str:
     """What is wrong with one value of a map, for every combination of the arguments in order."""
     every = digits(arguments)
     shape = tuple(digit.count for digit in every)
@@ -118,10 +139,33 @@ def about_part(arguments: Mapping[str, int], name: str, got: Array, right: Array
         return f"The {name} is always {grid.flat[0]}."
     has, should = Factors.of(grid), Factors.of(wanted)
     says: list[str] = []
-    if has and should:
+    if has and should and all(isinstance(held, int) or _unit(held) for held in arguments.values()):
         says = list(_compared(every, name, has, should, set(got.tolist()) == set(right.tolist())))
-    says = says or list(_dependence(every, name, grid, wanted)) or [where(arguments, (got != right), f"The {name} is")]
+    says = says or list(_dependence(every, name, grid, wanted))
+    says = says or [about_values(name, got, right) or where(arguments, got != right, f"The {name} is")]
     return " ".join(says[:2])
+
+
+def about_values(name: str, got: Array, right: Array) -> str:
+    """What all whole numbers have in common, whatever they depend on; empty if nothing.
+
+    >>> from tcemu.course.observe import about_values
+    >>> about_values("lane", np.array([1, 4, 6]), np.array([0, 3, 5]))
+    'Every lane is 1 too large.'
+    """
+    by = got - right
+    if len(got) < 2 or (by == 0).any():
+        return ""
+    if (by == by[0]).all():
+        return f"Every {name} is {abs(int(by[0]))} too {'large' if by[0] > 0 else 'small'}."
+    if (got == got[0]).all():
+        return f"The {name} is always {got[0]}."
+    if (got == -right).all():
+        return f"Every {name} has the wrong sign."
+    for one, other, what in ((got, right, "times as large as it should be"), (right, got, "times too small")):
+        if (other != 0).all() and (one == other * (one[0] // other[0])).all():
+            return f"Every {name} is {one[0] // other[0]} {what}."
+    return ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +201,9 @@ def _compared(every: Sequence[Digit], name: str, has: Factors, should: Factors, 
         yield f"In the {name}, you exchanged {wrong[0][0]} and {wrong[1][0]}."
     else:
         yield from (f"In the {name}, {digit} has the factor {factor}, which is wrong." for digit, factor in wrong)
-    if len(forgotten) == len(needless) == 1:
+    if len(forgotten) == len(needless) == 1 and forgotten[0].argument == needless[0].argument:
+        yield f"In the {name}, you take {needless[0]}; another part of {forgotten[0].argument} belongs there."
+    elif len(forgotten) == len(needless) == 1:
         yield f"The {name} depends on {needless[0]}, but it should depend on {forgotten[0]} instead."
     else:
         yield from _depends(name, forgotten, needless)
@@ -215,7 +261,7 @@ def _and(parts: Sequence[object], last: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def where(axes: Mapping[str, int], wrong: Array, lead: str = "Elements are") -> str:
+def where(axes: Arguments, wrong: Array, lead: str = "Elements are") -> str:
     """For which digits something is wrong, if they all agree in some digit; empty if they do not.
 
     >>> from tcemu.course.observe import where
@@ -232,18 +278,27 @@ def where(axes: Mapping[str, int], wrong: Array, lead: str = "Elements are") -> 
     if not fixed:
         return _bounds(axes, wrong, lead)
     exact = int(mask.sum()) == prod(digit.count for digit in every) // prod(digit.count for digit, _ in fixed)
-    terms = " and ".join(f"{digit} = {value}" for digit, value in _values(fixed))
+    terms = " and ".join(f"{digit} = {_value(axes[digit.argument], value)}" for digit, value in _values(fixed))
     return f"{lead} wrong {'exactly' if exact else 'only'} where {terms}."
 
 
-def _bounds(axes: Mapping[str, int], wrong: Array, lead: str) -> str:
-    """From which value of an argument on something is wrong, or up to which."""
-    mask = wrong.reshape(tuple(axes.values()))
-    for at, (name, size) in enumerate(axes.items()):
+def _value(held: int | Sequence[int], value: int) -> int:
+    """The value of a digit; of values that do not count, the one at its place."""
+    return value if isinstance(held, int) or _unit(held) else held[value]
+
+
+def _bounds(axes: Arguments, wrong: Array, lead: str) -> str:
+    """From which value of an argument on something is wrong, or up to which, if that excludes a part worth saying."""
+    sizes = _sizes(axes)
+    mask = wrong.reshape(tuple(sizes.values()))
+    for at, (name, size) in enumerate(sizes.items()):
+        values = axes[name]
+        known = range(size) if isinstance(values, int) else values
         held = np.flatnonzero(mask.any(axis=tuple(axis for axis in range(mask.ndim) if axis != at)))
-        if held[0] > 0 or held[-1] < size - 1:
-            bound = f"{name} >= {held[0]}" if held[0] > 0 else f"{name} <= {held[-1]}"
-            return f"{lead} wrong only where {bound}."
+        ends = (held[0], f"{name} >= {known[held[0]]}"), (size - 1 - held[-1], f"{name} <= {known[held[-1]]}")
+        for excluded, bound in ends if list(known) == sorted(known) else ():
+            if excluded >= max(2, size / 8):
+                return f"{lead} wrong only where {bound}."
     return ""
 
 
@@ -277,7 +332,7 @@ def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
     names = _names(got.ndim, axes)
     wrong = _bits(got) != _bits(right)
     told = [] if len(set(names)) < len(names) else [where(dict(zip(names, got.shape, strict=True)), wrong)]
-    told.append(_values_wrong(got, right, wrong))
+    told.append(_elsewhere(got, right, wrong) or _values_wrong(got, right, wrong))
     return " ".join(says for says in told if says)
 
 
@@ -296,7 +351,7 @@ def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
 
 
 def _names(count: int, axes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(axes) if len(axes) == count else ("row", "column") if count == 2 else ("value",) * count
+    return tuple(axes) if len(axes) == count else ("row", "column") if count == 2 else ("index",) * count
 
 
 def _accidents(
@@ -305,9 +360,10 @@ def _accidents(
     """What an array becomes by the usual accidents."""
     for axis, name in enumerate(names):
         if right.shape[axis] > 1:
-            yield f"The {name}s are in reverse order.", np.flip(right, axis)
+            many = "values" if name == "index" else f"{name}s"
+            yield f"The {many} are in reverse order.", np.flip(right, axis)
             for by in (1, -1):
-                yield f"The {name}s are shifted by one, around the end.", np.roll(right, by, axis)
+                yield f"The {many} are shifted by one, around the end.", np.roll(right, by, axis)
     if right.ndim == 2 and right.shape[0] == right.shape[1]:
         yield "The matrix is transposed.", right.T.copy()
     elif right.ndim == 2:
@@ -339,10 +395,12 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
     have, should = np.asarray(got)[wrong], np.asarray(right)[wrong]
     if not have.size:
         return ""
-    if have.size > 1 and not have.astype(bool).any():
+    if have.size > 1 and not (have != 0).any():
         return "Every wrong value is 0."
     if have.size > 1 and (_bits(have) == _bits(have)[0]).all():
         return f"Every wrong value is {have[0].item()!r}."
+    if have.dtype.kind in "iu":
+        return _bits_wrong(have, should)
     if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all():
         if (_bits(np.nextafter(should, np.copysign(np.inf, should))) == _bits(have)).all():
             return "Every wrong value is the next number away from zero: it was rounded up, and should be cut off."
@@ -350,9 +408,40 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
             return "Every wrong value is the next number toward zero: it was cut off, and should be rounded."
         with np.errstate(all="ignore"):
             ratio = have / should
-        if have.size > 2 and (ratio == ratio[0]).all() and np.log2(abs(ratio[0])) % 1 == 0:
-            return f"Every wrong value is {ratio[0]:g} times the right one."
+            power = np.log2(abs(ratio[0]))
+            if have.size > 1 and (ratio == ratio[0]).all() and power % 1 == 0 and power:
+                sign = "-" if ratio[0] < 0 else ""
+                return f"Every wrong value is {sign}2^{int(power)} times the right one."
+            if (np.abs(have.astype(np.float64) - should) <= _CLOSE * np.abs(should.astype(np.float64))).all():
+                return "Every wrong value is close to the right one: look at rounding and at the order of additions."
     return ""
+
+
+def _bits_wrong(have: Array, should: Array) -> str:
+    """In which bits whole numbers are wrong, or that they are off by one."""
+    by = have.astype(object) - should.astype(object)
+    if have.size > 1 and (np.abs(by) == 1).all():
+        return "Every wrong value is 1 too large or too small: look at rounding."
+    width = 8 * have.dtype.itemsize
+    mask = int(np.bitwise_or.reduce(have ^ should)) & (1 << width) - 1
+    wrong = [bit for bit in range(width) if mask >> bit & 1]
+    if not 0 < len(wrong) <= width // 2 or have.dtype.kind == "i" or width < 16:
+        return ""
+    bits = f"bit {wrong[0]} of the values is" if len(wrong) == 1 else f"bits {ranges(wrong)} of the values are"
+    return f"Only {bits} wrong."
+
+
+def _elsewhere(got: Array, right: Array, wrong: Array) -> str:
+    """Whether the wrong values are right values of other places, and the first of these places."""
+    have, should = _bits(got).ravel(), _bits(right).ravel()
+    unique, first, count = np.unique(should, return_index=True, return_counts=True)
+    lost = have[wrong.ravel()]
+    if len(lost) < 2 or (count == 1).mean() < 0.9 or not np.isin(lost, unique).all() or len(np.unique(lost)) < 2:
+        return ""
+    at = int(np.argmax(wrong))
+    source = int(first[np.searchsorted(unique, have[at])])
+    here, there = (", ".join(map(str, np.unravel_index(place, right.shape))) for place in (at, source))
+    return f"The wrong values belong in other places: [{here}] holds what belongs at [{there}]."
 
 
 def _reversed_bits(values: Array) -> Array:

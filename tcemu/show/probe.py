@@ -14,8 +14,8 @@ from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 
-#: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label, the room of one of its places.
-_LEFT, _TOP, _LABEL, _PLACE, _HIGH, _GAP = 16, 44, 30, 40, 26, 12
+#: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label, the height and the gap of lanes.
+_LEFT, _TOP, _LABEL, _HIGH, _GAP = 16, 44, 30, 26, 12
 _ACROSS = 4
 #: An element's place in its register, by how many share the register.
 _HALVES = ("lo", "hi")
@@ -124,7 +124,8 @@ def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str) -> Pict
             for lane, row in enumerate(hit) if row.any()]  # fmt: skip
     lanes = np.flatnonzero(hit.any(axis=1))
     title = f"A one in {where}: {_who(lanes)}"
-    wide = _LABEL + _PLACE * len(names) + _GAP
+    place = 9 + 6.2 * max(map(len, names))
+    wide = _LABEL + place * len(names) + _GAP
     rows = -(-len(hit) // _ACROSS)
     body = [svg.text(_LEFT, _TOP - 16, "Each row: four lanes and their registers; what is not zero is marked", "s")]
     quiet, marked, labels = [], [], []
@@ -132,13 +133,13 @@ def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str) -> Pict
         x, y = _LEFT + lane % _ACROSS * wide, _TOP + lane // _ACROSS * _HIGH
         body.append(svg.text(x + _LABEL - 6, y + _HIGH / 2 + 2, lane, "n b" if row.any() else "n q", "end"))
         for number, (name, is_hit) in enumerate(zip(names, row, strict=True)):
-            left = x + _LABEL + number * _PLACE
-            box = (left, y, _PLACE, _HIGH - 4)
+            left = x + _LABEL + number * place
+            box = (left, y, place, _HIGH - 4)
             if is_hit:
-                marked += [svg.rect(*box, "x"), svg.hatch(left + 1, y + 1, _PLACE - 2, _HIGH - 6)]
+                marked += [svg.rect(*box, "x"), svg.hatch(left + 1, y + 1, place - 2, _HIGH - 6)]
             else:
                 quiet.append(svg.rect(*box, "p"))
-            labels.append(svg.text(left + _PLACE / 2, y + _HIGH / 2 + 2, name, "n b c halo t" if is_hit else "n q c t"))
+            labels.append(svg.text(left + place / 2, y + _HIGH / 2 + 2, name, "n b c halo t" if is_hit else "n q c t"))
     words = f"Not zero: {'; '.join(told)}." if told else "Everything is zero."
     return picture(
         title, words, 2 * _LEFT + _ACROSS * wide, _TOP + rows * _HIGH + 16, [*body, *quiet, *marked, *labels]

@@ -7,7 +7,7 @@ picture, so that it can be read without a kernel. anywidget is imported when the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -21,8 +21,9 @@ from tcemu import show
 from tcemu.errors import ArithmeticUnknown, OperandError, briefly, counted, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
-from tcemu.instructions import TARGETS, Instruction, parse, run
+from tcemu.instructions import TARGETS, Instruction, matmul, parse, run
 from tcemu.instructions.mma_sp import pattern_of
+from tcemu.layouts import Descriptor, Fragment
 from tcemu.layouts import Descriptor, copy_tile
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
@@ -41,21 +42,33 @@ __all__ = [
     "address_of_an_element",
     "bits_of_a_number",
     "bytes_of_a_descriptor",
+    "cell_of_tensor_memory",
+    "change_metadata",
+    "change_one_element",
+    "choose_scales",
     "conflicts_of_ldmatrix",
+    "descriptor_of_two_generations",
+    "exchange_registers",
+    "end_of_s32",
     "descriptor_of_a_tile",
     "flip_one_bit",
     "fragment_by_target",
+    "fragment_of_a_form",
     "hazards_of_a_launch",
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
     "one_among_powers",
     "order_of_a_kernel",
     "outcome_of_a_kernel",
+    "pair_of_words",
     "probe_one_element",
+    "promoted_sum",
     "rounding_of_a_number",
+    "row_from_elsewhere",
     "scales_of_a_block",
     "step_along_k",
     "sum_on_two_targets",
+    "term_of_a_sum",
     "tile_that_is_loaded",
     "who_holds_what",
 ]
@@ -380,6 +393,99 @@ def metadata_of_a_lane(
     return Explorer(draw, _ranges({"lane": fragment.lanes - 1, "group": fragment.layout.slots - 1}, start))
 
 
+def change_metadata(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike,
+    metadata: npt.ArrayLike,
+    selector: int = 0,
+    target: str = "sm_90a",
+    **start: Any,
+) -> Explorer:
+    """Change four bits of the metadata of a sparse instruction, and see which elements of D change.
+
+    `a`, `b`, `c` and `metadata` are registers; `start` may give code (four bits, "0b0100"), lane and group (0 is bits
+    3:0). Raises OperandError for a start that is not possible, IllegalInstruction for an instruction without metadata.
+    """
+    found = _with_metadata(instruction)
+    registers = [as_array(given, name) for name, given in (("a", a), ("b", b), ("c", c), ("metadata", metadata))]
+    d, slots = found.fragments["d"], found.fragments["e"].layout.slots
+    codes = tuple(f"{code:#06b}" for code in sorted(pattern_of(found).places))
+    before = d.unpack(run(found, *registers, selector, target=target))
+
+    def draw(code: str, lane: int, group: int) -> Picture:
+        held, low = registers[3].copy(), 4 * group
+        held[lane] = int(held[lane]) & ~(15 << low) & 0xFFFFFFFF | int(code, 2) << low
+        after = d.unpack(run(found, *registers[:3], held, selector, target=target))
+        return show.changes(before, after, d.format, cause=f"bits {low + 3}:{low} of lane {lane} are {code[2:]}")
+
+    controls = _ranges({"lane": found.lanes - 1, "group": slots - 1}, {k: v for k, v in start.items() if k != "code"})
+    return Explorer(draw, {"code": Choice("code", codes, start.get("code", codes[0])), **controls})
+
+
+def change_one_element(
+    row: npt.ArrayLike, ways: Mapping[str, tuple[Callable[[Any], Any], int]], high: float = 8.0, **start: Any
+) -> Explorer:
+    """Change one number of a row, and see what becomes of all of them when the row is pruned or quantised.
+
+    `ways` are functions of a row by name, each with the number of elements in its blocks: {"2:4": (prune, 4)}. Sliders
+    choose the column and its value, up to `high`; `start` may give way, column and value. Raises OperandError for a
+    start that is not possible.
+    """
+    numbers = as_array(row, "the row").astype(np.float64)
+
+    def draw(way: str, column: int, value: float) -> Picture:
+        changed = numbers.copy()
+        changed[column] = value
+        function, block = ways[way]
+        return show.before_and_after(changed, function(changed), block)
+
+    unknown = [name for name in start if name not in ("way", "column", "value")]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are way, column and value")
+    controls: dict[str, Range | Choice] = {
+        "way": Choice("way", tuple(ways), start.get("way", next(iter(ways)))),
+        "column": Range("column", len(numbers) - 1, start.get("column", 0)),
+        "value": Range("value", high, start.get("value", 1.0), 0.25),
+    }
+    return Explorer(draw, controls)
+
+
+def choose_scales(
+    instruction: str | Instruction,
+    operands: Sequence[npt.ArrayLike],
+    scale_a: npt.ArrayLike,
+    scale_b: npt.ArrayLike,
+    target: str = "sm_120a",
+) -> Explorer:
+    """Choose byte-id and thread-id of both scale operands, and see which elements of D change.
+
+    `operands` are the registers a, b and c; `scale_a` and `scale_b` have scales in all bytes of all lanes. D is
+    compared with that of the ids 0. Raises IllegalInstruction for an instruction without scales.
+    """
+    found = parse(instruction)
+    show.scales(found)  # raises for an instruction without scales
+    d, count = found.fragments["d"], found.facts.scales
+
+    def multiplied(byte_a: int, thread_a: int, byte_b: int, thread_b: int) -> npt.NDArray[Any]:
+        picks = (scale_a, (byte_a, thread_a), scale_b, (byte_b, thread_b))
+        return d.unpack(run(found, *operands, *picks, target=target))
+
+    before = multiplied(0, 0, 0, 0)
+
+    def draw(**ids: int) -> Picture:
+        told = f"A {ids['byte_a']}, {ids['thread_a']} and B {ids['byte_b']}, {ids['thread_b']}"
+        return show.changes(before, multiplied(**ids), d.format, cause=f"byte-id and thread-id of {told}")
+
+    controls: dict[str, Range | Choice] = {}
+    for role in "ab":
+        highs = _scale_limits(found, role)
+        controls[f"byte_{role}"] = Range(f"byte_id of {role.upper()}", highs["byte_id"], 0, count)
+        controls[f"thread_{role}"] = Range(f"thread_id of {role.upper()}", highs["thread_id"], 0)
+    return Explorer(draw, controls)
+
+
 def scales_of_a_block(instruction: str | Instruction, role: str = "a", **start: int) -> Explorer:
     """Which byte of which lane holds the scale of a block: a list for A or B, sliders for the ids and the block.
 
@@ -528,6 +634,31 @@ def bytes_of_a_descriptor(
     return Explorer(draw, controls)
 
 
+def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024, swizzle: int = 128) -> Explorer:
+    """One tile of shared memory as wgmma and as tcgen05 describe it, with sliders for the fields.
+
+    Raises LayoutError for fields that cannot be encoded, OperandError for those beyond the sliders (16,368 bytes).
+    """
+    fields = {"start": start, "lbo": lbo, "sbo": sbo}
+    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
+    controls |= {"swizzle": _swizzles(swizzle), "of": Choice("descriptor of", ("tcgen05", "wgmma"), "tcgen05")}
+
+    def draw(start: int, lbo: int, sbo: int, swizzle: str, of: str) -> Picture:
+        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle])
+        return show.descriptor(named) if of == "wgmma" else show.descriptor_of_tcgen05(named)
+
+    return Explorer(draw, controls)
+
+
+def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> Explorer:
+    """A cell of Tensor Memory, its address, and whether a warp can load it; with sliders for all three.
+
+    Raises OperandError for a cell that does not exist.
+    """
+    at = {"warp": (7, warp), "lane": (127, lane), "column": (511, column)}
+    return Explorer(show.tensor_memory, {name: Range(name, last, now) for name, (last, now) in at.items()})
+
+
 def hazards_of_a_launch(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> Explorer:
     """What the warps of a block did, with a slider that moves through the rows; see show.hazards.
 
@@ -617,16 +748,16 @@ def outcome_of_a_kernel(
 
 
 def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int, **start: int) -> Explorer:
-    """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer's element, a list of strides.
+    """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer, a list of strides.
 
-    Both have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
+    Both are in elements and have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
     """
     found = parse(instruction)
     chosen: Values = {"first": 0, "ldm": columns} | start
     show.loaded(found, rows, columns, **chosen)  # raises for what is not possible
     strides = tuple(str(stride) for stride in range(16, 2 * columns + 1, 16))
     controls: dict[str, Range | Choice] = {
-        "first": Range("pointer, in elements", rows * columns - 16, chosen["first"], 16),
+        "first": Range("pointer", rows * columns - 16, chosen["first"], 16),
         "ldm": Choice("stride", strides, str(chosen["ldm"])),
     }
     return Explorer(lambda first, ldm: show.loaded(found, rows, columns, first, int(ldm)), controls)
@@ -659,6 +790,187 @@ def _on(instruction: Instruction, target: str, role: str, lane: int) -> Picture:
     return replace(drawn, title=f"{drawn.title}, on {target}")
 
 
+def exchange_registers(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike,
+    role: str = "a",
+    target: str = "sm_90a",
+    **start: int,
+) -> Explorer:
+    """Exchange two registers of A or B in every lane, and see which elements of D change.
+
+    `a`, `b` and `c` are registers, and `role` says whose are exchanged; `start` may give first and second. Raises
+    OperandError for a start that is not possible.
+    """
+    found = parse(instruction)
+    operands = {name: as_array(given, f"operand {name}") for name, given in {"a": a, "b": b, "c": c}.items()}
+    d = found.fragments["d"]
+    before = d.unpack(run(found, *operands.values(), target=target))
+
+    def draw(first: int, second: int) -> Picture:
+        registers = operands[role].copy()
+        registers[..., [first, second]] = registers[..., [second, first]]
+        after = d.unpack(run(found, *(operands | {role: registers}).values(), target=target))
+        cause = f"{role}{first} and {role}{second} are exchanged" if first != second else "nothing is exchanged"
+        return show.changes(before, after, d.format, cause=cause)
+
+    most = found.fragments[role].registers - 1
+    return Explorer(draw, _ranges({"first": most, "second": most}, start))
+
+
+def fragment_of_a_form(opcodes: Iterable[str | Instruction], role: str = "a", lane: int = 0) -> Explorer:
+    """The map of one operand, with a list of instructions to choose from and a slider for the lane that is marked.
+
+    Raises IllegalInstruction for text that is not an instruction, OperandError for a lane that does not exist.
+    """
+    forms = {_form(found): found for found in map(parse, opcodes)}
+    names = tuple(forms)
+    lanes = min(found.fragments[role].lanes for found in forms.values())
+    controls: dict[str, Range | Choice] = {
+        "form": Choice("shape and types", names, names[0] if names else ""),
+        "lane": Range("lane", lanes - 1, lane),
+    }
+    return Explorer(lambda form, lane: show.fragment_map(forms[form].fragments[role], lane=lane), controls)
+
+
+def _form(instruction: Instruction) -> str:
+    """The shape and the types of A and B: "m16n8k32 s8 x u8"."""
+    types = dict.fromkeys(instruction.types[role].name for role in "ab")
+    return f"{instruction.shape} {' x '.join(types)}"
+
+
+def row_from_elsewhere(
+    load: str | Instruction,
+    addresses: npt.ArrayLike,
+    shared: npt.ArrayLike,
+    fragment: Fragment,
+    lane: int = 0,
+    unit: int = 0,
+) -> Explorer:
+    """Let one lane give ldmatrix another address, and see which elements of the matrix that it loads change.
+
+    `addresses` (32,) are those of all lanes and `shared` (bytes,) is shared memory; `fragment` says what matrix the
+    registers of the load are. The sliders are the lane and the 16-byte unit of shared memory that it names instead.
+    Raises OperandError for addresses that the instruction does not take, and for a start that is not possible.
+    """
+    found, memory = parse(load), as_array(shared, "shared")
+    given = as_array(addresses, "addresses")
+    before = fragment.unpack(run(found, given, shared=memory))
+
+    def draw(lane: int, unit: int) -> Picture:
+        moved = given.copy()
+        moved[lane] = 16 * unit
+        after = fragment.unpack(run(found, moved, shared=memory))
+        what = fragment.role.upper()
+        return show.changes(before, after, fragment.format, what, cause=f"lane {lane} gives the address {16 * unit}")
+
+    controls: dict[str, Range | Choice] = {
+        "lane": Range("lane", 31, lane),
+        "unit": Range("unit of 16 bytes", memory.size // 16 - 1, unit),
+    }
+    return Explorer(draw, controls)
+
+
+def term_of_a_sum(
+    instruction: str | Instruction,
+    terms: Mapping[int, float],
+    k: int = 1,
+    halvings: int = 25,
+    targets: Sequence[str] = ("sm_80", "sm_90a"),
+) -> Explorer:
+    """A sum of `terms`, by their k, and of one more, 2^-halvings, on several targets; sliders for its k and its size.
+
+    The terms are elements of row 0 of A, and all elements of B are 1. Where there is a term already, the new one takes
+    its place. Raises IllegalInstruction, and OperandError for a k that the instruction does not have.
+    """
+    found = parse(instruction)
+    (m, n, depth), types = found.shape, found.types
+    b, c = np.ones((depth, n), types["b"].dtype), np.zeros((m, n), types["c"].dtype)
+
+    def draw(k: int, halvings: int) -> Picture:
+        a = np.zeros((m, depth), types["a"].dtype)
+        for place, term in {**terms, k: 2.0**-halvings}.items():
+            a[0, place] = term
+        return show.one_output(found, [a, b, c], targets=targets)
+
+    wrong = [place for place in terms if place not in range(depth)]
+    if wrong:
+        raise OperandError(f"{found} has no product at k = {briefly(wrong[0])}; k goes from 0 to {depth - 1}")
+    return Explorer(draw, {"k": Range("k", depth - 1, k), "halvings": Range("halvings", 40, halvings)})
+
+
+def promoted_sum(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    promotions: int = 31,
+    step: int = 128,
+    target: str = "sm_90a",
+) -> Explorer:
+    """The error of D[0][0] as k grows, with and without promotion; a slider for the number of promotions.
+
+    `a` (M, K) and `b` (K, N) are whole matrices, and the error is shown after each `step` of k. At a promotion, the
+    accumulator is added to a float32 sum by an ordinary addition, and starts again from zero. The promotions are evenly
+    spread over the steps. Raises what tcemu.matmul raises.
+    """
+    found = parse(instruction, target)
+    left, right = as_array(a, "A")[: found.shape.m], as_array(b, "B")[:, : found.shape.n]
+    ks = list(range(step, left.shape[1] + 1, step))
+    exact = np.cumsum(left[0].astype(np.float64) * right[:, 0].astype(np.float64))[step - 1 :: step]
+
+    def errors(promotions: int) -> list[float]:
+        total, inner, after = np.float32(0), None, []
+        for number, k in enumerate(ks, 1):
+            inner = matmul(left[:, k - step : k], right[k - step : k], inner, instruction=found, target=target)
+            after.append(float(total + inner[0, 0]) / float(exact[number - 1]) - 1)
+            if number * (promotions + 1) // len(ks) > (number - 1) * (promotions + 1) // len(ks):
+                total, inner = np.float32(total + inner[0, 0]), None
+        return after
+
+    alone = errors(0)
+
+    def draw(promotions: int) -> Picture:
+        lines = {"never promoted": alone, f"promoted {counted(promotions, 'time')}": errors(promotions)}
+        return show.running_error(ks, lines, f"Error of D[0][0] of {found.family} {found.shape} along k")
+
+    return Explorer(draw, {"promotions": Range("promotions", len(ks) - 1, promotions)})
+
+
+def end_of_s32(instruction: str | Instruction, a: int = 127, b: int = 127, c: int = 2**31 - 4001) -> Explorer:
+    """c + a · b near the end of s32, with and without .satfinite; sliders for a and b, factors of an integer mma.
+
+    `instruction` is one without .satfinite. The sliders go from 0 to the largest number of each type. Raises
+    IllegalInstruction, and OperandError for a factor that a slider does not have.
+    """
+    found = parse(instruction)
+    m, n, k = found.shape
+    clamping = found.opcode.replace(".s32", ".satfinite.s32", 1)
+
+    def draw(a: int, b: int) -> Picture:
+        left, right = np.zeros((m, k), found.types["a"].dtype), np.zeros((k, n), found.types["b"].dtype)
+        addend = np.zeros((m, n), np.int32)
+        left[0, 0], right[0, 0], addend[0, 0] = a, b, c
+        wraps, clamps = (int(matmul(left, right, addend, instruction=op)[0, 0]) for op in (found, clamping))
+        return show.end_of_s32(c, a * b, wraps, clamps)
+
+    tops = [int(found.types[role].largest) for role in "ab"]
+    return Explorer(draw, {"a": Range("a", tops[0], a), "b": Range("b", tops[1], b)})
+
+
+def pair_of_words(a: int = 0, b: int = 0, operation: str = "xor", bit: int = 0) -> Explorer:
+    """Two words of 32 b1 elements, combined and counted; a list of operations, and a slider for the bit of b to flip.
+
+    Raises OperandError for a word that has more than 32 bits, and for another operation than xor and and.
+    """
+
+    def draw(operation: str, bit: int) -> Picture:
+        return show.popcount(a, b ^ 1 << bit, operation)
+
+    return Explorer(
+        draw, {"operation": Choice("operation", ("xor", "and"), operation), "bit": Range("flip bit of b", 31, bit)}
+    )
 #: The policies of tcemu.launch, and the seeds that a slider offers.
 _POLICIES, _SEEDS = ("late", "early", "random"), 12
 

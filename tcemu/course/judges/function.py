@@ -71,10 +71,8 @@ class Function:
         return Finding(False, says, mistake, share, self._picture(cases, got, wrong))
 
     def _observed(self, got: Array, right: Array) -> str:
-        """What the values have in common, for arguments that count from 0."""
-        if any(list(values) != list(range(len(values))) for values in self.over.values()):
-            return ""
-        return about_map({name: len(values) for name, values in self.over.items()}, self.returns, got, right)
+        """What the values have in common."""
+        return about_map({name: list(values) for name, values in self.over.items()}, self.returns, got, right)
 
     @staticmethod
     def _all(way: Callable[..., Array], cases: Array) -> Array:
