@@ -52,8 +52,8 @@ def tile_read(
     lines of text below. Raises LayoutError for elements of less than a byte, and for an operand outside the tile.
 
     >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
-    >>> tcemu.show.tile_read(tile, tile.step(32), "f16", 64, 16, of_k=64).title
-    'What the descriptor finds: 64 of 128 units are wrong'
+    >>> tcemu.show.tile_read(tile, tile.step(16), "f16", 64, 16, of_k=64).title  # too far by 8 columns
+    'What the descriptor finds: 128 of 128 units are wrong'
     """
     given = Descriptor.decode(as_bits(descriptor))
     whole = max(of_k, k)

@@ -30,8 +30,9 @@ class Descriptors:
     return; the usual mistakes with the fields follow from `right`. A field in `ignored` may hold anything.
 
     >>> from tcemu.course import Given, judges
+    >>> from tcemu.layouts import Descriptor
     >>> cases = [{"start": 0}, {"start": 1024}]
-    >>> judge = Descriptors(cases, lambda start: Descriptor(start, 128, 256))
+    >>> judge = judges.Descriptors(cases, lambda start: Descriptor(start, 128, 256))
     >>> judge.mark(judge.collect(lambda start: Descriptor(start, 256, 128), Given()), Given()).mistake
     'You exchanged LBO and SBO.'
     """
