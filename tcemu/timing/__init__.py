@@ -1,5 +1,6 @@
-"""What things cost: shared memory's banks and wavefronts, and clock cycles measured on GPUs."""
+"""What things cost: shared memory's banks and wavefronts, clock cycles measured on GPUs, and a launch laid out in them."""
 
+from tcemu.timing.timeline import Timeline
 from tcemu.timing.wavefronts import Claim, Phase, Wavefronts, wavefronts
 
-__all__ = ["Claim", "Phase", "Wavefronts", "wavefronts"]
+__all__ = ["Claim", "Phase", "Timeline", "Wavefronts", "wavefronts"]
