@@ -24,6 +24,7 @@ from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
 from tcemu.show.table import Table, format_table
 from tcemu.show.tensor_box import tensor_box
+from tcemu.show.timeline import timeline
 
 __all__ = [
     "Picture",
@@ -57,4 +58,5 @@ __all__ = [
     "shared_tile",
     "sparsity",
     "tensor_box",
+    "timeline",
 ]
