@@ -121,6 +121,7 @@ def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) ->
         "DEPTH": plan.depth,
         "CONSUMERS": plan.consumers,
         "STAGES": plan.stages,
+        "IN_FLIGHT": plan.in_flight,
         "PROMOTE": int(plan.promote),
     }
 

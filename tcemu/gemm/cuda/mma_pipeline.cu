@@ -1,16 +1,20 @@
 // mma.sync with ldmatrix, fed by cp.async: the twin of mma_pipeline.py. The compiler's options define STAGES, and
-// tcemu.gemm.twins.inline makes `mma` from the instruction.
+// tcemu.gemm.twins.inline makes `mma` from the instruction. With SWIZZLED=0, units lie in their natural order.
 #include <cuda_fp16.h>
 
 #include "common.h"
+
+#ifndef SWIZZLED
+#define SWIZZLED 1
+#endif
 
 constexpr int M = 64, N = 64, K = 32;
 constexpr int A_BYTES = 2 * M * K, STAGE_BYTES = A_BYTES + 2 * K * N;
 
 extern __shared__ __align__(128) unsigned char dynamic[];
 
-__device__ u32 place_a(int row, int unit) { return row * 64 + ((unit ^ row / 2 % 4) * 16); }
-__device__ u32 place_b(int row, int unit) { return row * 128 + ((unit ^ row % 8) * 16); }
+__device__ u32 place_a(int row, int unit) { return row * 64 + ((unit ^ SWIZZLED * (row / 2 % 4)) * 16); }
+__device__ u32 place_b(int row, int unit) { return row * 128 + ((unit ^ SWIZZLED * (row % 8)) * 16); }
 
 __device__ void copy_stage(const __half* a, const __half* b, int m, int n, int depth, int k, int stage) {
     u32 first_a = in_shared(dynamic) + stage * STAGE_BYTES, first_b = first_a + A_BYTES;
@@ -38,9 +42,9 @@ __device__ void multiply_stage(int stage, float (&c)[2][4][4]) {
     }
 }
 
-// The products of steps `first` to `end` along K, and this warp's 32 x 32 of them written to d.
-__device__ void accumulate(const __half* a, const __half* b, float* d, int m, int n, int depth, int first, int end) {
-    float c[2][4][4] = {};
+// Adds this warp's 32 x 32 of the products of steps `first` to `end` along K.
+__device__ void accumulate(float (&c)[2][4][4], const __half* a, const __half* b, int m, int n, int depth, int first,
+                           int end) {
     for (int step = first; step < first + STAGES - 1; ++step) {
         if (step < end) copy_stage(a, b, m, n, depth, K * step, step % STAGES);
         commit();
@@ -53,6 +57,10 @@ __device__ void accumulate(const __half* a, const __half* b, float* d, int m, in
         commit();
         multiply_stage(step % STAGES, c);
     }
+}
+
+// Writes this warp's 32 x 32.
+__device__ void store_all(float* d, const float (&c)[2][4][4], int m, int n) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int i = 0; i < 2; ++i)
         for (int j = 0; j < 4; ++j)
@@ -62,7 +70,9 @@ __device__ void accumulate(const __half* a, const __half* b, float* d, int m, in
 
 extern "C" __global__ void __launch_bounds__(128)
 kernel(const __half* a, const __half* b, float* d, int m, int n, int depth) {
-    accumulate(a, b, d, m, n, depth, 0, (depth + K - 1) / K);
+    float c[2][4][4] = {};
+    accumulate(c, a, b, m, n, depth, 0, (depth + K - 1) / K);
+    store_all(d, c, m, n);
 }
 
 // The twin of split_k.py: block z writes part z, and a second kernel adds the parts.
@@ -70,8 +80,9 @@ extern "C" __global__ void __launch_bounds__(128)
 write_part(const __half* a, const __half* b, float* parts, int m, int n, int depth) {
     int steps = (depth + K - 1) / K, splits = gridDim.z, z = blockIdx.z;
     int share = steps / splits, more = steps % splits, first = z * share + min(z, more);
-    float* part = parts + static_cast<long long>(z) * m * n;
-    accumulate(a, b, part, m, n, depth, first, first + share + (z < more));
+    float c[2][4][4] = {};
+    accumulate(c, a, b, m, n, depth, first, first + share + (z < more));
+    store_all(parts + static_cast<long long>(z) * m * n, c, m, n);
 }
 
 extern "C" __global__ void add_parts(const float* parts, float* d, int elements, int splits) {

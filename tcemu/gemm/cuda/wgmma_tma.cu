@@ -1,5 +1,5 @@
 // wgmma fed by TMA: the twin of wgmma_tma.py. The compiler's options define Accumulator, COLUMNS, CONSUMERS, STAGES,
-// DEPTH (elements in 128 bytes) and PROMOTE; tcemu.gemm.twins.inline makes `wgmma` from the instruction.
+// IN_FLIGHT, DEPTH (elements in 128 bytes) and PROMOTE; tcemu.gemm.twins.inline makes `wgmma` from the instruction.
 #include "common.h"
 
 constexpr int LINE = 128, STEP = 32, ROWS = 64;
@@ -39,8 +39,10 @@ __device__ void consume(Accumulator (&c)[PAIRS], int steps) {
     for (int step = 0; step < steps; ++step) {
         mbarrier_wait(full(step % STAGES), step / STAGES % 2);
         multiply_stage(step % STAGES, c, step == 0);
-        wait_group<1>();
-        if (step) release((step - 1) % STAGES);
+        wait_group<IN_FLIGHT>();
+        if (IN_FLIGHT == 0)
+            for (int i = 0; i < PAIRS; ++i) changed(c[i]);
+        if (step >= IN_FLIGHT) release((step - IN_FLIGHT) % STAGES);
     }
     wait_for_all(c);
 }
