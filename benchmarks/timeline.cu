@@ -10,6 +10,7 @@ __device__ void note(long long* clocks, int round, int end) {
 
 extern "C" __global__ void __launch_bounds__(128)
 timed(const __half* a, const __half* b, float* d, int m, int n, int depth, long long* clocks) {
+#pragma unroll 1
     for (int round = 0; round < ROUNDS; ++round) {
         float c[2][4][4] = {};
         __syncthreads();
@@ -26,6 +27,7 @@ extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
 timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long long* clocks) {
     int steps = (k + DEPTH - 1) / DEPTH, warp = threadIdx.x / 32;
     if (warp == 4 * CONSUMERS) {
+#pragma unroll 1
         for (int round = 0; round < ROUNDS; ++round) {
             __syncthreads();
             begin();
@@ -36,6 +38,7 @@ timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long lo
         }
         return;
     }
+#pragma unroll 1
     for (int round = 0; round < ROUNDS; ++round) {
         Accumulator c[PAIRS];
         __syncthreads();

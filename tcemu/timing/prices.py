@@ -19,25 +19,36 @@ from tcemu.errors import CostUnknown
 from tcemu.instructions import Instruction
 from tcemu.timing.costs import Cost, CostTable
 
-#: What is not in the table of costs, in clock cycles unless it says otherwise.
+#: What is not in the table of costs, in clock cycles unless it says otherwise. The values fit the main loops of
+#: benchmarks/timeline.py best; a compiler's ordinary instructions around an operation are part of them.
 ASSUMED: Mapping[str, float] = MappingProxyType(
     {
         # a warp's next instruction, if it depends on nothing
         "issue": 2,
-        # ordinary instructions that compute the addresses of an operation, which the machine does not execute
+        # addresses of an access to shared or global memory: how long they keep the warp, and issue slots
         "addresses": 4,
-        # from an arrival until a waiting warp goes on: half of arrive and try_wait, which the table has together
-        "mbarrier": 23,
+        # the same for cp.async, with a test whether it is inside the matrix
+        "copy addresses": 60,
+        "copy slots": 25,
+        # from an arrival until the mbarrier's phase is complete
+        "arrive": 23,
         # a test of an mbarrier whose phase is complete
-        "try_wait": 20,
+        "try_wait": 60,
+        # from the completion of a phase until a warp that waits for it goes on
+        "wake": 20,
+        # the descriptors of a wgmma, which have to go into uniform registers
+        "descriptors": 12,
+        # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
+        "bulk": 44,
+        "bulk operands": 190,
         # shfl, vote, elect and the like
         "exchange": 23,
         # a load from the L2 into registers
         "global": 260,
         # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
-        "sectors": 2,
+        "sectors": 4,
         # an issue slot for each ordinary instruction
-        "arithmetic": 1,
+        "arithmetic": 1.5,
         # the result of an ordinary instruction
         "result": 5,
         # between wgmma of different warpgroups

@@ -134,6 +134,8 @@ class _Warp:
     since: float = -1.0
     cause: Cause = "issue"
     last_copy: float = 0.0
+    #: Until when the operands of a bulk copy must stay.
+    held: float = 0.0
 
     @property
     def partition(self) -> int:
@@ -253,9 +255,10 @@ class Multiprocessor:
                 self._wait(warp, now, _TOKENS[token.kind])
                 pending.waiters.append(warp)
                 return False
-            if pending.when > now:
+            late = pending.when + (ASSUMED["wake"] if token.kind == "mbarrier" and warp.since >= 0 else 0)
+            if late > now:
                 self._wait(warp, now, pending.cause)
-                self._wake(warp, pending.when)
+                self._wake(warp, late if token.kind != "mbarrier" else pending.when + ASSUMED["wake"])
                 return False
             if pending.waited < 0:
                 pending.waited = now
@@ -298,6 +301,8 @@ class Multiprocessor:
         for number in op.reads:
             if warp.ready[number] > when:
                 when, cause = warp.ready[number], _LATE[warp.ops[number].kind]
+        if op.kind != "bulk" and warp.held > when:
+            when, cause = warp.held, "issue"
         if when > now:
             return when, cause  # type: ignore[return-value]
         part = warp.partition
@@ -319,7 +324,7 @@ class Multiprocessor:
         if op.commits is not None and op.commits in warp.block.tokens:
             warp.block.tokens[op.commits].committed = now
         for token in op.gives:
-            after = self.prices.barrier(self._arrivals(warp, token)) if token.kind == "barrier" else ASSUMED["mbarrier"]
+            after = self.prices.barrier(self._arrivals(warp, token)) if token.kind == "barrier" else ASSUMED["arrive"]
             when = max(now, warp.last_copy) if op.follows_copies else now
             self._give(warp, token, when + after, "copy" if op.follows_copies else _TOKENS[token.kind])
         barrier = any(token.kind == "barrier" for token in op.gives)
@@ -367,7 +372,8 @@ class Multiprocessor:
         heappush(self._heap, (landed, next(self._order), lambda when: self._write(when, op.wavefronts)))
         for token in op.gives:
             self._give(warp, token, landed, "copy", now)
-        return self._hold(warp, now)
+        self._issue[part] = now + ASSUMED["copy slots"]
+        return now + ASSUMED["copy addresses"]
 
     def _write(self, now: float, wavefronts: int) -> None:
         """A copy writes to shared memory: the banks are busy."""
@@ -379,10 +385,11 @@ class Multiprocessor:
             price = self.prices.bulk(op.instruction, size, writes=op.writes)
             start = max(now, self._engine)
             self._engine = start + price.interval
-            landed = start + price.latency - ASSUMED["try_wait"]
+            landed = start + price.latency - ASSUMED["wake"]
             self._unit("copy engine", 0, now, landed, warp, op, size)
             self._give(warp, token, landed, "copy", now)
-        return self._hold(warp, now)
+        warp.held = now + ASSUMED["bulk operands"]
+        return now + ASSUMED["bulk"]
 
     def _mma(self, warp: _Warp, op: Op, now: float) -> float:
         assert op.instruction is not None  # noqa: S101
@@ -410,7 +417,7 @@ class Multiprocessor:
                 self._unit("tensor core", part, start, start + price.interval, warp, op)
             for token in op.gives:
                 self._give(warp, token, start + price.latency, "product", now)
-        return now + ASSUMED["issue"]
+        return now + ASSUMED["descriptors"]
 
     def _give(self, warp: _Warp, token: Token, when: float, cause: Cause, begun: float = -1.0) -> None:
         """Contribute to a token; the last contribution completes it."""

@@ -32,6 +32,16 @@ __device__ inline void load_box(u32 to, const void* map, int x, int y, u32 bar) 
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(bar) : "memory");
 }
 
+// A position in a ring of stages: step % COUNT and step / COUNT, counted without a division.
+template <int COUNT>
+struct Ring {
+    int stage = 0;
+    u32 turn = 0;
+    __device__ void next() {
+        if (++stage == COUNT) stage = 0, ++turn;
+    }
+};
+
 // ------------------------------------------------------------------------------------------------ cp.async, ldmatrix
 
 // 16 bytes from (row, column) of a matrix; beyond its edges, zeros.

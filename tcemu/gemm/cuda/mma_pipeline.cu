@@ -18,7 +18,9 @@ __device__ u32 place_b(int row, int unit) { return row * 128 + ((unit ^ SWIZZLED
 
 __device__ void copy_stage(const __half* a, const __half* b, int m, int n, int depth, int k, int stage) {
     u32 first_a = in_shared(dynamic) + stage * STAGE_BYTES, first_b = first_a + A_BYTES;
-    for (int unit = threadIdx.x; unit < 256; unit += 128) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        int unit = threadIdx.x + 128 * half;
         copy(first_a + place_a(unit / 4, unit % 4), a, m, depth, M * blockIdx.y + unit / 4, k + 8 * (unit % 4));
         copy(first_b + place_b(unit / 8, unit % 8), b, depth, n, k + unit / 8, N * blockIdx.x + 8 * (unit % 8));
     }
@@ -45,17 +47,18 @@ __device__ void multiply_stage(int stage, float (&c)[2][4][4]) {
 // Adds this warp's 32 x 32 of the products of steps `first` to `end` along K.
 __device__ void accumulate(float (&c)[2][4][4], const __half* a, const __half* b, int m, int n, int depth, int first,
                            int end) {
-    for (int step = first; step < first + STAGES - 1; ++step) {
-        if (step < end) copy_stage(a, b, m, n, depth, K * step, step % STAGES);
+    Ring<STAGES> filled, here;
+    for (int step = first; step < first + STAGES - 1; ++step, filled.next()) {
+        if (step < end) copy_stage(a, b, m, n, depth, K * step, filled.stage);
         commit();
     }
-    for (int step = first; step < end; ++step) {
+    for (int step = first; step < end; ++step, filled.next(), here.next()) {
         wait<STAGES - 2>();
         __syncthreads();
         int next = step + STAGES - 1;
-        if (next < end) copy_stage(a, b, m, n, depth, K * next, next % STAGES);
+        if (next < end) copy_stage(a, b, m, n, depth, K * next, filled.stage);
         commit();
-        multiply_stage(step % STAGES, c);
+        multiply_stage(here.stage, c);
     }
 }
 
