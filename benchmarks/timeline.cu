@@ -21,11 +21,33 @@ timed(const __half* a, const __half* b, float* d, int m, int n, int depth, long 
     }
 }
 
+#elif defined(MMA_SPARSE)
+
+extern "C" __global__ void __launch_bounds__(128)
+timed(const uint4* values, const u32* metadata, const __half* b, float* d, int m, int n, int depth, int steps,
+      long long* clocks) {
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; ++round) {
+        float c[N / 8][4] = {};
+        __syncthreads();
+        note(clocks, round, 0);
+        accumulate(c, values, metadata, b, n, depth, steps);
+        note(clocks, round, 1);
+        store_all(d, c, m, n);
+    }
+}
+
 #else
 
+#ifdef WGMMA_SPARSE
+extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
+timed(const void* a, const u32* metadata, const void* b, Accumulator* d, int m, int n, int steps, long long* clocks) {
+    int warp = threadIdx.x / 32;
+#else
 extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
 timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long long* clocks) {
     int steps = (k + DEPTH - 1) / DEPTH, warp = threadIdx.x / 32;
+#endif
     if (warp == 4 * CONSUMERS) {
 #pragma unroll 1
         for (int round = 0; round < ROUNDS; ++round) {
@@ -44,7 +66,11 @@ timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long lo
         __syncthreads();
         begin();
         note(clocks, round, 0);
+#ifdef WGMMA_SPARSE
+        consume(c, metadata, steps);
+#else
         if (PROMOTE) consume_promoted(c, steps); else consume(c, steps);
+#endif
         note(clocks, round, 1);
         store(d, c, m, n, 16 * warp + threadIdx.x % 32 / 4, 0);
     }

@@ -26,20 +26,20 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # a warp's next instruction, if it depends on nothing
         "issue": 2,
         # addresses of an access to shared or global memory: how long they keep the warp, and issue slots
-        "addresses": 4,
+        "addresses": 2,
         # the same for cp.async, with a test whether it is inside the matrix
-        "copy addresses": 60,
+        "copy addresses": 80,
         "copy slots": 25,
         # from an arrival until the mbarrier's phase is complete
-        "arrive": 23,
+        "arrive": 60,
         # a test of an mbarrier whose phase is complete
-        "try_wait": 60,
+        "try_wait": 80,
         # from the completion of a phase until a warp that waits for it goes on
-        "wake": 20,
+        "wake": 80,
         # the descriptors of a wgmma, which have to go into uniform registers
-        "descriptors": 12,
+        "descriptors": 16,
         # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
-        "bulk": 44,
+        "bulk": 30,
         "bulk operands": 190,
         # shfl, vote, elect and the like
         "exchange": 23,
@@ -48,11 +48,11 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
         "sectors": 4,
         # an issue slot for each ordinary instruction
-        "arithmetic": 1.5,
+        "arithmetic": 2,
         # the result of an ordinary instruction
         "result": 5,
         # between wgmma of different warpgroups
-        "switch": 4,
+        "switch": 6,
     }
 )
 
@@ -95,6 +95,7 @@ class Prices:
         self.table = table
         self._mma: dict[tuple[str, str], Price] = {}
         self._shared: dict[str, tuple[Curve, Curve]] = {}
+        self._plain: dict[str, Price] = {}
 
     # ------------------------------------------------------------------------------------------ tensor core
 
@@ -190,6 +191,12 @@ class Prices:
 
     def plain(self, instruction: Instruction) -> Price:
         """Any other instruction: how long it keeps its warp, and until its result."""
+        found = self._plain.get(instruction.opcode)
+        if found is None:
+            found = self._plain[instruction.opcode] = self._find_plain(instruction)
+        return found
+
+    def _find_plain(self, instruction: Instruction) -> Price:
         family = instruction.family
         for name in (family, instruction.opcode, instruction.opcode.split(".sync")[0]):
             rows = [row for row in self.table.of(name) if row.what == "interval"]

@@ -80,12 +80,21 @@ __device__ inline void changed(int& value) { asm volatile("" : "+r"(value)::"mem
 
 // ------------------------------------------------------------------------------------------------ the accumulator
 
+template <typename T>
+struct alignas(2 * sizeof(T)) Pair {
+    T left, right;
+};
+
 // Pairs of neighbouring elements: even pairs in `row`, odd ones 8 rows below; every two pairs 8 columns to the right.
+// If rows have an even number of elements, a pair is at a multiple of its size and one instruction writes it.
 template <typename T, int COUNT>
 __device__ inline void store(T* d, const T (&c)[COUNT], int m, int n, int row, int column) {
-    for (int i = 0; i < COUNT; ++i) {
-        int pair = i / 2;
-        int down = row + 8 * (pair % 2), right = column + 8 * (pair / 2) + 2 * (threadIdx.x % 4) + i % 2;
-        if (down < m && right < n) d[static_cast<long long>(down) * n + right] = c[i];
+#pragma unroll
+    for (int pair = 0; pair < COUNT / 2; ++pair) {
+        int down = row + 8 * (pair % 2), right = column + 8 * (pair / 2) + 2 * (threadIdx.x % 4);
+        T* to = d + static_cast<long long>(down) * n + right;
+        if (down < m && n % 2 == 0 && right < n) *reinterpret_cast<Pair<T>*>(to) = {c[2 * pair], c[2 * pair + 1]};
+        if (down < m && n % 2 && right < n) to[0] = c[2 * pair];
+        if (down < m && n % 2 && right + 1 < n) to[1] = c[2 * pair + 1];
     }
 }

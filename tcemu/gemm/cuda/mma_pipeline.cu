@@ -65,7 +65,9 @@ __device__ void accumulate(float (&c)[2][4][4], const __half* a, const __half* b
 // Writes this warp's 32 x 32.
 __device__ void store_all(float* d, const float (&c)[2][4][4], int m, int n) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
     for (int i = 0; i < 2; ++i)
+#pragma unroll
         for (int j = 0; j < 4; ++j)
             store(d, c[i][j], m, n, M * blockIdx.y + 32 * (warp / 2) + 16 * i + lane / 4,
                   N * blockIdx.x + 32 * (warp % 2) + 8 * j);
