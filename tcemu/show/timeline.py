@@ -11,7 +11,7 @@ from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.timing import Timeline
-from tcemu.timing.simulation import Group, Span
+from tcemu.timing.spans import Group, Span
 
 _LEFT, _TOP, _WIDE, _HIGH, _GAP = 132, 44, 960, 20, 4
 #: Height of a bar of a group, and how many lanes of bars there are room for.
@@ -151,12 +151,12 @@ def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
         for pixel in range(int(first), min(int(last) + 1, _WIDE)):
             share = min(last, pixel + 1) - max(first, pixel)
             pixels[pixel][key] = pixels[pixel].get(key, 0.0) + share
-    keys = [max(each, key=lambda key: each[key]) if sum(each.values()) > 0.5 else None for each in pixels]
+    keys = [max(each, key=each.__getitem__) if sum(each.values()) > 0.5 else None for each in pixels]
     found, at = [], 0
-    for key, same in groupby(keys):
+    for most, same in groupby(keys):
         length = len(list(same))
-        if key is not None:
-            found.append(_Piece(_LEFT + at, _LEFT + at + length, *key))
+        if most is not None:
+            found.append(_Piece(_LEFT + at, _LEFT + at + length, *most))
         at += length
     return found
 

@@ -31,7 +31,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "copy addresses": 80,
         "copy slots": 25,
         # from an arrival until the mbarrier's phase is complete
-        "arrive": 60,
+        "arrive": 80,
         # a test of an mbarrier whose phase is complete
         "try_wait": 80,
         # from the completion of a phase until a warp that waits for it goes on
@@ -40,7 +40,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "descriptors": 16,
         # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
         "bulk": 30,
-        "bulk operands": 190,
+        "bulk operands": 170,
         # shfl, vote, elect and the like
         "exchange": 23,
         # a load from the L2 into registers

@@ -9,7 +9,7 @@ copies or products. Operations contribute to tokens and wait for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from tcemu.instructions import Instruction
 from tcemu.machine import events
 from tcemu.machine.events import Addresses, By, Event, Site
-from tcemu.timing.banks import BANKS, LANES, WORD, access_named, per_phase
+from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_phase
 
 #: What an operation uses.
 Kind = Literal["mma", "wgmma", "shared", "global", "copy", "bulk", "arithmetic", "plain"]
@@ -27,10 +27,15 @@ SECTOR = 32
 
 
 class Token(NamedTuple):
-    """Something that completes once; `key` tells tokens of one kind in a block apart."""
+    """Something that completes once in a block."""
 
     kind: Literal["barrier", "mbarrier", "cp.async", "bulk", "wgmma"]
-    key: tuple[Hashable, ...]
+    #: The warp, the warpgroup, the barrier's number or the mbarrier's address.
+    owner: int
+    #: The group, the generation or the phase.
+    number: int
+    #: How often the mbarrier's address has become an mbarrier.
+    object: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +68,12 @@ class Op:
     number: int = 0
     #: wgmma: where A is.
     a: Literal["shared", "registers"] = "shared"
+
+    @property
+    def known(self) -> Instruction:
+        """The instruction: all operations have one but the kernel's own arithmetic."""
+        assert self.instruction is not None  # noqa: S101 - which nobody asks for its instruction
+        return self.instruction
 
 
 @dataclass(eq=False)
@@ -201,8 +212,7 @@ class _Block:
 
     # ------------------------------------------------------------------------------------------ tokens
 
-    def _give(self, op: Op, kind: Any, *key: Hashable) -> Token:
-        token = Token(kind, key)
+    def _give(self, op: Op, token: Token) -> Token:
         op.gives.append(token)
         self.trace.expected[token] += 1
         return token
@@ -210,7 +220,7 @@ class _Block:
     def barrier_arrived(self, event: events.BarrierArrived) -> None:
         """bar.sync contributes to its barrier's generation, and waits for it."""
         op = self._op(event.by)
-        token = self._give(op, "barrier", event.barrier, self.generations[event.barrier])
+        token = self._give(op, Token("barrier", event.barrier, self.generations[event.barrier]))
         if event.waits:
             op.waits.append(token)
 
@@ -224,18 +234,20 @@ class _Block:
 
     def mbarrier_arrived(self, event: events.MbarrierArrived) -> None:
         """An arrival contributes to its phase."""
-        self._give(self._op(event.by), "mbarrier", event.address, self.objects[event.address], event.phase)
+        self._give(self._op(event.by), self._phase(event.address, event.phase))
 
     def mbarrier_waited(self, event: events.MbarrierWaited) -> None:
         """A wait found its phase complete."""
-        key = event.address, self.objects[event.address], event.phase
-        self._op(event.by).waits.append(Token("mbarrier", key))
+        self._op(event.by).waits.append(self._phase(event.address, event.phase))
+
+    def _phase(self, address: int, phase: int) -> Token:
+        return Token("mbarrier", address, phase, self.objects[address])
 
     def copies_arrive(self, event: events.CopiesArrive) -> None:
         """cp.async.mbarrier.arrive contributes once the warp's copies have ended."""
         op = self._op(event.by)
         op.follows_copies = True
-        self._give(op, "mbarrier", event.address, self.objects[event.address], event.phase)
+        self._give(op, self._phase(event.address, event.phase))
 
     # ------------------------------------------------------------------------------------------ copies, products
 
@@ -251,19 +263,19 @@ class _Block:
         op.sectors += sectors(addresses, size) if space == "global" and len(addresses) else 0
         op.wavefronts += -(-copy.bytes // (BANKS * WORD))
         if copy.mbarrier >= 0:
-            self._give(op, "mbarrier", copy.mbarrier, self.objects[copy.mbarrier], copy.phase)
+            self._give(op, self._phase(copy.mbarrier, copy.phase))
         else:
-            self._give(op, copy.kind, copy.by.warp, copy.group)
+            self._give(op, Token(copy.kind, copy.by.warp, copy.group))
 
     def copies_committed(self, event: events.CopiesCommitted) -> None:
         """commit_group closes a group."""
-        self._op(event.by).commits = Token(event.kind, (event.by.warp, event.group))
+        self._op(event.by).commits = Token(event.kind, event.by.warp, event.group)
 
     def copies_waited(self, event: events.CopiesWaited) -> None:
         """wait_group waits for all groups before `below` that no earlier wait has covered."""
         warp, op = self.warps[event.by.warp], self._op(event.by)
         for group in range(warp.waited[event.kind], event.below):
-            token = Token(event.kind, (event.by.warp, group))
+            token = Token(event.kind, event.by.warp, group)
             if token in self.trace.expected:
                 op.waits.append(token)
         warp.waited[event.kind] = max(warp.waited[event.kind], event.below)
@@ -273,18 +285,18 @@ class _Block:
         wgmma = event.wgmma
         op = self._op(wgmma.bys[0])
         op.writes = not wgmma.adds
-        token = self._give(op, "wgmma", wgmma.warpgroup, wgmma.group)
+        token = self._give(op, Token("wgmma", wgmma.warpgroup, wgmma.group))
         for by in wgmma.bys[1:]:
             self._op(by).gives.append(token)
 
     def wgmma_committed(self, event: events.WgmmaCommitted) -> None:
         """commit_group closes the warpgroup's group."""
-        self._op(event.bys[0]).commits = Token("wgmma", (event.warpgroup, event.group))
+        self._op(event.bys[0]).commits = Token("wgmma", event.warpgroup, event.group)
 
     def wgmma_waited(self, event: events.WgmmaWaited) -> None:
         """The four warps wait for all groups before `below` that no earlier wait has covered."""
         first = self.groups_waited[event.warpgroup]
-        tokens = [Token("wgmma", (event.warpgroup, group)) for group in range(first, event.below)]
+        tokens = [Token("wgmma", event.warpgroup, group) for group in range(first, event.below)]
         for by in event.bys:
             self._op(by).waits += [token for token in tokens if token in self.trace.expected]
         self.groups_waited[event.warpgroup] = max(first, event.below)
@@ -355,8 +367,9 @@ def shared_wavefronts(event: events.Accessed) -> tuple[int, int]:
 _BANKED = ("ld", "st", "ldmatrix", "stmatrix")
 
 
-def _least(access: Any, addresses: Addresses) -> int:
-    words = np.unique(addresses // access.unit).size * access.unit // WORD
+def _least(access: Access, addresses: Addresses) -> int:
+    """What the wavefronts would be without conflicts: as many as the words need that are different."""
+    words = int(np.unique(addresses // access.unit).size) * int(access.unit) // WORD
     return max(-(-words // BANKS), 1) if words < access.phases * BANKS else access.phases
 
 

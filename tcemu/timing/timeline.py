@@ -18,7 +18,9 @@ from tcemu.machine.events import Event
 from tcemu.timing.costs import CostTable, costs
 from tcemu.timing.prices import Prices
 from tcemu.timing.recording import Recorder
-from tcemu.timing.simulation import PARTITIONS, Group, Laid, Multiprocessor, Span
+from tcemu.timing.simulation import Multiprocessor
+from tcemu.timing.spans import Group, Laid, Span
+from tcemu.timing.units import PARTITIONS
 
 #: SMs of an H100 and an H200.
 SMS = 132
@@ -115,7 +117,8 @@ class Timeline:
     def __str__(self) -> str:
         waits = ", ".join(f"{cause} {share:.0%}" for cause, share in self.waited.items() if share >= 0.005)
         blocks = counted(len(self._recorder.blocks), "block")
-        return f"{blocks}, {self.cycles:,.0f} cycles; tensor core busy {self.busy:.0%}, waiting for {waits or 'nothing'}"
+        told = f"{blocks}, {self.cycles:,.0f} cycles; tensor core busy {self.busy:.0%}"
+        return f"{told}, waiting for {waits}" if waits else told
 
     def __repr__(self) -> str:
         return f"<Timeline: {self}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tcemu.timing.simulation import Group, Span
+from tcemu.timing.spans import Group, Span
 from tcemu.timing.timeline import Timeline
 
 #: Threads of the trace: warps have their own numbers, units follow.
