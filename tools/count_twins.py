@@ -1,9 +1,9 @@
-"""What Nsight Compute counts for the twins of tcemu.gemm, as tests/golden/sm_90a-counters.json.
+r"""What Nsight Compute counts for the twins of tcemu.gemm, as tests/golden/sm_90a-counters.json.
 
 On a machine with a GPU and ncu:
 
-    ncu --clock-control none --target-processes all --csv --page raw --metrics "$(python tools/count_twins.py --metrics)" \\
-        python tools/count_twins.py > counted.csv
+    ncu --clock-control none --target-processes all --csv --page raw \
+        --metrics "$(python tools/count_twins.py --metrics)" python tools/count_twins.py > counted.csv
     python tools/count_twins.py --read counted.csv tests/golden/sm_90a-counters.json
 
 Without arguments, the script only runs the twins, one after the other. The tests compare tcemu.timing.Counters with the

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +18,7 @@ from tcemu.commands.report import Part, Report, write
 from tcemu.errors import LaunchError, TcemuError, counted, did_you_mean, listing
 
 if TYPE_CHECKING:
-    from tcemu.machine.events import Observer, Site
+    from tcemu.machine.events import Observer
     from tcemu.sanitizer.report import Report as Hazard
     from tcemu.sanitizer.sanitizer import Sanitizer
     from tcemu.timing import Counters, Timeline
@@ -39,7 +39,7 @@ _LINES = 10
     help="Write the timeline for Perfetto (ui.perfetto.dev) or chrome://tracing.",
 )
 def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> None:
-    """Run FUNCTION of the Python file FILE and print where its launches spend their clock cycles.
+    r"""Run FUNCTION of the Python file FILE and print where its launches spend their clock cycles.
 
     FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that does:
 
@@ -141,9 +141,10 @@ def _function(what: str) -> Callable[[], object]:
         if each.default is Parameter.empty and each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     ]
     if needed:
+        launch = f"def run(): tcemu.launch({wanted}, grid=1, block=128, args=(...))"
         raise TcemuError(
-            f"{wanted} takes {listing(needed, 'and')}; a profile calls a function without arguments that launches the "
-            f"kernel, e.g. def run(): tcemu.launch({wanted}, grid=1, block=128, args=(...))"
+            f"{wanted} takes {listing(needed, 'and')}; a profile calls a function without arguments, which launches "
+            f"the kernel: {launch}"
         )
     return found  # type: ignore[no-any-return]
 
@@ -169,7 +170,7 @@ def _report(run: _Run) -> Report:
 
 def _summary(run: _Run) -> Part:
     timeline, total = run.timeline, run.counters.total
-    rows = [("tensor core busy", f"{timeline.busy:.1%}")]
+    rows = [("tensor core busy", f"{timeline.busy:.1%}" if timeline.busy else "no products")]
     rows += [(f"waiting for: {cause}", f"{share:.1%}") for cause, share in timeline.waited.items() if share >= 0.0005]
     rows += [
         ("blocks", f"{len(timeline.blocks):,}"),
@@ -178,11 +179,8 @@ def _summary(run: _Run) -> Part:
         ("global memory", f"{total.global_read:,} bytes read, {total.global_written:,} written"),
         ("asynchronous copies", f"{total.copied:,} bytes"),
     ]
-    told = (
-        "Cycles are those of one SM of an H200, from the costs of its instructions; copies come from its L2. See "
-        "tcemu.timing.Timeline for what this leaves out.",
-    )
-    return Part("Summary", told, ("", ""), tuple(rows))
+    told = "Cycles of an SM of an H200, predicted from measured costs; tcemu.timing.Timeline says what is left out."
+    return Part("Summary", (told,), ("", ""), tuple(rows))
 
 
 def _lines(run: _Run) -> Part | None:
@@ -192,14 +190,17 @@ def _lines(run: _Run) -> Part | None:
     for site, cycles in list(sites.items())[:_LINES]:
         spent = sum(cycles.values())
         most = sorted(cycles.items(), key=lambda item: -item[1])[:3]
-        rows.append((_short(site), f"{spent / whole:.1%}", ", ".join(f"{cause} {part:,.0f}" for cause, part in most)))
+        told = ", ".join(f"{cause} {part:,.0f}" for cause, part in most)
+        rows.append((site.rsplit("/", 1)[-1], f"{spent / whole:.1%}", told))
     return Part("Hot lines: cycles of all warps", (), ("line", "share", "spent on"), tuple(rows)) if rows else None
 
 
 def _memory(counters: Counters) -> Part | None:
+    from tcemu.timing.counters import brief
+
     rows = [
         (
-            _short(str(line.site)),
+            brief(line.site),
             line.opcode,
             f"{line.wavefronts:,}",
             f"{line.conflicts:,}",
@@ -224,7 +225,3 @@ def _hazards(run: _Run) -> Part:
 def _told(reports: list[Hazard]) -> tuple[str, ...]:
     return tuple(line for report in reports for line in [*str(report).splitlines(), ""])
 
-
-def _short(site: str | Site | Any) -> str:
-    """A line without its file's folders."""
-    return str(site).rsplit("/", 1)[-1]

@@ -259,14 +259,16 @@ def _legend(y: float) -> list[str]:
 def _title(run: Timeline, block: int, scale: _Scale) -> str:
     first, last = run.blocks[block]
     part = "" if (scale.start, scale.end) == (first, last) else f", shown from {scale.start:,.0f} to {scale.end:,.0f}"
-    return f"Block {block}: {last - first:,.0f} cycles{part}; tensor cores busy {run.busy:.0%} of the launch"
+    busy = f"tensor cores busy {run.busy:.0%} of the launch" if run.busy else "no products"
+    return f"Block {block}: {last - first:,.0f} cycles{part}; {busy}"
 
 
 def _words(run: Timeline, block: int, rows: Sequence[tuple[str, list[Span]]], groups: Sequence[Group]) -> str:
     """What the rows show: for each, how much of the block's time it worked, and what it waited for most."""
     first, last = run.blocks[block]
     waits = [f"{cause} {share:.0%}" for cause, share in run.waited.items() if share >= 0.005]
-    told = [f"The tensor cores were busy for {run.busy:.0%} of the launch and waited for: {listing(waits, 'and')}"]
+    busy = f"The tensor cores were busy for {run.busy:.0%} of the launch and waited for: {listing(waits, 'and')}"
+    told = [busy if run.busy else "There were no products"]
     alike: dict[str, list[int]] = defaultdict(list)
     for name, spans in rows:
         if name.startswith("warp"):

@@ -43,11 +43,10 @@ class Line:
     #: Bytes that asynchronous copies moved between global and shared memory.
     copied: int = 0
 
-    def __iadd__(self, other: Line) -> Line:
+    def add(self, other: Line) -> None:
         """Add the counts of another line."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        return self
 
 
 #: The counts of a line, by name.
@@ -101,13 +100,13 @@ class Counters:
         """All lines together."""
         found = Line(NOWHERE, "all")
         for line in self._lines.values():
-            found += line
+            found.add(line)
         return found
 
     def __str__(self) -> str:
         """A table: the lines with the most wavefronts and sectors."""
         shown = self.lines[:_SHOWN]
-        rows = [(f"{line.site}", line.opcode, *_numbers(line)) for line in shown]
+        rows = [(brief(line.site), line.opcode, *_numbers(line)) for line in shown]
         rows.append(("all", "", *_numbers(self.total)))
         more = len(self._lines) - len(shown)
         text = aligned(("line", "instruction", *_HEADS), rows)
@@ -118,41 +117,46 @@ class Counters:
         told = f"{counted(total.issued, 'instruction')}, {counted(total.wavefronts, 'wavefront')}"
         return f"<Counters: {told}, {total.conflicts} of them by conflicts>"
 
-    # ------------------------------------------------------------------------------------------ events
-
-    def _line(self, site: Site, opcode: str) -> Line:
+    def at(self, site: Site, opcode: str) -> Line:
+        """The counts of an instruction at a line, which start at zero."""
         key = site, opcode
         found = self._lines.get(key)
         if found is None:
             found = self._lines[key] = Line(site, opcode)
         return found
 
-    def _issued(self, event: events.Issued) -> None:
-        self._line(event.by.site, event.opcode).issued += 1
 
-    def _accessed(self, event: events.Accessed) -> None:
-        line = self._line(event.by.site, event.opcode)
-        name = f"{event.space}_{'written' if event.writes else 'read'}"
-        setattr(line, name, getattr(line, name) + event.size * len(event.addresses))
-        if event.space == "shared":
-            count, least = shared_wavefronts(event)
-            line.wavefronts += count
-            line.conflicts += count - least
-        else:
-            line.sectors += sectors(event.addresses, event.size)
+# ---------------------------------------------------------------------------------------------- events
 
-    def _copied(self, event: events.CopyIssued) -> None:
-        copy = event.copy
-        line = self._line(copy.by.site, copy.opcode)
-        line.copied += copy.bytes
-        _, addresses, size = next(side for side in (copy.reads, copy.writes) if side[0] == "global")
-        line.sectors += sectors(addresses, size) if size else 0
+
+def _issued(counters: Counters, event: events.Issued) -> None:
+    counters.at(event.by.site, event.opcode).issued += 1
+
+
+def _accessed(counters: Counters, event: events.Accessed) -> None:
+    line = counters.at(event.by.site, event.opcode)
+    name = f"{event.space}_{'written' if event.writes else 'read'}"
+    setattr(line, name, getattr(line, name) + event.size * len(event.addresses))
+    if event.space == "shared":
+        count, least = shared_wavefronts(event)
+        line.wavefronts += count
+        line.conflicts += count - least
+    else:
+        line.sectors += sectors(event.addresses, event.size)
+
+
+def _copied(counters: Counters, event: events.CopyIssued) -> None:
+    copy = event.copy
+    line = counters.at(copy.by.site, copy.opcode)
+    line.copied += copy.bytes
+    _, addresses, size = next(side for side in (copy.reads, copy.writes) if side[0] == "global")
+    line.sectors += sectors(addresses, size) if size else 0
 
 
 _RECEIVERS: dict[type[Event], Callable[[Counters, Any], None]] = {
-    events.Issued: Counters._issued,
-    events.Accessed: Counters._accessed,
-    events.CopyIssued: Counters._copied,
+    events.Issued: _issued,
+    events.Accessed: _accessed,
+    events.CopyIssued: _copied,
 }
 
 #: Lines that the table shows.
@@ -177,3 +181,8 @@ def aligned(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
         ).rstrip()
         for row in table
     )
+
+
+def brief(site: Site) -> str:
+    """A line without its file's folders."""
+    return str(site).rsplit("/", 1)[-1]

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tcemu.errors import CostUnknown
-from tcemu.instructions import Instruction
+from tcemu.instructions import Instruction, parse
 from tcemu.timing.costs import Cost, CostTable
 
 #: What is not in the table of costs, in clock cycles unless it says otherwise. The values fit the main loops of
@@ -31,16 +31,16 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "copy addresses": 80,
         "copy slots": 25,
         # from an arrival until the mbarrier's phase is complete
-        "arrive": 80,
+        "arrive": 30,
         # a test of an mbarrier whose phase is complete
-        "try_wait": 80,
+        "try_wait": 60,
         # from the completion of a phase until a warp that waits for it goes on
-        "wake": 80,
+        "wake": 60,
         # the descriptors of a wgmma, which have to go into uniform registers
-        "descriptors": 16,
+        "descriptors": 44,
         # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
         "bulk": 30,
-        "bulk operands": 170,
+        "bulk operands": 150,
         # shfl, vote, elect and the like
         "exchange": 23,
         # a load from the L2 into registers
@@ -52,7 +52,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # the result of an ordinary instruction
         "result": 5,
         # between wgmma of different warpgroups
-        "switch": 6,
+        "switch": 8,
     }
 )
 
@@ -112,8 +112,8 @@ class Prices:
             interval = self.table.find(instruction.opcode, "interval", {"warps": 1}).median
             latency = max(row.median for row in rows if row.what == "latency")
             return Price(interval, latency)
-        known = self._find_mma(_parsed(_MMA))  # wmma, which is several mma.sync
-        share = _products(instruction) / _products(_parsed(_MMA))
+        known = self._find_mma(parse(_MMA))  # wmma, which is several mma.sync
+        share = _products(instruction) / _products(parse(_MMA))
         return Price(known.interval * share, known.latency + known.interval * (share - 1))
 
     def wgmma(self, instruction: Instruction, a: str) -> Price:
@@ -153,7 +153,10 @@ class Prices:
         l2 = {"source": "L2"}
         return {
             _BULK: (self._curve(_BULK, "interval", "bytes", **l2), self._curve(_BULK, "latency", "bytes", **l2)),
-            _TENSOR: tuple(self._curve(_TENSOR, what, "bytes", swizzle=128, **l2) for what in ("interval", "latency")),
+            _TENSOR: (
+                self._curve(_TENSOR, "interval", "bytes", swizzle=128, **l2),
+                self._curve(_TENSOR, "latency", "bytes", swizzle=128, **l2),
+            ),
             _STORE: (
                 self._curve(_STORE, "interval", "bytes"),
                 self._curve(_STORE, "latency", "bytes", until="written"),
@@ -213,19 +216,12 @@ class Prices:
         rows = [row for row in self.table.of(name) if row.what == what and how.items() <= row.how.items()]
         points = {float(row.how[by]): row.median for row in rows if by in row.how}
         if not points:
-            raise CostUnknown(f"nobody has measured the {what} of {name} on {self.table.target}, which a timeline needs")
+            told = f"nobody has measured the {what} of {name} on {self.table.target}"
+            raise CostUnknown(f"{told}, which a timeline needs; `tcemu measure` measures it")
         return Curve(points)
 
 
-def _parsed(opcode: str) -> Instruction:
-    from tcemu.instructions import parse
-
-    return parse(opcode)
-
-
 def _products(instruction: Instruction) -> float:
-    """Products, in units of 16-bit operands."""
-    shape = instruction.shape
-    fragment = instruction.fragments.get("a")
-    bits = fragment.form.bits if fragment is not None and hasattr(fragment, "form") else 16
-    return shape.m * shape.n * shape.k * bits / 16
+    """Products of an instruction on matrices in registers, in units of products of 16 bits."""
+    shape, a = instruction.shape, instruction.fragments["a"]
+    return float(shape.m * shape.n * shape.k * a.container.form.bits / 16)

@@ -214,6 +214,6 @@ class Multiprocessor:
         self, unit: Unit, number: int, start: float, end: float, warp: Warp, op: Op, cause: Cause | None = None
     ) -> None:
         """Note what a unit did, or with a `cause` what a warp waited for."""
-        block = warp.block.trace.number
-        made = Span(unit, number, start, end, cause or op.kind, op.opcode, op.site, block, warp.index, cause is not None)
+        block, what = warp.block.trace.number, cause or op.kind
+        made = Span(unit, number, start, end, what, op.opcode, op.site, block, warp.index, cause is not None)
         self.laid.spans.append(made)

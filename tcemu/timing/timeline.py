@@ -75,7 +75,7 @@ class Timeline:
 
     @property
     def busy(self) -> float:
-        """The share of the time in which the tensor cores of the SMs that had a block computed, from 0 to 1."""
+        """The share of the time in which the tensor cores of the SMs with a product were busy, from 0 to 1."""
         return self._shares.busy / self._whole if self._whole else 0.0
 
     @property
@@ -84,7 +84,7 @@ class Timeline:
 
         "copy" (data under way), "barrier", "mbarrier" (another warp), "product" (the result of a product before),
         "shared memory", "global memory", "issue" (other instructions), "epilogue" (all that came after the last
-        product). The largest comes first.
+        product). The largest comes first. Empty if there was no product.
         """
         found = {cause: cycles / self._whole for cause, cycles in self._shares.waited.items()} if self._whole else {}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
@@ -141,19 +141,24 @@ class Timeline:
 
     @property
     def _whole(self) -> float:
-        """Cycles of tensor core that there were, over all SMs that had a block."""
-        return PARTITIONS * sum(each.end for each in self._laid)
+        """Cycles of tensor core that there were, over all SMs with a product."""
+        return PARTITIONS * sum(each.end for each in self._laid if has_products(each))
 
     @property
     def _shares(self) -> _Shares:
         waited: dict[str, float] = defaultdict(float)
         busy = 0.0
-        for each in self._laid:
+        for each in filter(has_products, self._laid):
             found = attribute(each)
             busy += found.busy
             for cause, cycles in found.waited.items():
                 waited[cause] += cycles
         return _Shares(busy, waited)
+
+
+def has_products(laid: Laid) -> bool:
+    """Whether tensor cores of an SM computed anything."""
+    return any(span.unit == "tensor core" for span in laid.spans)
 
 
 def attribute(laid: Laid) -> _Shares:

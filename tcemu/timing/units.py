@@ -1,7 +1,9 @@
 """The units of an SM: when an operation can have one, and for how long it keeps it.
 
-    issue           one instruction in a cycle in each of the four sub-partitions; warp w is in sub-partition w mod 4
-    tensor core     one in each sub-partition; a wgmma occupies all four
+Each of the four sub-partitions has its own issue slots, tensor core and path; warp w is in sub-partition w mod 4.
+
+    issue           an instruction in a cycle
+    tensor core     a product at a time; a wgmma occupies all four
     path            from a sub-partition to the memories: for shared memory, and for cp.async
     banks           of shared memory: a wavefront in a cycle
     L2              what the SM moves to and from it

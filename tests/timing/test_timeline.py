@@ -9,8 +9,8 @@ import pytest
 from places import GOLDEN, ROOT
 
 import tcemu
-from tcemu.errors import CostUnknown, OperandError
 from tcemu import gemm, sparse
+from tcemu.errors import CostUnknown, OperandError
 from tcemu.gemm import mma_pipeline, mma_sparse, split_k, wgmma_epilogue, wgmma_tma
 from tcemu.launcher import observing
 from tcemu.layouts import Descriptor
@@ -144,7 +144,10 @@ def test_a_producer_is_waited_for_and_waits_itself():
     assert faster.busy > timeline.busy
 
 
-@pytest.mark.parametrize("plan", [wgmma_tma.Plan("e4m3", promote=True), wgmma_tma.Plan(consumers=2, in_flight=0)], ids=str)
+PLANS = [wgmma_tma.Plan("e4m3", promote=True), wgmma_tma.Plan(consumers=2, in_flight=0)]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_shares_add_up_and_nothing_overlaps(plan):
     timeline = Timeline()
     dtype = tcemu.formats.lookup(plan.element).dtype
