@@ -39,7 +39,7 @@ _LINES = 10
     help="Write the timeline for Perfetto (ui.perfetto.dev) or chrome://tracing.",
 )
 def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> None:
-    r"""Run FUNCTION of the Python file FILE and print where its launches spend their clock cycles.
+    """Run FUNCTION of the Python file FILE and print where its launches spend their clock cycles.
 
     FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that does:
 
@@ -50,7 +50,7 @@ def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> Non
     For each launch: the cycles that an SM of the measured GPU would take, how busy its tensor cores were and what they
     waited for, the lines that warps spent most time on, shared memory's conflicts, and what the sanitizer reports. The
     exit code is 1 if it reports an error. --svg and --trace write the launch that took longest.
-    """
+    """  # noqa: D301 - click's mark for lines that it does not wrap
     runs = _observed(_function(what))
     if not runs:
         raise TcemuError(f"{what} did not launch a kernel: a profile needs at least one tcemu.launch")

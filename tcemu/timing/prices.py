@@ -30,8 +30,9 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # the same for cp.async, with a test whether it is inside the matrix
         "copy addresses": 80,
         "copy slots": 25,
-        # from an arrival until the mbarrier's phase is complete
-        "arrive": 30,
+        # addresses for an arrival at an mbarrier, and from the arrival until the phase is complete
+        "arrive": 40,
+        "phase": 20,
         # a test of an mbarrier whose phase is complete
         "try_wait": 60,
         # from the completion of a phase until a warp that waits for it goes on
@@ -47,12 +48,10 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "global": 260,
         # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
         "sectors": 4,
-        # an issue slot for each ordinary instruction
+        # a warp's next ordinary instruction; each takes one issue slot
         "arithmetic": 2,
         # the result of an ordinary instruction
         "result": 5,
-        # between wgmma of different warpgroups
-        "switch": 8,
     }
 )
 
@@ -124,6 +123,23 @@ class Prices:
             found = [self.table.find(opcode, what, {"a": a}).median for what in ("interval", "latency")]
             self._mma[key] = Price(*found)
         return self._mma[key]
+
+    def switch(self, instruction: Instruction, warpgroups: int) -> float:
+        """How much longer a wgmma takes if another warpgroup's came before it, of this number of warpgroups."""
+        of_two, of_four = (self._switches[number](instruction.shape.n) for number in (2, 4))
+        return of_two + (of_four - of_two) * min(max(warpgroups - 2, 0) / 2, 1)
+
+    @cached_property
+    def _switches(self) -> Mapping[int, Curve]:
+        """By the number of warpgroups, what it adds to the interval, by columns: measured for f16."""
+        found: dict[int, dict[float, float]] = {2: {}, 4: {}}
+        for columns in range(8, 257, 8):
+            opcode = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+            for row in self.table.of(opcode):
+                if row.what == "SM interval" and row.how["a"] == "shared":
+                    alone = self.table.find(opcode, "interval", {"a": "shared"}).median
+                    found[int(row.how["warpgroups"])][columns] = row.median - alone
+        return {warpgroups: Curve(points) for warpgroups, points in found.items()}
 
     # ------------------------------------------------------------------------------------------ shared memory
 
@@ -207,7 +223,7 @@ class Prices:
                 return Price(rows[0].median, rows[0].median)
         if family.startswith("mbarrier.arrive"):
             interval = self.table.find("mbarrier.arrive", "interval", {"warps": 1}).median
-            return Price(interval, interval)
+            return Price(ASSUMED["arrive"] + interval, interval)
         if family.startswith("mbarrier") and "wait" in family:
             return Price(ASSUMED["try_wait"], ASSUMED["try_wait"])
         return Price(ASSUMED["issue"], ASSUMED["exchange"] if family.endswith(".sync") else ASSUMED["result"])

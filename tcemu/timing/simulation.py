@@ -97,8 +97,9 @@ class Multiprocessor:
         self.tensor = [0.0] * units.PARTITIONS
         self.path = [0.0] * units.PARTITIONS
         self.banks = self.l2 = self.engine = 0.0
-        #: the block and warpgroup whose product the tensor cores computed last
+        #: block and warpgroup whose product the tensor cores computed last, and all that have products
         self.latest: tuple[int, int] | None = None
+        self.multiplying: set[tuple[int, int]] = set()
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._order = count()
         self._queue: deque[BlockTrace] = deque()

@@ -77,14 +77,14 @@ def _plain(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
         elif op.follows_copies:
             sm.give(warp, token, max(now, warp.landed), "copy")
         else:
-            sm.give(warp, token, now + ASSUMED["arrive"])
+            sm.give(warp, token, now + price.interval + ASSUMED["phase"])
     return now + (1 if at_barrier else price.interval)  # what a barrier costs comes after the last arrival
 
 
 def _arithmetic(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     """The kernel's own arithmetic: at least an instruction for each register that it writes."""
     end = now + ASSUMED["arithmetic"] * op.number
-    _issue(sm, warp, now, end - now)
+    _issue(sm, warp, now, op.number)
     warp.ready[warp.at] = end + ASSUMED["result"]
     return end
 
@@ -155,8 +155,10 @@ def _wgmma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     if block.products[key] == PARTITIONS:
         del block.products[key]
         price, who = sm.prices.wgmma(op.known, op.a), (block.trace.number, key[0])
-        busy = max(sm.tensor)
-        start = max(now, busy + ASSUMED["switch"] * (busy > now and sm.latest != who))
+        sm.multiplying.add(who)
+        start = max(now, *sm.tensor)
+        if start > now and sm.latest != who:
+            start += sm.prices.switch(op.known, len(sm.multiplying))
         sm.latest = who
         sm.tensor = [start + price.interval] * PARTITIONS
         for part in range(PARTITIONS):

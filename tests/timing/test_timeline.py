@@ -200,6 +200,50 @@ def test_it_says_what_is_missing():
     assert other.cycles > 3 * 24
 
 
+def kernels():
+    """Every kernel of tcemu.gemm, small."""
+    a, b = np.ones((64, 128), np.float16), np.ones((128, 64), np.float16)
+    square = np.ones((64, 64), np.float16)
+    return {
+        "wmma_global": lambda **more: gemm.wmma_global.multiply(a, b, **more),
+        "mma_pipeline": lambda **more: mma_pipeline.multiply(a, b, 4, **more),
+        "mma_sparse": lambda **more: mma_sparse.multiply(sparse.prune(a, mma_sparse.MMA), b, **more),
+        "wgmma_tma": lambda **more: wgmma_tma.multiply(a, b, wgmma_tma.Plan(columns=64), **more),
+        "wgmma_sparse": lambda **more: gemm.wgmma_sparse.multiply(
+            sparse.prune(a, gemm.wgmma_sparse.DEFAULT.mma), b, gemm.wgmma_sparse.SparsePlan(columns=64), **more
+        ),
+        "wgmma_epilogue": lambda **more: wgmma_epilogue.multiply(
+            a, b, np.ones(64, np.float32), wgmma_tma.Plan(columns=64), **more
+        ),
+        "attention": lambda **more: gemm.attention.attend(square, square, square, **more),
+    }
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_cycles_do_not_depend_on_the_order_in_which_the_machine_runs_warps(name):
+    found = []
+    for seed, policy in ((0, "late"), (0, "early"), (7, "random")):
+        timeline = Timeline()
+        kernels()[name](observers=[timeline], sanitizer="off", seed=seed, policy=policy)
+        found.append(timeline)
+    assert 0 < found[0].busy < 1
+    assert [each.cycles for each in found] == pytest.approx(3 * [found[0].cycles])
+    assert found[1].waited == pytest.approx(found[0].waited)
+
+
+def test_a_launch_that_ends_early_is_laid_out_as_far_as_it_went():
+    def stuck(warp):
+        chain(warp, 4, 1)
+        warp.mbarrier_init(0, 2)
+        warp.mbarrier_wait(0, 0)
+
+    timeline = Timeline()
+    with pytest.raises(tcemu.LaunchError):
+        tcemu.launch(stuck, shared=64, observers=[timeline], sanitizer="off")
+    assert len(units(timeline, "tensor core")) == 4
+    assert timeline.cycles > 3 * 24
+
+
 # ------------------------------------------------------------------------------------------------ other views
 
 
