@@ -28,20 +28,19 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # addresses of an access to shared or global memory: how long they keep the warp, and issue slots
         "addresses": 2,
         # the same for cp.async, with a test whether it is inside the matrix
-        "copy addresses": 80,
+        "copy addresses": 76,
         "copy slots": 25,
-        # addresses for an arrival at an mbarrier, and from the arrival until the phase is complete
-        "arrive": 40,
+        # from an arrival at an mbarrier until its phase is complete
         "phase": 20,
         # a test of an mbarrier whose phase is complete
-        "try_wait": 60,
+        "try_wait": 70,
         # from the completion of a phase until a warp that waits for it goes on
-        "wake": 60,
+        "wake": 45,
         # the descriptors of a wgmma, which have to go into uniform registers
         "descriptors": 44,
         # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
         "bulk": 30,
-        "bulk operands": 150,
+        "bulk operands": 140,
         # shfl, vote, elect and the like
         "exchange": 23,
         # a load from the L2 into registers
@@ -223,7 +222,7 @@ class Prices:
                 return Price(rows[0].median, rows[0].median)
         if family.startswith("mbarrier.arrive"):
             interval = self.table.find("mbarrier.arrive", "interval", {"warps": 1}).median
-            return Price(ASSUMED["arrive"] + interval, interval)
+            return Price(interval, interval)
         if family.startswith("mbarrier") and "wait" in family:
             return Price(ASSUMED["try_wait"], ASSUMED["try_wait"])
         return Price(ASSUMED["issue"], ASSUMED["exchange"] if family.endswith(".sync") else ASSUMED["result"])
