@@ -105,7 +105,17 @@ class Timeline:
         return dict(sorted(item for each in self._laid for item in each.blocks.items()))
 
     def sites(self) -> dict[str, dict[str, float]]:
-        """For each line of the kernel, the cycles that its warps spent there, by what they did or waited for."""
+        """For each line of the kernel, the cycles that its warps spent there, by what they waited for, or "issue".
+
+        The line with the most comes first.
+
+        >>> from tcemu.timing import Timeline
+        >>> timeline = Timeline()
+        >>> result = tcemu.launch(lambda warp: warp.bar_sync(), block=128, observers=[timeline])
+        >>> ((line, spent),) = timeline.sites().items()
+        >>> sorted(spent), spent["barrier"] > spent["issue"]
+        (['barrier', 'issue'], True)
+        """
         found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for each in self._laid:
             for span in each.spans:
