@@ -18,6 +18,7 @@ from tcemu.commands.exercises import exercises
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
+from tcemu.commands.profile import profile
 from tcemu.commands.warm import warm, warm_up
 from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
 from tcemu.errors import TcemuError
@@ -121,6 +122,7 @@ commands.add_command(check)
 commands.add_command(exercises)
 commands.add_command(isa)
 commands.add_command(measure)
+commands.add_command(profile)
 commands.add_command(record)
 commands.add_command(verify)
 commands.add_command(warm)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from inspect import signature
 from typing import Any
 
@@ -13,7 +15,11 @@ from tcemu.machine.launch import launch as run
 from tcemu.machine.pending import Policy
 from tcemu.sanitizer.sanitizer import Mode, Sanitizer
 
-__all__ = ["launch"]
+__all__ = ["launch", "observing"]
+
+#: Makes the observers of a launch, from its kernel.
+Begin = Callable[[Kernel], Sequence[Observer]]
+_BEGIN: ContextVar[Begin | None] = ContextVar("begin", default=None)
 
 
 def launch(
@@ -55,11 +61,13 @@ def launch(
     >>> x[:4], result.reports
     (array([0. , 0.5, 1. , 1.5], dtype=float32), [])
     """
-    watch = Sanitizer(sanitizer)
+    begin = _BEGIN.get()
+    watch = Sanitizer(sanitizer if begin is None else "off")
     if not isinstance(observers, list | tuple):
         raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(observers)}")
     _check_arguments(kernel, args)
-    listening = [*observers, *([] if watch.mode == "off" else [watch])]
+    made = [] if begin is None else begin(kernel)
+    listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "policy": policy, "observers": listening}
     try:
         result = run(kernel, grid, block, args, **more)
@@ -70,6 +78,30 @@ def launch(
         result.error = error
     result.reports = watch.reports
     return result
+
+
+@contextmanager
+def observing(begin: Begin) -> Iterator[None]:
+    """Observe all launches inside a with statement, also those that other functions make.
+
+    At the beginning of each launch, `begin` is called with the kernel and returns the launch's observers. The launches
+    have no sanitizer of their own; `begin` may return one.
+
+    >>> from tcemu.gemm import mma_pipeline
+    >>> from tcemu.launcher import observing
+    >>> from tcemu.timing import Timeline
+    >>> timeline = Timeline()
+    >>> A = np.ones((64, 64), np.float16)
+    >>> with observing(lambda kernel: [timeline]):
+    ...     D, result = mma_pipeline.multiply(A, A)
+    >>> timeline.cycles > 0
+    True
+    """
+    token = _BEGIN.set(begin)
+    try:
+        yield
+    finally:
+        _BEGIN.reset(token)
 
 
 def _check_arguments(kernel: object, args: object) -> None:

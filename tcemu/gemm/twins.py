@@ -121,6 +121,7 @@ def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) ->
         "DEPTH": plan.depth,
         "CONSUMERS": plan.consumers,
         "STAGES": plan.stages,
+        "IN_FLIGHT": plan.in_flight,
         "PROMOTE": int(plan.promote),
     }
 
@@ -194,9 +195,9 @@ def wgmma_tma(a: Array, b: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     text, defined = hopper_source(plan)
-    boxes = _boxes(a, b, plan)
     threads = hopper.WARPGROUP * plan.consumers + 32
-    _run(text, "kernel", grid, threads, *boxes, d, *_sizes(a, b), shared=plan.shared + 1024, define=defined)
+    given = *boxes(a, b, plan), d, *_sizes(a, b)
+    _run(text, "kernel", grid, threads, *given, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -208,7 +209,7 @@ def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.D
     text, defined = hopper_source(plan, "wgmma_epilogue")
     to = live.tensor_map(d, (epilogue.COLUMNS, epilogue.ROWS), swizzle=hopper.LINE)
     threads = hopper.WARPGROUP * plan.consumers + 32
-    given = *_boxes(a, b, plan), bias, to, *_sizes(a, b)[1:]
+    given = *boxes(a, b, plan), bias, to, *_sizes(a, b)[1:]
     _run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
     return d
 
@@ -220,7 +221,7 @@ def wgmma_sparse(a: Array, b: Array, plan: halved.SparsePlan = halved.DEFAULT) -
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     text, defined = hopper_source(plan, "wgmma_sparse", halved.SELECTOR)
     values, metadata = halved.packed(a, plan)
-    box_a, box_b = _boxes(values, b, plan)
+    box_a, box_b = boxes(values, b, plan)
     threads = hopper.WARPGROUP * plan.consumers + 32
     sizes = np.int32(len(a)), np.int32(b.shape[1]), np.int32(metadata.shape[1] // halved.INSTRUCTIONS)
     _run(text, "kernel", grid, threads, box_a, metadata, box_b, d, *sizes, shared=plan.shared + 1024, define=defined)
@@ -243,7 +244,8 @@ def attention(q: Array, k: Array, v: Array) -> Array:
     return out
 
 
-def _boxes(a: Array, b: Array, plan: hopper.Plan) -> list[live.Mapped]:
+def boxes(a: Array, b: Array, plan: hopper.Plan) -> list[live.Mapped]:
+    """A and B of a kernel with TMA, through which it copies a stage's tiles."""
     return [
         live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, rows), swizzle=hopper.LINE)
         for matrix, rows in ((a, plan.rows), (b.T, plan.columns))

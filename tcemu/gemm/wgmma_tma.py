@@ -40,7 +40,8 @@ class Plan:
     """The parameters of a kernel: the type of A and B, a block's columns, its consumer warpgroups and stages.
 
     `promote` adds the sums of each stage to the accumulator in f32 instead of inside the tensor core, whose sums of
-    fp8 keep only 13 fraction bits.
+    fp8 keep only 13 fraction bits. Otherwise, `in_flight` groups are still running while the next one is issued; there
+    must be more stages than that.
     """
 
     element: str = "f16"
@@ -48,6 +49,7 @@ class Plan:
     consumers: int = 1
     stages: int = 3
     promote: bool = False
+    in_flight: int = 1
 
     @cached_property
     def mma(self) -> Instruction:
@@ -133,15 +135,15 @@ def multiply_stage(warp: Warp, plan: Plan, stage: int, c: Registers, begin: bool
 
 
 def consume(warp: Warp, plan: Plan, steps: int) -> Registers:
-    """The warpgroup multiplies the tiles of all steps. One group is still running while the next is issued."""
+    """The warpgroup multiplies the tiles of all steps. Groups are still running while the next one is issued."""
     c = warp.registers(plan.columns // 2, fill=0)
     for step in range(steps):
         stage, turn = step % plan.stages, step // plan.stages
         warp.mbarrier_wait(plan.full(stage), turn % 2)
         multiply_stage(warp, plan, stage, c, begin=step == 0)
-        warp.wgmma_wait_group(1)
-        if step:  # the previous group is complete: its stage may be filled again
-            release(warp, plan, (step - 1) % plan.stages)
+        warp.wgmma_wait_group(plan.in_flight)
+        if step >= plan.in_flight:  # that group is complete: its stage may be filled again
+            release(warp, plan, (step - plan.in_flight) % plan.stages)
     warp.wgmma_wait_group(0)
     return c
 

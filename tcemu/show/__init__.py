@@ -34,6 +34,7 @@ from tcemu.show.table import Table, format_table
 from tcemu.show.tensor_box import tensor_box
 from tcemu.show.tensor_memory import tensor_memory
 from tcemu.show.tile_read import tile_read
+from tcemu.show.timeline import timeline
 
 __all__ = [
     "Picture",
@@ -80,4 +81,5 @@ __all__ = [
     "tensor_box",
     "tensor_memory",
     "tile_read",
+    "timeline",
 ]

@@ -91,13 +91,18 @@ def polygon(points: Iterable[tuple[float, float]], style: str) -> str:
 
 def hatch(x: float, y: float, width: float, height: float, style: str = "h", *, step: float = 6) -> str:
     """Diagonal lines that fill a rectangle exactly, drawn one by one because an SVG pattern would need its own id."""
+    return path(hatch_lines(x, y, width, height, step), style)
+
+
+def hatch_lines(x: float, y: float, width: float, height: float, step: float = 6) -> str:
+    """The lines of a hatched rectangle, for a path that has several."""
     pieces = []
     offset = step
     while offset < width + height:
         left, top = max(0.0, offset - height), max(0.0, offset - width)
         pieces.append(f"M{number(x + left)} {number(y + offset - left)}L{number(x + offset - top)} {number(y + top)}")
         offset += step
-    return path("".join(pieces), style)
+    return "".join(pieces)
 
 
 def bracket(x1: float, x2: float, y: float, depth: float = 5, style: str = "k") -> str:

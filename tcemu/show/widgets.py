@@ -33,6 +33,7 @@ from tcemu.show.hazards import first_rows
 from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.words import compact
+from tcemu.timing import Timeline
 
 __all__ = [
     "Choice",
@@ -46,6 +47,7 @@ __all__ = [
     "change_one_element",
     "choose_scales",
     "conflicts_of_ldmatrix",
+    "cycles_of_a_launch",
     "descriptor_of_a_tile",
     "descriptor_of_two_generations",
     "end_of_s32",
@@ -316,6 +318,25 @@ def rounding_of_a_number(form: str = "e4m3", number: float = 1.3, high: float = 
         "number": Range("number", high, number, 0.001),
     }
     return Explorer(lambda form, number: show.rounding(form, float(number)), controls)
+
+
+def cycles_of_a_launch(run: Timeline, block: int = 0, start: int = 0, zoom: str = "1") -> Explorer:
+    """The timeline of a block, with a slider for the first cycle that is shown and a choice of how much of it.
+
+    With a `zoom` of "4", a quarter of the block's time is shown. Raises OperandError for a block that the launch did
+    not have, and for a start that the block's time does not include.
+    """
+    whole = show.timeline(run, block)
+    first, last = run.blocks[block]
+
+    def draw(start: int, zoom: str) -> Picture:
+        length = (last - first) / int(zoom)
+        begin = min(first + start, last - length)
+        return show.timeline(run, block, begin, begin + length) if zoom != "1" else whole
+
+    sizes = tuple(str(1 << power) for power in range(7))
+    first_cycle = Range("first cycle", int(last - first), start)
+    return Explorer(draw, {"start": first_cycle, "zoom": Choice("zoom", sizes, zoom)})
 
 
 def flip_one_bit(

@@ -472,8 +472,6 @@ EXERCISES = [
         know="kernels of notebook 04, and the lanes of scales",
         section="9.7.14.3, 9.7.14.5.14",
         hints=(
-            "The elements have the maps of 8-bit operands: register i of A is 8 rows down if i is odd, 16 along k if "
-             "i is 2 or 3.",
             "The maps are those of 8-bit operands: register i of A is 8 rows down if i is odd, 16 along k from 2 on.",
             "warp.ld_global loads 32 bits: four elements, or the four scales of a row. Every lane loads one of each.",
             "With thread-id 0, lane 4 g + h has the scales of row g + 8 h. Let h be the lowest bit of every lane.",

@@ -32,6 +32,16 @@ __device__ inline void load_box(u32 to, const void* map, int x, int y, u32 bar) 
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(bar) : "memory");
 }
 
+// A position in a ring of stages: step % COUNT and step / COUNT, counted without a division.
+template <int COUNT>
+struct Ring {
+    int stage = 0;
+    u32 turn = 0;
+    __device__ void next() {
+        if (++stage == COUNT) stage = 0, ++turn;
+    }
+};
+
 // ------------------------------------------------------------------------------------------------ cp.async, ldmatrix
 
 // 16 bytes from (row, column) of a matrix; beyond its edges, zeros.
@@ -70,12 +80,21 @@ __device__ inline void changed(int& value) { asm volatile("" : "+r"(value)::"mem
 
 // ------------------------------------------------------------------------------------------------ the accumulator
 
+template <typename T>
+struct alignas(2 * sizeof(T)) Pair {
+    T left, right;
+};
+
 // Pairs of neighbouring elements: even pairs in `row`, odd ones 8 rows below; every two pairs 8 columns to the right.
+// If rows have an even number of elements, a pair is at a multiple of its size and one instruction writes it.
 template <typename T, int COUNT>
 __device__ inline void store(T* d, const T (&c)[COUNT], int m, int n, int row, int column) {
-    for (int i = 0; i < COUNT; ++i) {
-        int pair = i / 2;
-        int down = row + 8 * (pair % 2), right = column + 8 * (pair / 2) + 2 * (threadIdx.x % 4) + i % 2;
-        if (down < m && right < n) d[static_cast<long long>(down) * n + right] = c[i];
+#pragma unroll
+    for (int pair = 0; pair < COUNT / 2; ++pair) {
+        int down = row + 8 * (pair % 2), right = column + 8 * (pair / 2) + 2 * (threadIdx.x % 4);
+        T* to = d + static_cast<long long>(down) * n + right;
+        if (down < m && n % 2 == 0 && right < n) *reinterpret_cast<Pair<T>*>(to) = {c[2 * pair], c[2 * pair + 1]};
+        if (down < m && n % 2 && right < n) to[0] = c[2 * pair];
+        if (down < m && n % 2 && right + 1 < n) to[1] = c[2 * pair + 1];
     }
 }

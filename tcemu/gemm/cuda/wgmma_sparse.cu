@@ -13,14 +13,14 @@ __device__ u32 full(int stage) { return first_stage() + STAGES * STAGE_BYTES + 8
 __device__ u32 empty(int stage) { return full(STAGES + stage); }
 
 __device__ void produce(const void* a, const void* b, int steps) {
-    for (int step = 0; step < steps; ++step) {
-        int stage = step % STAGES, turn = step / STAGES;
-        u32 tile = first_stage() + stage * STAGE_BYTES;
-        mbarrier_wait(empty(stage), (turn + 1) % 2);
-        mbarrier_arrive_expect_tx(full(stage), STAGE_BYTES);
-        load_box(tile, a, DEPTH * step, TILE * blockIdx.y, full(stage));
+    Ring<STAGES> here;
+    for (int step = 0; step < steps; ++step, here.next()) {
+        u32 tile = first_stage() + here.stage * STAGE_BYTES;
+        mbarrier_wait(empty(here.stage), (here.turn + 1) % 2);
+        mbarrier_arrive_expect_tx(full(here.stage), STAGE_BYTES);
+        load_box(tile, a, DEPTH * step, TILE * blockIdx.y, full(here.stage));
         for (int box = 0; box < 2; ++box)
-            load_box(tile + A_BYTES + box * BOX, b, DEPTH * (2 * step + box), COLUMNS * blockIdx.x, full(stage));
+            load_box(tile + A_BYTES + box * BOX, b, DEPTH * (2 * step + box), COLUMNS * blockIdx.x, full(here.stage));
     }
 }
 
@@ -35,9 +35,23 @@ __device__ void multiply_stage(int stage, Accumulator (&c)[PAIRS], const u32 (&c
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
-kernel(const void* a, const u32* metadata, const void* b, Accumulator* d, int m, int n, int steps) {
-    int warp = threadIdx.x / 32;
+// The warpgroup's products, with the metadata of its tile.
+__device__ void consume(Accumulator (&c)[PAIRS], const u32* metadata, int steps) {
+    const u32* tile = metadata + (CONSUMERS * blockIdx.y + threadIdx.x / 128) * steps * INSTRUCTIONS * 128;
+    Ring<STAGES> here;
+    for (int step = 0; step < steps; ++step, here.next()) {
+        u32 codes[INSTRUCTIONS];
+        for (int i = 0; i < INSTRUCTIONS; ++i) codes[i] = tile[(INSTRUCTIONS * step + i) * 128 + threadIdx.x % 128];
+        mbarrier_wait(full(here.stage), here.turn % 2);
+        multiply_stage(here.stage, c, codes, step == 0);
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        for (int i = 0; i < PAIRS; ++i) changed(c[i]);
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(here.stage));
+    }
+}
+
+// One lane of the producer initialises the mbarriers; then all threads may use them.
+__device__ void begin() {
     if (threadIdx.x == 128 * CONSUMERS) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(full(stage), 1);
@@ -46,20 +60,17 @@ kernel(const void* a, const u32* metadata, const void* b, Accumulator* d, int m,
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
+kernel(const void* a, const u32* metadata, const void* b, Accumulator* d, int m, int n, int steps) {
+    int warp = threadIdx.x / 32;
+    begin();
     if (warp == 4 * CONSUMERS) {
         if (threadIdx.x % 32 == 0) produce(a, b, steps);
         return;
     }
     Accumulator c[PAIRS];
-    const u32* codes_of_tile = metadata + (CONSUMERS * blockIdx.y + threadIdx.x / 128) * steps * INSTRUCTIONS * 128;
-    for (int step = 0; step < steps; ++step) {
-        u32 codes[INSTRUCTIONS];
-        for (int i = 0; i < INSTRUCTIONS; ++i) codes[i] = codes_of_tile[(INSTRUCTIONS * step + i) * 128 + threadIdx.x % 128];
-        mbarrier_wait(full(step % STAGES), step / STAGES % 2);
-        multiply_stage(step % STAGES, c, codes, step == 0);
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-        for (int i = 0; i < PAIRS; ++i) changed(c[i]);
-        if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(step % STAGES));
-    }
+    consume(c, metadata, steps);
     store(d, c, m, n, TILE * blockIdx.y + 16 * warp + threadIdx.x % 32 / 4, COLUMNS * blockIdx.x);
 }

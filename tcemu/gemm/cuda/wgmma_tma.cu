@@ -1,5 +1,5 @@
 // wgmma fed by TMA: the twin of wgmma_tma.py. The compiler's options define Accumulator, COLUMNS, CONSUMERS, STAGES,
-// DEPTH (elements in 128 bytes) and PROMOTE; tcemu.gemm.twins.inline makes `wgmma` from the instruction.
+// IN_FLIGHT, DEPTH (elements in 128 bytes) and PROMOTE; tcemu.gemm.twins.inline makes `wgmma` from the instruction.
 #include "common.h"
 
 constexpr int LINE = 128, STEP = 32, ROWS = 64;
@@ -36,11 +36,17 @@ __device__ void release(int stage) {
 }
 
 __device__ void consume(Accumulator (&c)[PAIRS], int steps) {
-    for (int step = 0; step < steps; ++step) {
-        mbarrier_wait(full(step % STAGES), step / STAGES % 2);
-        multiply_stage(step % STAGES, c, step == 0);
-        wait_group<1>();
-        if (step) release((step - 1) % STAGES);
+    Ring<STAGES> here, done;
+    for (int step = 0; step < steps; ++step, here.next()) {
+        mbarrier_wait(full(here.stage), here.turn % 2);
+        multiply_stage(here.stage, c, step == 0);
+        wait_group<IN_FLIGHT>();
+        if (IN_FLIGHT == 0)
+            for (int i = 0; i < PAIRS; ++i) changed(c[i]);
+        if (step >= IN_FLIGHT) {
+            release(done.stage);
+            done.next();
+        }
     }
     wait_for_all(c);
 }
@@ -48,23 +54,24 @@ __device__ void consume(Accumulator (&c)[PAIRS], int steps) {
 __device__ void consume_promoted(Accumulator (&c)[PAIRS], int steps) {
     Accumulator part[PAIRS];
     for (int i = 0; i < PAIRS; ++i) c[i] = 0;
-    for (int step = 0; step < steps; ++step) {
-        mbarrier_wait(full(step % STAGES), step / STAGES % 2);
-        multiply_stage(step % STAGES, part, true);
+    Ring<STAGES> here;
+    for (int step = 0; step < steps; ++step, here.next()) {
+        mbarrier_wait(full(here.stage), here.turn % 2);
+        multiply_stage(here.stage, part, true);
         wait_for_all(part);
-        release(step % STAGES);
+        release(here.stage);
         for (int i = 0; i < PAIRS; ++i) c[i] += part[i];
     }
 }
 
 __device__ void produce(const void* a, const void* b, int steps) {
-    for (int step = 0; step < steps; ++step) {
-        int stage = step % STAGES, turn = step / STAGES;
-        u32 tile = first_stage() + stage * STAGE_BYTES;
-        mbarrier_wait(empty(stage), (turn + 1) % 2);
-        mbarrier_arrive_expect_tx(full(stage), STAGE_BYTES);
-        load_box(tile, a, DEPTH * step, TILE * blockIdx.y, full(stage));
-        load_box(tile + A_BYTES, b, DEPTH * step, COLUMNS * blockIdx.x, full(stage));
+    Ring<STAGES> here;
+    for (int step = 0; step < steps; ++step, here.next()) {
+        u32 tile = first_stage() + here.stage * STAGE_BYTES;
+        mbarrier_wait(empty(here.stage), (here.turn + 1) % 2);
+        mbarrier_arrive_expect_tx(full(here.stage), STAGE_BYTES);
+        load_box(tile, a, DEPTH * step, TILE * blockIdx.y, full(here.stage));
+        load_box(tile + A_BYTES, b, DEPTH * step, COLUMNS * blockIdx.x, full(here.stage));
     }
 }
 

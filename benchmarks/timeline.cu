@@ -1,0 +1,79 @@
+// Appended to a twin: its main loop again, timed with clock64, ROUNDS times. The first round fills the caches.
+// clocks: (ROUNDS, warps, 2), when each warp begins and when it has issued or awaited its last product.
+
+__device__ void note(long long* clocks, int round, int end) {
+    if (threadIdx.x % 32 == 0)
+        clocks[(round * (blockDim.x / 32) + threadIdx.x / 32) * 2 + end] = clock64();
+}
+
+#ifdef PIPELINE
+
+extern "C" __global__ void __launch_bounds__(128)
+timed(const __half* a, const __half* b, float* d, int m, int n, int depth, long long* clocks) {
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; ++round) {
+        float c[2][4][4] = {};
+        __syncthreads();
+        note(clocks, round, 0);
+        accumulate(c, a, b, m, n, depth, 0, (depth + K - 1) / K);
+        note(clocks, round, 1);
+        store_all(d, c, m, n);
+    }
+}
+
+#elif defined(MMA_SPARSE)
+
+extern "C" __global__ void __launch_bounds__(128)
+timed(const uint4* values, const u32* metadata, const __half* b, float* d, int m, int n, int depth, int steps,
+      long long* clocks) {
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; ++round) {
+        float c[N / 8][4] = {};
+        __syncthreads();
+        note(clocks, round, 0);
+        accumulate(c, values, metadata, b, n, depth, steps);
+        note(clocks, round, 1);
+        store_all(d, c, m, n);
+    }
+}
+
+#else
+
+#ifdef WGMMA_SPARSE
+extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
+timed(const void* a, const u32* metadata, const void* b, Accumulator* d, int m, int n, int steps, long long* clocks) {
+    int warp = threadIdx.x / 32;
+#else
+extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 32)
+timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long long* clocks) {
+    int steps = (k + DEPTH - 1) / DEPTH, warp = threadIdx.x / 32;
+#endif
+    if (warp == 4 * CONSUMERS) {
+#pragma unroll 1
+        for (int round = 0; round < ROUNDS; ++round) {
+            __syncthreads();
+            begin();
+            note(clocks, round, 0);
+            if (threadIdx.x % 32 == 0) produce(a, b, steps);
+            __syncwarp();
+            note(clocks, round, 1);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int round = 0; round < ROUNDS; ++round) {
+        Accumulator c[PAIRS];
+        __syncthreads();
+        begin();
+        note(clocks, round, 0);
+#ifdef WGMMA_SPARSE
+        consume(c, metadata, steps);
+#else
+        if (PROMOTE) consume_promoted(c, steps); else consume(c, steps);
+#endif
+        note(clocks, round, 1);
+        store(d, c, m, n, 16 * warp + threadIdx.x % 32 / 4, 0);
+    }
+}
+
+#endif

@@ -1,0 +1,227 @@
+"""``tcemu profile``: where a launch's clock cycles go, its hot lines, and its hazards."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tcemu.commands.report import Part, Report, write
+from tcemu.errors import LaunchError, TcemuError, counted, did_you_mean, listing
+
+if TYPE_CHECKING:
+    from tcemu.machine.events import Observer
+    from tcemu.sanitizer.report import Report as Hazard
+    from tcemu.sanitizer.sanitizer import Sanitizer
+    from tcemu.timing import Counters, Timeline
+
+#: Lines of the kernel that are listed.
+_LINES = 10
+
+
+@click.command()
+@click.argument("what", metavar="FILE:FUNCTION")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw the timeline of a block.")
+@click.option("--block", type=click.IntRange(min=0), default=0, show_default=True, help="The block that --svg draws.")
+@click.option(
+    "--trace",
+    "traced",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT.json",
+    help="Write the timeline for Perfetto (ui.perfetto.dev) or chrome://tracing.",
+)
+def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> None:
+    """Run FUNCTION of the Python file FILE and print where its launches spend their clock cycles.
+
+    FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that does:
+
+    \b
+        def run():
+            tcemu.launch(kernel, grid=1, block=128, args=(a, b, d), shared=24576)
+
+    For each launch: the cycles that an SM of the measured GPU would take, how busy its tensor cores were and what they
+    waited for, the lines that warps spent most time on, shared memory's conflicts, and what the sanitizer reports. The
+    exit code is 1 if it reports an error. --svg and --trace write the launch that took longest.
+    """  # noqa: D301 - click's mark for lines that it does not wrap
+    runs = _observed(_function(what))
+    if not runs:
+        raise TcemuError(f"{what} did not launch a kernel: a profile needs at least one tcemu.launch")
+    for run in runs:
+        write(_report(run), "text", None)
+    longest = max(runs, key=lambda run: run.timeline.cycles)
+    if svg is not None:
+        from tcemu.show import timeline as draw
+
+        _save(svg, draw(longest.timeline, block).svg + "\n")
+    if traced is not None:
+        from tcemu.timing import trace
+
+        _save(traced, json.dumps(trace(longest.timeline)) + "\n")
+    sys.exit(1 if any(run.watch.errors or run.error for run in runs) else 0)
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TcemuError(f"cannot write {path}: {error.strerror}") from None
+    click.echo(f"{path} is written.")
+
+
+# ---------------------------------------------------------------------------------------------------- running
+
+
+@dataclass
+class _Run:
+    """A launch and its observers."""
+
+    kernel: str
+    timeline: Timeline
+    counters: Counters
+    watch: Sanitizer
+    error: LaunchError | None = None
+
+
+@dataclass
+class _Runs:
+    """Makes the observers of each launch."""
+
+    runs: list[_Run] = field(default_factory=list)
+
+    def begin(self, kernel: Callable[..., object]) -> list[Observer]:
+        """The observers of a launch that begins now."""
+        from tcemu.sanitizer.sanitizer import Sanitizer
+        from tcemu.timing import Counters, Timeline
+
+        run = _Run(getattr(kernel, "__qualname__", "kernel"), Timeline(), Counters(), Sanitizer("collect"))
+        self.runs.append(run)
+        return [run.timeline, run.counters, run.watch]
+
+
+def _observed(function: Callable[[], object]) -> list[_Run]:
+    """Everything that the function launches; a launch that fails is the last one."""
+    from tcemu.launcher import observing
+
+    runs = _Runs()
+    with observing(runs.begin):
+        try:
+            function()
+        except LaunchError as error:
+            if not runs.runs:
+                raise
+            runs.runs[-1].error = error
+    return runs.runs
+
+
+def _function(what: str) -> Callable[[], object]:
+    """The function that FILE:FUNCTION names. Raises TcemuError if there is no such file or function."""
+    name, colon, wanted = what.rpartition(":")
+    path = Path(name)
+    if not colon or not wanted.isidentifier():
+        raise TcemuError(f"{what!r} does not name a function in a file; write FILE:FUNCTION, e.g. kernel.py:run")
+    if not path.is_file():
+        raise TcemuError(f"there is no file {name}")
+    with _beside(path):
+        held = runpy.run_path(str(path.resolve()), run_name="__profile__")
+    found = held.get(wanted)
+    if not callable(found):
+        there = [each for each, value in held.items() if callable(value) and not each.startswith("_")]
+        raise TcemuError(f"{path} has no function {wanted}.{did_you_mean(wanted, there)}")
+    needed = [
+        each.name
+        for each in signature(found).parameters.values()
+        if each.default is Parameter.empty and each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if needed:
+        launch = f"def run(): tcemu.launch({wanted}, grid=1, block=128, args=(...))"
+        raise TcemuError(
+            f"{wanted} takes {listing(needed, 'and')}; a profile calls a function without arguments, which launches "
+            f"the kernel: {launch}"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[None]:
+    """The file may import what lies beside it."""
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        yield
+    finally:
+        sys.path.pop(0)
+
+
+# ---------------------------------------------------------------------------------------------------- what is printed
+
+
+def _report(run: _Run) -> Report:
+    """A launch as a text."""
+    parts = (_summary(run), _lines(run), _memory(run.counters), _hazards(run))
+    return Report(f"{run.kernel}: {run.timeline.cycles:,.0f} cycles", tuple(filter(None, parts)), (), (), None)
+
+
+def _summary(run: _Run) -> Part:
+    timeline, total = run.timeline, run.counters.total
+    rows = [("tensor core busy", f"{timeline.busy:.1%}" if timeline.busy else "no products")]
+    rows += [(f"waiting for: {cause}", f"{share:.1%}") for cause, share in timeline.waited.items() if share >= 0.0005]
+    rows += [
+        ("blocks", f"{len(timeline.blocks):,}"),
+        ("instructions", f"{total.issued:,}"),
+        ("wavefronts", f"{total.wavefronts:,}, {total.conflicts:,} of them by bank conflicts"),
+        ("global memory", f"{total.global_read:,} bytes read, {total.global_written:,} written"),
+        ("asynchronous copies", f"{total.copied:,} bytes"),
+    ]
+    told = "Cycles of an SM of an H200, predicted from measured costs; tcemu.timing.Timeline says what is left out."
+    return Part("Summary", (told,), ("", ""), tuple(rows))
+
+
+def _lines(run: _Run) -> Part | None:
+    sites = run.timeline.sites()
+    whole = sum(sum(each.values()) for each in sites.values())
+    rows = []
+    for site, cycles in list(sites.items())[:_LINES]:
+        spent = sum(cycles.values())
+        most = sorted(cycles.items(), key=lambda item: -item[1])[:3]
+        told = ", ".join(f"{cause} {part:,.0f}" for cause, part in most)
+        rows.append((site.rsplit("/", 1)[-1], f"{spent / whole:.1%}", told))
+    return Part("Hot lines: cycles of all warps", (), ("line", "share", "spent on"), tuple(rows)) if rows else None
+
+
+def _memory(counters: Counters) -> Part | None:
+    from tcemu.timing.counters import brief
+
+    rows = [
+        (
+            brief(line.site),
+            line.opcode,
+            f"{line.wavefronts:,}",
+            f"{line.conflicts:,}",
+            f"{line.sectors:,}",
+        )
+        for line in counters.lines[:_LINES]
+        if line.wavefronts or line.sectors
+    ]
+    columns = ("line", "instruction", "wavefronts", "conflicts", "sectors")
+    return Part("Memory", (), columns, tuple(rows)) if rows else None
+
+
+def _hazards(run: _Run) -> Part:
+    reports: list[Hazard] = run.watch.reports
+    if run.error is not None:
+        return Part("Hazards", (f"The launch ended early: {run.error}",), (), (), _told(reports))
+    if not reports:
+        return Part("Hazards", ("none",))
+    return Part("Hazards", (counted(len(reports), "report"),), (), (), _told(reports))
+
+
+def _told(reports: list[Hazard]) -> tuple[str, ...]:
+    return tuple(line for report in reports for line in [*str(report).splitlines(), ""])
+

@@ -1,0 +1,294 @@
+"""A launch in clock cycles: what its warps, the tensor cores and the copy engine did, and what they waited for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from tcemu.errors import OperandError, briefly, counted, listing, ranges
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.timing import Timeline
+from tcemu.timing.spans import Group, Span
+
+_LEFT, _TOP, _WIDE, _HIGH, _GAP = 132, 44, 960, 20, 4
+#: Height of a bar of a group, and how many lanes of bars there are room for.
+_BAR, _LANES = 13, 8
+#: Pixels that a character of small text takes.
+_CHARACTER = 6.2
+#: Boxes narrower than this, in pixels, have no border.
+_NARROW = 4
+
+
+class _Look(NamedTuple):
+    """How a kind of operation is drawn, and its name in a box and in the legend."""
+
+    style: str
+    short: str
+    name: str
+
+
+#: By the kind of operation; the fills are distinguishable, and the names are written where there is room.
+_LOOKS = {
+    "mma": _Look("fb", "mma", "product"),
+    "wgmma": _Look("fb", "wgmma", "product"),
+    "copy": _Look("fg", "copy", "starts a copy"),
+    "bulk": _Look("fg", "TMA", "starts a copy"),
+    "shared": _Look("fo", "shared", "shared or global memory"),
+    "global": _Look("fo", "global", "shared or global memory"),
+    "arithmetic": _Look("f", "arithmetic", "other instructions"),
+    "plain": _Look("f", "", "other instructions"),
+}
+_ASYNC = {
+    "wgmma": "product groups",
+    "cp.async": "copy groups",
+    "bulk": "bulk groups",
+    "mbarrier": "mbarrier phases",
+}
+
+
+class _Piece(NamedTuple):
+    """A stretch of a row in which one thing took most of the time."""
+
+    start: float
+    end: float
+    what: str
+    waits: bool
+
+
+class _Scale(NamedTuple):
+    """Cycles to pixels."""
+
+    start: float
+    end: float
+
+    def x(self, cycle: float) -> float:
+        """The place of a moment, inside the drawing."""
+        return _LEFT + _WIDE * min(max((cycle - self.start) / (self.end - self.start), 0.0), 1.0)
+
+    def shows(self, start: float, end: float) -> bool:
+        """Whether some of it is in the window."""
+        return end > self.start and start < self.end
+
+
+def timeline(run: Timeline, block: int = 0, start: float | None = None, end: float | None = None) -> Picture:
+    """One block of a launch in clock cycles, from `start` to `end` (default: all of it).
+
+    A row for each warp, the tensor cores and the copy engine; below, a bar for each group of asynchronous work, from
+    its first operation to its completion, with a mark where it was committed. Waits are hatched and named. Raises
+    OperandError for a block that the launch did not have, or a window outside it.
+
+    >>> from tcemu.gemm import wgmma_tma
+    >>> from tcemu.timing import Timeline
+    >>> run = Timeline()
+    >>> A, B = np.ones((64, 128), np.float16), np.ones((128, 64), np.float16)
+    >>> D, result = wgmma_tma.multiply(A, B, wgmma_tma.Plan(columns=64), observers=[run])
+    >>> picture = tcemu.show.timeline(run)
+    >>> picture.title.startswith("Block 0: ")
+    True
+    """
+    scale = _window(run, block, start, end)
+    spans = [span for span in run.spans if span.block == block]
+    groups = [group for group in run.groups if group.block == block]
+    rows = _rows(spans)
+    body, y = _axis(scale), float(_TOP)
+    for name, mine in rows:
+        body += _row(name, _pieces(mine, scale), y)
+        y += _HIGH + _GAP
+    y += 6
+    for kind, name in _ASYNC.items():
+        shown = [each for each in groups if each.kind == kind and scale.shows(each.issued, _last(each))]
+        if shown:
+            drawn, y = _bars(name, shown, scale, y)
+            body += drawn
+    body += _legend(y + 20)
+    return picture(_title(run, block, scale), _words(run, block, rows, groups), _LEFT + _WIDE + 16, y + 34, body)
+
+
+def _window(run: Timeline, block: int, start: float | None, end: float | None) -> _Scale:
+    """The cycles that are shown."""
+    blocks = run.blocks
+    if block not in blocks:
+        there = f"the launch had blocks {ranges(sorted(blocks))}" if blocks else "it has seen no launch"
+        raise OperandError(f"the timeline has no block {briefly(block)}: {there}")
+    first, last = blocks[block]
+    window = _Scale(first if start is None else start, last if end is None else end)
+    if not first <= window.start < window.end <= last + 1:
+        raise OperandError(
+            f"block {block} ran from cycle {first:.0f} to {last:.0f}; start= and end= must be in order and within; got "
+            f"{window.start:.0f} and {window.end:.0f}"
+        )
+    return window
+
+
+# ---------------------------------------------------------------------------------------------- rows
+
+
+def _rows(spans: Iterable[Span]) -> list[tuple[str, list[Span]]]:
+    """The rows and their names: tensor cores (one if all four do the same), copy engine, warps."""
+    units: dict[tuple[str, int], list[Span]] = defaultdict(list)
+    for span in spans:
+        units[span.unit, span.number].append(span)
+    cores = [units.pop(key) for key in sorted(key for key in units if key[0] == "tensor core")]
+    rows: list[tuple[str, list[Span]]] = []
+    if cores and all([span[2:4] for span in core] == [span[2:4] for span in cores[0]] for core in cores):
+        rows.append((f"tensor cores 0–{len(cores) - 1}" if len(cores) > 1 else "tensor core", cores[0]))
+    else:
+        rows += [(f"tensor core {core[0].number}", core) for core in cores]
+    rows += [("copies under way", each) for each in [units.pop(("copy engine", 0), [])] if each]
+    return rows + [(f"warp {number}", units[unit, number]) for unit, number in sorted(units)]
+
+
+def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
+    """The row in stretches of whole pixels, each with what took most of its time."""
+    cycles = (scale.end - scale.start) / _WIDE
+    pixels: list[dict[tuple[str, bool], float]] = [{} for _ in range(_WIDE)]
+    for span in spans:
+        first, last = (min(max((each - scale.start) / cycles, 0.0), _WIDE) for each in (span.start, span.end))
+        key = span.what, span.waits
+        for pixel in range(int(first), min(int(last) + 1, _WIDE)):
+            share = min(last, pixel + 1) - max(first, pixel)
+            pixels[pixel][key] = pixels[pixel].get(key, 0.0) + share
+    keys = [max(each, key=each.__getitem__) if sum(each.values()) > 0.5 else None for each in pixels]
+    found, at = [], 0
+    for most, same in groupby(keys):
+        length = len(list(same))
+        if most is not None:
+            found.append(_Piece(_LEFT + at, _LEFT + at + length, *most))
+        at += length
+    return found
+
+
+def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:
+    """The row's boxes, a path for each look, then what is written on them."""
+    boxes: dict[str, list[str]] = defaultdict(list)
+    hatches, labels = [], []
+    for piece in pieces:
+        width = piece.end - piece.start
+        look = _LOOKS.get(piece.what)
+        style = "p" if piece.waits or look is None else look.style
+        narrow = " e" if width < _NARROW else ""  # borders would hide it
+        wide = svg.number(width)
+        boxes[style + narrow].append(f"M{svg.number(piece.start)} {svg.number(y)}h{wide}v{_HIGH}h-{wide}z")
+        if piece.waits:
+            hatches.append(svg.hatch_lines(piece.start, y, width, _HIGH))
+        label = piece.what if piece.waits else look.short if look else ""
+        if label and width > _CHARACTER * len(label) + 4:
+            labels.append(svg.text(piece.start + width / 2, y + 14, label, "t c clear" if piece.waits else "t c"))
+    elements = [svg.text(_LEFT - 10, y + 14, name, "s", "end"), svg.line(_LEFT, y + _HIGH, _LEFT + _WIDE, y + _HIGH)]
+    elements += [svg.path("".join(data), style) for style, data in boxes.items()]
+    elements += [svg.path("".join(hatches), "h")] if hatches else []
+    return [*elements, *labels]
+
+
+# ---------------------------------------------------------------------------------------------- groups
+
+
+def _last(group: Group) -> float:
+    return max(group.completed, group.waited)
+
+
+def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[list[str], float]:
+    """A bar for each group, in as few lanes as there are groups at a time, and where the next row begins."""
+    lanes: list[float] = []
+    elements = [svg.text(_LEFT - 10, y + 11, name, "s", "end")]
+    left_out = 0
+    for group in groups:
+        free = next((number for number, until in enumerate(lanes) if until <= group.issued), len(lanes))
+        if free >= _LANES:
+            left_out += 1
+            continue
+        lanes[free : free + 1] = [_last(group)]
+        elements += _bar(group, scale, y + free * (_BAR + 3))
+    y += len(lanes) * (_BAR + 3) + 6
+    if left_out:
+        elements.append(svg.text(_LEFT, y + 8, f"{left_out} more at the same time are not shown", "s t"))
+        y += 14
+    return elements, y
+
+
+def _bar(group: Group, scale: _Scale, y: float) -> list[str]:
+    """From the first operation to the completion; hatched until a wait has returned."""
+    start, done, end = (scale.x(each) for each in (group.issued, group.completed, _last(group)))
+    elements = [svg.rect(start, y, max(done - start, 1), _BAR, "fb" if group.kind == "wgmma" else "fg")]
+    if end > done:
+        elements += [svg.rect(done, y, end - done, _BAR, "p"), svg.hatch(done, y, end - done, _BAR, "g", step=4)]
+    if scale.start <= group.committed <= scale.end:
+        mark = scale.x(group.committed)
+        elements.append(svg.line(mark, y - 1, mark, y + _BAR + 1, "k"))
+    label = str(group.number)
+    if done - start > _CHARACTER * len(label) + 4:
+        elements.append(svg.text((start + done) / 2, y + 10, label, "t c"))
+    return elements
+
+
+# ---------------------------------------------------------------------------------------------- around them
+
+
+def _axis(scale: _Scale) -> list[str]:
+    """Round numbers of cycles, at most twelve."""
+    length = scale.end - scale.start
+    step = next(
+        (unit * 10**power for power in range(9) for unit in (1, 2, 5) if length / (unit * 10**power) <= 12), length
+    )
+    elements = [svg.text(_LEFT - 40, _TOP - 12, "cycles", "s", "end")]
+    cycle = -(-scale.start // step) * step
+    while cycle <= scale.end:
+        x = scale.x(cycle)
+        elements += [svg.line(x, _TOP - 8, x, _TOP - 2), svg.text(x, _TOP - 12, f"{cycle:,.0f}", "s t", "middle")]
+        cycle += step
+    return elements
+
+
+def _legend(y: float) -> list[str]:
+    elements, x = [], float(_LEFT)
+    styles = {look.name: look.style for look in _LOOKS.values()}
+    for name, style in styles.items():
+        elements += [svg.rect(x, y - 10, 18, 12, style), svg.text(x + 24, y, name, "s")]
+        x += 40 + _CHARACTER * len(name)
+    elements += [svg.rect(x, y - 10, 18, 12, "p"), svg.hatch(x, y - 10, 18, 12), svg.text(x + 24, y, "waits", "s")]
+    x += 74
+    elements += [svg.line(x, y - 11, x, y + 3, "k"), svg.text(x + 8, y, "committed", "s")]
+    x += 82
+    elements += [svg.rect(x, y - 10, 18, 12, "p"), svg.hatch(x, y - 10, 18, 12, "g", step=4)]
+    return [*elements, svg.text(x + 24, y, "complete, not waited for yet", "s")]
+
+
+def _title(run: Timeline, block: int, scale: _Scale) -> str:
+    first, last = run.blocks[block]
+    part = "" if (scale.start, scale.end) == (first, last) else f", shown from {scale.start:,.0f} to {scale.end:,.0f}"
+    busy = f"tensor cores busy {run.busy:.0%} of the launch" if run.busy else "no products"
+    return f"Block {block}: {last - first:,.0f} cycles{part}; {busy}"
+
+
+def _words(run: Timeline, block: int, rows: Sequence[tuple[str, list[Span]]], groups: Sequence[Group]) -> str:
+    """What the rows show: for each, how much of the block's time it worked, and what it waited for most."""
+    first, last = run.blocks[block]
+    waits = [f"{cause} {share:.0%}" for cause, share in run.waited.items() if share >= 0.005]
+    busy = f"The tensor cores were busy for {run.busy:.0%} of the launch and waited for: {listing(waits, 'and')}"
+    told = [busy if run.busy else "There were no products"]
+    alike: dict[str, list[int]] = defaultdict(list)
+    for name, spans in rows:
+        if name.startswith("warp"):
+            alike[_waits(spans, last - first)].append(spans[0].number)
+    for text, warps in alike.items():
+        told.append(f"Warp{'s' * (len(warps) > 1)} {ranges(warps)} {text}")
+    for kind, name in _ASYNC.items():
+        mine = [group for group in groups if group.kind == kind]
+        if mine:
+            mean = sum(group.completed - group.issued for group in mine) / len(mine)
+            told.append(f"{counted(len(mine), name[:-1])}, each under way for {mean:,.0f} cycles on average")
+    return f"{'. '.join(told)}."
+
+
+def _waits(spans: Iterable[Span], whole: float) -> str:
+    """What a warp waited for, the longest first, as shares of the block's time."""
+    cycles: dict[str, float] = defaultdict(float)
+    for span in spans:
+        if span.waits:
+            cycles[span.what] += span.end - span.start
+    order = sorted(cycles.items(), key=lambda item: -item[1])
+    parts = [f"{cause} {share / whole:.0%}" for cause, share in order if share / whole >= 0.005]
+    return f"waited for {listing(parts, 'and')}" if parts else "never waited"

@@ -1,0 +1,245 @@
+"""What an operation of a timeline costs, in clock cycles: read from a table of measured costs, or assumed.
+
+    prices = Prices(costs("sm_90a"))
+    prices.mma(instruction).interval
+
+Everything that the table has comes from the table. What nobody has measured in isolation is an assumption, in one
+place: `ASSUMED`, with what it stands for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tcemu.errors import CostUnknown
+from tcemu.instructions import Instruction, parse
+from tcemu.timing.costs import CostTable
+
+#: What is not in the table of costs, in clock cycles unless it says otherwise. The values fit the main loops of
+#: benchmarks/timeline.py best; a compiler's ordinary instructions around an operation are part of them.
+ASSUMED: Mapping[str, float] = MappingProxyType(
+    {
+        # a warp's next instruction, if it depends on nothing
+        "issue": 2,
+        # addresses of an access to shared or global memory: how long they keep the warp, and issue slots
+        "addresses": 2,
+        # the same for cp.async, with a test whether it is inside the matrix
+        "copy addresses": 76,
+        "copy slots": 25,
+        # from an arrival at an mbarrier until its phase is complete
+        "phase": 20,
+        # a test of an mbarrier whose phase is complete
+        "try_wait": 70,
+        # from the completion of a phase until a warp that waits for it goes on
+        "wake": 45,
+        # the descriptors of a wgmma, which have to go into uniform registers
+        "descriptors": 44,
+        # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
+        "bulk": 30,
+        "bulk operands": 140,
+        # shfl, vote, elect and the like
+        "exchange": 23,
+        # a load from the L2 into registers
+        "global": 260,
+        # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
+        "sectors": 4,
+        # a warp's next ordinary instruction; each takes one issue slot
+        "arithmetic": 2,
+        # the result of an ordinary instruction
+        "result": 5,
+    }
+)
+
+_BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+_TENSOR = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+_STORE = "cp.async.bulk.global.shared::cta.bulk_group"
+_CG = "cp.async.cg.shared.global"
+_MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+_WGMMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
+
+
+class Price(NamedTuple):
+    """What one operation costs: how long it keeps its unit busy, and how long until its result is there."""
+
+    interval: float
+    latency: float
+
+
+class Curve:
+    """A measured quantity between measured points: straight lines, continued beyond the last one."""
+
+    def __init__(self, points: Mapping[float, float]) -> None:
+        self.x = sorted(points)
+        self.y = [points[x] for x in self.x]
+
+    def __call__(self, x: float) -> float:
+        """The value at `x`."""
+        if len(self.x) == 1 or x <= self.x[0]:
+            return self.y[0]
+        right = min(max(bisect_left(self.x, x), 1), len(self.x) - 1)
+        left = right - 1
+        slope = (self.y[right] - self.y[left]) / (self.x[right] - self.x[left])
+        return self.y[left] + slope * (x - self.x[left])
+
+
+class Prices:
+    """The prices of operations on one target."""
+
+    def __init__(self, table: CostTable) -> None:
+        self.table = table
+        self._mma: dict[tuple[str, str], Price] = {}
+        self._shared: dict[str, tuple[Curve, Curve]] = {}
+        self._plain: dict[str, Price] = {}
+
+    # ------------------------------------------------------------------------------------------ tensor core
+
+    def mma(self, instruction: Instruction) -> Price:
+        """mma.sync and its like, of one warp on the tensor core of its sub-partition."""
+        key = instruction.opcode, ""
+        if key not in self._mma:
+            self._mma[key] = self._find_mma(instruction)
+        return self._mma[key]
+
+    def _find_mma(self, instruction: Instruction) -> Price:
+        rows = self.table.of(instruction.opcode)
+        if rows:
+            interval = self.table.find(instruction.opcode, "interval", {"warps": 1}).median
+            latency = max(row.median for row in rows if row.what == "latency")
+            return Price(interval, latency)
+        known = self._find_mma(parse(_MMA))  # wmma, which is several mma.sync
+        share = _products(instruction) / _products(parse(_MMA))
+        return Price(known.interval * share, known.latency + known.interval * (share - 1))
+
+    def wgmma(self, instruction: Instruction, a: str) -> Price:
+        """wgmma of a warpgroup, on all four tensor cores; the latency is until a wait for it would return."""
+        key = instruction.opcode, a
+        if key not in self._mma:
+            opcode = instruction.opcode if self.table.of(instruction.opcode) else _WGMMA
+            found = [self.table.find(opcode, what, {"a": a}).median for what in ("interval", "latency")]
+            self._mma[key] = Price(*found)
+        return self._mma[key]
+
+    def switch(self, instruction: Instruction, warpgroups: int) -> float:
+        """How much longer a wgmma takes if another warpgroup's came before it, of this number of warpgroups."""
+        of_two, of_four = (self._switches[number](instruction.shape.n) for number in (2, 4))
+        return of_two + (of_four - of_two) * min(max(warpgroups - 2, 0) / 2, 1)
+
+    @cached_property
+    def _switches(self) -> Mapping[int, Curve]:
+        """By the number of warpgroups, what it adds to the interval, by columns: measured for f16."""
+        found: dict[int, dict[float, float]] = {2: {}, 4: {}}
+        for columns in range(8, 257, 8):
+            opcode = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+            for row in self.table.of(opcode):
+                if row.what == "SM interval" and row.how["a"] == "shared":
+                    alone = self.table.find(opcode, "interval", {"a": "shared"}).median
+                    found[int(row.how["warpgroups"])][columns] = row.median - alone
+        return {warpgroups: Curve(points) for warpgroups, points in found.items()}
+
+    # ------------------------------------------------------------------------------------------ shared memory
+
+    def shared(self, instruction: Instruction, wavefronts: int) -> Price:
+        """An access to shared memory: how long it keeps its warp's path to the banks busy, and until its result."""
+        interval, latency = self._curves(instruction)
+        return Price(interval(wavefronts), latency(wavefronts))
+
+    def _curves(self, instruction: Instruction) -> tuple[Curve, Curve]:
+        found = self._shared.get(instruction.opcode)
+        if found is None:
+            name = instruction.opcode if self.table.of(instruction.opcode) else "ld.shared.b32"
+            loads = "latency" if any(row.what == "latency" for row in self.table.of(name)) else ""
+            latency = self._curve(name if loads else "ld.shared.b32", "latency", "wavefronts", warps=1)
+            found = self._curve(name, "interval", "wavefronts", warps=1), latency
+            self._shared[instruction.opcode] = found
+        return found
+
+    # ------------------------------------------------------------------------------------------ copies
+
+    @cached_property
+    def _bulk(self) -> Mapping[str, tuple[Curve, Curve]]:
+        l2 = {"source": "L2"}
+        return {
+            _BULK: (self._curve(_BULK, "interval", "bytes", **l2), self._curve(_BULK, "latency", "bytes", **l2)),
+            _TENSOR: (
+                self._curve(_TENSOR, "interval", "bytes", swizzle=128, **l2),
+                self._curve(_TENSOR, "latency", "bytes", swizzle=128, **l2),
+            ),
+            _STORE: (
+                self._curve(_STORE, "interval", "bytes"),
+                self._curve(_STORE, "latency", "bytes", until="written"),
+            ),
+        }
+
+    def copy(self, size: int) -> Price:
+        """cp.async of a warp, `size` bytes in all: how long its path is busy, and until the copy has landed.
+
+        Copies come from the L2, also with .ca: nothing has been read before.
+        """
+        return Price(self._copy_rate * size, self._copy_rows[min(self._copy_rows)])
+
+    @cached_property
+    def _copy_rows(self) -> Mapping[int, float]:
+        """The latency of copies of one warp, one after the other, by their bytes."""
+        rows = [row for row in self.table.of(_CG) if row.what == "latency"]
+        return {int(row.how["bytes"]): row.median for row in rows if (row.how["source"], row.how["warps"]) == ("L2", 1)}
+
+    @cached_property
+    def _copy_rate(self) -> float:
+        """Cycles that each byte more takes."""
+        least, most = min(self._copy_rows), max(self._copy_rows)
+        return (self._copy_rows[most] - self._copy_rows[least]) / (most - least)
+
+    def bulk(self, instruction: Instruction, size: int, *, writes: bool) -> Price:
+        """A bulk copy of `size` bytes: how long the copy engine is busy, and until it has landed."""
+        name = _STORE if writes else _TENSOR if ".tensor" in instruction.family else _BULK
+        engine, latency = self._bulk[name]
+        most = engine.x[-1]
+        return Price(size * engine(most) / most, latency(size))
+
+    # ------------------------------------------------------------------------------------------ the rest
+
+    @cached_property
+    def _barrier(self) -> Curve:
+        return self._curve("bar.sync", "interval", "warps")
+
+    def barrier(self, warps: int) -> float:
+        """From the last arrival until the warps go on."""
+        return self._barrier(warps)
+
+    def plain(self, instruction: Instruction) -> Price:
+        """Any other instruction: how long it keeps its warp, and until its result."""
+        found = self._plain.get(instruction.opcode)
+        if found is None:
+            found = self._plain[instruction.opcode] = self._find_plain(instruction)
+        return found
+
+    def _find_plain(self, instruction: Instruction) -> Price:
+        family = instruction.family
+        for name in (family, instruction.opcode, instruction.opcode.split(".sync")[0]):
+            rows = [row for row in self.table.of(name) if row.what == "interval"]
+            if rows:
+                return Price(rows[0].median, rows[0].median)
+        if family.startswith("mbarrier.arrive"):
+            interval = self.table.find("mbarrier.arrive", "interval", {"warps": 1}).median
+            return Price(interval, interval)
+        if family.startswith("mbarrier") and "wait" in family:
+            return Price(ASSUMED["try_wait"], ASSUMED["try_wait"])
+        return Price(ASSUMED["issue"], ASSUMED["exchange"] if family.endswith(".sync") else ASSUMED["result"])
+
+    def _curve(self, name: str, what: str, by: str, **how: str | int) -> Curve:
+        rows = [row for row in self.table.of(name) if row.what == what and how.items() <= row.how.items()]
+        points = {float(row.how[by]): row.median for row in rows if by in row.how}
+        if not points:
+            told = f"nobody has measured the {what} of {name} on {self.table.target}"
+            raise CostUnknown(f"{told}, which a timeline needs; `tcemu measure` measures it")
+        return Curve(points)
+
+
+def _products(instruction: Instruction) -> float:
+    """Products of an instruction on matrices in registers, in units of products of 16 bits."""
+    shape, a = instruction.shape, instruction.fragments["a"]
+    return float(shape.m * shape.n * shape.k * a.container.form.bits / 16)

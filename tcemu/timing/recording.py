@@ -1,0 +1,383 @@
+"""What a launch did, as a timeline needs it: for each warp its operations, and what they wait for and complete.
+
+A `Recorder` receives the machine's events. It keeps no addresses and no values: an operation has the numbers that its
+price depends on (wavefronts, bytes, sectors), the operations of its warp whose results it reads, and tokens. A token
+stands for something that completes once: a generation of a barrier, a phase of an mbarrier, a group of asynchronous
+copies or products. Operations contribute to tokens and wait for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tcemu.instructions import Instruction
+from tcemu.machine import events
+from tcemu.machine.events import Addresses, By, Event, Site
+from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_phase
+
+#: What an operation uses.
+Kind = Literal["mma", "wgmma", "shared", "global", "copy", "bulk", "arithmetic", "plain"]
+#: Bytes that global memory moves at once.
+SECTOR = 32
+
+
+class Token(NamedTuple):
+    """Something that completes once in a block."""
+
+    kind: Literal["barrier", "mbarrier", "cp.async", "bulk", "wgmma"]
+    #: The warp, the warpgroup, the barrier's number or the mbarrier's address.
+    owner: int
+    #: The group, the generation or the phase.
+    number: int
+    #: How often the mbarrier's address has become an mbarrier.
+    object: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """One operation of a warp."""
+
+    kind: Kind
+    #: The opcode; "arithmetic" for what the kernel computes itself.
+    opcode: str
+    site: Site
+    instruction: Instruction | None = None
+    #: Earlier operations of this warp whose results it reads, by number.
+    reads: tuple[int, ...] = ()
+    #: Wavefronts of shared memory, and how few they could be.
+    wavefronts: int = 0
+    least: int = 0
+    #: Bytes from or to global memory, or of each copy; sectors of 32 bytes that the accesses touch.
+    bytes: int = 0
+    sectors: int = 0
+    writes: bool = False
+    #: Copies that it starts: usually one.
+    copies: list[int] = field(default_factory=list)
+    waits: list[Token] = field(default_factory=list)
+    gives: list[Token] = field(default_factory=list)
+    #: The group that it commits.
+    commits: Token | None = None
+    #: Whether it waits until its warp's copies so far have ended before it contributes (cp.async.mbarrier.arrive).
+    follows_copies: bool = False
+    #: wgmma: how many its warp has issued before; arithmetic: the number of registers written.
+    number: int = 0
+    #: wgmma: where A is.
+    a: Literal["shared", "registers"] = "shared"
+
+    @property
+    def known(self) -> Instruction:
+        """The instruction: all operations have one but the kernel's own arithmetic."""
+        assert self.instruction is not None  # noqa: S101 - which nobody asks for its instruction
+        return self.instruction
+
+
+@dataclass(eq=False)
+class BlockTrace:
+    """The operations of one block's warps, in program order."""
+
+    number: int
+    threads: int
+    shared: int
+    warps: list[list[Op]]
+    #: How many contributions complete a token.
+    expected: Counter[Token] = field(default_factory=Counter)
+
+
+class Recorder:
+    """Receives events and keeps each block's operations; a second launch replaces the first."""
+
+    def __init__(self) -> None:
+        self.target = ""
+        self.blocks: dict[int, BlockTrace] = {}
+        self._states: dict[int, _Block] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Receive an event."""
+        receive = _RECEIVERS.get(type(event))
+        if receive is not None:
+            receive(self, event)
+
+    def started(self, event: events.BlockStarted) -> None:
+        """A block begins: a block that was there before means a new launch."""
+        if event.block in self.blocks:
+            self.blocks, self._states = {}, {}
+        trace = BlockTrace(event.block, event.threads, event.shared, [[] for _ in range(event.warps)])
+        self.target = event.target
+        self.blocks[event.block] = trace
+        self._states[event.block] = _Block(trace)
+
+    def ended(self, event: events.BlockEnded) -> None:
+        """What was needed only while the block ran is forgotten."""
+        self._states.pop(event.block, None)
+
+    def in_block(self, event: Any) -> _Block:
+        """The block that an event happened in."""
+        return self._states[event.block]
+
+
+class _Warp:
+    """What is known of a warp while it runs."""
+
+    __slots__ = ("committed", "current", "ops", "products", "reads", "waited", "writers")
+
+    def __init__(self, ops: list[Op]) -> None:
+        self.ops = ops
+        self.current: Op | None = None
+        #: the operation that wrote a register last, by the register's number
+        self.writers: dict[int, int] = {}
+        #: operations whose results were read since the last operation: the next one needs them
+        self.reads: set[int] = set()
+        #: by kind of copy: groups committed, and those that waits have covered
+        self.waited = {"cp.async": 0, "bulk": 0}
+        self.products = 0
+
+
+class _Block:
+    """Turns the events of one block into operations."""
+
+    def __init__(self, trace: BlockTrace) -> None:
+        self.trace = trace
+        self.warps = [_Warp(ops) for ops in trace.warps]
+        self.generations: Counter[int] = Counter()
+        #: how often an address became an mbarrier
+        self.objects: Counter[int] = Counter()
+        self.groups_waited: Counter[int] = Counter()
+
+    # ------------------------------------------------------------------------------------------ operations
+
+    def issued(self, event: events.Issued) -> None:
+        """A warp begins an operation."""
+        warp, instruction = self.warps[event.by.warp], event.instruction
+        op = Op(_KINDS.get(instruction.family, "plain"), instruction.opcode, event.by.site, instruction)
+        if op.kind == "plain" and instruction.family.startswith(("mma", "wmma.mma")):
+            op.kind = "mma"
+        for _, registers in event.operands:
+            first = registers.bank.first
+            self._read(warp, range(first, first + registers.bank.bits.shape[1]))
+        op.reads, warp.reads = tuple(warp.reads), set()
+        if op.kind == "wgmma":
+            op.number, warp.products = warp.products, warp.products + 1
+            op.a = "registers" if any(role == "a" for role, _ in event.operands) else "shared"
+        warp.ops.append(op)
+        warp.current = op
+
+    def touched(self, event: events.Touched) -> None:
+        """Registers were read or written: by the current operation, or by the kernel itself."""
+        warp = self.warps[event.by.warp]
+        op, last = warp.current, len(warp.ops) - 1
+        own = op is not None and op.site == event.by.site
+        if not event.writes:
+            before = len(warp.reads)
+            self._read(warp, event.numbers)
+            if own and op is not None and len(warp.reads) > before and last not in warp.reads:
+                op.reads, warp.reads = tuple({*op.reads, *warp.reads}), set()
+            return
+        if not own:
+            op = Op("arithmetic", "arithmetic", event.by.site, number=len(event.which))
+            op.reads, warp.reads = tuple(warp.reads), set()
+            warp.ops.append(op)
+            last += 1
+        warp.current = None
+        for number in event.numbers:
+            warp.writers[number] = last
+
+    @staticmethod
+    def _read(warp: _Warp, numbers: Iterable[int]) -> None:
+        writers = warp.writers
+        for number in numbers:
+            if number in writers:
+                warp.reads.add(writers[number])
+
+    def _op(self, by: By) -> Op:
+        """The operation that a warp's event belongs to: its latest."""
+        return self.warps[by.warp].ops[-1]
+
+    def accessed(self, event: events.Accessed) -> None:
+        """Bytes were read or written: the banks or the sectors are counted."""
+        op = self._op(event.by)
+        op.bytes += event.size * len(event.addresses)
+        op.writes |= event.writes
+        if event.space == "shared":
+            op.kind = "shared"
+            count, least = shared_wavefronts(event)
+            op.wavefronts, op.least = op.wavefronts + count, op.least + least
+        else:
+            op.kind = "global"
+            op.sectors += sectors(event.addresses, event.size)
+
+    # ------------------------------------------------------------------------------------------ tokens
+
+    def _give(self, op: Op, token: Token) -> Token:
+        op.gives.append(token)
+        self.trace.expected[token] += 1
+        return token
+
+    def barrier_arrived(self, event: events.BarrierArrived) -> None:
+        """bar.sync contributes to its barrier's generation, and waits for it."""
+        op = self._op(event.by)
+        token = self._give(op, Token("barrier", event.barrier, self.generations[event.barrier]))
+        if event.waits:
+            op.waits.append(token)
+
+    def barrier_completed(self, event: events.BarrierCompleted) -> None:
+        """The next arrivals belong to the next generation."""
+        self.generations[event.barrier] += 1
+
+    def mbarrier_initialised(self, event: events.MbarrierInitialised) -> None:
+        """The address is a new object, whose phases start again."""
+        self.objects[event.address] += 1
+
+    def mbarrier_arrived(self, event: events.MbarrierArrived) -> None:
+        """An arrival contributes to its phase."""
+        self._give(self._op(event.by), self._phase(event.address, event.phase))
+
+    def mbarrier_waited(self, event: events.MbarrierWaited) -> None:
+        """A wait found its phase complete."""
+        self._op(event.by).waits.append(self._phase(event.address, event.phase))
+
+    def _phase(self, address: int, phase: int) -> Token:
+        return Token("mbarrier", address, phase, self.objects[address])
+
+    def copies_arrive(self, event: events.CopiesArrive) -> None:
+        """cp.async.mbarrier.arrive contributes once the warp's copies have ended."""
+        op = self._op(event.by)
+        op.follows_copies = True
+        self._give(op, self._phase(event.address, event.phase))
+
+    # ------------------------------------------------------------------------------------------ copies, products
+
+    def copy_issued(self, event: events.CopyIssued) -> None:
+        """A copy contributes to its group or to its mbarrier's phase."""
+        copy = event.copy
+        op = self._op(copy.by)
+        op.copies.append(copy.bytes)
+        op.bytes += copy.bytes
+        op.kind = "copy" if copy.kind == "cp.async" else "bulk"
+        op.writes |= copy.writes[0] == "global"
+        space, addresses, size = copy.writes if op.writes else copy.reads
+        op.sectors += sectors(addresses, size) if space == "global" and len(addresses) else 0
+        op.wavefronts += -(-copy.bytes // (BANKS * WORD))
+        if copy.mbarrier >= 0:
+            self._give(op, self._phase(copy.mbarrier, copy.phase))
+        else:
+            self._give(op, Token(copy.kind, copy.by.warp, copy.group))
+
+    def copies_committed(self, event: events.CopiesCommitted) -> None:
+        """commit_group closes a group."""
+        self._op(event.by).commits = Token(event.kind, event.by.warp, event.group)
+
+    def copies_waited(self, event: events.CopiesWaited) -> None:
+        """wait_group waits for all groups before `below` that no earlier wait has covered."""
+        warp, op = self.warps[event.by.warp], self._op(event.by)
+        for group in range(warp.waited[event.kind], event.below):
+            token = Token(event.kind, event.by.warp, group)
+            if token in self.trace.expected:
+                op.waits.append(token)
+        warp.waited[event.kind] = max(warp.waited[event.kind], event.below)
+
+    def wgmma_issued(self, event: events.WgmmaIssued) -> None:
+        """The product contributes to its group, once for the warpgroup."""
+        wgmma = event.wgmma
+        op = self._op(wgmma.bys[0])
+        op.writes = not wgmma.adds
+        token = self._give(op, Token("wgmma", wgmma.warpgroup, wgmma.group))
+        for by in wgmma.bys[1:]:
+            self._op(by).gives.append(token)
+
+    def wgmma_committed(self, event: events.WgmmaCommitted) -> None:
+        """commit_group closes the warpgroup's group."""
+        self._op(event.bys[0]).commits = Token("wgmma", event.warpgroup, event.group)
+
+    def wgmma_waited(self, event: events.WgmmaWaited) -> None:
+        """The four warps wait for all groups before `below` that no earlier wait has covered."""
+        first = self.groups_waited[event.warpgroup]
+        tokens = [Token("wgmma", event.warpgroup, group) for group in range(first, event.below)]
+        for by in event.bys:
+            self._op(by).waits += [token for token in tokens if token in self.trace.expected]
+        self.groups_waited[event.warpgroup] = max(first, event.below)
+
+
+#: What a family of instructions uses; other kinds follow from the events.
+_KINDS: dict[str, Kind] = {"wgmma": "wgmma"}
+
+
+def _in_block(name: str) -> Callable[[Recorder, Any], None]:
+    def receive(recorder: Recorder, event: Any) -> None:
+        getattr(recorder.in_block(event), name)(event)
+
+    return receive
+
+
+_RECEIVERS: dict[type[Event], Callable[[Recorder, Any], None]] = {
+    events.BlockStarted: Recorder.started,
+    events.BlockEnded: Recorder.ended,
+    events.Issued: _in_block("issued"),
+    events.Touched: _in_block("touched"),
+    events.Accessed: _in_block("accessed"),
+    events.BarrierArrived: _in_block("barrier_arrived"),
+    events.BarrierCompleted: _in_block("barrier_completed"),
+    events.MbarrierInitialised: _in_block("mbarrier_initialised"),
+    events.MbarrierArrived: _in_block("mbarrier_arrived"),
+    events.MbarrierWaited: _in_block("mbarrier_waited"),
+    events.CopiesArrive: _in_block("copies_arrive"),
+    events.CopyIssued: _in_block("copy_issued"),
+    events.CopiesCommitted: _in_block("copies_committed"),
+    events.CopiesWaited: _in_block("copies_waited"),
+    events.WgmmaIssued: _in_block("wgmma_issued"),
+    events.WgmmaCommitted: _in_block("wgmma_committed"),
+    events.WgmmaWaited: _in_block("wgmma_waited"),
+}
+
+
+# ---------------------------------------------------------------------------------------------- counting
+
+
+def sectors(addresses: Addresses, size: int) -> int:
+    """Sectors of 32 bytes that `size` bytes at each of `addresses` (n,) touch, each counted once.
+
+    >>> from tcemu.timing.recording import sectors
+    >>> sectors(4 * np.arange(32), 4), sectors(32 * np.arange(32), 4)  # neighbours; a column
+    (4, 32)
+    """
+    starts, ends = addresses // SECTOR, (addresses + (size - 1)) // SECTOR
+    span = int((ends - starts).max(initial=0))
+    touched = [np.minimum(starts + step, ends) for step in range(span + 1)]
+    return len(np.unique(np.concatenate(touched))) if len(addresses) else 0
+
+
+def shared_wavefronts(event: events.Accessed) -> tuple[int, int]:
+    """The wavefronts of an access to shared memory, and how few they could be."""
+    instruction = event.instruction
+    if instruction.family in _BANKED and instruction.words.get("ss", "shared") != "shared::cluster":
+        access = access_named(instruction)
+        addresses = np.full(LANES, event.addresses[0] if len(event.addresses) else 0)
+        addresses[np.asarray(event.lanes, np.int64) % LANES] = event.addresses
+        if len(event.addresses) in (LANES, access.lanes):
+            used = addresses[None, : access.lanes]
+            return int(per_phase(access, used).sum()), _least(access, used)
+    return _plain_wavefronts(event.addresses, event.size)
+
+
+#: Families whose phases tcemu.timing.banks knows.
+_BANKED = ("ld", "st", "ldmatrix", "stmatrix")
+
+
+def _least(access: Access, addresses: Addresses) -> int:
+    """What the wavefronts would be without conflicts: as many as the words need that are different."""
+    words = int(np.unique(addresses // access.unit).size) * int(access.unit) // WORD
+    return max(-(-words // BANKS), 1) if words < access.phases * BANKS else access.phases
+
+
+def _plain_wavefronts(addresses: Addresses, size: int) -> tuple[int, int]:
+    """Of other accesses (atomics, wmma, some lanes only): distinct words of the busiest bank, and of an average one."""
+    if not len(addresses):
+        return 0, 0
+    span = np.arange(0, max(size, 1), WORD)
+    words = np.unique((addresses[:, None] + span) // WORD)
+    return int(np.bincount(words % BANKS).max()), -(-len(words) // BANKS)
+

@@ -1,0 +1,192 @@
+"""The units of an SM: when an operation can have one, and for how long it keeps it.
+
+Each of the four sub-partitions has its own issue slots, tensor core and path; warp w is in sub-partition w mod 4.
+
+    issue           an instruction in a cycle
+    tensor core     a product at a time; a wgmma occupies all four
+    path            from a sub-partition to the memories: for shared memory, and for cp.async
+    banks           of shared memory: a wavefront in a cycle
+    L2              what the SM moves to and from it
+    copy engine     bulk and tensor copies
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tcemu.timing.prices import ASSUMED
+from tcemu.timing.recording import Kind, Op
+from tcemu.timing.spans import Cause
+
+if TYPE_CHECKING:
+    from tcemu.timing.simulation import Multiprocessor, Warp
+
+#: Sub-partitions of an SM, and warps of a warpgroup.
+PARTITIONS = 4
+#: How far a warp's accesses may be ahead of its path to the memories, in cycles, before it waits.
+AHEAD = 32
+
+#: What it means that a result is not there yet, by the kind of the operation that makes it.
+_LATE: Mapping[Kind, Cause] = {
+    "mma": "product",
+    "wgmma": "product",
+    "shared": "shared memory",
+    "global": "global memory",
+    "copy": "copy",
+    "bulk": "copy",
+    "arithmetic": "issue",
+    "plain": "issue",
+}
+#: The kinds that use the path to the memories, and what it means that it is busy.
+_PATHS: Mapping[Kind, Cause] = {"shared": "shared memory", "global": "global memory", "copy": "copy"}
+
+
+def earliest(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> tuple[float, Cause]:
+    """When the operation can issue (now or later), and what it waits for until then."""
+    part = warp.index % PARTITIONS
+    when, cause = max(now, sm.issue[part]), "issue"
+    for number in op.reads:
+        if warp.ready[number] > when:
+            when, cause = warp.ready[number], _LATE[warp.ops[number].kind]
+    if op.kind != "bulk" and warp.held > when:
+        when, cause = warp.held, "issue"
+    if op.kind == "mma" and sm.tensor[part] > when:
+        when, cause = sm.tensor[part], "tensor core"
+    if op.kind in _PATHS and sm.path[part] - AHEAD > when:
+        when, cause = sm.path[part] - AHEAD, _PATHS[op.kind]
+    return when, cause  # type: ignore[return-value]
+
+
+# ---------------------------------------------------------------------------------------------- by kind
+
+
+def _plain(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    """Barriers, mbarriers, fences, commits, waits, and everything that only takes time."""
+    price = sm.prices.plain(op.known)
+    _issue(sm, warp, now, 1)
+    warp.ready[warp.at] = now + price.latency
+    if op.commits in warp.block.tokens:
+        warp.block.tokens[op.commits].committed = now
+    at_barrier = False
+    for token in op.gives:
+        if token.kind == "barrier":
+            at_barrier = True
+            sm.give(warp, token, now + sm.prices.barrier(warp.block.trace.expected[token]))
+        elif op.follows_copies:
+            sm.give(warp, token, max(now, warp.landed), "copy")
+        else:
+            sm.give(warp, token, now + price.interval + ASSUMED["phase"])
+    return now + (1 if at_barrier else price.interval)  # what a barrier costs comes after the last arrival
+
+
+def _arithmetic(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    """The kernel's own arithmetic: at least an instruction for each register that it writes."""
+    end = now + ASSUMED["arithmetic"] * op.number
+    _issue(sm, warp, now, op.number)
+    warp.ready[warp.at] = end + ASSUMED["result"]
+    return end
+
+
+def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    price, part = sm.prices.shared(op.known, max(op.wavefronts, 1)), warp.index % PARTITIONS
+    start = max(now + ASSUMED["addresses"], sm.path[part], sm.banks)
+    sm.path[part] = max(now, sm.path[part]) + price.interval
+    sm.banks = max(now, sm.banks) + op.wavefronts
+    warp.ready[warp.at] = start + price.latency
+    return _addressed(sm, warp, now)
+
+
+def _global(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]
+    warp.ready[warp.at] = sm.l2 + (0 if op.writes else ASSUMED["global"])
+    return _addressed(sm, warp, now)
+
+
+def _copy(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    """cp.async; when it lands, its bytes go through the banks."""
+    price, part = sm.prices.copy(op.bytes), warp.index % PARTITIONS
+    start = max(now, sm.path[part], sm.l2)
+    sm.path[part] = max(now, sm.path[part]) + price.interval
+    sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]
+    landed = start + price.latency
+    warp.landed = max(warp.landed, landed)
+    sm.span("copy engine", 0, now, landed, warp, op)
+    sm.at(landed, partial(_write, sm, op.wavefronts))
+    for token in op.gives:
+        sm.give(warp, token, landed, "copy", now)
+    _issue(sm, warp, now, ASSUMED["copy slots"])
+    return now + ASSUMED["copy addresses"]
+
+
+def _write(sm: Multiprocessor, wavefronts: int, now: float) -> None:
+    sm.banks = max(now, sm.banks) + wavefronts
+
+
+def _bulk(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    """Bulk and tensor copies, usually one; the measured latency includes that of the wait."""
+    for size, token in zip(op.copies, op.gives, strict=True):
+        price = sm.prices.bulk(op.known, size, writes=op.writes)
+        start = max(now, sm.engine)
+        sm.engine = start + price.interval
+        landed = start + price.latency - ASSUMED["wake"]
+        sm.span("copy engine", 0, now, landed, warp, op)
+        sm.give(warp, token, landed, "copy", now)
+    _issue(sm, warp, now, 1)
+    warp.held = now + ASSUMED["bulk operands"]
+    return now + ASSUMED["bulk"]
+
+
+def _mma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    price, part = sm.prices.mma(op.known), warp.index % PARTITIONS
+    _issue(sm, warp, now, 1)
+    sm.tensor[part] = now + price.interval
+    warp.ready[warp.at] = now + price.latency
+    sm.span("tensor core", part, now, now + price.interval, warp, op)
+    return now + ASSUMED["issue"]
+
+
+def _wgmma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
+    """The product starts when the last of the four warps has issued it; the warps go on at once."""
+    block, key = warp.block, (warp.index // PARTITIONS, op.number)
+    _issue(sm, warp, now, 1)
+    block.products[key] = block.products.get(key, 0) + 1
+    if block.products[key] == PARTITIONS:
+        del block.products[key]
+        price, who = sm.prices.wgmma(op.known, op.a), (block.trace.number, key[0])
+        sm.multiplying.add(who)
+        start = max(now, *sm.tensor)
+        if start > now and sm.latest != who:
+            start += sm.prices.switch(op.known, len(sm.multiplying))
+        sm.latest = who
+        sm.tensor = [start + price.interval] * PARTITIONS
+        for part in range(PARTITIONS):
+            sm.span("tensor core", part, start, start + price.interval, warp, op)
+        for token in op.gives:
+            sm.give(warp, token, start + price.latency, "product", now)
+    return now + ASSUMED["descriptors"]
+
+
+def _addressed(sm: Multiprocessor, warp: Warp, now: float) -> float:
+    """An access with the instructions that compute its addresses."""
+    slots = ASSUMED["issue"] + ASSUMED["addresses"]
+    _issue(sm, warp, now, slots)
+    return now + slots
+
+
+def _issue(sm: Multiprocessor, warp: Warp, now: float, slots: float) -> None:
+    sm.issue[warp.index % PARTITIONS] = now + slots
+
+
+#: What an operation does, by its kind; each returns when its warp can go on.
+PERFORM: Mapping[Kind, Callable[[Multiprocessor, Warp, Op, float], float]] = {
+    "plain": _plain,
+    "arithmetic": _arithmetic,
+    "shared": _shared,
+    "global": _global,
+    "copy": _copy,
+    "bulk": _bulk,
+    "mma": _mma,
+    "wgmma": _wgmma,
+}
