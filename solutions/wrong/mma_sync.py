@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+INT8 = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
 
 
 # ---------------------------------------------------------------------------------------------- where_of_int8_b
@@ -132,18 +133,18 @@ def infinite() -> tuple[Any, Any]:
 
 def _product(
     warp: Any, a: Any, b: Any, d: Any, *, order: tuple[int, ...] = (0, 1, 2, 3), down: int = 8, chain: bool = True,
-    steps: range = range(0, 64, 16), halves: int = 2, fill: int | None = 0,
+    steps: range = range(0, 64, 32), halves: int = 2, fill: int | None = 0, pair: int = 4,
 ) -> None:
     g, t = warp.laneid // 4, warp.laneid % 4
     c = warp.registers(4, fill=fill)
     held_a, held_b = warp.registers(4), warp.registers(2)
     for k in steps:
         for register, place in enumerate(order):
-            row, column = g + 8 * (place % 2), k + 2 * t + 8 * (place // 2)
+            row, column = g + 8 * (place % 2), k + pair * t + 4 * pair * (place // 2)
             held_a[:, register] = warp.ld_global(a.at(row, column))[:, 0]
         for register in range(2):
-            held_b[:, register] = warp.ld_global(b.at(g, k + 2 * t + 8 * register))[:, 0]
-        c = warp.run(MMA, held_a, held_b, c if chain else warp.registers(4, fill=0))
+            held_b[:, register] = warp.ld_global(b.at(g, k + pair * t + 4 * pair * register))[:, 0]
+        c = warp.run(INT8, held_a, held_b, c if chain else warp.registers(4, fill=0))
     for half in range(halves):
         warp.st_global(d.at(g + down * half, 2 * t), c[:, 2 * half : 2 * half + 2], "v2.b32")
 
@@ -156,8 +157,13 @@ def a1_a2_exchanged(warp: Any, a: Any, b: Any, d: Any) -> None:
     _product(warp, a, b, d, order=(0, 2, 1, 3))
 
 
-def from_the_end(warp: Any, a: Any, b: Any, d: Any) -> None:
-    _product(warp, a, b, d, steps=range(48, -1, -16))
+def layout_of_f16(warp: Any, a: Any, b: Any, d: Any) -> None:
+    """Two elements to a register, as in the notebook."""
+    _product(warp, a, b, d, pair=2)
+
+
+def first_step_only(warp: Any, a: Any, b: Any, d: Any) -> None:
+    _product(warp, a, b, d, steps=range(0, 32, 32))
 
 
 def upper_rows_only(warp: Any, a: Any, b: Any, d: Any) -> None:
@@ -252,7 +258,8 @@ WRONG = {
     "product_of_64": [
         (not_accumulated, "pass the D of one step as the C of the next"),
         (a1_a2_exchanged, "a1 and a2 are exchanged"),
-        (from_the_end, "added in another order"),
+        (layout_of_f16, "misaligned"),
+        (first_step_only, "Only the first 32 of k"),
         (upper_rows_only, "Rows 8 to 15 are never stored"),
         (same_rows_twice, "d2 and d3 overwrite d0 and d1"),
         (accumulators_unwritten, "register"),

@@ -137,13 +137,38 @@ def about_part(arguments: Arguments, name: str, got: Array, right: Array) -> str
     grid, wanted = got.reshape(shape), right.reshape(shape)
     if (grid == grid.flat[0]).all() and not (wanted == wanted.flat[0]).all():
         return f"The {name} is always {grid.flat[0]}."
-    has, should = Factors.of(grid), Factors.of(wanted)
     says: list[str] = []
-    if has and should and all(isinstance(held, int) or _unit(held) for held in arguments.values()):
-        says = list(_compared(every, name, has, should, set(got.tolist()) == set(right.tolist())))
+    if all(isinstance(held, int) or _unit(held) for held in arguments.values()):
+        says = _as_sums(every, name, grid, wanted) or _in_a_part(every, name, grid, wanted)
     says = says or list(_dependence(every, name, grid, wanted))
     says = says or [about_values(name, got, right) or where(arguments, got != right, f"The {name} is")]
     return " ".join(says[:2])
+
+
+def _as_sums(every: Sequence[Digit], name: str, grid: Array, wanted: Array) -> list[str]:
+    """How two grids differ, if both are sums of digits."""
+    has, should = Factors.of(grid), Factors.of(wanted)
+    same_values = set(grid.ravel().tolist()) == set(wanted.ravel().tolist())
+    return list(_compared(every, name, has, should, same_values)) if has and should else []
+
+
+def _in_a_part(every: Sequence[Digit], name: str, grid: Array, wanted: Array) -> list[str]:
+    """The same where some digits have the values that all wrong cases share."""
+    fixed = _shared(every, grid != wanted)
+    left = [digit for digit in every if digit not in fixed]
+    if not fixed or not left:
+        return []
+    index = tuple(fixed.get(digit, slice(None)) for digit in every)
+    says = _as_sums(left, name, grid[index], wanted[index])
+    terms = " and ".join(f"{digit} = {value}" for digit, value in _values(list(fixed.items())))
+    return [f"Where {terms}: {says[0][0].lower()}{says[0][1:]}", *says[1:]] if says else []
+
+
+def _shared(every: Sequence[Digit], wrong: Array) -> dict[Digit, int]:
+    """The digits that have one value in all wrong cases, with this value."""
+    axes = range(wrong.ndim)
+    held = [np.flatnonzero(wrong.any(axis=tuple(at for at in axes if at != axis))) for axis in axes]
+    return {digit: int(values[0]) for digit, values in zip(every, held, strict=True) if len(values) == 1}
 
 
 def about_values(name: str, got: Array, right: Array) -> str:
@@ -272,9 +297,7 @@ def where(axes: Arguments, wrong: Array, lead: str = "Elements are") -> str:
     mask = wrong.reshape([digit.count for digit in every])
     if not mask.any() or mask.all():
         return ""
-    held = [np.flatnonzero(mask.any(axis=tuple(at for at in range(mask.ndim) if at != axis)))
-            for axis in range(mask.ndim)]  # fmt: skip
-    fixed = [(digit, int(values[0])) for digit, values in zip(every, held, strict=True) if len(values) == 1]
+    fixed = list(_shared(every, mask).items())
     if not fixed:
         return _bounds(axes, wrong, lead)
     exact = int(mask.sum()) == prod(digit.count for digit in every) // prod(digit.count for digit, _ in fixed)
@@ -410,8 +433,8 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
             ratio = have / should
             power = np.log2(abs(ratio[0]))
             if have.size > 1 and (ratio == ratio[0]).all() and power % 1 == 0 and power:
-                sign = "-" if ratio[0] < 0 else ""
-                return f"Every wrong value is {sign}2^{int(power)} times the right one."
+                factor = f"{ratio[0]:g}" if abs(power) < 8 else f"{'-' if ratio[0] < 0 else ''}2^{int(power)}"
+                return f"Every wrong value is {factor} times the right one."
             if (np.abs(have.astype(np.float64) - should) <= _CLOSE * np.abs(should.astype(np.float64))).all():
                 return "Every wrong value is close to the right one: look at rounding and at the order of additions."
     return ""

@@ -10,8 +10,8 @@ from tcemu.show.differences import changes
 from tcemu.show.end_of_s32 import end_of_s32
 from tcemu.show.fragment_map import fragment_map, fragment_table
 from tcemu.show.hazards import hazards
-from tcemu.show.loaded import loaded
 from tcemu.show.histograms import histograms
+from tcemu.show.loaded import loaded
 from tcemu.show.marked import marked
 from tcemu.show.mma_map import mma_map
 from tcemu.show.neighbours import rounding
@@ -54,9 +54,9 @@ __all__ = [
     "fused_sum_of",
     "fused_sums_of",
     "hazards",
+    "histograms",
     "legal_table",
     "loaded",
-    "histograms",
     "marked",
     "mma_map",
     "number_bits",

@@ -14,7 +14,7 @@ from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import compact
 
-_LEFT, _TOP, _WIDTH, _HIGH, _GAP, _LABELS = 120, 40, 560, 84, 26, 150
+_LEFT, _TOP, _WIDTH, _HIGH, _GAP, _LABELS = 150, 24, 540, 72, 22, 140
 
 
 def histograms(

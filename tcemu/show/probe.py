@@ -19,6 +19,8 @@ _LEFT, _TOP, _LABEL, _HIGH, _GAP = 16, 44, 30, 26, 12
 _ACROSS = 4
 #: An element's place in its register, by how many share the register.
 _HALVES = ("lo", "hi")
+#: What is marked, for a reader of the words and of the drawing.
+_SAID = {"d": ("Not zero", "what is not zero"), "partner": ("The same k", "where a second one makes an output nonzero")}
 
 
 def probe(
@@ -54,7 +56,7 @@ def probe(
         hit, names = registers != 0, [f"d{number}" for number in range(registers.shape[-1])]
     else:
         hit, names = _partners(found, operand, one, other, target), _places(fragments[other], other)
-    return _drawn(hit, names, _place(fragments[operand], operand, lane, register, element))
+    return _drawn(hit, names, _place(fragments[operand], operand, lane, register, element), answers)
 
 
 def _check(found: Instruction, operand: str, answers: str) -> None:
@@ -119,7 +121,7 @@ def _place(fragment: Fragment, role: str, lane: int, register: int, element: int
     return f"lane {lane}, register {name.partition('.')[0]}" + (f", element {element}" if element else "")
 
 
-def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str) -> Picture:
+def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers: str) -> Picture:
     told = [f"lane {lane}: {', '.join(name for name, is_hit in zip(names, row, strict=True) if is_hit)}"
             for lane, row in enumerate(hit) if row.any()]  # fmt: skip
     lanes = np.flatnonzero(hit.any(axis=1))
@@ -127,7 +129,8 @@ def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str) -> Pict
     place = 9 + 6.2 * max(map(len, names))
     wide = _LABEL + place * len(names) + _GAP
     rows = -(-len(hit) // _ACROSS)
-    body = [svg.text(_LEFT, _TOP - 16, "Each row: four lanes and their registers; what is not zero is marked", "s")]
+    what, note = _SAID[answers]
+    body = [svg.text(_LEFT, _TOP - 16, f"Each line: four lanes and their registers; marked: {note}", "s")]
     quiet, marked, labels = [], [], []
     for lane, row in enumerate(hit):
         x, y = _LEFT + lane % _ACROSS * wide, _TOP + lane // _ACROSS * _HIGH
@@ -140,7 +143,7 @@ def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str) -> Pict
             else:
                 quiet.append(svg.rect(*box, "p"))
             labels.append(svg.text(left + place / 2, y + _HIGH / 2 + 2, name, "n b c halo t" if is_hit else "n q c t"))
-    words = f"Not zero: {'; '.join(told)}." if told else "Everything is zero."
+    words = f"{what}: {'; '.join(told)}." if told else "All outputs are zero."
     return picture(
         title, words, 2 * _LEFT + _ACROSS * wide, _TOP + rows * _HIGH + 16, [*body, *quiet, *marked, *labels]
     )

@@ -18,7 +18,6 @@ class Refusal:
     >>> tcemu.show.Refusal("OperandError", "a lane is a number from 0 to 31; got 32")
     OperandError: a lane is a number from 0 to 31; got 32
     """
-    """An error's type and message; a notebook and a terminal show it as text."""
 
     kind: str
     message: str

@@ -23,8 +23,7 @@ from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import TARGETS, Instruction, matmul, parse, run
 from tcemu.instructions.mma_sp import pattern_of
-from tcemu.layouts import Descriptor, Fragment
-from tcemu.layouts import Descriptor, copy_tile
+from tcemu.layouts import Descriptor, Fragment, copy_tile
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
 from tcemu.machine.events import Event
@@ -47,10 +46,10 @@ __all__ = [
     "change_one_element",
     "choose_scales",
     "conflicts_of_ldmatrix",
-    "descriptor_of_two_generations",
-    "exchange_registers",
-    "end_of_s32",
     "descriptor_of_a_tile",
+    "descriptor_of_two_generations",
+    "end_of_s32",
+    "exchange_registers",
     "flip_one_bit",
     "fragment_by_target",
     "fragment_of_a_form",
@@ -750,7 +749,8 @@ def outcome_of_a_kernel(
 def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int, **start: int) -> Explorer:
     """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer, a list of strides.
 
-    Both are in elements and have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
+    Both count elements and have only values that the instruction accepts; `start` may give first and ldm. See
+    show.loaded.
     """
     found = parse(instruction)
     chosen: Values = {"first": 0, "ldm": columns} | start

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies
 from hypothesis.extra import numpy as arrays
-from quick import examples
+from quick import examples, some
 from rows import rows
 
-from tcemu.course import Exercise, Given, Verdict, judged, judges
+from tcemu.course import Exercise, Given, Verdict, exercises, judged, judges
 
 OPCODE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
@@ -159,6 +159,15 @@ def test_an_odd_answer_is_refused_with_words(name, odd):
         assert verdict.says
         assert len(str(verdict)) < 3000
         assert verdict._repr_mimebundle_()["text/html"]
+
+
+@rows("wanted", some(exercises().values(), 30), lambda wanted: wanted.name)
+def test_every_exercise_of_the_course_refuses_odd_answers(wanted):
+    for name, odd in ODD.items():
+        verdict = judged(wanted, odd)
+        assert verdict.state in ("wrong", "open"), name
+        assert verdict.says, name
+        assert verdict.finding.share < 1
 
 
 @examples(200)

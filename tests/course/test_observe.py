@@ -97,7 +97,10 @@ MAPS = {
         "In the sum, row // 4 has the factor 4, which is wrong. The sum does not depend on row % 4, but it should.",
     "row * 0": "The sum is always 0.",
     "row * 4 + column + (row > 7) * 100": "In the sum, row // 8 has the factor 132, which is wrong.",
-    "row * 4 + column + (row > 7) * (column > 7)": "The sum is wrong exactly where row // 8 = 1 and column // 4 = 2.",
+    "row * 4 + column + (row > 7) * (column > 7)":
+        "Where row // 8 = 1 and column // 4 = 2: every sum is 1 too large.",
+    "np.where(column % 2, row * 4, row * 8) + column":
+        "Where column % 2 = 0: in the sum, row has the factor 8, which is wrong.",
     "row * 4 | column": "The sum is wrong only where column >= 4.",
 }  # fmt: skip
 
@@ -105,7 +108,7 @@ MAPS = {
 @pytest.mark.parametrize("formula", MAPS)
 def test_a_wrong_formula_is_told_apart(formula):
     row, column = CASES.T
-    got = eval(formula, {"row": row, "column": column})  # noqa: S307
+    got = eval(formula, {"row": row, "column": column, "np": np})  # noqa: S307
     says = about_map(SIZES, ("sum",), got[:, np.newaxis], (row * 4 + column)[:, np.newaxis])
     assert says == MAPS[formula]
 
@@ -162,7 +165,7 @@ def test_an_accident_of_an_array_is_named(says):
 FLOATS = np.array([1.5, -2.25, 3.0, 1000.0], np.float32)
 OTHERS = {
     "Every value has the wrong sign.": -FLOATS,
-    "Every wrong value is 2^-3 times the right one.": FLOATS / 8,
+    "Every wrong value is 0.125 times the right one.": FLOATS / 8,
     "Every wrong value is close to the right one: look at rounding and at the order of additions.": FLOATS * 1.0001,
     "The wrong values belong in other places: [0] holds what belongs at [2].": FLOATS[[2, 3, 0, 1]],
     "Every wrong value is nan.": np.full(4, np.nan, np.float32),

@@ -38,7 +38,7 @@ def _blocks(rng: np.random.Generator) -> Mapping[str, Any]:
 
 def _power(exponent: Array) -> Array:
     """Patterns of ue8m0."""
-    return np.clip(exponent + _UE8M0.bias, 0, 254).astype(np.uint8)
+    return np.asarray(np.clip(exponent + _UE8M0.bias, 0, 254), np.uint8)
 
 
 def _largest(given: Given) -> Array:
@@ -107,7 +107,7 @@ _LANE_MISTAKES = (
     ("This is the rule of B, 4 · column + thread-id: A has 16 rows.", _lane(lambda at: 4 * at.row + at.thread)),
     ("This is B's rule with row % 8: rows 8 to 15 need lanes of their own.",
      _lane(lambda at: 4 * (at.row % 8) + at.thread)),
-    ("The rows are not one after the other: rows g and g + 8 are neighbours.", _lane(lambda at: 2 * at.row + at.thread)),
+    ("The rows are not in order: g and g + 8 are neighbours.", _lane(lambda at: 2 * at.row + at.thread)),
     ("thread_id does not choose a half of the warp.", _lane(lambda at: at.row + 16 * at.thread)),
 )  # fmt: skip
 
@@ -143,7 +143,7 @@ def _word(scales: Array) -> Array:
 def _register_mistakes(given: Given) -> Wrong:
     scales = given.scales
     lane = np.arange(32)
-    yield "The bytes are in reverse order: the scale of the first step is in the lowest byte.", _registers(scales[:, ::-1])
+    yield "The bytes are in reverse order: the first step is in the lowest byte.", _registers(scales[:, ::-1])
     yield "Rows g and g + 8 are exchanged: the lower rows have the odd lanes.", _registers(np.roll(scales, 8, axis=0))
     yield "These are the lanes of thread-id 1.", _registers(scales, 1)
     rows = np.zeros(32, np.uint32)
@@ -182,7 +182,7 @@ _ID_MISTAKES = (
     ("A has only two thread-ids: steps 8 to 15 are in another register.", _ids(thread_a=lambda s: s // 4)),
     ("The register of A does not depend on the step, but it should.", _ids(register=lambda s: 0 * s)),
     ("B has four thread-ids, so that one register is enough for its 16 steps.", _ids(thread_b=lambda s: s // 4 % 2)),
-    ("This thread-id of A changes with every step: four neighbouring steps share a lane.", _ids(thread_a=lambda s: s % 2)),
+    ("The thread-id of A changes with every step: four neighbours share a lane.", _ids(thread_a=lambda s: s % 2)),
     ("The bytes are counted from the highest: byte 0 is the lowest.", _ids(lambda s: 3 - s % 4)),
     ("The byte-id counts bytes and not bits.", _ids(lambda s: 8 * (s % 4))),
 )
@@ -221,7 +221,7 @@ def _nvfp4_mistakes(blocks: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
     yield "You divided by 448, the largest scale; 6, the largest element, is what the largest magnitude becomes.", (
         _nvfp4(blocks, lambda largest: largest / 448)
     )
-    yield "You divided by 4, the exponent of e2m1; its largest number is 6.", _nvfp4(blocks, lambda largest: largest / 4)
+    yield "You divided by 4, but the largest e2m1 is 6.", _nvfp4(blocks, lambda largest: largest / 4)
     yield "The signs of the elements are lost.", (elements & 7, scales)
     signed = _UE4M3.encode(wide.max(axis=1) / 6, satfinite=True)
     yield "You took the largest value and not the largest magnitude.", (
@@ -357,7 +357,7 @@ EXERCISES = [
         section="9.7.14.3",
         hints=(
             "The scale is at least largest magnitude / 448. Which power of two is the next one that is not smaller?",
-            "np.log2 and np.ceil give its exponent. Where the quotient is exactly a power of two, ceil leaves it alone.",
+            "np.log2 and np.ceil give its exponent. If the quotient is exactly a power of two, ceil leaves it alone.",
             "The pattern of 2 to the power of e is e + 127.",
         ),
         draw=_blocks,
@@ -365,8 +365,8 @@ EXERCISES = [
     Exercise(
         "lane_of_scale",
         "Which lane holds the scale?",
-        "Write `lane_of_scale(row, thread_id)`, which returns the lane that holds the scale of a row of A, 0 to 15, for "
-        "`mma` with `.block_scale` and thread-id 0 or 1.",
+        "Write `lane_of_scale(row, thread_id)`, which returns the lane that holds the scale of a row of A, 0 to 15, "
+        "for `mma` with `.block_scale` and thread-id 0 or 1.",
         Function(
             {"row": range(16), "thread_id": range(2)}, ("lane",), _lane_of_scale, _LANE_MISTAKES, _about_lane,
             "every row with both thread-ids",
@@ -440,9 +440,9 @@ EXERCISES = [
     Exercise(
         "where_mxfp4_wins",
         "A row on which MXFP4 beats NVFP4",
-        "NVFP4 has smaller blocks and finer scales, and still it is not always better. Write `where_mxfp4_wins()`, which "
-        "returns a row of 32 numbers, float32, that MXFP4 holds exactly, while NVFP4 (without a scale of the tensor) has "
-        "an error of 3 % or more of the norm of the row.",
+        "NVFP4 has smaller blocks and finer scales, and still it is not always better. Write `where_mxfp4_wins()`, "
+        "which returns a row of 32 numbers, float32, that MXFP4 holds exactly, while NVFP4 (without a scale of the "
+        "tensor) has an error of 3 % or more of the norm of the row.",
         Crafted(
             {"row": ((32,), np.float32)}, _mxfp4_is_exact, "MXFP4 is exact, and NVFP4 is off by 3 % or more.",
             "the errors of both formats",
@@ -459,8 +459,8 @@ EXERCISES = [
     Exercise(
         "scaled_product",
         "A block-scaled product of 16 × 8 × 128",
-        "Write the kernel `scaled_product(warp, a, x, b, y, d)`, which one warp executes on sm_120a: D = A B in MXFP8, in "
-        "four steps of m16n8k32 of kind mxf8f6f4 with e4m3 and ascending k. `a` points to the elements of A, uint8 "
+        "Write the kernel `scaled_product(warp, a, x, b, y, d)`, which one warp executes on sm_120a: D = A B in MXFP8, "
+        "in four steps of m16n8k32 of kind mxf8f6f4 with e4m3 and ascending k. `a` points to the elements of A, uint8 "
         "(16, 128) in rows, `b` to those of B by columns, uint8 (8, 128). `x`, uint8 (16, 4), has the scales of A: "
         "`x[row][step]`; `y`, uint8 (8, 4), those of B: `y[column][step]`. `d` is float32 (16, 8). Load each scale "
         "register once.",
@@ -473,9 +473,10 @@ EXERCISES = [
         section="9.7.14.3, 9.7.14.5.14",
         hints=(
             "The elements have the maps of 8-bit operands: register i of A is 8 rows down if i is odd, 16 along k if "
-            + "i is 2 or 3.",
+             "i is 2 or 3.",
+            "The maps are those of 8-bit operands: register i of A is 8 rows down if i is odd, 16 along k from 2 on.",
             "warp.ld_global loads 32 bits: four elements, or the four scales of a row. Every lane loads one of each.",
-            "With thread-id 0, lane 4 g + h has the scales of row g + 8 h. Let h be the lane's lowest bit in all lanes.",
+            "With thread-id 0, lane 4 g + h has the scales of row g + 8 h. Let h be the lowest bit of every lane.",
             "The step is the byte-id: (step, 0) after each scale register.",
         ),
         points=3,

@@ -149,13 +149,13 @@ _KEPT = (23, 24, 25)
 
 def _chip(fraction: int) -> Callable[..., float]:
     """A chip that adds floats in one fused sum: each is a product of an f32 and 1."""
-    one, zero = unpack(_f32, int(_f32.encode(1.0))), unpack(_f32, 0)
+    one, zero = unpack(_f32, 0x3F800000), unpack(_f32, 0)
+    model = FusedSums(fraction, None, None)
 
     def add(*terms: float) -> float:
-        numbers = [unpack(_f32, int(_f32.encode(float(term)))) for term in terms]
-        model = FusedSums(fraction, None, None)
+        numbers = [unpack(_f32, int(np.float32(term).view(np.uint32))) for term in terms]
         steps = fused_sum(model, [(k, number, one) for k, number in enumerate(numbers)], zero, _f32)
-        return float(_f32.decode(steps.result))
+        return float(np.uint32(steps.result).view(np.float32))
 
     return add
 
@@ -341,8 +341,8 @@ def _three(given: Given, order: str = "lh hl hh", first: str = "rna", second: st
         high = _tf32(given[name], first)
         parts[name] = {"h": high, "l": _tf32(given[name] - high, second)}
     total = np.zeros((16, 8), np.float32)
-    for left, right in order.split():
-        total = matmul(parts["A"][left], parts["B"][right], total, instruction=TF32)
+    for pair in order.split():
+        total = matmul(parts["A"][pair[0]], parts["B"][pair[1]], total, instruction=TF32)
     return total
 
 

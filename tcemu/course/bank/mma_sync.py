@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 Wrong = Iterable[tuple[str, npt.ArrayLike]]
 
 _MMA = parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
-_INT8 = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
+_INT8 = parse("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")
 _QUADS = parse("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32")
 _QUADS_F16 = parse("mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16")
 
@@ -38,7 +38,7 @@ def _where_of_int8_b() -> Function:
     def places(lane: Array, register: Array, byte: Array) -> Array:
         return np.stack(np.broadcast_arrays(lane, register, byte), -1)
 
-    judge = where_map(_INT8, "b", element=True)
+    judge = where_map(str(_INT8), "b", element=True)
     known: tuple[tuple[str, Callable[..., Array]], ...] = (
         (
             "This is the map of B with f16 elements: a register has four 8-bit elements, and not two.",
@@ -163,43 +163,50 @@ def _register(index: tuple[int, ...]) -> str:
 # ---------------------------------------------------------------------------------------------- kernels
 
 
+def _bytes(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
 def _operands(m: int, n: int, k: int) -> Callable[[np.random.Generator], Mapping[str, Any]]:
     return lambda rng: {"A": _normal(rng, m, k), "B": _normal(rng, k, n)}
 
 
+#: What D holds before: no sum of an exercise gives it.
+_UNTOUCHED = -1_000_000_000
+
+
 def _kernel_arguments(given: Given) -> Mapping[str, Any]:
     """B lies in memory by columns, and d is filled with what no sum gives."""
-    shape = given.A.shape[0], given.B.shape[1]
-    return {"a": given.A, "b": np.ascontiguousarray(given.B.T), "d": np.full(shape, -1e9, np.float32)}
+    shape, kind = (given.A.shape[0], given.B.shape[1]), np.int32 if given.A.dtype == np.int8 else np.float32
+    return {"a": given.A, "b": np.ascontiguousarray(given.B.T), "d": np.full(shape, _UNTOUCHED, kind)}
 
 
 def _product(given: Given) -> Array:
-    return matmul(given.A, given.B, instruction=_MMA)
+    return matmul(given.A, given.B, instruction=_INT8)
 
 
 def _chained(given: Given, exchanged: Mapping[str, Sequence[int]], steps: Sequence[int]) -> Array:
-    """The product with registers exchanged, over some steps of 16 along k."""
+    """The product with registers exchanged, over some steps of 32 along k."""
     total = np.zeros((32, 4), np.uint32)
     for step in steps:
-        here = slice(16 * step, 16 * step + 16)
+        here = slice(32 * step, 32 * step + 32)
         parts = {"a": given.A[:, here], "b": given.B[here]}
-        held = {role: _MMA.fragments[role].pack(np.ascontiguousarray(each)) for role, each in parts.items()}
+        held = {role: _INT8.fragments[role].pack(np.ascontiguousarray(each)) for role, each in parts.items()}
         held = {role: each[:, exchanged.get(role, slice(None))] for role, each in held.items()}
-        total = run(_MMA, held["a"], held["b"], total)
-    return _MMA.fragments["d"].unpack(total)
+        total = run(_INT8, held["a"], held["b"], total)
+    return _INT8.fragments["d"].unpack(total)
 
 
 def _product_mistakes(given: Given) -> Wrong:
-    right, steps = _product(given), range(given.A.shape[1] // 16)
+    right, steps = _product(given), range(given.A.shape[1] // 32)
     yield "Each step starts from zero: pass the D of one step as the C of the next.", _chained(given, {}, steps[-1:])
-    yield "Only the first 16 of k are multiplied.", _chained(given, {}, steps[:1])
-    yield "a1 and a2 are exchanged: a1 is 8 rows further down, and a2 is 8 further along k.", (
+    yield "Only the first 32 of k are multiplied.", _chained(given, {}, steps[:1])
+    yield "a1 and a2 are exchanged: a1 is 8 rows further down, and a2 is 16 further along k.", (
         _chained(given, {"a": (0, 2, 1, 3)}, steps)
     )
-    yield "b0 and b1 are exchanged: b1 is 8 further along k.", _chained(given, {"b": (1, 0)}, steps)
-    yield "The steps along k are added in another order, which gives other roundings.", _chained(given, {}, steps[::-1])
+    yield "b0 and b1 are exchanged: b1 is 16 further along k.", _chained(given, {"b": (1, 0)}, steps)
     untouched, same = right.copy(), right.copy()
-    untouched[8:], same[:8], same[8:] = -1e9, right[8:], -1e9
+    untouched[8:], same[:8], same[8:] = _UNTOUCHED, right[8:], _UNTOUCHED
     yield "Rows 8 to 15 are never stored: d2 and d3 are 8 rows below d0 and d1.", untouched
     yield "d2 and d3 overwrite d0 and d1: they are 8 rows further down.", same
 
@@ -217,7 +224,7 @@ def _narrow_mistakes(given: Given) -> Wrong:
     other = matmul(given.B, given.A.T, instruction=_MMA).T
     yield "B is transposed once too often: row n of the new A is column n of B.", other
     half = right.copy()
-    half[:, 8:] = -1e9
+    half[:, 8:] = _UNTOUCHED
     yield "Columns 8 to 15 are missing: d2 and d3 hold them.", half
 
 
@@ -352,26 +359,25 @@ EXERCISES = [
     ),
     Exercise(
         "product_of_64",
-        "A product of 16 × 8 × 64",
-        "Write a kernel `product_of_64(warp, a, b, d)` for one warp: D = A B with A (16, 64) and B (64, 8) of f16, and "
-        "D (16, 8) of f32, in four steps of `mma.sync` m16n8k16, k ascending. `a` points to A, by rows; `b` to an "
-        "array (8, 64) with the columns of B; `d` to D. Load fragments with `warp.ld_global` and `.at(...)`, as in the "
-        "notebook.",
+        "A product of 16 × 8 × 64 in 8-bit integers",
+        "Write a kernel `product_of_64(warp, a, b, d)` for one warp: D = A B with A (16, 64) and B (64, 8) of s8, and "
+        "D (16, 8) of s32, in two steps of `mma.sync` m16n8k32. `a` points to A, by rows; `b` to an array (8, 64) with "
+        "the columns of B; `d` to D. The notebook's kernel does it for f16: four elements share a register now.",
         Kernel(
-            _kernel_arguments, "d", _product, {}, _product_mistakes, needed=("mma.sync.aligned.m16n8k16",),
+            _kernel_arguments, "d", _product, {}, _product_mistakes, needed=("mma.sync.aligned.m16n8k32",),
             scores=_multiplications,
         ),
-        minutes=30,
+        minutes=20,
         know="the fragments of m16n8k16, warp.ld_global, warp.st_global and accumulators",
         section="9.7.14.5.14",
         hints=(
             "Accumulators are registers too, and start at zero: warp.registers has an argument for that.",
-            "A register of A holds two neighbours of a row, 32 bits at a.at(row, k): one load gets both.",
+            "A register of A holds four neighbours of a row, 32 bits at a.at(row, k): one load gets them all.",
             "Store d0 and d1 with 'v2.b32' at d.at(row, column); d2 and d3 are 8 rows further down.",
         ),
         points=3,
-        draw=_operands(16, 8, 64),
-        best={"mma.sync": 4},
+        draw=lambda rng: {"A": _bytes(rng, 16, 64), "B": _bytes(rng, 64, 8)},
+        best={"mma.sync": 2},
     ),
     Exercise(
         "eight_rows",

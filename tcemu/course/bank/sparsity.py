@@ -26,7 +26,7 @@ _CODES = np.flatnonzero(_PLACES[:, 0] >= 0)
 
 def _halves(rng: np.random.Generator, *shape: int) -> Array:
     """Numbers that f16 holds exactly, none of them zero."""
-    return (rng.integers(1, 2049, shape) * rng.choice([-1, 1], shape) / 512).astype(np.float16)
+    return np.asarray(rng.integers(1, 2049, shape) * rng.choice([-1, 1], shape) / 512, np.float16)
 
 
 # ---------------------------------------------------------------------------------------------- pruning
@@ -123,11 +123,11 @@ def _placed(lane: Callable[[_Chunk], Array], group: Callable[[_Chunk], Array]) -
 
 
 def _right_lane(at: _Chunk) -> Array:
-    return 4 * (at.row % 8) + 2 * at.selector + at.chunk // 4
+    return np.asarray(4 * (at.row % 8) + 2 * at.selector + at.chunk // 4)
 
 
 def _right_group(at: _Chunk) -> Array:
-    return 4 * (at.row // 8) + at.chunk % 4
+    return np.asarray(4 * (at.row // 8) + at.chunk % 4)
 
 
 _LANE_MISTAKES = (
@@ -378,8 +378,7 @@ EXERCISES = [
         hints=(
             "Reshape the row to (chunks, 4). Then every chunk is a row of its own.",
             "np.argsort orders each chunk by its magnitudes. With kind='stable', equal ones keep their order.",
-            "Sort by the negative magnitude, take the first two places of each chunk, and set a mask there with "
-            "np.put_along_axis.",
+            "Sort by the negative magnitude, take two places of each chunk, and set a mask with np.put_along_axis.",
         ),
         draw=_row,
     ),
@@ -441,10 +440,10 @@ EXERCISES = [
     Exercise(
         "ordered_metadata",
         "Put the indices in order",
-        "A tool has packed a matrix for the plain `mma.sp` m16n8k32 of f16: in some chunks the first stored element has "
-        "the larger index, so `mma.sp::ordered_metadata` refuses it. Write `ordered_metadata(stored, metadata)`, which "
-        "returns values and metadata of the same matrix with all indices ascending. `stored` is float16 (16, 16), "
-        "`metadata` uint32 (32,) for selector 0; the lanes of selector 1 are 0.",
+        "A tool has packed a matrix for the plain `mma.sp` m16n8k32 of f16: in some chunks the first stored element "
+        "has the larger index, so `mma.sp::ordered_metadata` refuses it. Write `ordered_metadata(stored, metadata)`, "
+        "which returns values and metadata of the same matrix with all indices ascending. `stored` is float16 "
+        "(16, 16), `metadata` uint32 (32,) for selector 0; the lanes of selector 1 are 0.",
         Crafted(
             {"stored": ((16, 16), np.float16), "metadata": ((32,), np.uint32)}, _same_matrix,
             "The ordered form accepts it, and it is the same matrix.", "the dense matrix, bit for bit",
@@ -466,8 +465,8 @@ EXERCISES = [
         "Write the kernel `sparse_tile(warp, stored, words, b, d)`, which one warp executes: D = A B with `mma.sp` "
         "m16n8k32 of f16, in four steps along k with ascending k. `stored` points to the stored A, float16 (16, 64) in "
         "rows; `b` to B by columns, float16 (8, 128); `d` to float32 (16, 8). `words` is the metadata by rows, uint32 "
-        "(16, 4): `words[row][step]` has the 8 chunks of a row for one step, chunk 0 in its lowest four bits. The lanes "
-        "have to put together what the instruction wants to see.",
+        "(16, 4): `words[row][step]` has the 8 chunks of a row for one step, chunk 0 in its lowest four bits. The "
+        "lanes have to put together what the instruction wants.",
         Kernel(
             _arguments, "d", _product, {"block": 32}, _kernel_mistakes,
             needed=("mma.sp",), how="every bit of D, and the sanitizer's reports",
@@ -478,7 +477,7 @@ EXERCISES = [
         hints=(
             "A has the dense map of a 16 × 16 matrix, at stored columns 16 · step; B the dense map of 32 × 8.",
             "With selector 0, lane 4 g + s has chunks 4 s to 4 s + 3 of rows g and g + 8, row g in the low 16 bits.",
-            "Load the words of both rows, shift each right by 16 s, keep 16 bits, and combine. Two lanes of four suffice.",
+            "Load the words of both rows, shift each right by 16 s, keep 16 bits, and combine them.",
             "Metadata is one register: warp.run(mma_sp, a, b, c, e, 0), where e has a number for each lane.",
         ),
         points=3,
