@@ -18,7 +18,7 @@ from tcemu.machine.events import Event
 from tcemu.timing.costs import CostTable, costs
 from tcemu.timing.prices import Prices
 from tcemu.timing.recording import Recorder
-from tcemu.timing.simulation import Multiprocessor
+from tcemu.timing.simulation import Multiprocessor, resident
 from tcemu.timing.spans import Group, Laid, Span
 from tcemu.timing.units import PARTITIONS
 
@@ -103,6 +103,18 @@ class Timeline:
     def blocks(self) -> dict[int, tuple[float, float]]:
         """Start and end of each block, by its number."""
         return dict(sorted(item for each in self._laid for item in each.blocks.items()))
+
+    @property
+    def resident(self) -> int:
+        """How many blocks an SM holds at a time, as far as threads and shared memory decide; 0 without a launch.
+
+        >>> from tcemu.timing import Timeline
+        >>> timeline = Timeline()
+        >>> result = tcemu.launch(lambda warp: warp.bar_sync(), block=256, shared=56 << 10, observers=[timeline])
+        >>> timeline.resident  # 4 x 57 KiB
+        4
+        """
+        return max((resident(trace) for trace in self._recorder.blocks.values()), default=0)
 
     def sites(self) -> dict[str, dict[str, float]]:
         """For each line of the kernel, the cycles that its warps spent there, by what they waited for, or "issue".
