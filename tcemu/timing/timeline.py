@@ -60,10 +60,11 @@ class Timeline:
         self._table, self._sms = table, sms
         self._recorder = Recorder()
         self._held: list[Laid] | None = None
+        self._counted: _Shares | None = None
 
     def __call__(self, event: Event) -> None:
         """Receive an event of the machine."""
-        self._held = None
+        self._held = self._counted = None
         self._recorder(event)
 
     # ------------------------------------------------------------------------------------------ results
@@ -168,14 +169,14 @@ class Timeline:
 
     @property
     def _shares(self) -> _Shares:
-        waited: dict[str, float] = defaultdict(float)
-        busy = 0.0
-        for each in filter(has_products, self._laid):
-            found = attribute(each)
-            busy += found.busy
-            for cause, cycles in found.waited.items():
-                waited[cause] += cycles
-        return _Shares(busy, waited)
+        if self._counted is None:
+            found = [attribute(each) for each in self._laid if has_products(each)]
+            waited: dict[str, float] = defaultdict(float)
+            for each in found:
+                for cause, cycles in each.waited.items():
+                    waited[cause] += cycles
+            self._counted = _Shares(sum(each.busy for each in found), waited)
+        return self._counted
 
 
 def has_products(laid: Laid) -> bool:
