@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import factorial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.judges import Function, Values
+from tcemu.course.judges import Function, Kernel, Values
 from tcemu.course.record import Exercise, Given
-from tcemu.gemm import scalar
+from tcemu.gemm import attention, scalar
+from tcemu.instructions.matmul import matmul
 
 Array = npt.NDArray[Any]
 
@@ -124,6 +126,113 @@ def _merged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The result is not divided by the sum.", np.float32(given.o1 * one + given.o2 * two)
 
 
+# ---------------------------------------------------------------------------------------------- the exponential
+
+
+def _powers(rng: np.random.Generator) -> Mapping[str, Any]:
+    coefficients = np.float32([np.log(2) ** n / factorial(n) for n in range(4, -1, -1)])
+    return {"x": rng.uniform(-20, 0, 64).astype(np.float32), "coefficients": coefficients}
+
+
+def _scaled(power: Array, n: Array) -> Array:
+    """Power times 2^n: n added to the exponent field."""
+    return (power.view(np.int32) + (n.astype(np.int32) << 23)).view(np.float32)
+
+
+def _horner(x: Array, coefficients: Array) -> Array:
+    power = np.full(x.shape, coefficients[0])
+    for coefficient in coefficients[1:]:
+        power = scalar.fma(power, x, coefficient)
+    return power
+
+
+def _power(given: Given) -> Array:
+    n = np.rint(given.x)
+    return _scaled(_horner(given.x - n, given.coefficients), n)
+
+
+def _power_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    x, coefficients = given.x, given.coefficients
+    n = np.rint(x)
+    twice = np.full(x.shape, coefficients[0])
+    for coefficient in coefficients[1:]:
+        twice = scalar.add(scalar.mul(twice, x - n), coefficient)
+    yield "Each step is rounded twice, after the product and after the sum. fma rounds once.", _scaled(twice, n)
+    for name, whole in (("down", np.floor(x)), ("towards zero", np.trunc(x))):
+        yield f"The integer is rounded {name}, so the rest is too large. Round to nearest.", (
+            _scaled(_horner(x - whole, coefficients), whole)
+        )
+    yield "The coefficients are in reverse order: the highest power comes first.", (
+        _scaled(_horner(x - n, coefficients[::-1]), n)
+    )
+    yield "The polynomial gets all of x. It is only good from -0.5 to 0.5.", _horner(x, coefficients)
+    yield "The integer part is missing.", _horner(x - n, coefficients)
+    yield "This is numpy's exp2. The bits are to be those of the polynomial.", np.exp2(x)
+
+
+# ---------------------------------------------------------------------------------------------- a window
+
+#: The queries of windowed_attention are the positions from here on.
+_FIRST = 64
+
+
+def _window(rng: np.random.Generator) -> Mapping[str, Any]:
+    matrices = {name: rng.normal(size=(rows, 64)).astype(np.float16) for name, rows in (("q", 64), ("k", 128))}
+    return {**matrices, "v": rng.normal(size=(128, 64)).astype(np.float16), "window": int(rng.integers(20, 45))}
+
+
+def _attended(given: Given, visible: Array) -> Array:
+    """Attention of 64 queries to the keys that are `visible` (64, keys), in tiles of 64, as matrices."""
+    largest, total = np.full((64, 1), -np.inf, np.float32), np.zeros((64, 1), np.float32)
+    o = np.zeros((64, 64), np.float32)
+    for first in range(0, len(given.k), 64):
+        tile = slice(first, first + 64)
+        s = matmul(given.q, np.ascontiguousarray(given.k[tile].T), instruction=attention.MMA)
+        s = np.where(visible[:, tile], s, np.float32(-np.inf))
+        before, largest = largest, np.maximum(largest, s.max(axis=1, keepdims=True))
+        # a row that has seen no key yet: any finite offset, since its sums are scaled to nothing later
+        offset = scalar.mul(np.where(np.isfinite(largest), largest, np.float32(0)), -attention.SCALE)
+        factor = attention.exp2(scalar.fma(before, attention.SCALE, offset))
+        p = attention.exp2(scalar.fma(s, attention.SCALE, offset))
+        total = scalar.fma(total, factor, _of_rows(p))
+        o = matmul(p.astype(np.float16), given.v[tile], scalar.mul(o, factor), instruction=attention.MMA)
+    return scalar.div(o, total)
+
+
+def _of_rows(p: Array) -> Array:
+    """The sum of each row of a tile: in each lane from left to right, then over the four lanes."""
+    lanes = np.zeros((64, 4), np.float32)
+    for pairs in p.reshape(64, 8, 4, 2).swapaxes(0, 1):
+        lanes = scalar.add(scalar.add(lanes, pairs[:, :, 0]), pairs[:, :, 1])
+    return scalar.add(scalar.add(lanes[:, :1], lanes[:, 1:2]), scalar.add(lanes[:, 2:3], lanes[:, 3:]))
+
+
+def _age(first: int = _FIRST) -> Array:
+    """How many positions a key lies before a query."""
+    return first + np.arange(64)[:, None] - np.arange(128)
+
+
+def _windowed(given: Given) -> Array:
+    return _attended(given, (_age() >= 0) & (_age() < given.window))
+
+
+def _windowed_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    age, window = _age(), given.window
+    yield "The window has one key too many: the query's own key counts.", _attended(given, (age >= 0) & (age <= window))
+    yield "The window has one key too few: the query's own key counts, and no more.", (
+        _attended(given, (age >= 0) & (age < window - 1))
+    )
+    yield "A query does not see its own key.", _attended(given, (age > 0) & (age < window))
+    yield "There is no window: each query sees all keys up to its own.", _attended(given, age >= 0)
+    yield "Later keys are visible: only the window's other end is masked.", _attended(given, age < window)
+    yield "Nothing is masked.", _attended(given, np.ones((64, 128), bool))
+    from_0 = _age(0)
+    yield "The queries are the positions from 64 on, not from 0.", _attended(given, (from_0 >= 0) & (from_0 < window))
+    right = _windowed(given)
+    lost = np.where(((age >= 0) & (age < window))[:, :64].any(axis=1, keepdims=True), right, scalar.NAN)
+    yield "A row that sees no key of the first tile has become NaN: the largest score is -inf there.", lost
+
+
 EXERCISES = [
     Exercise(
         "sums_of_a",
@@ -178,5 +287,53 @@ EXERCISES = [
         ),
         points=2,
         draw=_sums,
+    ),
+    Exercise(
+        "power_of_two",
+        "2 ^ x to the last bit",
+        "Write `power_of_two(x, coefficients)`, for float32 numbers from -20 to 0. Round x to the nearest integer n; "
+        "compute the polynomial of x − n with Horner's rule, where each step is one fma.rn.f32 (the `coefficients` "
+        "come with the highest power first); and add n to the exponent field. Return float32.",
+        Values(
+            _power, np.float32, _power_mistakes, lambda index: f"The power of x[{index[0]}]",
+            how="every bit of 64 powers",
+        ),
+        minutes=20,
+        know="an exponential to the last bit, notebook 13; the fields of f32, notebook 01",
+        section="9.7.3.21",
+        hints=(
+            "tcemu.gemm.scalar.fma(a, b, c) is fma.rn.f32 on arrays.",
+            "The exponent field starts at bit 23. Adding n there, as an integer, multiplies by 2 ^ n.",
+        ),
+        points=2,
+        draw=_powers,
+    ),
+    Exercise(
+        "windowed_attention",
+        "Attention with a sliding window",
+        "Write the kernel `windowed_attention(warp, q, k, v, window, out)`: attention of 64 queries (q 64 × 64, f16) "
+        "to 128 keys (k and v 128 × 64, f16); out is 64 × 64, f32. Query i is the position 64 + i. It sees `window` "
+        "keys: its own and those just before it. One block of 128 threads, shared memory as for `attention.kernel`, "
+        "two tiles of keys in their order. Use the functions of `tcemu.gemm.attention`; the bits are those of its "
+        "softmax.",
+        Kernel(
+            lambda given: {**given, "out": np.zeros((64, 64), np.float32)},
+            "out",
+            _windowed,
+            {"block": 128, "shared": attention.SHARED},
+            _windowed_mistakes,
+            needed=("mma.sync", "ldmatrix"),
+            schedules=((0, "late"), (1, "random")),
+        ),
+        minutes=45,
+        know="the causal kernel and the pitfalls of notebook 13",
+        section="9.7.14.5.8",
+        hints=(
+            "Start from the causal kernel of the notebook. Query i is at position 64 + i, and there is one block.",
+            "Rows that see no key of the first tile become NaN: look at the first pitfall.",
+            "A masked score need not be infinite: one that is far below all others has the power 0 in f16, too.",
+        ),
+        points=6,
+        draw=_window,
     ),
 ]  # fmt: skip
