@@ -9,6 +9,7 @@
     wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them
     twins           the same kernels in CUDA C++, on the GPU of this machine
+    explorers       sliders that launch them
 
 Each module has a `kernel`, which is what a learner would write, and a function that launches it: `multiply`, or
 `attend`. Each kernel gives the same bits as its twin; a plain product also gives the bits of tcemu.matmul.
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from tcemu.gemm import (
     attention,
+    explorers,
     mma_pipeline,
     mma_sparse,
     split_k,
@@ -32,6 +34,7 @@ from tcemu.machine import sites
 
 __all__ = [
     "attention",
+    "explorers",
     "mma_pipeline",
     "mma_sparse",
     "split_k",

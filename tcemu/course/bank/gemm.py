@@ -1,0 +1,440 @@
+"""Exercises of notebook 12: what a tile costs, pipelines and their parities, complete kernels, split-K."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.answers import AnswerError, answered
+from tcemu.course.judges import Function, Kernel, Values
+from tcemu.course.record import Evidence, Exercise, Finding, Given
+from tcemu.gemm import scalar, wgmma_tma
+from tcemu.gemm.mma_pipeline import MMA
+from tcemu.gemm.wgmma_tma import Plan
+from tcemu.instructions import parse
+from tcemu.instructions.matmul import matmul
+from tcemu.timing import Timeline
+
+Array = npt.NDArray[Any]
+
+
+# ---------------------------------------------------------------------------------------------- counts
+
+
+def _up(number: Array, unit: Array) -> Array:
+    return -(-number // unit)
+
+
+_COPIED_BYTES = Function(
+    {"m": (64, 128, 200), "n": (64, 96, 256), "k": (64, 200), "rows": (64, 128), "columns": (32, 64, 128)},
+    ("bytes",),
+    lambda m, n, k, rows, columns: 2 * k * (m * _up(n, columns) + n * _up(m, rows)),
+    (
+        ("You count elements. An element of f16 has two bytes.",
+         lambda m, n, k, rows, columns: k * (m * _up(n, columns) + n * _up(m, rows))),
+        ("Each matrix is counted once. A is copied by every column of blocks, B by every row of them.",
+         lambda m, n, k, *_: 2 * k * (m + n)),
+        ("At an edge you count whole tiles. Only what exists is copied.",
+         lambda m, n, k, rows, columns: 2 * k * (rows + columns) * _up(m, rows) * _up(n, columns)),
+        ("You count whole blocks only: round the number of blocks up.",
+         lambda m, n, k, rows, columns: 2 * k * (m * (n // columns) + n * (m // rows))),
+        ("You exchanged the factors: A is copied once for each column of blocks, B once for each row of blocks.",
+         lambda m, n, k, rows, columns: 2 * k * (m * _up(m, rows) + n * _up(n, columns))),
+        ("B is missing.", lambda m, n, k, _, columns: 2 * k * m * _up(n, columns)),
+    ),
+    how="sizes with and without ragged edges",
+)  # fmt: skip
+
+
+def _three(stage: Any, full: Any, empty: Any) -> Array:
+    return np.stack(np.broadcast_arrays(stage, full, empty), axis=-1)
+
+
+_NOBODY_STARTS = (
+    "The producer waits for the same parity as the consumer, so in its first turn it waits for a consumer that waits "
+    "for it. The producer is one phase behind."
+)
+
+_STAGE_AND_PARITIES = Function(
+    {"step": range(24), "stages": range(2, 6)},
+    ("stage", "the consumer's parity", "the producer's parity"),
+    lambda step, stages: _three(step % stages, step // stages % 2, (step // stages + 1) % 2),
+    (
+        ("The parities follow the step. They follow the turn: how often the stage has been used before.",
+         lambda step, stages: _three(step % stages, step % 2, (step + 1) % 2)),
+        ("The parities never flip. Each use of a stage is the next phase of its mbarriers.",
+         lambda step, stages: _three(step % stages, 0, 1)),
+        (_NOBODY_STARTS,
+         lambda step, stages: _three(step % stages, step // stages % 2, step // stages % 2)),
+        ("The two parities are exchanged.",
+         lambda step, stages: _three(step % stages, (step // stages + 1) % 2, step // stages % 2)),
+        ("You return the turn. A parity is the turn mod 2.",
+         lambda step, stages: _three(step % stages, step // stages, step // stages + 1)),
+    ),
+    how="24 steps with 2 to 5 stages",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- kernels
+
+#: A stage of the kernel to mend: 128 numbers of 32 bits.
+_ROW = 128
+
+
+def _numbers(rng: np.random.Generator, *shape: int) -> Array:
+    """Numbers of f16 with all of its 11 bits and different exponents, so that sums of their products are rounded."""
+    numbers: Array = (rng.integers(-2047, 2048, shape) * 2.0 ** rng.integers(-12, 0, shape)).astype(np.float16)
+    return numbers
+
+
+def _small(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"A": _numbers(rng, 32, 48), "B": _numbers(rng, 48, 32)}
+
+
+def _in_blocks(b: Array) -> Array:
+    """B with every 8 by 8 matrix transposed in its place."""
+    k, n = b.shape
+    return b.reshape(k // 8, 8, n // 8, 8).transpose(0, 3, 2, 1).reshape(k, n)
+
+
+def _along_k(given: Given, instruction: Any, a: Array, b: Array) -> Iterable[tuple[str, Array]]:
+    """What is left if steps are missing, or added up elsewhere."""
+    step = parse(instruction).shape[2]
+    starts = range(0, len(b), step)
+    steps = [matmul(a[:, k : k + step], b[k : k + step], instruction=instruction) for k in starts]
+    yield "Only the first step along K is there.", steps[0]
+    yield "Only the last step along K is there: pass the sum so far as C.", steps[-1]
+    yield "You added the steps in f32, which rounds. Pass the sum so far as C.", _added(steps)
+    yield "This is numpy's product, not a tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
+
+
+def _added(parts: Iterable[Array]) -> Array:
+    """The parts, added in their order in f32."""
+    first, *others = parts
+    for part in others:
+        first = scalar.add(first, part)
+    return first
+
+
+def _small_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    a, b = given.A, given.B
+    right = matmul(a, b, instruction=MMA)
+    yield "B is loaded without .trans: every 8 × 8 matrix of it is transposed.", (
+        matmul(a, np.ascontiguousarray(_in_blocks(b)), instruction=MMA)
+    )
+    halves = right.reshape(32, 2, 2, 8)
+    yield "The two products of a warp are exchanged: columns 0 to 7 need the first two registers of B.", (
+        halves[:, :, ::-1].reshape(32, 32)
+    )
+    yield "The four warps have each other's tiles: rows and columns are exchanged.", (
+        right.reshape(2, 16, 2, 16).transpose(2, 1, 0, 3).reshape(32, 32)
+    )
+    yield "The two pairs of an accumulator are exchanged: elements 2 and 3 are 8 rows below 0 and 1.", (
+        right.reshape(2, 2, 8, 32)[:, ::-1].reshape(32, 32)
+    )
+    yield from _along_k(given, MMA, a, b)
+
+
+def _rows(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"x": rng.integers(0, 1 << 20, (7, _ROW)).astype(np.uint32)}
+
+
+def _rows_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    x = given.x[:, :32].astype(np.uint32)
+    yield "The last row is missing.", x[:-1].sum(axis=0, dtype=np.uint32)
+    yield "The first row is missing.", x[1:].sum(axis=0, dtype=np.uint32)
+    yield "Only the first two rows are there, again and again: the stage is read before it is filled again.", (
+        x[np.arange(len(x)) % 2].sum(axis=0, dtype=np.uint32)
+    )
+
+
+def _hopper(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"A": _numbers(rng, 64, 320), "B": _numbers(rng, 64, 320)}
+
+
+_WGMMA = Plan(columns=64).mma
+
+
+def _hopper_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    a, b = given.A, np.ascontiguousarray(given.B.T)
+    yield "A and B are exchanged, so D is transposed.", matmul(a, b, instruction=_WGMMA).T
+    first = [k + i for k in range(0, 320, 64) for i in (*range(16),) * 4]
+    yield "All four wgmma of a stage read the same 16 of k: step the descriptors by 32 bytes.", (
+        matmul(np.ascontiguousarray(a[:, first]), np.ascontiguousarray(b[first]), instruction=_WGMMA)
+    )
+    last = matmul(a[:, 256:], b[256:], instruction=_WGMMA)
+    yield "The sum starts anew with each stage: scale-d is 0 only for the very first wgmma.", last
+    yield from _along_k(given, _WGMMA, a, b)
+
+
+# ---------------------------------------------------------------------------------------------- split-K
+
+_SPLITS = 4
+
+
+def _long(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"A": _numbers(rng, 16, 256), "B": _numbers(rng, 256, 8)}
+
+
+def _split(given: Given) -> list[Array]:
+    """The four parts of the product."""
+    size = len(given.B) // _SPLITS
+    cuts = [slice(first, first + size) for first in range(0, len(given.B), size)]
+    return [matmul(given.A[:, cut], given.B[cut], instruction=MMA) for cut in cuts]
+
+
+def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    one, two, three, four = parts = _split(given)
+    yield "This is the product without splits.", matmul(given.A, given.B, instruction=MMA)
+    yield "The parts are added in reverse order.", _added(parts[::-1])
+    yield "The parts are added in pairs. They are added one after the other.", (
+        scalar.add(scalar.add(one, two), scalar.add(three, four))
+    )
+    yield "The parts are added exactly and rounded once. Each addition rounds.", (
+        np.sum([part.astype(np.float64) for part in parts], axis=0).astype(np.float32)
+    )
+    every = [matmul(given.A[:, k::_SPLITS], np.ascontiguousarray(given.B[k::_SPLITS]), instruction=MMA)
+             for k in range(_SPLITS)]  # fmt: skip
+    yield "The parts are interleaved. Each part is a quarter of K in one piece.", _added(every)
+    yield "Only the first part is there.", one
+    yield "This is numpy's product, not a tensor core's.", given.A.astype(np.float32) @ given.B.astype(np.float32)
+
+
+# ---------------------------------------------------------------------------------------------- a schedule
+
+
+_FIRST = Plan(columns=64, stages=2, in_flight=1)
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """Judges a Plan of wgmma_tma by the cycles of its timeline, compared with those of a first plan."""
+
+    first: Plan = _FIRST
+    #: Bytes of shared memory that it may use, and its part of the first plan's cycles.
+    shared: int = 100_000
+    part: float = 0.75
+    how: str = "the cycles of the timeline, compared with those of the first plan"
+
+    def collect(self, answer: Any, given: Given) -> Evidence:
+        """The numbers of the plan."""
+        plan = answered(answer)
+        if not isinstance(plan, Plan):
+            raise AnswerError("The answer is a Plan, such as Plan(columns=64, stages=2, in_flight=1).")
+        return {"plan": np.array([plan.columns, plan.consumers, plan.stages, plan.in_flight, plan.promote], np.int64)}
+
+    def mark(self, evidence: Evidence, given: Given) -> Finding:
+        """Run the plan, unless it cannot work, and compare."""
+        columns, consumers, stages, in_flight, promote = (int(each) for each in evidence["plan"])
+        plan = Plan("f16", columns, consumers, stages, bool(promote), in_flight)
+        if not 0 <= in_flight < stages:
+            says = f"in_flight={in_flight} with stages={stages} cannot work."
+            return Finding(False, says, "Each group in flight occupies a stage: there must be more stages than groups.")
+        if plan.shared > self.shared:
+            says = f"The plan needs {plan.shared:,} bytes of shared memory; {self.shared:,} are allowed."
+            return Finding(False, says, "Stages times the tile's bytes: have fewer stages, or a smaller tile.")
+        cycles, before = _cycles(plan), _cycles(self.first)
+        scores = {"cycles": round(cycles)}
+        told = f"The plan takes {cycles / before:.0%} of the first plan's cycles"
+        if cycles <= self.part * before:
+            return Finding(True, f"{told}.", share=1.0, scores=scores)
+        return Finding(False, f"{told}; at most {self.part:.0%} are allowed.", _slow(plan), scores=scores)
+
+
+def _slow(plan: Plan) -> str:
+    """Why a plan is slow."""
+    if plan.in_flight and plan.stages < plan.in_flight + 2:
+        return "The producer cannot copy ahead: all stages belong to groups in flight."
+    if plan.in_flight == 0:
+        return "The tensor cores stand still after each group: let one run while the next one is issued."
+    return "The tile is small: each step has little to multiply for what it copies and issues."
+
+
+@cache
+def _cycles(plan: Plan) -> float:
+    """Clock cycles of 64 × 1024 by 1024 × 256 on one SM."""
+    run = Timeline(sms=1)
+    a, b = np.ones((64, 1024), np.float16), np.ones((1024, 256), np.float16)
+    wgmma_tma.multiply(a, b, plan, sanitizer="off", observers=[run])
+    return run.cycles
+
+
+EXERCISES = [
+    Exercise(
+        "copied_bytes",
+        "What a tile costs",
+        "Write `copied_bytes(m, n, k, rows, columns)`: how many bytes a GEMM of f16 copies from global to shared "
+        "memory, if each block copies, for its tile of `rows` × `columns`, all it needs of A (m × k) and B (k × n). At "
+        "an edge a block copies only what exists.",
+        _COPIED_BYTES,
+        minutes=5,
+        know="the section on tiles of notebook 12",
+        hints=(
+            "Take A first: how many blocks need the same rows of A?",
+            "All blocks of one column of blocks together copy A once.",
+        ),
+    ),
+    Exercise(
+        "stage_and_parities",
+        "Stage and parities",
+        "A pipeline has `stages` stages, each with the mbarriers `full` and `empty`. Write "
+        "`stage_and_parities(step, stages)`, which returns the stage that a step uses, the parity that the consumer "
+        "waits for on `full`, and the parity that the producer waits for on `empty` before it copies for this step. "
+        "The producer's first wait on each stage must not block.",
+        _STAGE_AND_PARITIES,
+        minutes=8,
+        know="producer and consumer, notebook 12",
+        section="9.7.13.15.4",
+        hints=(
+            "How often has the stage been used before? Call it the turn.",
+            "Turn t of the consumer is phase t of `full`. What has the producer to wait for in turn 1? And in turn 0?",
+        ),
+    ),
+    Exercise(
+        "split_sums",
+        "The bits of split-K",
+        "Write `split_sums(A, B)` for f16 matrices 16 × 256 and 256 × 8. It returns A B, float32, with the bits of a "
+        "kernel with four splits: each part is a quarter of K in one piece, computed by `mma.sync` m16n8k16 with sums "
+        "in f32; then the parts are added in their order, each addition rounded to nearest in f32.",
+        Values(
+            lambda given: _added(_split(given)), np.float32, _split_mistakes,
+            lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of the sum",
+        ),
+        minutes=15,
+        know="split-K, notebook 12",
+        section="9.7.14.5.14",
+        hints=(
+            "tcemu.matmul(A, B, instruction=...) gives the bits of one part.",
+            "numpy adds two float32 arrays as add.rn.f32 does. np.sum of several may add in another order.",
+        ),
+        points=2,
+        draw=_long,
+    ),
+    Exercise(
+        "mma_gemm",
+        "A GEMM with ldmatrix and mma.sync",
+        "Write the kernel `mma_gemm(warp, a, b, d)`: D (32 × 32, f32) is A (32 × 48, f16) times B (48 × 32, f16), all "
+        "row-major. One block of four warps; each computes 16 × 16. There are 8192 bytes of shared memory: copy A and "
+        "B there, load with `ldmatrix`, multiply with `mma.sync` m16n8k16, and store with st.global.v2. The fewer "
+        "wavefronts, the better.",
+        Kernel(
+            lambda given: {"a": given.A, "b": given.B, "d": np.zeros((32, 32), np.float32)},
+            "d",
+            lambda given: matmul(given.A, given.B, instruction=MMA),
+            {"block": 128, "shared": 8192},
+            _small_mistakes,
+            needed=("ldmatrix", "mma.sync"),
+            counts=("wavefronts",),
+        ),
+        minutes=45,
+        know="ldmatrix of notebook 05, the mma.sync pipeline of notebook 12",
+        section="9.7.14.5.15",
+        hints=(
+            "Each of A and B is 192 units of 16 bytes: one and a half for each thread. warp.only disables the others.",
+            "After the copies: cp_async_wait_all for your own, then a barrier for those of the other warps.",
+            "A row of A has 96 bytes, one of B 64. Pad them to an odd number of units, and no ldmatrix has conflicts.",
+        ),
+        points=5,
+        draw=_small,
+        best={"wavefronts": 96},
+    ),
+    Exercise(
+        "mended_stages",
+        "Two wrong parities",
+        "This kernel adds the rows of x (7 × 128, uint32), the first 32 numbers of each, and stores the sums in out. "
+        "Warp 1 copies rows into two stages, warp 0 adds. It does not finish. Two things are wrong with its phases. "
+        "Write it as `mended_stages(warp, x, out)` without the mistakes; keep the two stages and the two warps.\n\n"
+        "```python\n"
+        "def broken(warp, x, out):\n"
+        "    full, empty = (2048, 2056), (2064, 2072)\n"
+        "    if warp.warpid == 1:\n"
+        "        with warp.only(warp.elect_sync()):\n"
+        "            for stage in range(2):\n"
+        "                warp.mbarrier_init(full[stage], 1)\n"
+        "                warp.mbarrier_init(empty[stage], 32)\n"
+        "            warp.fence_mbarrier_init()\n"
+        "    warp.bar_sync()\n"
+        "    if warp.warpid == 1:\n"
+        "        with warp.only(warp.elect_sync()):\n"
+        "            for step in range(x.shape[0]):\n"
+        "                stage = step % 2\n"
+        "                warp.mbarrier_wait(empty[stage], step // 2 % 2)\n"
+        "                warp.mbarrier_arrive_expect_tx(full[stage], 512)\n"
+        "                warp.cp_async_bulk_shared_global(512 * stage, x.at(step, 0), 512, full[stage])\n"
+        "        return\n"
+        "    total = 0\n"
+        "    for step in range(x.shape[0]):\n"
+        "        stage = step % 2\n"
+        "        warp.mbarrier_wait(full[stage], step % 2)\n"
+        "        total = total + warp.ld_shared(512 * stage + 4 * warp.laneid)\n"
+        "        warp.mbarrier_arrive(empty[stage])\n"
+        "    warp.st_global(out.at(warp.laneid), total)\n"
+        "```",
+        Kernel(
+            lambda given: {"x": given.x, "out": np.zeros(32, np.uint32)},
+            "out",
+            lambda given: given.x[:, :32].sum(axis=0, dtype=np.uint32),
+            {"block": 64, "shared": 4096},
+            _rows_mistakes,
+            needed=("cp.async.bulk", "mbarrier"),
+        ),
+        minutes=20,
+        know="stage_and_parities of notebook 12",
+        section="9.7.13.15.4",
+        hints=(
+            "Launch it with sanitizer='collect', and read who waits for which phase at the end.",
+            "Write down stage, turn and both parities for steps 0 to 4.",
+            "In turn 0 the producer must not wait for anybody. In turn 1, the consumer waits for another parity.",
+        ),
+        points=3,
+        draw=_rows,
+    ),
+    Exercise(
+        "wgmma_gemm",
+        "A Hopper GEMM fed by TMA",
+        "Write the kernel `wgmma_gemm(warp, a, b, d)`: D (64 × 64, f32) is A Bᵀ, where A and B are both 64 × 320, f16, "
+        "row-major, so both are K-major operands. A block has 160 threads: warps 0 to 3 multiply, warp 4 copies. There "
+        "are 33,000 bytes of shared memory: two stages of 64 rows of A and of B with 64 elements each, swizzled by 128 "
+        "bytes, and mbarriers behind them.",
+        Kernel(
+            lambda given: {"a": given.A, "b": given.B, "d": np.zeros((64, 64), np.float32)},
+            "d",
+            lambda given: matmul(given.A, np.ascontiguousarray(given.B.T), instruction=_WGMMA),
+            {"block": 160, "shared": 33_000},
+            _hopper_mistakes,
+            needed=("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier"),
+            counts=("instructions",),
+        ),
+        minutes=60,
+        know="notebooks 10 and 11, and the Hopper pipeline of notebook 12",
+        section="9.7.15.5.2, 9.7.9.27.1.2",
+        hints=(
+            "Read tcemu/gemm/wgmma_tma.py: begin, produce, multiply_stage, consume. Yours has fixed sizes.",
+            "TensorMap.of(a, (64, 64), swizzle=128) is the map; Descriptor.for_tile(...) and .step(32) the operands.",
+            "Five steps with two stages: the parities flip twice. Wait for each group before you release its stage.",
+        ),
+        points=8,
+        draw=_hopper,
+    ),
+    Exercise(
+        "better_plan",
+        "A better schedule",
+        "`Plan(columns=64, stages=2, in_flight=1)` makes `wgmma_tma` wait. Find a `better_plan`, a Plan of f16 that "
+        "multiplies 64 × 1024 by 1024 × 256 on one SM in at most three quarters of the first plan's cycles, with at most "
+        "100,000 bytes of shared memory, so that two blocks fit into an SM.",
+        _Schedule(),
+        minutes=15,
+        know="stages and groups in flight, notebook 12",
+        hints=(
+            "Plan(...).shared says how many bytes a plan needs.",
+            "Run it with observers=[Timeline(sms=1)], and look at what the tensor cores waited for.",
+            "How many stages does the producer need so that it can copy while a group is in flight?",
+        ),
+        points=2,
+    ),
+]  # fmt: skip
