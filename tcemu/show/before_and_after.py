@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import compact
 
-_LEFT, _TOP, _HALF, _MOST, _WIDTH = 60, 58, 84, 64, 800
+_LEFT, _TOP, _HIGH, _MOST, _WIDTH = 60, 58, 160, 64, 800
 _LISTED = 8
 
 
@@ -37,11 +38,11 @@ def before_and_after(
             f"{old.shape} and {new.shape}, and blocks of {block}"
         )
     wide = min(_WIDTH / len(old), 48)
-    top = float(max(np.abs(old).max(), np.abs(new).max())) or 1.0
+    scale = _Scale.of(old, new)
     gone, moved = (old != 0) & (new == 0), (old != new) & (new != 0)
-    body = _axis(top, len(old) * wide)
+    body = _axis(scale, len(old) * wide)
     for place in range(len(old)):
-        body += _bar(place * wide, wide, old[place] / top, new[place] / top, bool(gone[place]))
+        body += _bar(place * wide, wide, scale, (float(old[place]), float(new[place])), bool(gone[place]))
     body += _blocks(len(old), wide, block, captions)
     body += _key(len(old) * wide, bool(gone.any()))
     told = _told(int(gone.sum()), int(moved.sum()), len(old))
@@ -51,7 +52,7 @@ def before_and_after(
     says = f"{words}{f'; and {more} more' if more > 0 else ''}." if words else "Every number is what it was."
     blocks = f" Blocks: {'; '.join(captions)}." if captions else ""
     width = _LEFT + max(len(old) * wide, 460) + 24
-    return picture(title or told, says + blocks, width, _TOP + 2 * _HALF + 62, body)
+    return picture(title or told, says + blocks, width, _TOP + _HIGH + 56, body)
 
 
 def _numbers(given: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
@@ -70,24 +71,41 @@ def _short(number: float) -> str:
     return compact(float(number), 7)
 
 
-def _axis(top: float, length: float) -> list[str]:
-    middle = _TOP + _HALF
-    labels = ((top, _TOP), (0.0, middle), (-top, _TOP + 2 * _HALF))
+@dataclass(frozen=True)
+class _Scale:
+    """The largest number above 0, and the largest magnitude below it; a side that has numbers is wide enough to see."""
+
+    top: float
+    bottom: float
+
+    @classmethod
+    def of(cls, *rows: npt.NDArray[Any]) -> _Scale:
+        both = np.concatenate(rows)
+        top, bottom = (float(max((sign * both).max(), 0)) for sign in (1, -1))
+        most = max(top, bottom) or 1.0
+        return cls(*(max(side, 0.2 * most) if side else 0.0 for side in (top or most * (not bottom), bottom)))
+
+    def y(self, number: float) -> float:
+        return _TOP + _HIGH * (self.top - number) / (self.top + self.bottom)
+
+
+def _axis(scale: _Scale, length: float) -> list[str]:
+    labels = {number: scale.y(number) for number in (scale.top, 0.0, -scale.bottom)}
     return [
-        *(svg.text(_LEFT - 8, y + 4, _short(value), "s", "end") for value, y in labels),
-        svg.line(_LEFT, middle, _LEFT + length, middle, "k"),
+        *(svg.text(_LEFT - 8, y + 4, _short(number), "s", "end") for number, y in labels.items()),
+        svg.line(_LEFT, scale.y(0), _LEFT + length, scale.y(0), "k"),
     ]
 
 
-def _bar(x: float, wide: float, old: float, new: float, gone: bool) -> list[str]:
-    middle, left, inner = _TOP + _HALF, _LEFT + x + 0.15 * wide, 0.7 * wide
-    elements = []
-    if new:
-        elements.append(svg.rect(left, middle - max(new, 0) * _HALF, inner, abs(new) * _HALF, "fb"))
-    if old:
-        y, high = middle - max(old, 0) * _HALF, abs(old) * _HALF
-        if gone and high > 1:
-            elements.append(svg.hatch(left, y, inner, high, "g", step=4))
+def _bar(x: float, wide: float, scale: _Scale, numbers: tuple[float, float], gone: bool) -> list[str]:
+    left, inner = _LEFT + x + 0.15 * wide, 0.7 * wide
+    (y, high), (new_y, new_high) = (
+        (scale.y(max(number, 0)), abs(scale.y(number) - scale.y(0))) for number in numbers
+    )
+    elements = [svg.rect(left, new_y, inner, new_high, "fb")] if numbers[1] else []
+    if gone and high > 1:
+        elements.append(svg.hatch(left, y, inner, high, "g", step=4))
+    if numbers[0]:
         elements.append(svg.rect(left, y, inner, high, "k"))
     return elements
 
@@ -98,11 +116,11 @@ def _blocks(size: int, wide: float, block: int, captions: Sequence[str]) -> list
         end = min(start + block, size)
         if start:
             x = _LEFT + start * wide
-            elements.append(svg.line(x, _TOP - 6, x, _TOP + 2 * _HALF + 6, "l", dash="4 3"))
-        elements.append(svg.bracket(_LEFT + start * wide + 2, _LEFT + end * wide - 2, _TOP + 2 * _HALF + 14))
+            elements.append(svg.line(x, _TOP - 6, x, _TOP + _HIGH + 6, "l", dash="4 3"))
+        elements.append(svg.bracket(_LEFT + start * wide + 2, _LEFT + end * wide - 2, _TOP + _HIGH + 14))
         if number < len(captions):
             middle = _LEFT + (start + end) / 2 * wide
-            elements.append(svg.text(middle, _TOP + 2 * _HALF + 38, captions[number], "n", "middle"))
+            elements.append(svg.text(middle, _TOP + _HIGH + 38, captions[number], "n", "middle"))
     return elements
 
 

@@ -98,6 +98,8 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "element of a shared tile": lambda: show.shared_tile(
         Descriptor(4096, 16, 1024, 128), "f16", 64, 64, at_mn=41, at_k=20, lines=20
     ),
+    "before and after": lambda: show.before_and_after([3.0, -1.0, 0.5, -4.0], [3.0, 0.0, 0.5, -3.5], 4, ["a < b & c"]),
+    "histograms": lambda: show.histograms({"all < 1": np.linspace(0, 1, 99), "one": [0.5]}, 0, 0.9, 9, "Two", "x & y"),
     "fused sums of two targets": lambda: widgets.one_among_powers().picture,
     "rows of a tile": lambda: show.shared_rows(64 * np.arange(16)[:, None] + 16 * np.arange(4), 2, 8),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),

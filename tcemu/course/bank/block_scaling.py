@@ -351,7 +351,8 @@ EXERCISES = [
         "Write `scales_without_overflow(blocks)`. `blocks` is float32 (8, 32), a block in each row. Return, for each "
         "block, the pattern of the smallest ue8m0 scale with which no quotient is larger in magnitude than 448, the "
         "largest e4m3: an array uint8 (8,).",
-        Values(_no_overflow, np.uint8, _scale_mistakes, what="The scale of block", axes=("block",)),
+        Values(_no_overflow, np.uint8, _scale_mistakes, lambda index: f"The scale of block {index[0]}",
+               "The array of scales", axes=("block",)),
         minutes=10,
         know="ue8m0, and how the MX formats choose a scale",
         section="9.7.14.3",
@@ -385,8 +386,9 @@ EXERCISES = [
         "Write `registers_of_scales(scales)`, which returns the register `scale-a-data` of every lane, uint32 (32,). "
         "`scales` are the patterns of A's scales for four steps along K, uint8 (16, 4): `scales[row][step]`. The "
         "instruction will select step s with byte-id s and thread-id 0. All lanes that it does not ask have 0.",
-        Values(lambda given: _registers(given.scales), np.uint32, _register_mistakes, what="The register of lane",
-               axes=("lane",), how="the register of every lane"),
+        Values(lambda given: _registers(given.scales), np.uint32, _register_mistakes,
+               lambda index: f"The register of lane {index[0]}", "The array of registers", axes=("lane",),
+               how="the register of every lane"),
         minutes=10,
         know="which lane and byte hold a scale of A",
         section="9.7.14.3",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tcemu import sparse
 from tcemu.course.judges import Crafted, Function, Kernel, Values
-from tcemu.course.record import Exercise, Given
+from tcemu.course.record import Evidence, Exercise, Given
 from tcemu.instructions import parse, run
 
 Array = npt.NDArray[Any]
@@ -45,6 +45,14 @@ def _stays(row: Array, weight: Array) -> Array:
     stays = np.zeros((len(row) // 4, 4), bool)
     np.put_along_axis(stays, order, values=True, axis=1)
     return np.where(stays.reshape(-1), row, np.float32(0))
+
+
+class _Row(Values):
+    """Judges a row in which the sign of a zero does not matter: a product with a mask leaves −0."""
+
+    def collect(self, answer: Any, given: Given) -> Evidence:
+        """The row, with +0 for each zero."""
+        return {name: array + np.float32(0) for name, array in super().collect(answer, given).items()}
 
 
 def _prune_mistakes(given: Given) -> Wrong:
@@ -370,8 +378,8 @@ EXERCISES = [
         "Write `prune_a_row(row)`, which returns the row with 2:4 sparsity. `row` is a float32 array whose length is a "
         "multiple of 4; of each chunk of four, the two elements of largest magnitude stay, and the others become 0. Of "
         "elements of equal magnitude, the first stays. Use numpy, not `tcemu.sparse`.",
-        Values(lambda given: sparse.prune(given.row, "2:4"), np.float32, _prune_mistakes, what="The row",
-               axes=("column",)),
+        _Row(lambda given: sparse.prune(given.row, "2:4"), np.float32, _prune_mistakes, what="The row",
+             axes=("column",)),
         minutes=5,
         know="the 2:4 pattern of notebook 08",
         section="9.7.14.6.1",
