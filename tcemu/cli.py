@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import click
 
+from tcemu.commands.board import board
 from tcemu.commands.book import book
 from tcemu.commands.check import check
 from tcemu.commands.exercises import exercises
@@ -117,6 +118,7 @@ def _lay_out(folder: Path, course: Path | None) -> None:
     (folder / START).write_text(where.markdown(), encoding="utf-8")
 
 
+commands.add_command(board)
 commands.add_command(book)
 commands.add_command(check)
 commands.add_command(exercises)
