@@ -228,9 +228,6 @@ def _windowed_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "Nothing is masked.", _attended(given, np.ones((64, 128), bool))
     from_0 = _age(0)
     yield "The queries are the positions from 64 on, not from 0.", _attended(given, (from_0 >= 0) & (from_0 < window))
-    right = _windowed(given)
-    lost = np.where(((age >= 0) & (age < window))[:, :64].any(axis=1, keepdims=True), right, scalar.NAN)
-    yield "A row that sees no key of the first tile has become NaN: the largest score is -inf there.", lost
 
 
 EXERCISES = [
@@ -330,8 +327,8 @@ EXERCISES = [
         section="9.7.14.5.8",
         hints=(
             "Start from the causal kernel of the notebook. Query i is at position 64 + i, and there is one block.",
-            "Rows that see no key of the first tile become NaN: look at the first pitfall.",
-            "A masked score need not be infinite: one that is far below all others has the power 0 in f16, too.",
+            "Some rows see no key of the first tile. Its sums count for nothing once a key is seen; see the first pitfall.",
+            "A key is visible if its age, query − key, is at least 0 and less than the window.",
         ),
         points=6,
         draw=_window,
