@@ -327,7 +327,7 @@ EXERCISES = [
         section="9.7.14.5.8",
         hints=(
             "Start from the causal kernel of the notebook. Query i is at position 64 + i, and there is one block.",
-            "Some rows see no key of the first tile. Its sums count for nothing once a key is seen; see the first pitfall.",
+            "Some rows see no key of the first tile. What it adds counts for nothing later; see the first pitfall.",
             "A key is visible if its age, query − key, is at least 0 and less than the window.",
         ),
         points=6,
