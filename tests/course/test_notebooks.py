@@ -117,6 +117,19 @@ def test_answers_are_folded_away(notebook: Any) -> None:
             assert "<details><summary>Answer</summary><p>" in output.data["text/html"]
 
 
+def test_the_reader_predicts_moves_sliders_writes_code_and_asks_a_gpu(notebook: Any) -> None:
+    cells = _code(notebook)
+    shown = [output.get("data", {}).get("text/plain", "") for output in _outputs(notebook)]
+    tagged = [tag for cell in cells for tag in cell.metadata.get("tags", [])]
+    assert sum("predict(" in cell.source for cell in cells) >= 3
+    assert sum(text.startswith("<Explorer ") for text in shown) >= 2
+    assert tagged.count("exercise") >= 2
+    assert tagged.count("live-gpu") >= 1
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    for heading in ("## Pitfalls", "## Summary", "## Three questions", "## Exercises"):
+        assert f"{heading}\n" in prose, heading
+
+
 def test_the_first_notebooks_ask_before_they_tell() -> None:
     import nbformat
 

@@ -425,8 +425,8 @@ EXERCISES = [
         "better_plan",
         "A better schedule",
         "`Plan(columns=64, stages=2, in_flight=1)` makes `wgmma_tma` wait. Find a `better_plan`, a Plan of f16 that "
-        "multiplies 64 × 1024 by 1024 × 256 on one SM in at most three quarters of the first plan's cycles, with at most "
-        "100,000 bytes of shared memory, so that two blocks fit into an SM.",
+        "multiplies 64 × 1024 by 1024 × 256 on one SM in at most three quarters of the first plan's cycles, with at "
+        "most 100,000 bytes of shared memory, so that two blocks fit into an SM.",
         _Schedule(),
         minutes=15,
         know="stages and groups in flight, notebook 12",
