@@ -119,11 +119,11 @@ def show(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
 
     from tcemu.course import exercises
 
-    known = exercises()
     table = Table(box=None, pad_edge=False)
     for name in ("notebook", "exercise", "", "points", "minutes"):
         table.add_column(name, justify="right" if name in ("points", "minutes") else "left")
     for path, results in held.items():
+        known = exercises(path.parent)
         for number, result in enumerate(results):
             row = known.get(result.name)
             points = f"{result.points:g} of {row.points}" if row else ""

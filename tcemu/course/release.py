@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from tcemu.course.bank import exercises
 from tcemu.course.cards import card
@@ -66,7 +67,9 @@ def filled(notebook: Notebook, known: Mapping[str, Exercise]) -> Notebook:
 def without_solutions(notebook: Notebook) -> Notebook:
     """A copy for learners: without solutions, hidden tests and the cells of exercises that are in a notebook."""
     try:
-        from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
+        with catch_warnings():  # its dependencies import modules that Python is about to drop
+            simplefilter("ignore", DeprecationWarning)
+            from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
     except ImportError as error:
         raise CourseError(f"exercises are made with nbgrader: {install('nbgrader')}") from error
     new = deepcopy(notebook)

@@ -145,6 +145,7 @@ ODD = {
     "a lambda that returns a generator": lambda *values: endless(),
     "a lambda that returns lists of oddities": lambda *values: [Agreeable(), Agreeable()],
     "a lambda that returns lies": lambda *values: (Sneaky(1), Sneaky(2)),
+    "a lambda that returns huge numbers": lambda *values: ((-1) ** values[0] * 10**30, -(10**30)) if values else 0,
     "a lambda that returns an array": lambda *values: np.array([1, 2, 3]),
     "an exception": ValueError("?"),
 }  # fmt: skip

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given, strategies
 from quick import examples
 
-from tcemu.course.observe import about_array, about_map, about_part, about_values, digits, where
+from tcemu.course.accidents import about_array
+from tcemu.course.observe import about_map, about_part, about_values, digits, where
 
 SIZES = {"row": 16, "column": 12}
 CASES = np.array(list(product(*(range(size) for size in SIZES.values()))))

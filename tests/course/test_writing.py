@@ -67,6 +67,7 @@ def test_the_learner_gets_the_exercises_and_solves_them(course):
     path.write_text(text.replace("return ...", "return lane // 4"), encoding="utf-8")
     done = run("check", course / "exercises")
     assert "1 of 2 exercises solved." in done.output
+    assert "0 of 2" in done.output  # points of the other one, from the row in the folder
     assert "Next: sum_of_row" in done.output
 
 

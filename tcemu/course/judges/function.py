@@ -18,6 +18,8 @@ from tcemu.errors import counted
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
+#: Larger numbers count as this one, so that nobody's sums overflow.
+_LARGEST = 1 << 40
 #: Cases that a picture shows at most.
 _DRAWN = 1024
 
@@ -97,4 +99,4 @@ class Function:
 
 
 def _clipped(value: int) -> int:
-    return max(-(1 << 62), min(value, 1 << 62))
+    return max(-_LARGEST, min(value, _LARGEST))

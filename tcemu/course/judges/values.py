@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.course.accidents import about_array, accident
 from tcemu.course.answers import array, called, function
 from tcemu.course.mistakes import Mistake, diagnosis
-from tcemu.course.observe import about_array, accident
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
 from tcemu.show.marked import marked
