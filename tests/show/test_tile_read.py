@@ -10,6 +10,7 @@ from tcemu import show
 from tcemu.errors import LayoutError, OperandError
 from tcemu.layouts import Descriptor, copy_tile
 from tcemu.show import widgets
+from tcemu.show.explorers import memory
 
 SWIZZLES, MAJORS = (0, 32, 64, 128), ("K", "MN")
 NUMBERS = np.random.default_rng(1)
@@ -82,12 +83,12 @@ def test_the_fields_of_a_descriptor_change_the_product():
     assert widgets.descriptor_of_a_tile(A, B, swizzle=0, lbo=8).picture == fields.picture
 
 
-@pytest.mark.parametrize(("swizzle", "major"), list(product(widgets._SWIZZLES, MAJORS)))
+@pytest.mark.parametrize(("swizzle", "major"), list(product(memory._SWIZZLES, MAJORS)))
 def test_the_recipes_along_k(swizzle, major):
     """Of the recipes, only the step to the element is always right; 2 k bytes are right inside a line along K."""
     steps = widgets.step_along_k(A, B, swizzle=swizzle, major=major, step=1)
     assert "none of 512" in steps.picture.description
-    inside = major == "K" and widgets._SWIZZLES[swizzle] > 32
+    inside = major == "K" and memory._SWIZZLES[swizzle] > 32
     assert ("none of 512" in steps.set(advance="start + 2 k bytes").description) == inside
     assert "none of 512" not in steps.set(advance="LBO + 2 k bytes").description
 

@@ -1,0 +1,198 @@
+"""An explorer: a picture with controls, and the controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+from tcemu.errors import OperandError, briefly, listing
+from tcemu.show.picture import Picture
+from tcemu.show.view import Control, view, widget_bundle
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A slider over the numbers from 0 to `high` in steps of `step`: whole numbers, unless the step is a fraction."""
+
+    label: str
+    high: float
+    start: float = 0
+    step: float = 1
+
+    def takes(self, value: object, high: float) -> bool:
+        """Whether the slider has a position for `value` if it ends at `high`."""
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= high:
+            return False
+        return Decimal(str(value)) % Decimal(str(self.step)) == 0
+
+    def kept(self, value: Any) -> float:
+        """The value as it is passed on: an int from a slider of whole numbers."""
+        return int(value) if isinstance(self.step, int) else float(value)
+
+    def accepts(self, high: float) -> str:
+        """What it takes, in words."""
+        if isinstance(self.step, int):
+            return f"whole numbers from 0 to {high}"
+        return f"numbers from 0 to {high} in steps of {self.step}"
+
+    def control(self, name: str, value: float, high: float) -> Control:
+        """The control as the view draws it."""
+        place = {"name": name, "label": self.label, "value": value}
+        return {"kind": "range", "low": 0, "high": high, "step": self.step, **place}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A list to choose from."""
+
+    label: str
+    options: tuple[str, ...]
+    start: str
+
+    def takes(self, value: object, high: float) -> bool:
+        """Whether `value` is in the list."""
+        return value in self.options
+
+    def kept(self, value: Any) -> str:
+        """The value as it is passed on."""
+        return str(value)
+
+    def accepts(self, high: float) -> str:
+        """What it takes, in words."""
+        return listing(self.options)
+
+    def control(self, name: str, value: str, high: float) -> Control:
+        """The control as the view draws it."""
+        return {"kind": "select", "name": name, "label": self.label, "value": value, "options": list(self.options)}
+
+
+def _unlimited(**_: object) -> dict[str, float]:
+    return {}
+
+
+def _unchanged(before: Values, after: Values) -> Values:
+    return after
+
+
+class Explorer:
+    """A picture with controls.
+
+    `explorer.at(lane=13)` is a new explorer that starts at other values, for a later cell; `explorer.set(lane=13)`
+    moves this one's controls, as if by hand.
+
+    `draw` gets the controls' values by name. So does `limits`, which returns the largest values of the sliders that
+    depend on other controls. `follow` gets the values before and after a control has moved, and returns the values that
+    the other controls then take. Raises OperandError for a start that is not among a control's values.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[..., Picture],
+        controls: Mapping[str, Range | Choice],
+        limits: Callable[..., Mapping[str, float]] = _unlimited,
+        follow: Callable[[Values, Values], Values] = _unchanged,
+    ) -> None:
+        self._draw, self._controls, self._limits, self._follow = draw, dict(controls), limits, follow
+        self._values: Values = {name: control.start for name, control in controls.items()}
+        for name, control in controls.items():
+            self._check(name, control.start)
+            self._values[name] = control.kept(control.start)
+        self._picture = draw(**self._values)
+        self._view: Any = None
+
+    @property
+    def values(self) -> Values:
+        """The current values of the controls."""
+        return dict(self._values)
+
+    @property
+    def picture(self) -> Picture:
+        """The current picture."""
+        return self._picture
+
+    def at(self, **values: Any) -> Explorer:
+        """A new explorer that starts where this one started, except for `values`; this one stays as it is.
+
+        Raises OperandError for a control or value that does not exist.
+        """
+        fresh = Explorer(self._draw, self._controls, self._limits, self._follow)
+        fresh.set(**values)
+        return fresh
+
+    def set(self, **values: Any) -> Picture:
+        """Move controls, and return the new picture. Raises OperandError for a control or value that does not exist."""
+        for name in values:
+            if name not in self._controls:
+                raise OperandError(f"no control is called {name!r}; there are {listing(self._controls, 'and')}")
+        before = self._values
+        try:
+            for name in (name for name in self._controls if name in values):  # a list first: sliders depend on it
+                self._check(name, values[name])
+                self._move(name, values[name])
+            self._picture = self._draw(**self._values)
+        except Exception:
+            self._values = before
+            raise
+        self._tell()
+        return self._picture
+
+    def _highs(self) -> Mapping[str, float]:
+        """The largest value of each slider while the other controls are where they are."""
+        fixed = {name: control.high for name, control in self._controls.items() if isinstance(control, Range)}
+        return fixed | dict(self._limits(**self._values))
+
+    def _check(self, name: str, value: object) -> None:
+        control, high = self._controls[name], self._highs().get(name, 0)
+        if not control.takes(value, high):
+            raise OperandError(f"{name} = {briefly(value)} is not possible: {name} takes {control.accepts(high)}")
+
+    def _move(self, name: str, value: Any) -> None:
+        """Move one control; the others follow, and stay within their limits."""
+        self._values = self._follow(self._values, self._values | {name: self._controls[name].kept(value)})
+        highs = self._highs()
+        self._values = {name: min(now, highs[name]) if name in highs else now for name, now in self._values.items()}
+
+    # ------------------------------------------------------------------------------------------ in a notebook
+
+    def _shown(self) -> Any:
+        """The widget, made when the explorer is first shown."""
+        if self._view is None:
+            self._view = view(self._standing(), lambda values: self.set(**values))
+            self._tell()
+        return self._view
+
+    def _standing(self) -> list[Control]:
+        highs = self._highs()
+        return [each.control(name, self._values[name], highs.get(name, 0)) for name, each in self._controls.items()]
+
+    def _tell(self) -> None:
+        if self._view is not None:
+            said = f"{self._picture.title}. {self._picture.description.partition('. ')[0]}."
+            with self._view.hold_sync():
+                self._view.controls, self._view.html, self._view.said = self._standing(), self._picture.html, said
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """The widget for a page with a kernel, and the current picture for one without."""
+        names = listing([control.label for control in self._controls.values()], "and")
+        note = f"<p><em>With a running kernel, there are controls for {names} here.</em></p>"
+        saved = {"text/html": note + self._picture.portable_html, "text/plain": f"{self!r}\n{self._picture}"}
+        return widget_bundle(self._shown()) | saved
+
+    def __repr__(self) -> str:
+        return f"<Explorer {', '.join(f'{name}={value!r}' for name, value in self._values.items())}>"
+
+    def __str__(self) -> str:
+        return str(self._picture)
+
+
+def ranges(highs: Mapping[str, int], start: Mapping[str, int]) -> dict[str, Range | Choice]:
+    """A slider for each name, from 0 to its largest value. Raises OperandError for a start without a slider."""
+    unknown = [name for name in start if name not in highs]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(highs, 'and')}")
+    return {name: Range(name, high, start.get(name, 0)) for name, high in highs.items()}

@@ -1,0 +1,129 @@
+"""Explorers of launches: results under several schedules, the order of operations, cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu import show
+from tcemu.errors import OperandError, counted
+from tcemu.machine.events import Event
+from tcemu.machine.pending import POLICIES
+from tcemu.show.explorers.explorer import Choice, Explorer, Range
+from tcemu.show.hazards import first_rows
+from tcemu.show.picture import Picture
+from tcemu.show.words import compact
+from tcemu.timing import Timeline
+
+
+def cycles_of_a_launch(run: Timeline, block: int = 0, start: int = 0, zoom: str = "1") -> Explorer:
+    """The timeline of a block, with a slider for the first cycle that is shown and a choice of how much of it.
+
+    With a `zoom` of "4", a quarter of the block's time is shown. Raises OperandError for a block that the launch did
+    not have, and for a start that the block's time does not include.
+    """
+    whole = show.timeline(run, block)
+    first, last = run.blocks[block]
+
+    def draw(start: int, zoom: str) -> Picture:
+        length = (last - first) / int(zoom)
+        begin = min(first + start, last - length)
+        return show.timeline(run, block, begin, begin + length) if zoom != "1" else whole
+
+    sizes = tuple(str(1 << power) for power in range(7))
+    first_cycle = Range("first cycle", int(last - first), start)
+    return Explorer(draw, {"start": first_cycle, "zoom": Choice("zoom", sizes, zoom)})
+
+
+def hazards_of_a_launch(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> Explorer:
+    """What the warps of a block did, with a slider that moves through the rows; see show.hazards.
+
+    Raises LaunchError for events without the block.
+    """
+    start, last = first_rows(events, reports, block)
+    return Explorer(
+        lambda first: show.hazards(events, reports, block, first), {"first": Range("first row", last, start)}
+    )
+
+
+def outcome_of_a_kernel(
+    kernel: Callable[..., object],
+    args: Sequence[Any],
+    right: npt.ArrayLike,
+    seed: int = 0,
+    **options: Any,
+) -> Explorer:
+    """What a kernel leaves in its last argument, with what is not `right` marked: sliders for seed and policy.
+
+    The kernel is launched afresh, on copies of `args`, each time a control moves; nothing is checked. The last argument
+    and `right` are matrices of at most 64 by 64 numbers; `options` are those of tcemu.launch. Raises LaunchError if the
+    kernel does not run to its end.
+    """
+    from tcemu.machine.launch import launch  # the machine is loaded when a kernel is first shown
+
+    wanted = np.asarray(right)
+
+    def draw(seed: int, policy: str) -> Picture:
+        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
+        launch(kernel, args=tuple(given), seed=seed, policy=policy, **options)  # type: ignore[arg-type]
+        got = given[-1]
+        labels = [[compact(number) for number in row] for row in got.tolist()]
+        return show.marked(labels, got != wanted, f"The result with seed {seed}, policy {policy}")
+
+    return Explorer(draw, {"seed": Range("seed", 31, seed), "policy": Choice("policy", tuple(POLICIES), "late")})
+
+
+#: The policies of tcemu.launch, and the seeds that a slider offers.
+_POLICIES, _SEEDS = ("late", "early", "random"), 12
+
+
+def order_of_a_kernel(
+    launch: Callable[..., Any],
+    kernel: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    right: npt.ArrayLike | None = None,
+    first: int | None = None,
+    **choices: Sequence[Any],
+) -> Explorer:
+    """Launch a kernel each time a control moves, and see what its block did in which order; see show.hazards.
+
+    `launch` is tcemu.launch with all keywords but args, seed, policy and observers:
+    functools.partial(tcemu.launch, block=128, sanitizer="collect"). There are a list of policies and a slider for the
+    seed. `choices` are further parameters of the kernel, by name, each with the values of its list: pending=(0, 1). The
+    last of `args` is the array that the kernel fills; if `right` says what belongs there, the title counts the elements
+    that are right. `first` is the first row that is drawn.
+
+    Raises OperandError for a list without values, and what `launch` raises.
+    """
+    lists = {name: {str(value): value for value in values} for name, values in choices.items()}
+    empty = [name for name, values in lists.items() if not values]
+    if empty:
+        raise OperandError(f"{empty[0]} has no values to choose from")
+
+    def draw(policy: str, seed: int, **chosen: str) -> Picture:
+        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
+        events: list[Event] = []
+        ready = partial(kernel, **{name: lists[name][text] for name, text in chosen.items()})
+        result = launch(ready, args=tuple(given), policy=policy, seed=seed, observers=[events.append])
+        drawn = show.hazards(events, result.reports, 0, first)
+        said = [] if right is None else [_kept(given[-1], np.asarray(right))]
+        said.append(f"policy {policy}, seed {seed}")
+        description = f"{'. '.join(said)}. {drawn.description}"
+        return replace(drawn, title="; ".join([drawn.title, *said]), description=description)
+
+    controls: dict[str, Range | Choice] = {
+        name: Choice(name, tuple(values), next(iter(values))) for name, values in lists.items()
+    }
+    controls["policy"] = Choice("policy", _POLICIES, _POLICIES[0])
+    controls["seed"] = Range("seed", _SEEDS)
+    return Explorer(draw, controls)
+
+
+def _kept(got: npt.NDArray[Any], right: npt.NDArray[Any]) -> str:
+    return f"{int((got == right).sum())} of {counted(right.size, 'element')} are right"

@@ -1,0 +1,250 @@
+"""Explorers of shared memory and its descriptors: addresses, banks, swizzles; and of Tensor Memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu import show
+from tcemu.errors import OperandError, listing
+from tcemu.formats import lookup
+from tcemu.formats.arrays import as_array
+from tcemu.instructions import Instruction, parse, run
+from tcemu.layouts import Descriptor, Fragment, copy_tile
+from tcemu.layouts.canonical import Major
+from tcemu.layouts.descriptor import as_bits
+from tcemu.show.explorers.explorer import Choice, Explorer, Range, Values, ranges
+from tcemu.show.picture import Picture
+
+
+def conflicts_of_ldmatrix(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, chunk: int = 0) -> Explorer:
+    """The banks of a tile's rows, and the wavefronts of an ldmatrix.x4: a slider for padding, a list of swizzles.
+
+    The slider for the chunk moves the 16 by 16 elements that are read; see show.padded_tile. Raises OperandError for
+    rows or a start that are not possible.
+    """
+    show.padded_tile(row_bytes, padding, swizzle, chunk)  # raises for another size
+    chunks = row_bytes // 16
+    swizzles = {"none" if each == 1 else f"XOR mod {each}": each for each in (1, 2, 4, 8) if each <= chunks}
+    start = next(name for name, each in swizzles.items() if each == swizzle)
+    controls: dict[str, Range | Choice] = {
+        "padding": Range("padding in bytes", 128, padding, 16),
+        "swizzle": Choice("swizzle", tuple(swizzles), start),
+        "chunk": Range("first chunk", chunks - 2, chunk),
+    }
+    return Explorer(
+        lambda padding, swizzle, chunk: show.padded_tile(row_bytes, padding, swizzles[swizzle], chunk), controls
+    )
+
+
+def address_of_an_element(
+    element: str = "f16", mn: int = 64, k: int = 64, swizzle: int = 128, major: Major = "K", **start: int
+) -> Explorer:
+    """Where a tile of mn by k elements is in shared memory: lists of swizzles and orders, sliders for one element.
+
+    The descriptor is that of Descriptor.for_tile. `start` may give at_mn and at_k. Raises LayoutError for a tile that
+    no descriptor can express, OperandError for a start that is not possible.
+    """
+    form = lookup(element).name
+    controls: dict[str, Range | Choice] = {
+        "swizzle": _swizzles(swizzle),
+        "major": Choice("major", ("K", "MN"), major),
+        **ranges({"at_mn": mn - 1, "at_k": k - 1}, start),
+    }
+
+    def draw(swizzle: str, major: Major, at_mn: int, at_k: int) -> Picture:
+        tile = Descriptor.for_tile(form, mn, k, major=major, swizzle=_SWIZZLES[swizzle])
+        return show.shared_tile(tile, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
+
+    return Explorer(draw, controls)
+
+
+def bytes_of_a_descriptor(
+    descriptor: Descriptor | int, element: str = "f16", mn: int = 64, k: int = 16, major: Major = "K", **at: int
+) -> Explorer:
+    """The bytes that a descriptor names: sliders for start, LBO and SBO, a list of swizzles, sliders for an element.
+
+    `at` may give at_mn and at_k. Raises LayoutError for an invalid descriptor, OperandError for fields beyond the
+    sliders (16,368 bytes) and for an element outside the tile.
+    """
+    given, form = Descriptor.decode(as_bits(descriptor)), lookup(element).name
+    fields = {"start": given.start, "lbo": given.lbo, "sbo": given.sbo}
+    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
+    controls |= {"swizzle": _swizzles(given.swizzle), **ranges({"at_mn": mn - 1, "at_k": k - 1}, at)}
+
+    def draw(start: int, lbo: int, sbo: int, swizzle: str, at_mn: int, at_k: int) -> Picture:
+        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle], given.base_offset)
+        return show.shared_tile(named, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
+
+    return Explorer(draw, controls)
+
+
+def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024, swizzle: int = 128) -> Explorer:
+    """One tile of shared memory as wgmma and as tcgen05 describe it, with sliders for the fields.
+
+    Raises LayoutError for fields that cannot be encoded, OperandError for those beyond the sliders (16,368 bytes).
+    """
+    fields = {"start": start, "lbo": lbo, "sbo": sbo}
+    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
+    controls |= {"swizzle": _swizzles(swizzle), "of": Choice("descriptor of", ("tcgen05", "wgmma"), "tcgen05")}
+
+    def draw(start: int, lbo: int, sbo: int, swizzle: str, of: str) -> Picture:
+        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle])
+        return show.descriptor(named) if of == "wgmma" else show.descriptor_of_tcgen05(named)
+
+    return Explorer(draw, controls)
+
+
+def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> Explorer:
+    """A cell of Tensor Memory, its address, and whether a warp can load it; with sliders for all three.
+
+    Raises OperandError for a cell that does not exist.
+    """
+    at = {"warp": (7, warp), "lane": (127, lane), "column": (511, column)}
+    return Explorer(show.tensor_memory, {name: Range(name, last, now) for name, (last, now) in at.items()})
+
+#: Lines of shared memory that fit beside sliders.
+_LINES = 20
+
+_SWIZZLES = {"none": 0, "32 bytes": 32, "64 bytes": 64, "128 bytes": 128}
+
+
+def _swizzles(start: int) -> Choice:
+    """The list of a descriptor's swizzles."""
+    names = {size: name for name, size in _SWIZZLES.items()}
+    return Choice("swizzle", tuple(_SWIZZLES), names.get(start, str(start)))
+
+
+def row_from_elsewhere(
+    load: str | Instruction,
+    addresses: npt.ArrayLike,
+    shared: npt.ArrayLike,
+    fragment: Fragment,
+    lane: int = 0,
+    unit: int = 0,
+) -> Explorer:
+    """Let one lane give ldmatrix another address, and see which elements of the matrix that it loads change.
+
+    `addresses` (32,) are those of all lanes and `shared` (bytes,) is shared memory; `fragment` says what matrix the
+    registers of the load are. The sliders are the lane and the 16-byte unit of shared memory that it names instead.
+    Raises OperandError for addresses that the instruction does not take, and for a start that is not possible.
+    """
+    found, memory = parse(load), as_array(shared, "shared")
+    given = as_array(addresses, "addresses")
+    before = fragment.unpack(run(found, given, shared=memory))
+
+    def draw(lane: int, unit: int) -> Picture:
+        moved = given.copy()
+        moved[lane] = 16 * unit
+        after = fragment.unpack(run(found, moved, shared=memory))
+        what = fragment.role.upper()
+        return show.changes(before, after, fragment.format, what, cause=f"lane {lane} gives the address {16 * unit}")
+
+    controls: dict[str, Range | Choice] = {
+        "lane": Range("lane", 31, lane),
+        "unit": Range("unit of 16 bytes", memory.size // 16 - 1, unit),
+    }
+    return Explorer(draw, controls)
+
+#: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.
+_ADVANCES: Mapping[str, Callable[[Descriptor, int, Major], Descriptor]] = {
+    "to element (0, k)": lambda tile, k, major: tile.advance("f16", k=k, major=major),
+    "start + 2 k bytes": lambda tile, k, _: tile.step(2 * k),
+    "LBO + 2 k bytes": lambda tile, k, _: replace(tile, lbo=tile.lbo + 2 * k),
+}
+
+#: wgmma with f16, and the bytes of shared memory that its wrong descriptors may reach; B is behind A's 64 KiB.
+_WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+
+_REACH = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Multiplied:
+    """A of 64 rows in one layout and B of 8 columns, both f16, and what wgmma makes of them."""
+
+    a: npt.NDArray[Any]
+    b: npt.NDArray[Any]
+    tile: Descriptor
+    major: Major
+
+    def notes(self, given: Descriptor, k: int) -> list[str]:
+        """What the product of 16 columns from k on becomes if A's descriptor is `given`."""
+        shared = np.zeros(2 * _REACH, np.uint8)
+        columns = Descriptor.for_tile("f16", 8, self.b.shape[1], swizzle=128, start=_REACH)
+        copy_tile(self.a, shared, self.tile, self.major)
+        copy_tile(self.b, shared, columns)
+        b, zero = columns.advance("f16", k=k), np.zeros((128, 4), np.uint32)
+        transposed = int(self.major == "MN")
+        right, got = (
+            run(_WGMMA, zero, a, b, 0, 1, 1, transposed, 0, shared=shared)
+            for a in (self.tile.advance("f16", k=k, major=self.major), given)
+        )
+        wrong = int((right != got).sum())
+        return [f"wgmma with this descriptor: {wrong or 'none'} of 512 elements of D are wrong."]
+
+
+def descriptor_of_a_tile(
+    a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128, major: Major = "K", **start: Any
+) -> Explorer:
+    """Set the fields of A's descriptor, and see what it finds and how much of wgmma's product is wrong.
+
+    A (64, K) and B (8, K) are f16; A's tile is laid out at byte 0 with that `swizzle` and that `major`. `start` may
+    give other fields to begin with, as they are encoded, in units of 16 bytes: start, lbo, sbo; and swizzle_field.
+    Raises OperandError for a start that is not possible.
+    """
+    tile = Descriptor.for_tile("f16", 64, np.shape(a)[1], swizzle=swizzle, major=major)
+    operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, major)
+    named = {size: name for name, size in _SWIZZLES.items()}
+    fields: Values = {name: getattr(tile, name) >> 4 for name in ("start", "lbo", "sbo")}
+    fields["swizzle_field"] = named[swizzle]
+    fields |= start
+
+    def draw(swizzle_field: str, start: int, lbo: int, sbo: int) -> Picture:
+        given = Descriptor(16 * start, 16 * lbo, 16 * sbo, _SWIZZLES[swizzle_field])
+        notes = operands.notes(given, 0)
+        return show.tile_read(tile, given, "f16", 64, 16, major, of_k=operands.a.shape[1], notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle_field": Choice("swizzle", tuple(_SWIZZLES), fields.pop("swizzle_field")),
+        "start": Range("start address (x 16 bytes)", 64, fields.pop("start")),
+        "lbo": Range("LBO (x 16 bytes)", 256, fields.pop("lbo")),
+        "sbo": Range("SBO (x 16 bytes)", 256, fields.pop("sbo")),
+    }
+    if fields:
+        raise OperandError(f"no control is called {next(iter(fields))!r}; there are {listing(controls, 'and')}")
+    return Explorer(draw, controls)
+
+
+def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
+    """Step A's descriptor along K, right or by a recipe that only some layouts allow, and see the product.
+
+    A (64, K) and B (8, K) are f16. The tile is laid out with the swizzle and the major direction of the lists; the
+    slider is the number of the instruction, which multiplies 16 columns. `start` may give swizzle, major, advance and
+    step. Raises OperandError for a start that is not possible.
+    """
+    first, second = as_array(a, "A"), as_array(b, "B")
+    chosen: Values = {"swizzle": "128 bytes", "major": "K", "advance": next(iter(_ADVANCES)), "step": 1}
+    unknown = [name for name in start if name not in chosen]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(chosen, 'and')}")
+    chosen |= start
+    depth = first.shape[1]
+
+    def draw(swizzle: str, major: Major, advance: str, step: int) -> Picture:
+        tile = Descriptor.for_tile("f16", 64, depth, swizzle=_SWIZZLES[swizzle], major=major)
+        given = _ADVANCES[advance](tile, 16 * step, major)
+        notes = _Multiplied(first, second, tile, major).notes(given, 16 * step)
+        return show.tile_read(tile, given, "f16", 64, 16, major, at_k=16 * step, of_k=depth, notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle": Choice("swizzle", tuple(_SWIZZLES), chosen["swizzle"]),
+        "major": Choice("major direction", ("K", "MN"), chosen["major"]),
+        "advance": Choice("how the descriptor moves", tuple(_ADVANCES), chosen["advance"]),
+        "step": Range("instruction along K", depth // 16 - 1, chosen["step"]),
+    }
+    return Explorer(draw, controls)
