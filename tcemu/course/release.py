@@ -67,8 +67,8 @@ def filled(notebook: Notebook, known: Mapping[str, Exercise]) -> Notebook:
 def without_solutions(notebook: Notebook) -> Notebook:
     """A copy for learners: without solutions, hidden tests and the cells of exercises that are in a notebook."""
     try:
-        with catch_warnings():  # its dependencies import modules that Python is about to drop
-            simplefilter("ignore", DeprecationWarning)
+        with catch_warnings():  # some of its dependencies warn when they are imported
+            simplefilter("ignore")
             from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
     except ImportError as error:
         raise CourseError(f"exercises are made with nbgrader: {install('nbgrader')}") from error
