@@ -6,6 +6,8 @@ without solutions and hidden tests.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -67,8 +69,10 @@ def filled(notebook: Notebook, known: Mapping[str, Exercise]) -> Notebook:
 def without_solutions(notebook: Notebook) -> Notebook:
     """A copy for learners: without solutions, hidden tests and the cells of exercises that are in a notebook."""
     try:
-        with catch_warnings():  # its dependencies import modules that Python is about to drop
-            simplefilter("ignore", DeprecationWarning)
+        with catch_warnings():  # some of its dependencies warn when they are imported
+            simplefilter("ignore")
+            if sys.version_info < (3, 12):  # setuptools refuses Python's distutils once somebody has looked for pip
+                os.environ.setdefault("SETUPTOOLS_USE_DISTUTILS", "stdlib")
             from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
     except ImportError as error:
         raise CourseError(f"exercises are made with nbgrader: {install('nbgrader')}") from error
