@@ -12,8 +12,10 @@ from urllib.parse import quote
 
 import click
 
+from tcemu.commands.board import board
 from tcemu.commands.book import book
 from tcemu.commands.check import check
+from tcemu.commands.exercises import exercises
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
@@ -116,8 +118,10 @@ def _lay_out(folder: Path, course: Path | None) -> None:
     (folder / START).write_text(where.markdown(), encoding="utf-8")
 
 
+commands.add_command(board)
 commands.add_command(book)
 commands.add_command(check)
+commands.add_command(exercises)
 commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(profile)

@@ -158,6 +158,38 @@ def exact(a, b, c):
     return (sums + c.astype(np.longdouble)).astype(np.float32)
 
 
+def changed(a, b, c, cut=int, largest=lambda x, y: exponent(x) + exponent(y), near=False):
+    """The rule with a part changed."""
+    results = []
+    for row, column, addend in zip(a.astype(float), b.astype(float), c.astype(float), strict=True):
+        terms = [*zip(row, column, strict=True), (addend, 1.0)]
+        last = max(largest(x, y) for x, y in terms if x * y) - 25
+        whole = sum(cut(x * y * 2.0**-last) for x, y in terms)
+        beyond = 0 if near else max(abs(whole).bit_length() - 24, 0)
+        results.append(np.copysign(abs(whole) >> beyond << beyond, whole) * 2.0**last)
+    return np.array(results, np.float32)
+
+
+def floored(a, b, c):
+    """Down in place of toward zero."""
+    return changed(a, b, c, cut=lambda x: int(np.floor(x)))
+
+
+def rounded_terms(a, b, c):
+    """Terms to the nearest."""
+    return changed(a, b, c, cut=round)
+
+
+def size_of_the_product(a, b, c):
+    """The exponent that the product would have."""
+    return changed(a, b, c, largest=lambda x, y: exponent(x * y))
+
+
+def rounded_at_the_end(a, b, c):
+    """What np.float32(...) does."""
+    return changed(a, b, c, near=True)
+
+
 def one_after_the_other(a, b, c):
     """Every addition rounds."""
     total = c.copy()
@@ -195,6 +227,10 @@ WRONG = {
         (float_bits, "23 bits below the largest exponent"),
         (two_sums, "two sums of 8"),
         (c_late, "You added c at the end"),
+        (floored, "cut toward zero"),
+        (rounded_terms, "cut off, not rounded"),
+        (size_of_the_product, "sum of its factors' exponents"),
+        (rounded_at_the_end, "rounds to the nearest"),
         (exact, "the exact sum"),
         (one_after_the_other, "one product after the other"),
     ],

@@ -43,6 +43,14 @@ def as_e4m3(pattern):
     return float(E4M3.decode(np.uint8(pattern)))
 
 
+def eighths(pattern):
+    """Three mantissa bits."""
+    sign, field, mantissa = -1.0 if pattern >> 7 else 1.0, pattern >> 2 & 31, pattern & 3
+    if field == 31:
+        return value(pattern)
+    return sign * mantissa / 8 * 2.0**-14 if field == 0 else sign * (1 + mantissa / 8) * 2.0 ** (field - 15)
+
+
 def always_infinite(pattern):
     """No NaN."""
     found = value(pattern)
@@ -65,6 +73,16 @@ def without_bias(largest):
 def from_256(largest):
     """The highest power of two in place of the largest number."""
     return 127 + math.ceil(math.log2(largest / 256))
+
+
+def to_the_nearest(largest):
+    """round for ceil."""
+    return 127 + round(math.log2(largest / 448))
+
+
+def never_below_one(largest):
+    """No scale for small numbers."""
+    return 127 + max(0, math.ceil(math.log2(largest / 448)))
 
 
 def inverse(largest):
@@ -154,12 +172,15 @@ WRONG = {
         (always_one, "no implicit leading 1"),
         (bias_16, "The bias of e5m2 is 15"),
         (as_e4m3, "as e4m3"),
+        (eighths, "it counts quarters"),
         (always_infinite, "only mantissa 0 is infinity"),
     ],
     "scale_for": [
         (rounded_down, "rounded the exponent down"),
         (without_bias, "with bias 127"),
         (from_256, "448, not 256"),
+        (to_the_nearest, "to the nearest"),
+        (never_below_one, "can be less than 1"),
         (inverse, "The scale multiplies"),
     ],
     "e4m3_patterns": [

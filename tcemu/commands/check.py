@@ -27,8 +27,9 @@ _SHOWN = {
 @click.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path, exists=True))
 @click.option("--watch", is_flag=True, help="Stay, and check a notebook again whenever it is saved.")
+@click.option("--as", "name", help="Your name: your exercises get numbers of their own. It is written down.")
 @click.option("--limit", type=click.FloatRange(1), default=60.0, show_default=True, help="Seconds for each notebook.")
-def check(folder: Path | None, watch: bool, limit: float) -> None:
+def check(folder: Path | None, watch: bool, name: str | None, limit: float) -> None:
     """Check the exercises in the notebooks of FOLDER, or in one notebook.
 
     Without FOLDER, it is the course that the current folder belongs to. Each notebook runs in a process of its own, and
@@ -39,6 +40,8 @@ def check(folder: Path | None, watch: bool, limit: float) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
+    if name is not None:
+        _call(_place(folder), name)
     found = notebooks(_place(folder))
     if not found:
         raise CourseError(f"there is no notebook with exercises in {_place(folder)}")
@@ -53,6 +56,15 @@ def _place(folder: Path | None) -> Path:
     from tcemu.course import progress
 
     return folder or progress.folder() or Path()
+
+
+def _call(place: Path, name: str) -> None:
+    from tcemu.course import progress
+
+    course = progress.folder(place if place.is_dir() else place.parent)
+    if course is None:
+        raise CourseError(f"{place} is in no folder that `tcemu lab` laid out; set TCEMU_LEARNER={name} instead")
+    progress.name_learner(course, name)
 
 
 def notebooks(place: Path) -> list[Path]:
@@ -107,11 +119,11 @@ def show(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
 
     from tcemu.course import exercises
 
-    known = exercises()
     table = Table(box=None, pad_edge=False)
     for name in ("notebook", "exercise", "", "points", "minutes"):
         table.add_column(name, justify="right" if name in ("points", "minutes") else "left")
     for path, results in held.items():
+        known = exercises(path.parent)
         for number, result in enumerate(results):
             row = known.get(result.name)
             points = f"{result.points:g} of {row.points}" if row else ""

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tcemu.course import progress
-from tcemu.course.answers import AnswerError, Unanswered, named
+from tcemu.course.answers import AnswerError, Unanswered, described, named, overheard
 from tcemu.course.bank import exercise, exercises
-from tcemu.course.record import Exercise, Finding, Given
+from tcemu.course.record import Evidence, Exercise, Finding, Given
 from tcemu.course.verdict import Verdict
-from tcemu.errors import CourseError, briefly
+from tcemu.errors import CourseError, TcemuError, briefly
 
 #: Hints that were asked for in this process, by exercise.
 _HINTED: Counter[str] = Counter()
@@ -32,7 +33,8 @@ def check(*function: Any, **answer: Any) -> Verdict:
     """Check the answer of one exercise: a function with the exercise's name, or anything under that name.
 
     Returns a Verdict, which says what is right or the first thing that is wrong, and is true if all is right. In a
-    folder that `tcemu lab` laid out, progress is written down. Raises CourseError if there is no such exercise.
+    folder that `tcemu lab` laid out, progress and scores are written down. Raises CourseError if there is no such
+    exercise.
 
     >>> from tcemu.course import check
     >>> def where_of_a(row, column):
@@ -49,8 +51,12 @@ def check(*function: Any, **answer: Any) -> Verdict:
     verdict = judged(wanted, given_answer, progress.learner())
     if _LISTENING:
         _LISTENING[-1].append(verdict)
-    else:
+        return verdict
+    try:
+        verdict = replace(verdict, yours=progress.best(name))
         progress.note(verdict)
+    except CourseError as error:
+        return replace(verdict, aside=f"Nothing was written down: {error}.")
     return verdict
 
 
@@ -62,13 +68,30 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
     'wrong'
     """
     try:
-        evidence = wanted.judge.collect(answer, wanted.given(seed))
+        evidence = _collected(wanted, answer, seed)
     except Unanswered as error:
         return Verdict(wanted, "open", Finding(False, str(error)))
     except AnswerError as error:
         return Verdict(wanted, "wrong", Finding(False, str(error)))
-    finding = wanted.judge.mark(evidence, wanted.given(seed))  # the answer may have changed its own numbers
+    try:
+        finding = wanted.judge.mark(evidence, wanted.given(seed))  # the answer may have changed its own numbers
+    except TcemuError as error:  # what the answer asks of the emulator is impossible
+        finding = Finding(False, f"The emulator refuses it: {error}")
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
+
+
+def _collected(wanted: Exercise, answer: Any, seed: str) -> Evidence:
+    """What the answer comes to. Raises AnswerError, whatever the answer does."""
+    given = wanted.given(seed)
+    try:
+        with overheard():
+            return wanted.judge.collect(answer, given)
+    except (AnswerError, KeyboardInterrupt):
+        raise
+    except TcemuError as error:
+        raise AnswerError(f"The emulator refuses it: {error}") from error
+    except BaseException as error:
+        raise AnswerError(f"The answer cannot be read. It raises {described(error)}.") from error
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tcemu.course.bank import OWN
 from tcemu.course.source import files, source
 from tcemu.errors import CourseError, briefly, listing, nearest
 
@@ -83,6 +84,7 @@ class Manifest:
         if self.root == shipped / "notebooks":
             return {name: shipped / name for name in files(shipped)}
         found = {f"notebooks/{MANIFEST}": self.root / MANIFEST}
+        found |= {(OWN / path.name).as_posix(): path for path in sorted((self.root / OWN).glob("*.py"))}
         for entry in self.notebooks:
             for place in ("notebooks", "exercises"):
                 path = self._find(place, entry.file)

@@ -1,4 +1,4 @@
-"""What can be said about a wrong answer without knowing how it came about: facts, which cannot mislead.
+"""What can be said about a wrong map without knowing how it came about: facts, which cannot mislead.
 
 Each argument of a map is taken apart into digits, as in a layout line, and every digit is an axis of a grid of values.
 Whether a value depends on a digit, and by which factor, is then read along that axis.
@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from tcemu.errors import counted
 
 Array = npt.NDArray[Any]
 
@@ -44,18 +42,37 @@ class Digit:
         return self.argument == lower.argument and self.low == lower.low * lower.count
 
 
-def digits(arguments: Mapping[str, int]) -> list[Digit]:
-    """The smallest digits of each argument, most significant first: bits, and above them what is no power of two."""
+#: The values of each argument, or how many values it has, counted from 0.
+Arguments = Mapping[str, int | Sequence[int]]
+
+
+def digits(arguments: Arguments) -> list[Digit]:
+    """The smallest digits of each argument, most significant first: bits, and above them what is no power of two.
+
+    Multiples of a number have digits above it. Other values are one digit.
+    """
     found = []
-    for name, size in arguments.items():
+    for name, held in arguments.items():
+        values = range(held) if isinstance(held, int) else held
+        size, unit = len(values), _unit(values)
         own, low = [], 1
-        while size // low % 2 == 0 and size % low == 0 and low < size:
-            own.append(Digit(name, low, 2, size))
+        while unit and size // low % 2 == 0 and size % low == 0 and low < size:
+            own.append(Digit(name, low * unit, 2, size * unit))
             low *= 2
         if low < size:
-            own.append(Digit(name, low, size // low, size))
+            own.append(Digit(name, low * max(unit, 1), size // low, size * max(unit, 1)))
         found += own[::-1]
     return found
+
+
+def _unit(values: Sequence[int]) -> int:
+    """The number whose multiples from 0 on these are; 0 if they are others."""
+    unit = values[1] - values[0] if len(values) > 1 else 1
+    return unit if unit > 0 and list(values) == [unit * at for at in range(len(values))] else 0
+
+
+def _sizes(arguments: Arguments) -> dict[str, int]:
+    return {name: held if isinstance(held, int) else len(held) for name, held in arguments.items()}
 
 
 def _joined(parts: Sequence[Digit]) -> list[Digit]:
@@ -73,7 +90,7 @@ def _joined(parts: Sequence[Digit]) -> list[Digit]:
 # ---------------------------------------------------------------------------------------------- maps
 
 
-def about_map(arguments: Mapping[str, int], returns: Sequence[str], got: Array, right: Array) -> str:
+def about_map(arguments: Arguments, returns: Sequence[str], got: Array, right: Array) -> str:
     """What is wrong with a map, an array (cases, returns) over every combination of the arguments; empty if unknown.
 
     >>> from tcemu.course.observe import about_map
@@ -96,18 +113,18 @@ def about_map(arguments: Mapping[str, int], returns: Sequence[str], got: Array, 
     return " ".join(says for _, says in told if says) if known else ""
 
 
-def _arguments_exchanged(arguments: Mapping[str, int], got: Array, right: Array) -> str:
-    names, sizes = list(arguments), tuple(arguments.values())
+def _arguments_exchanged(arguments: Arguments, got: Array, right: Array) -> str:
+    names, sizes = list(arguments), tuple(_sizes(arguments).values())
     for one in range(len(names)):
         for other in range(one + 1, len(names)):
-            if sizes[one] == sizes[other]:
+            if arguments[names[one]] == arguments[names[other]]:
                 swapped = np.swapaxes(got.reshape(*sizes, -1), one, other).reshape(got.shape)
                 if np.array_equal(swapped, right):
                     return f"You exchanged {names[one]} and {names[other]}."
     return ""
 
 
-def about_part(arguments: Mapping[str, int], name: str, got: Array, right: Array) -> str:
+def about_part(arguments: Arguments, name: str, got: Array, right: Array) -> str:
     """What is wrong with one value of a map, for every combination of the arguments in order."""
     every = digits(arguments)
     shape = tuple(digit.count for digit in every)
@@ -116,12 +133,60 @@ def about_part(arguments: Mapping[str, int], name: str, got: Array, right: Array
     grid, wanted = got.reshape(shape), right.reshape(shape)
     if (grid == grid.flat[0]).all() and not (wanted == wanted.flat[0]).all():
         return f"The {name} is always {grid.flat[0]}."
-    has, should = Factors.of(grid), Factors.of(wanted)
     says: list[str] = []
-    if has and should:
-        says = list(_compared(every, name, has, should, set(got.tolist()) == set(right.tolist())))
-    says = says or list(_dependence(every, name, grid, wanted)) or [where(arguments, (got != right), f"The {name} is")]
+    if all(isinstance(held, int) or _unit(held) for held in arguments.values()):
+        says = _as_sums(every, name, grid, wanted) or _in_a_part(every, name, grid, wanted)
+    says = says or list(_dependence(every, name, grid, wanted))
+    says = says or [about_values(name, got, right) or where(arguments, got != right, f"The {name} is")]
     return " ".join(says[:2])
+
+
+def _as_sums(every: Sequence[Digit], name: str, grid: Array, wanted: Array) -> list[str]:
+    """How two grids differ, if both are sums of digits."""
+    has, should = Factors.of(grid), Factors.of(wanted)
+    same_values = set(grid.ravel().tolist()) == set(wanted.ravel().tolist())
+    return list(_compared(every, name, has, should, same_values)) if has and should else []
+
+
+def _in_a_part(every: Sequence[Digit], name: str, grid: Array, wanted: Array) -> list[str]:
+    """The same where some digits have the values that all wrong cases share."""
+    fixed = _shared(every, grid != wanted)
+    left = [digit for digit in every if digit not in fixed]
+    if not fixed or not left:
+        return []
+    index = tuple(fixed.get(digit, slice(None)) for digit in every)
+    says = _as_sums(left, name, grid[index], wanted[index])
+    terms = " and ".join(f"{digit} = {value}" for digit, value in _values(list(fixed.items())))
+    return [f"Where {terms}: {says[0][0].lower()}{says[0][1:]}", *says[1:]] if says else []
+
+
+def _shared(every: Sequence[Digit], wrong: Array) -> dict[Digit, int]:
+    """The digits that have one value in all wrong cases, with this value."""
+    axes = range(wrong.ndim)
+    held = [np.flatnonzero(wrong.any(axis=tuple(at for at in axes if at != axis))) for axis in axes]
+    return {digit: int(values[0]) for digit, values in zip(every, held, strict=True) if len(values) == 1}
+
+
+def about_values(name: str, got: Array, right: Array) -> str:
+    """What all whole numbers have in common, whatever they depend on; empty if nothing.
+
+    >>> from tcemu.course.observe import about_values
+    >>> about_values("lane", np.array([1, 4, 6]), np.array([0, 3, 5]))
+    'Every lane is 1 too large.'
+    """
+    by = got - right
+    if len(got) < 2 or (by == 0).any():
+        return ""
+    if (by == by[0]).all():
+        return f"Every {name} is {abs(int(by[0]))} too {'large' if by[0] > 0 else 'small'}."
+    if (got == got[0]).all():
+        return f"The {name} is always {got[0]}."
+    if (got == -right).all():
+        return f"Every {name} has the wrong sign."
+    for one, other, what in ((got, right, "times as large as it should be"), (right, got, "times too small")):
+        if (other != 0).all() and (one == other * (one[0] // other[0])).all():
+            return f"Every {name} is {one[0] // other[0]} {what}."
+    return ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +222,9 @@ def _compared(every: Sequence[Digit], name: str, has: Factors, should: Factors, 
         yield f"In the {name}, you exchanged {wrong[0][0]} and {wrong[1][0]}."
     else:
         yield from (f"In the {name}, {digit} has the factor {factor}, which is wrong." for digit, factor in wrong)
-    if len(forgotten) == len(needless) == 1:
+    if len(forgotten) == len(needless) == 1 and forgotten[0].argument == needless[0].argument:
+        yield f"In the {name}, you take {needless[0]}; another part of {forgotten[0].argument} belongs there."
+    elif len(forgotten) == len(needless) == 1:
         yield f"The {name} depends on {needless[0]}, but it should depend on {forgotten[0]} instead."
     else:
         yield from _depends(name, forgotten, needless)
@@ -215,7 +282,7 @@ def _and(parts: Sequence[object], last: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def where(axes: Mapping[str, int], wrong: Array, lead: str = "Elements are") -> str:
+def where(axes: Arguments, wrong: Array, lead: str = "Elements are") -> str:
     """For which digits something is wrong, if they all agree in some digit; empty if they do not.
 
     >>> from tcemu.course.observe import where
@@ -226,24 +293,31 @@ def where(axes: Mapping[str, int], wrong: Array, lead: str = "Elements are") -> 
     mask = wrong.reshape([digit.count for digit in every])
     if not mask.any() or mask.all():
         return ""
-    held = [np.flatnonzero(mask.any(axis=tuple(at for at in range(mask.ndim) if at != axis)))
-            for axis in range(mask.ndim)]  # fmt: skip
-    fixed = [(digit, int(values[0])) for digit, values in zip(every, held, strict=True) if len(values) == 1]
+    fixed = list(_shared(every, mask).items())
     if not fixed:
         return _bounds(axes, wrong, lead)
     exact = int(mask.sum()) == prod(digit.count for digit in every) // prod(digit.count for digit, _ in fixed)
-    terms = " and ".join(f"{digit} = {value}" for digit, value in _values(fixed))
+    terms = " and ".join(f"{digit} = {_value(axes[digit.argument], value)}" for digit, value in _values(fixed))
     return f"{lead} wrong {'exactly' if exact else 'only'} where {terms}."
 
 
-def _bounds(axes: Mapping[str, int], wrong: Array, lead: str) -> str:
-    """From which value of an argument on something is wrong, or up to which."""
-    mask = wrong.reshape(tuple(axes.values()))
-    for at, (name, size) in enumerate(axes.items()):
+def _value(held: int | Sequence[int], value: int) -> int:
+    """The value of a digit; of values that do not count, the one at its place."""
+    return value if isinstance(held, int) or _unit(held) else held[value]
+
+
+def _bounds(axes: Arguments, wrong: Array, lead: str) -> str:
+    """From which value of an argument on something is wrong, or up to which, if that excludes a part worth saying."""
+    sizes = _sizes(axes)
+    mask = wrong.reshape(tuple(sizes.values()))
+    for at, (name, size) in enumerate(sizes.items()):
+        values = axes[name]
+        known = range(size) if isinstance(values, int) else values
         held = np.flatnonzero(mask.any(axis=tuple(axis for axis in range(mask.ndim) if axis != at)))
-        if held[0] > 0 or held[-1] < size - 1:
-            bound = f"{name} >= {held[0]}" if held[0] > 0 else f"{name} <= {held[-1]}"
-            return f"{lead} wrong only where {bound}."
+        ends = (held[0], f"{name} >= {known[held[0]]}"), (size - 1 - held[-1], f"{name} <= {known[held[-1]]}")
+        for excluded, bound in ends if list(known) == sorted(known) else ():
+            if excluded >= max(2, size / 8):
+                return f"{lead} wrong only where {bound}."
     return ""
 
 
@@ -258,111 +332,3 @@ def _values(fixed: Sequence[tuple[Digit, int]]) -> list[tuple[Digit, int]]:
         else:
             joined.append((digit, value))
     return joined
-
-
-# ---------------------------------------------------------------------------------------------- arrays
-
-
-def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
-    """What is wrong with an array of numbers or registers of the right shape and dtype; empty if unknown.
-
-    `axes` are what its axes count, by default row and column.
-
-    >>> from tcemu.course.observe import about_array
-    >>> about_array(np.array([0x100, 0x200], np.uint32), np.array([0x10, 0x20], np.uint32))
-    'Every value is shifted left by 4 bits.'
-    """
-    if says := accident(got, right, axes):
-        return says
-    names = _names(got.ndim, axes)
-    wrong = _bits(got) != _bits(right)
-    told = [] if len(set(names)) < len(names) else [where(dict(zip(names, got.shape, strict=True)), wrong)]
-    told.append(_values_wrong(got, right, wrong))
-    return " ".join(says for says in told if says)
-
-
-def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
-    """The accident that turns the right array into `got`; empty if it is none of the usual ones.
-
-    >>> from tcemu.course.observe import accident
-    >>> accident(np.array([3, 2, 1]), np.array([1, 2, 3]))
-    'The values are in reverse order.'
-    """
-    held = _bits(got).ravel()
-    if not held.any() or (held.size > 1 and (held == held[0]).all()):
-        return ""  # many accidents end at the same number
-    accidents = _accidents(right, _names(right.ndim, axes))
-    return next((says for says, other in accidents if got.tobytes() == other.tobytes() != right.tobytes()), "")
-
-
-def _names(count: int, axes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(axes) if len(axes) == count else ("row", "column") if count == 2 else ("value",) * count
-
-
-def _accidents(
-    right: Array, names: Sequence[str]
-) -> Iterator[tuple[str, Array]]:
-    """What an array becomes by the usual accidents."""
-    for axis, name in enumerate(names):
-        if right.shape[axis] > 1:
-            yield f"The {name}s are in reverse order.", np.flip(right, axis)
-            for by in (1, -1):
-                yield f"The {name}s are shifted by one, around the end.", np.roll(right, by, axis)
-    if right.ndim == 2 and right.shape[0] == right.shape[1]:
-        yield "The matrix is transposed.", right.T.copy()
-    elif right.ndim == 2:
-        says = "The values are in column-major order: those of the transposed matrix, in the right shape."
-        yield says, right.T.reshape(right.shape)
-    if right.dtype.kind in "iu":
-        width = 8 * right.dtype.itemsize
-        if width > 8:
-            yield "The bytes of each value are in reverse order.", right.byteswap()
-        half = right.dtype.type(width // 2)
-        low = right & right.dtype.type((1 << width // 2) - 1)
-        if right.dtype.kind == "u":
-            yield "The two halves of each value are exchanged.", right >> half | low << half
-            yield "The bits of each value are in reverse order.", _reversed_bits(right)
-            for by in (1, 2, 3, 4, 8, 16):
-                if by < width:
-                    yield f"Every value is shifted left by {counted(by, 'bit')}.", right << right.dtype.type(by)
-                    yield f"Every value is shifted right by {counted(by, 'bit')}.", right >> right.dtype.type(by)
-        yield "Every bit is inverted.", ~right
-        with np.errstate(over="ignore"):
-            yield "Every value is 1 too large.", right + right.dtype.type(1)
-            yield "Every value is 1 too small.", right - right.dtype.type(1)
-    elif right.dtype.kind == "f":
-        yield "Every value has the wrong sign.", -right
-
-
-def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
-    """What the wrong values have in common."""
-    have, should = np.asarray(got)[wrong], np.asarray(right)[wrong]
-    if not have.size:
-        return ""
-    if have.size > 1 and not have.astype(bool).any():
-        return "Every wrong value is 0."
-    if have.size > 1 and (_bits(have) == _bits(have)[0]).all():
-        return f"Every wrong value is {have[0].item()!r}."
-    if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all():
-        if (_bits(np.nextafter(should, np.copysign(np.inf, should))) == _bits(have)).all():
-            return "Every wrong value is the next number away from zero: it was rounded up, and should be cut off."
-        if (_bits(np.nextafter(should, np.zeros_like(should))) == _bits(have)).all():
-            return "Every wrong value is the next number toward zero: it was cut off, and should be rounded."
-        with np.errstate(all="ignore"):
-            ratio = have / should
-        if have.size > 2 and (ratio == ratio[0]).all() and np.log2(abs(ratio[0])) % 1 == 0:
-            return f"Every wrong value is {ratio[0]:g} times the right one."
-    return ""
-
-
-def _reversed_bits(values: Array) -> Array:
-    width = 8 * values.dtype.itemsize
-    ones = np.unpackbits(np.ascontiguousarray(values)[..., np.newaxis].view(np.uint8), axis=-1, bitorder="little")
-    turned = np.packbits(ones.reshape(*values.shape, width)[..., ::-1], axis=-1, bitorder="little")
-    return np.ascontiguousarray(turned).view(values.dtype).reshape(values.shape)
-
-
-def _bits(values: Array) -> Array:
-    if values.dtype.kind in "biu":
-        return values
-    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").reshape(values.shape)

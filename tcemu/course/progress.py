@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,7 +49,8 @@ def read(place: Path | None = None) -> dict[str, Any]:
         return {"exercises": {}}
     try:
         held = json.loads((place / PROGRESS).read_text(encoding="utf-8"))
-        return {**held, "exercises": dict(held.get("exercises", {}))}
+        entries = dict(held.get("exercises", {}))
+        return {**held, "exercises": {name: entry for name, entry in entries.items() if isinstance(entry, dict)}}
     except (ValueError, AttributeError, TypeError) as error:
         raise CourseError(
             f"{place / PROGRESS} is damaged ({error}). Your notebooks are not affected. Rename or delete it to start "
@@ -58,9 +59,16 @@ def read(place: Path | None = None) -> dict[str, Any]:
 
 
 def learner() -> str:
-    """The seed of the learner's variants: TCEMU_LEARNER, or the name in the progress file, or none."""
+    """The seed of the learner's variants: TCEMU_LEARNER, the name in the progress file, or a JupyterHub's user."""
     named = os.environ.get("TCEMU_LEARNER")
-    return named if named is not None else str(read().get("learner", ""))
+    if named is not None:
+        return named
+    return str(read().get("learner") or os.environ.get("JUPYTERHUB_USER", ""))
+
+
+def name_learner(place: Path, name: str) -> None:
+    """Write down whose variants the course at `place` gives. Raises CourseError if it cannot be written."""
+    _change(place, lambda held: held.update(learner=name))
 
 
 @contextmanager
@@ -86,10 +94,23 @@ def note(verdict: Verdict) -> None:
 
 def tried(place: Path, name: str, right: bool, scores: Mapping[str, int]) -> None:
     """Write a try down in the course at `place`. Raises CourseError if it cannot be written."""
+
+    def after(held: dict[str, Any]) -> None:
+        held["exercises"][name] = _after(held["exercises"].get(name, {}), right, scores)
+
+    _change(place, after)
+
+
+def best(name: str) -> dict[str, int]:
+    """The learner's best scores in an exercise, by what they count."""
+    return _whole_numbers(read()["exercises"].get(name, {}).get("scores"))
+
+
+def _change(place: Path, change: Callable[[dict[str, Any]], None]) -> None:
     try:
         with FileLock(place / f"{PROGRESS}.lock"):
             held = read(place)
-            held["exercises"][name] = _after(held["exercises"].get(name, {}), right, scores)
+            change(held)
             _write(place / PROGRESS, held)
     except OSError as error:
         raise CourseError(f"cannot write your progress to {place / PROGRESS}: {error.strerror or error}") from error
@@ -97,16 +118,21 @@ def tried(place: Path, name: str, right: bool, scores: Mapping[str, int]) -> Non
 
 def _after(before: Mapping[str, Any], right: bool, scores: Mapping[str, int]) -> dict[str, Any]:
     """The entry of one exercise after one more try: it stays solved, and keeps the best scores and their history."""
-    entry = {**before, "tries": int(before.get("tries", 0)) + 1}
+    tries = before.get("tries", 0)
+    entry = {**before, "tries": (tries if isinstance(tries, int) else 0) + 1}
     if right:
         entry.setdefault("solved", datetime.now(UTC).date().isoformat())
-        best = dict(before.get("scores", {}))
-        for name, value in scores.items():
-            best[name] = min(value, best.get(name, value))
-        if best:
-            entry["scores"] = best
-            entry["history"] = [*before.get("history", ()), dict(scores)][-HISTORY:]
+    if right and scores:
+        held, history = _whole_numbers(before.get("scores")), before.get("history")
+        entry["scores"] = held | {name: min(value, held.get(name, value)) for name, value in scores.items()}
+        entry["history"] = [*(history if isinstance(history, list) else ()), dict(scores)][-HISTORY:]
     return entry
+
+
+def _whole_numbers(held: object) -> dict[str, int]:
+    """What a file that anybody may have edited says about scores."""
+    numbers = held.items() if isinstance(held, dict) else ()
+    return {name: value for name, value in numbers if isinstance(value, int)}
 
 
 def _write(path: Path, held: Mapping[str, Any]) -> None:

@@ -150,8 +150,8 @@ class Exercise:
             raise TableError(f"an exercise is named like a function; got {self.name!r}")
         if not (self.title and self.task and self.know and self.minutes > 0 and self.points > 0):
             raise TableError(f"{self.name}: an exercise says what to do, what to know, its minutes and its points")
-        if not self.hints:
-            raise TableError(f"{self.name}: an exercise has at least one hint")
+        if not self.hints or isinstance(self.hints, str):
+            raise TableError(f"{self.name}: hints are a tuple of one text or more")
 
     @property
     def how(self) -> str:

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
-from tcemu.course.bank import exercise
+from tcemu.course.bank import exercises
 from tcemu.course.cards import card
-from tcemu.course.solutions import BEGIN, IN_NOTEBOOK, cut
+from tcemu.course.record import Exercise
+from tcemu.course.solutions import BEGIN, END, IN_NOTEBOOK, cut
 from tcemu.errors import CourseError, install
 
 Notebook = Any
@@ -29,16 +31,17 @@ def released(folder: Path) -> Iterator[tuple[Path, str]]:
 
     `folder` has solutions/NN_topic.ipynb. Raises CourseError for a notebook that does not have the form.
     """
+    known = exercises(folder)
     for path in sorted((folder / "solutions").glob("*.ipynb")):
-        notebook = filled(_read(path))
+        notebook = filled(_read(path), known)
         yield path, _text(notebook)
         learners = without_solutions(notebook)
         if any(_name(cell).endswith("-check") for cell in learners.cells):
             yield folder / "exercises" / path.name, _text(learners)
 
 
-def filled(notebook: Notebook) -> Notebook:
-    """A copy with the card of each exercise, nbgrader's metadata, and no outputs."""
+def filled(notebook: Notebook, known: Mapping[str, Exercise]) -> Notebook:
+    """A copy with the card of each exercise, nbgrader's metadata, and no outputs. Raises CourseError."""
     new = deepcopy(notebook)
     title = new.metadata.get("title")
     new.metadata = _node({**_PLAIN, **({"title": title} if title else {})})
@@ -51,10 +54,12 @@ def filled(notebook: Notebook) -> Notebook:
             cell.outputs, cell.execution_count = [], None
         if name not in checked:
             continue
+        if name not in known:
+            raise CourseError(f"no exercise is called {name}, which the solutions solve")
         if part == "task":
-            cell.source = card(exercise(name))
+            cell.source = card(known[name])
         else:
-            points = exercise(name).points if part == "check" else None
+            points = known[name].points if part == "check" else None
             cell.metadata.nbgrader = _node(_grading(_name(cell), points))
     return new
 
@@ -62,7 +67,9 @@ def filled(notebook: Notebook) -> Notebook:
 def without_solutions(notebook: Notebook) -> Notebook:
     """A copy for learners: without solutions, hidden tests and the cells of exercises that are in a notebook."""
     try:
-        from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
+        with catch_warnings():  # its dependencies import modules that Python is about to drop
+            simplefilter("ignore", DeprecationWarning)
+            from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
     except ImportError as error:
         raise CourseError(f"exercises are made with nbgrader: {install('nbgrader')}") from error
     new = deepcopy(notebook)
@@ -73,6 +80,33 @@ def without_solutions(notebook: Notebook) -> Notebook:
     for step in (ClearHiddenTests, CheckCellMetadata, LockCells, ComputeChecksums):
         new, _ = step().preprocess(new, {})
     return new
+
+
+def added(path: Path, name: str) -> str:
+    """A notebook of solutions with cells for one more exercise. Raises CourseError if it has them already."""
+    import nbformat
+
+    if not name.isidentifier():
+        raise CourseError(f"an exercise is named like a function; got {name!r}")
+    new = _read(path) if path.exists() else nbformat.from_dict(
+        {"nbformat": 4, "nbformat_minor": 5, "metadata": _PLAIN, "cells": [
+            _cell("title", "markdown", f"# {path.stem.replace('_', ' ').capitalize()}: exercises"),
+            _cell("setup", "code", "from tcemu.course import check, given, hint"),
+        ]}
+    )  # fmt: skip
+    if name in map(_name, new.cells):
+        raise CourseError(f"{path} has the exercise {name} already")
+    new.cells += [
+        _node(_cell(f"{name}-task", "markdown", "`tcemu exercises save` writes the card of the exercise here.")),
+        _node(_cell(name, "code", f"def {name}():\n    {BEGIN}\n    return ...\n    {END}")),
+        _node(_cell(f"{name}-check", "code", f"check({name})")),
+    ]
+    return _text(new)
+
+
+def _cell(name: str, kind: str, source: str) -> dict[str, Any]:
+    cell = {"id": name, "cell_type": kind, "metadata": {}, "source": source}
+    return {**cell, "outputs": [], "execution_count": None} if kind == "code" else cell
 
 
 def _grading(name: str, points: int | None) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ import json
 import linecache
 import runpy
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tcemu.errors import CourseError
 
 #: The lines around a solution, as in nbgrader.
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+HIDDEN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 #: The tag of exercises that belong to a notebook and are left out of exercises/.
 IN_NOTEBOOK = "notebook"
 
@@ -37,22 +39,29 @@ class Solution:
     code: str
     check: str
     tags: frozenset[str] = frozenset()
+    #: Points of the check, in nbgrader's metadata; None where there are none yet.
+    points: int | None = None
+
+    @property
+    def asked(self) -> str:
+        """The check without its hidden tests."""
+        return self.check.partition(HIDDEN)[0] + self.check.partition(HIDDEN_END)[2]
+
+    @property
+    def hidden(self) -> str:
+        """The hidden tests in the check."""
+        return self.check.partition(HIDDEN)[2].partition(HIDDEN_END)[0]
 
     @property
     def stub(self) -> str:
         """What the learner gets in place of the solution."""
         return cut(self.code, self.name)
 
-    @property
-    def lines(self) -> list[str]:
-        """The lines of the solution, without indentation."""
-        return [line.strip() for line in self.code.partition(BEGIN)[2].partition(END)[0].splitlines() if line.strip()]
-
     def verdict(self, code: str | None = None, seed: str = "") -> Verdict:
         """The verdict on the solution, or on other `code` in its place, for a variant."""
         namespace: dict[str, Any] = {"__name__": "__main__"}
-        with verdicts_of(seed) as verdicts:
-            for number, source in enumerate((*self.setup, self.code if code is None else code, self.check)):
+        with chdir(self.path.parent), verdicts_of(seed) as verdicts:
+            for number, source in enumerate((*self.setup, self.code if code is None else code, self.asked)):
                 execute(source, f"{self.path}#{self.name}-{number}", namespace)
         found = [verdict for verdict in verdicts if verdict.exercise.name == self.name]
         if len(found) != 1:
@@ -102,7 +111,8 @@ def solutions(path: Path) -> Iterator[Solution]:
         if name not in code:
             raise CourseError(f"{path}: there is no cell {name} before {check}")
         tags = frozenset(cells[name]["metadata"].get("tags", ()))
-        yield Solution(name, path, setup, code[name], code[check], tags)
+        points = cells[check]["metadata"].get("nbgrader", {}).get("points")
+        yield Solution(name, path, setup, code[name], code[check], tags, points)
 
 
 @dataclass(frozen=True)

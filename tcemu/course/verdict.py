@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
@@ -30,6 +31,10 @@ class Verdict:
     exercise: Exercise
     state: State
     finding: Finding
+    #: The learner's best scores before this try.
+    yours: Mapping[str, int] = field(default_factory=dict)
+    #: What else the learner has to know, such as why nothing could be written down.
+    aside: str = ""
 
     def __bool__(self) -> bool:
         return self.state == "right"
@@ -54,6 +59,7 @@ class Verdict:
         lines = [f"{self.exercise.name}: {head[0].lower()}{head[1:]}. {self.says}"]
         lines += [self.mistake] if self.mistake else []
         lines += self._scores()
+        lines += [self.aside] if self.aside else []
         if not self:
             lines.append(
                 f'Stuck? hint("{self.exercise.name}") gives the first of {counted(len(self.exercise.hints), "hint")}.'
@@ -61,11 +67,13 @@ class Verdict:
         return "\n".join(lines)
 
     def _scores(self) -> list[str]:
-        best = self.exercise.best
-        return [
-            f"{name}: {value:,}" + (f" (best known: {best[name]:,})" if name in best else "")
-            for name, value in self.finding.scores.items()
-        ]
+        return [f"{name}: {value:,}{self._compared(name)}" for name, value in self.finding.scores.items()]
+
+    def _compared(self, name: str) -> str:
+        """A score beside the learner's own and the best known one."""
+        others = (("your best so far", self.yours), ("best known", self.exercise.best))
+        told = [f"{what}: {held[name]:,}" for what, held in others if name in held]
+        return f" ({', '.join(told)})" if told else ""
 
     def __repr__(self) -> str:
         return str(self)
@@ -75,7 +83,7 @@ class Verdict:
         head = f"<strong>{_HEADS[self.state]}.</strong> {_inline(self.says)}"
         parts = [f'<p role="status">{head}</p>']
         parts += [f"<p>{_inline(self.mistake)}</p>"] if self.mistake else []
-        parts += [f"<p>{escape(line)}</p>" for line in self._scores()]
+        parts += [f"<p>{escape(line)}</p>" for line in (*self._scores(), self.aside) if line]
         parts += [picture.portable_html for picture in self.finding.pictures]
         parts += [] if self else [_folded(self.exercise.hints)]
         return {"text/html": f'<div class="tcemu-check">{"".join(parts)}</div>', "text/plain": str(self)}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
+from tcemu.instructions.facts import Space
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import (
     By,
@@ -20,7 +21,6 @@ from tcemu.machine.events import (
     CopyIssued,
     CopyKind,
     CopyLanded,
-    Space,
 )
 from tcemu.machine.masks import LANES
 from tcemu.machine.mbarrier_operations import places_of

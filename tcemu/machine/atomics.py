@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of
+from tcemu.instructions.facts import Space
 from tcemu.machine.data_movement import access, loaded, patterns_of, spaces, strength, unsigned
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import By, Order, Space
+from tcemu.machine.events import By, Order
 from tcemu.machine.reductions import step_of
 from tcemu.machine.registers import POISON, WARP
 

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
+from tcemu.instructions.facts import Space
 from tcemu.machine.asynchronous_copy import Side, begin, check
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import By, Copy, CopyIssued, CopyLanded, Space
+from tcemu.machine.events import By, Copy, CopyIssued, CopyLanded
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Task
 from tcemu.machine.reductions import step_of

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, LaunchError, MemoryFault, OperandError, briefly
 from tcemu.instructions import Instruction
+from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
 from tcemu.machine.dispatch import Bound, bind
-from tcemu.machine.events import By, Faulted, Issued, Site, Space, Touched, Waiting, WaitKind
+from tcemu.machine.events import By, Faulted, Issued, Site, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Groups

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of, order_of, space_of
+from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import parts
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Accessed, By, Order, Space, Waiting
+from tcemu.machine.events import Accessed, By, Order, Waiting
 from tcemu.machine.lanes import lanes as per_lane
 from tcemu.machine.masks import FULL, LANES, bits_of
 from tcemu.machine.registers import POISON, WARP, Registers

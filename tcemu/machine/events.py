@@ -20,10 +20,10 @@ from tcemu.tracebacks import place
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
+    from tcemu.instructions.facts import Space
     from tcemu.machine.registers import Registers
 
 Addresses = npt.NDArray[np.int64]
-Space = Literal["shared", "global"]
 #: The memory order of a strong access; empty for a weak access, which orders nothing.
 Order = Literal["", "volatile", "relaxed", "acquire", "release", "acq_rel"]
 #: cp.async (groups of a thread), cp.async.bulk and cp.async.bulk.tensor (mbarrier or bulk groups).

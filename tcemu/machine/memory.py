@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing, shown
 from tcemu.instructions import Instruction
-from tcemu.machine.events import Space
+from tcemu.instructions.facts import Space
 
 Array = npt.NDArray[Any]
 

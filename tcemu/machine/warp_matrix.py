@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, OperandError
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
+from tcemu.instructions.facts import Space
 from tcemu.instructions.memory import Told, uniform
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.run import prepared
@@ -22,7 +23,7 @@ from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import parts
 from tcemu.machine.data_movement import SPACES
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Accessed, By, Space
+from tcemu.machine.events import Accessed, By
 from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tcemu.layouts import Descriptor
-from tcemu.layouts.descriptor import FIELDS, OFFSETS, RESERVED, Field, as_bits
+from tcemu.layouts.descriptor import FIELDS, RESERVED, Field, as_bits
+from tcemu.layouts.tensor_memory import TCGEN05_FIELDS, TCGEN05_SWIZZLES, tcgen05_descriptor
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 
 _LEFT, _TOP, _HEIGHT, _BOX, _ROW = 24, 28, 34, 26.0, 122
-_STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg", "base_offset": "f", "swizzle": "f"}
+#: Fields in colours of their own; the others have none.
+_STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg"}
 
 
 def descriptor(given: Descriptor | int) -> Picture:
@@ -20,17 +24,34 @@ def descriptor(given: Descriptor | int) -> Picture:
     'Matrix descriptor 0x4000004000010000'
     """
     bits = as_bits(given)
-    body = [element for bit in range(63, -1, -1) for element in _bit(bits, bit)]
-    for field in FIELDS:
-        body += _field(bits, field)
     wrong = [bit for bit in range(64) if bits & RESERVED & 1 << bit]
     rule = "Addresses and offsets are stored without their low 4 bits: multiply by 16. Hatched bits belong to no field"
     legend = f"{rule} and must be 0" + (", but the marked ones are set" if wrong else "")
-    body.append(svg.text(_LEFT, _TOP + 2 * _ROW, legend, "s"))
-    words = "; ".join(f"{_where(field)} {field.name} {field.of(bits):#x}, {_meaning(bits, field)}" for field in FIELDS)
     faults = f" Set, although in no field: bits {', '.join(map(str, wrong))}." if wrong else ""
+    return _drawn(bits, FIELDS, f"Matrix descriptor {bits:#018x}", legend, faults)
+
+
+def descriptor_of_tcgen05(given: Descriptor | int) -> Picture:
+    """What tcgen05 takes in place of a Descriptor of wgmma, or of its 64 bits, for the same tile.
+
+    Raises LayoutError for anything else.
+
+    >>> tcemu.show.descriptor_of_tcgen05(tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)).title
+    'Shared memory descriptor of tcgen05 0x4000404000010000'
+    """
+    bits = tcgen05_descriptor(Descriptor.decode(as_bits(given)))
+    legend = "Addresses and offsets are stored without their low 4 bits: multiply by 16."
+    return _drawn(bits, TCGEN05_FIELDS, f"Shared memory descriptor of tcgen05 {bits:#018x}", legend, "")
+
+
+def _drawn(bits: int, fields: Sequence[Field], title: str, legend: str, faults: str) -> Picture:
+    body = [element for bit in range(63, -1, -1) for element in _bit(bits, bit, fields)]
+    for field in fields:
+        body += _field(bits, field, _meaning(bits, field, fields))
+    body.append(svg.text(_LEFT, _TOP + 2 * _ROW, legend, "s"))
+    told = (", ".join(filter(None, (_value(bits, each), _meaning(bits, each, fields)))) for each in fields)
     width = 2 * _LEFT + 32 * _BOX
-    return picture(f"Matrix descriptor {bits:#018x}", f"{words}.{faults}", width, _TOP + 2 * _ROW + 14, body)
+    return picture(title, f"{'; '.join(told)}.{faults}", width, _TOP + 2 * _ROW + 14, body)
 
 
 def _place(bit: int) -> tuple[float, float]:
@@ -38,10 +59,10 @@ def _place(bit: int) -> tuple[float, float]:
     return _LEFT + (31 - bit % 32) * _BOX, _TOP + (0 if bit >= 32 else _ROW)
 
 
-def _bit(bits: int, bit: int) -> list[str]:
-    field = next((field for field in FIELDS if field.mask >> bit & 1), None)
+def _bit(bits: int, bit: int, fields: Sequence[Field]) -> list[str]:
+    field = next((field for field in fields if field.mask >> bit & 1), None)
     digit = bits >> bit & 1
-    style = _STYLES[field.attribute] if field else "x" if digit else "p"
+    style = _STYLES.get(field.attribute, "f") if field else "x" if digit else "p"
     x, y = _place(bit)
     elements = [svg.rect(x, y, _BOX, _HEIGHT, style)]
     if not field:
@@ -52,7 +73,7 @@ def _bit(bits: int, bit: int) -> list[str]:
     return elements
 
 
-def _field(bits: int, field: Field) -> list[str]:
+def _field(bits: int, field: Field, meaning: str) -> list[str]:
     left, y = _place(field.low + field.bits - 1)
     right = left + field.bits * _BOX
     # the text of a narrow field at the edge is shifted so that it fits
@@ -61,19 +82,21 @@ def _field(bits: int, field: Field) -> list[str]:
         svg.rect(left, y, right - left, _HEIGHT, "k"),
         svg.bracket(left + 3, right - 3, y + _HEIGHT + 5),
         svg.text(middle, y + _HEIGHT + 26, field.name, "b", "middle"),
-        svg.text(middle, y + _HEIGHT + 44, _meaning(bits, field), "", "middle"),
+        svg.text(middle, y + _HEIGHT + 44, meaning, "", "middle"),
     ]
 
 
-def _where(field: Field) -> str:
-    return f"bits {field.low + field.bits - 1} to {field.low}"
+def _value(bits: int, field: Field) -> str:
+    where = f"bits {field.low + field.bits - 1} to {field.low}" if field.bits > 1 else f"bit {field.low}"
+    return f"{where} {field.name} {field.of(bits):#x}"
 
 
-def _meaning(bits: int, field: Field) -> str:
+def _meaning(bits: int, field: Field, fields: Sequence[Field]) -> str:
     value = field.of(bits)
-    if field in OFFSETS:
+    if field.attribute in ("start", "lbo", "sbo"):
         return f"{value:#x} × 16 = {value * 16} bytes"
     if field.attribute == "swizzle":
-        size = Descriptor.decode(bits).swizzle
+        sizes = {code: size for size, code in TCGEN05_SWIZZLES.items()}
+        size = Descriptor.decode(bits).swizzle if fields is FIELDS else sizes[value]
         return f"{size} bytes" if size else "none"
-    return str(value)
+    return "" if field.attribute in ("constant", "zeros") else str(value)

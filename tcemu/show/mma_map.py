@@ -13,6 +13,8 @@ from tcemu.show.picture import Picture, picture
 _GAP = 30
 #: Room for the note above A, even if there is nothing above D.
 _NOTE = (220, 130)
+#: Room for the note if what is above D is low.
+_LEAST = 120
 #: Width of a bold letter.
 _LETTER = 7.5
 #: The operands to the left of D, level with its rows, and those above its columns.
@@ -76,7 +78,7 @@ def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Sheet:
     sheet = _Sheet()
     above = [role for role in _ABOVE if role in fragments]
     heights = {role: fragments[role].shape[-2] * sizes[role][1] for role in above}
-    corner = sum(heights[role] + _GAP + AXIS for role in above) if above else _NOTE[1]
+    corner = max(sum(heights[role] + _GAP + AXIS for role in above), _LEAST) if above else _NOTE[1]
     top, sheet.y = sheet.y, 2 * AXIS + corner
     for role in (role for role in _BESIDE if role in fragments):
         grid = Grid(fragments[role], sheet.x, sheet.y, sizes[role][0], high, batches[role])

@@ -14,11 +14,13 @@ from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 
-#: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label, the room of one of its places.
-_LEFT, _TOP, _LABEL, _PLACE, _HIGH, _GAP = 16, 44, 30, 40, 26, 12
+#: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label, the height and the gap of lanes.
+_LEFT, _TOP, _LABEL, _HIGH, _GAP = 16, 44, 30, 26, 12
 _ACROSS = 4
 #: An element's place in its register, by how many share the register.
 _HALVES = ("lo", "hi")
+#: What is marked, for a reader of the words and of the drawing.
+_SAID = {"d": ("Not zero", "what is not zero"), "partner": ("The same k", "where a second one makes an output nonzero")}
 
 
 def probe(
@@ -54,7 +56,7 @@ def probe(
         hit, names = registers != 0, [f"d{number}" for number in range(registers.shape[-1])]
     else:
         hit, names = _partners(found, operand, one, other, target), _places(fragments[other], other)
-    return _drawn(hit, names, _place(fragments[operand], operand, lane, register, element))
+    return _drawn(hit, names, _place(fragments[operand], operand, lane, register, element), answers)
 
 
 def _check(found: Instruction, operand: str, answers: str) -> None:
@@ -119,27 +121,29 @@ def _place(fragment: Fragment, role: str, lane: int, register: int, element: int
     return f"lane {lane}, register {name.partition('.')[0]}" + (f", element {element}" if element else "")
 
 
-def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str) -> Picture:
+def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers: str) -> Picture:
     told = [f"lane {lane}: {', '.join(name for name, is_hit in zip(names, row, strict=True) if is_hit)}"
             for lane, row in enumerate(hit) if row.any()]  # fmt: skip
     lanes = np.flatnonzero(hit.any(axis=1))
     title = f"A one in {where}: {_who(lanes)}"
-    wide = _LABEL + _PLACE * len(names) + _GAP
+    place = 9 + 6.2 * max(map(len, names))
+    wide = _LABEL + place * len(names) + _GAP
     rows = -(-len(hit) // _ACROSS)
-    body = [svg.text(_LEFT, _TOP - 16, "Each row: four lanes and their registers; what is not zero is marked", "s")]
+    what, note = _SAID[answers]
+    body = [svg.text(_LEFT, _TOP - 16, f"Each line: four lanes and their registers; marked: {note}", "s")]
     quiet, marked, labels = [], [], []
     for lane, row in enumerate(hit):
         x, y = _LEFT + lane % _ACROSS * wide, _TOP + lane // _ACROSS * _HIGH
         body.append(svg.text(x + _LABEL - 6, y + _HIGH / 2 + 2, lane, "n b" if row.any() else "n q", "end"))
         for number, (name, is_hit) in enumerate(zip(names, row, strict=True)):
-            left = x + _LABEL + number * _PLACE
-            box = (left, y, _PLACE, _HIGH - 4)
+            left = x + _LABEL + number * place
+            box = (left, y, place, _HIGH - 4)
             if is_hit:
-                marked += [svg.rect(*box, "x"), svg.hatch(left + 1, y + 1, _PLACE - 2, _HIGH - 6)]
+                marked += [svg.rect(*box, "x"), svg.hatch(left + 1, y + 1, place - 2, _HIGH - 6)]
             else:
                 quiet.append(svg.rect(*box, "p"))
-            labels.append(svg.text(left + _PLACE / 2, y + _HIGH / 2 + 2, name, "n b c halo t" if is_hit else "n q c t"))
-    words = f"Not zero: {'; '.join(told)}." if told else "Everything is zero."
+            labels.append(svg.text(left + place / 2, y + _HIGH / 2 + 2, name, "n b c halo t" if is_hit else "n q c t"))
+    words = f"{what}: {'; '.join(told)}." if told else "All outputs are zero."
     return picture(
         title, words, 2 * _LEFT + _ACROSS * wide, _TOP + rows * _HIGH + 16, [*body, *quiet, *marked, *labels]
     )

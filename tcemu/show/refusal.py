@@ -13,7 +13,11 @@ from tcemu.errors import OperandError, TcemuError
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error's type and message; a notebook and a terminal show it as text."""
+    """An error's type and message; a notebook and a terminal show it as text.
+
+    >>> tcemu.show.Refusal("OperandError", "a lane is a number from 0 to 31; got 32")
+    OperandError: a lane is a number from 0 to 31; got 32
+    """
 
     kind: str
     message: str

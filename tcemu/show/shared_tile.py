@@ -53,14 +53,15 @@ def shared_tile(
     major: Major = "K",
     *,
     at_mn: int | None = None,
-    at_k: int | None = None,
+    at_k: int | range | None = None,
     lines: int = 32,
 ) -> Picture:
     """Where a tile of mn by k elements is: the first `lines` 128-byte lines that it touches.
 
     The units that hold `at_mn` and `at_k` are marked, by default those at the beginning of every row (k = 0 of a
     K-major tile) or column (mn = 0 of an MN-major one), so that the swizzle shows as a diagonal. If both are given,
-    the lines around that element are drawn, and the sum that gives its address.
+    the lines around that element are drawn, and the sum that gives its address. `at_k` may be a range: what one
+    instruction reads.
     Raises LayoutError for marks outside the tile, for an invalid number of lines, and for an invalid descriptor or
     tile.
 
@@ -76,7 +77,7 @@ def shared_tile(
             f"{lines} lines"
         )
     for name, at, size in (("at_mn", at_mn, mn), ("at_k", at_k, k)):
-        if at is not None and not 0 <= at < size:
+        if at is not None and (not _several(at) or not 0 <= _several(at)[0] <= _several(at)[-1] < size):
             raise LayoutError(f"{name} {at}: the tile has {name[3:]} {span(0, size - 1)}")
     if at_mn is None and at_k is None:
         at_mn, at_k = (None, 0) if major == "K" else (0, None)
@@ -84,21 +85,26 @@ def shared_tile(
     where, units = _placed(found, layout, mn, k)
     touched = sorted({unit // 8 for unit in units})
     above, sum_ = 0, tuple[str, ...]()
-    if at_mn is not None and at_k is not None:
+    if at_mn is not None and isinstance(at_k, int):
         middle = touched.index(int(where[at_mn, at_k // per]) // 8) - lines // 2
         above, sum_ = max(0, min(middle, len(touched) - lines)), _sum(found, element, major, at_mn, at_k)
     shown = SharedLines(touched[above : above + lines], layout.swizzle, found.base_offset)
     hidden = above, len(touched) - above - len(shown.lines)
     sheet = _Sheet(found, layout, units, shown, hidden, sum_)
     rows = slice(None) if at_mn is None else slice(at_mn, at_mn + 1)
-    columns = slice(None) if at_k is None else slice(at_k // per, at_k // per + 1)
-    chosen = " and ".join(f"{name} = {at}" for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
+    columns = slice(None) if at_k is None else slice(_several(at_k)[0] // per, _several(at_k)[-1] // per + 1)
+    named = ((name, _several(at)) for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
+    chosen = " and ".join(f"{name} = {span(at[0], at[-1], '–')}" for name, at in named)
     marked = np.unique(where[rows, columns]).tolist()
     low = shown.bottom + 22
     body = [*shown.head(), *_cells(sheet, set(marked)), *shown.beside(), *_legend(sheet, chosen, low)]
     title = f"A tile of {mn} × {k} elements of {layout.bits} bit{'s' * (layout.bits > 1)} in shared memory: {layout}"
     height = low + 18 * (2 + len(sum_))
     return picture(title, _in_words(sheet, marked, chosen), shown.right + shown.margin, height, body)
+
+
+def _several(at: int | range) -> range:
+    return at if isinstance(at, range) else range(at, at + 1)
 
 
 def _sum(descriptor: Descriptor, element: Element, major: Major, mn: int, k: int) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ picture, so that it can be read without a kernel. anywidget is imported when the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -17,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import show
-from tcemu.errors import ArithmeticUnknown, OperandError, briefly, listing
+from tcemu.errors import ArithmeticUnknown, OperandError, briefly, counted, listing
 from tcemu.formats import FORMATS, lookup
 from tcemu.formats.arrays import as_array
-from tcemu.instructions import TARGETS, Instruction, parse, run
+from tcemu.instructions import TARGETS, Instruction, matmul, parse, run
 from tcemu.instructions.mma_sp import pattern_of
-from tcemu.layouts import Descriptor
+from tcemu.layouts import Descriptor, Fragment, copy_tile
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
 from tcemu.machine.events import Event
@@ -32,6 +33,7 @@ from tcemu.show.hazards import first_rows
 from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.words import compact
+from tcemu.timing import Timeline
 
 __all__ = [
     "Choice",
@@ -40,18 +42,34 @@ __all__ = [
     "address_of_an_element",
     "bits_of_a_number",
     "bytes_of_a_descriptor",
+    "cell_of_tensor_memory",
+    "change_metadata",
+    "change_one_element",
+    "choose_scales",
     "conflicts_of_ldmatrix",
+    "cycles_of_a_launch",
+    "descriptor_of_a_tile",
+    "descriptor_of_two_generations",
+    "end_of_s32",
+    "exchange_registers",
     "flip_one_bit",
     "fragment_by_target",
+    "fragment_of_a_form",
     "hazards_of_a_launch",
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
     "one_among_powers",
+    "order_of_a_kernel",
     "outcome_of_a_kernel",
+    "pair_of_words",
     "probe_one_element",
+    "promoted_sum",
     "rounding_of_a_number",
+    "row_from_elsewhere",
     "scales_of_a_block",
+    "step_along_k",
     "sum_on_two_targets",
+    "term_of_a_sum",
     "tile_that_is_loaded",
     "who_holds_what",
 ]
@@ -302,6 +320,25 @@ def rounding_of_a_number(form: str = "e4m3", number: float = 1.3, high: float = 
     return Explorer(lambda form, number: show.rounding(form, float(number)), controls)
 
 
+def cycles_of_a_launch(run: Timeline, block: int = 0, start: int = 0, zoom: str = "1") -> Explorer:
+    """The timeline of a block, with a slider for the first cycle that is shown and a choice of how much of it.
+
+    With a `zoom` of "4", a quarter of the block's time is shown. Raises OperandError for a block that the launch did
+    not have, and for a start that the block's time does not include.
+    """
+    whole = show.timeline(run, block)
+    first, last = run.blocks[block]
+
+    def draw(start: int, zoom: str) -> Picture:
+        length = (last - first) / int(zoom)
+        begin = min(first + start, last - length)
+        return show.timeline(run, block, begin, begin + length) if zoom != "1" else whole
+
+    sizes = tuple(str(1 << power) for power in range(7))
+    first_cycle = Range("first cycle", int(last - first), start)
+    return Explorer(draw, {"start": first_cycle, "zoom": Choice("zoom", sizes, zoom)})
+
+
 def flip_one_bit(
     instruction: str | Instruction,
     a: npt.ArrayLike,
@@ -374,6 +411,99 @@ def metadata_of_a_lane(
         return show.sparsity(found, dense, metadata, row, chunk, selector)
 
     return Explorer(draw, _ranges({"lane": fragment.lanes - 1, "group": fragment.layout.slots - 1}, start))
+
+
+def change_metadata(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike,
+    metadata: npt.ArrayLike,
+    selector: int = 0,
+    target: str = "sm_90a",
+    **start: Any,
+) -> Explorer:
+    """Change four bits of the metadata of a sparse instruction, and see which elements of D change.
+
+    `a`, `b`, `c` and `metadata` are registers; `start` may give code (four bits, "0b0100"), lane and group (0 is bits
+    3:0). Raises OperandError for a start that is not possible, IllegalInstruction for an instruction without metadata.
+    """
+    found = _with_metadata(instruction)
+    registers = [as_array(given, name) for name, given in (("a", a), ("b", b), ("c", c), ("metadata", metadata))]
+    d, slots = found.fragments["d"], found.fragments["e"].layout.slots
+    codes = tuple(f"{code:#06b}" for code in sorted(pattern_of(found).places))
+    before = d.unpack(run(found, *registers, selector, target=target))
+
+    def draw(code: str, lane: int, group: int) -> Picture:
+        held, low = registers[3].copy(), 4 * group
+        held[lane] = int(held[lane]) & ~(15 << low) & 0xFFFFFFFF | int(code, 2) << low
+        after = d.unpack(run(found, *registers[:3], held, selector, target=target))
+        return show.changes(before, after, d.format, cause=f"bits {low + 3}:{low} of lane {lane} are {code[2:]}")
+
+    controls = _ranges({"lane": found.lanes - 1, "group": slots - 1}, {k: v for k, v in start.items() if k != "code"})
+    return Explorer(draw, {"code": Choice("code", codes, start.get("code", codes[0])), **controls})
+
+
+def change_one_element(
+    row: npt.ArrayLike, ways: Mapping[str, tuple[Callable[[Any], Any], int]], high: float = 8.0, **start: Any
+) -> Explorer:
+    """Change one number of a row, and see what becomes of all of them when the row is pruned or quantised.
+
+    `ways` are functions of a row by name, each with the number of elements in its blocks: {"2:4": (prune, 4)}. Sliders
+    choose the column and its value, up to `high`; `start` may give way, column and value. Raises OperandError for a
+    start that is not possible.
+    """
+    numbers = as_array(row, "the row").astype(np.float64)
+
+    def draw(way: str, column: int, value: float) -> Picture:
+        changed = numbers.copy()
+        changed[column] = value
+        function, block = ways[way]
+        return show.before_and_after(changed, function(changed), block)
+
+    unknown = [name for name in start if name not in ("way", "column", "value")]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are way, column and value")
+    controls: dict[str, Range | Choice] = {
+        "way": Choice("way", tuple(ways), start.get("way", next(iter(ways)))),
+        "column": Range("column", len(numbers) - 1, start.get("column", 0)),
+        "value": Range("value", high, start.get("value", 1.0), 0.25),
+    }
+    return Explorer(draw, controls)
+
+
+def choose_scales(
+    instruction: str | Instruction,
+    operands: Sequence[npt.ArrayLike],
+    scale_a: npt.ArrayLike,
+    scale_b: npt.ArrayLike,
+    target: str = "sm_120a",
+) -> Explorer:
+    """Choose byte-id and thread-id of both scale operands, and see which elements of D change.
+
+    `operands` are the registers a, b and c; `scale_a` and `scale_b` have scales in all bytes of all lanes. D is
+    compared with that of the ids 0. Raises IllegalInstruction for an instruction without scales.
+    """
+    found = parse(instruction)
+    show.scales(found)  # raises for an instruction without scales
+    d, count = found.fragments["d"], found.facts.scales
+
+    def multiplied(byte_a: int, thread_a: int, byte_b: int, thread_b: int) -> npt.NDArray[Any]:
+        picks = (scale_a, (byte_a, thread_a), scale_b, (byte_b, thread_b))
+        return d.unpack(run(found, *operands, *picks, target=target))
+
+    before = multiplied(0, 0, 0, 0)
+
+    def draw(**ids: int) -> Picture:
+        told = f"A {ids['byte_a']}, {ids['thread_a']} and B {ids['byte_b']}, {ids['thread_b']}"
+        return show.changes(before, multiplied(**ids), d.format, cause=f"byte-id and thread-id of {told}")
+
+    controls: dict[str, Range | Choice] = {}
+    for role in "ab":
+        highs = _scale_limits(found, role)
+        controls[f"byte_{role}"] = Range(f"byte_id of {role.upper()}", highs["byte_id"], 0, count)
+        controls[f"thread_{role}"] = Range(f"thread_id of {role.upper()}", highs["thread_id"], 0)
+    return Explorer(draw, controls)
 
 
 def scales_of_a_block(instruction: str | Instruction, role: str = "a", **start: int) -> Explorer:
@@ -524,6 +654,31 @@ def bytes_of_a_descriptor(
     return Explorer(draw, controls)
 
 
+def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024, swizzle: int = 128) -> Explorer:
+    """One tile of shared memory as wgmma and as tcgen05 describe it, with sliders for the fields.
+
+    Raises LayoutError for fields that cannot be encoded, OperandError for those beyond the sliders (16,368 bytes).
+    """
+    fields = {"start": start, "lbo": lbo, "sbo": sbo}
+    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
+    controls |= {"swizzle": _swizzles(swizzle), "of": Choice("descriptor of", ("tcgen05", "wgmma"), "tcgen05")}
+
+    def draw(start: int, lbo: int, sbo: int, swizzle: str, of: str) -> Picture:
+        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle])
+        return show.descriptor(named) if of == "wgmma" else show.descriptor_of_tcgen05(named)
+
+    return Explorer(draw, controls)
+
+
+def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> Explorer:
+    """A cell of Tensor Memory, its address, and whether a warp can load it; with sliders for all three.
+
+    Raises OperandError for a cell that does not exist.
+    """
+    at = {"warp": (7, warp), "lane": (127, lane), "column": (511, column)}
+    return Explorer(show.tensor_memory, {name: Range(name, last, now) for name, (last, now) in at.items()})
+
+
 def hazards_of_a_launch(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> Explorer:
     """What the warps of a block did, with a slider that moves through the rows; see show.hazards.
 
@@ -613,16 +768,17 @@ def outcome_of_a_kernel(
 
 
 def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int, **start: int) -> Explorer:
-    """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer's element, a list of strides.
+    """Which elements of a row-major matrix a wmma.load reads: a slider for the pointer, a list of strides.
 
-    Both have only values that the instruction accepts; `start` may give first and ldm. See show.loaded.
+    Both count elements and have only values that the instruction accepts; `start` may give first and ldm. See
+    show.loaded.
     """
     found = parse(instruction)
     chosen: Values = {"first": 0, "ldm": columns} | start
     show.loaded(found, rows, columns, **chosen)  # raises for what is not possible
     strides = tuple(str(stride) for stride in range(16, 2 * columns + 1, 16))
     controls: dict[str, Range | Choice] = {
-        "first": Range("pointer, in elements", rows * columns - 16, chosen["first"], 16),
+        "first": Range("pointer", rows * columns - 16, chosen["first"], 16),
         "ldm": Choice("stride", strides, str(chosen["ldm"])),
     }
     return Explorer(lambda first, ldm: show.loaded(found, rows, columns, first, int(ldm)), controls)
@@ -653,3 +809,333 @@ _GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120
 def _on(instruction: Instruction, target: str, role: str, lane: int) -> Picture:
     drawn = show.fragment_map(instruction.on(TARGETS[target]).fragments[role], lane=lane)
     return replace(drawn, title=f"{drawn.title}, on {target}")
+
+
+def exchange_registers(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike,
+    role: str = "a",
+    target: str = "sm_90a",
+    **start: int,
+) -> Explorer:
+    """Exchange two registers of A or B in every lane, and see which elements of D change.
+
+    `a`, `b` and `c` are registers, and `role` says whose are exchanged; `start` may give first and second. Raises
+    OperandError for a start that is not possible.
+    """
+    found = parse(instruction)
+    operands = {name: as_array(given, f"operand {name}") for name, given in {"a": a, "b": b, "c": c}.items()}
+    d = found.fragments["d"]
+    before = d.unpack(run(found, *operands.values(), target=target))
+
+    def draw(first: int, second: int) -> Picture:
+        registers = operands[role].copy()
+        registers[..., [first, second]] = registers[..., [second, first]]
+        after = d.unpack(run(found, *(operands | {role: registers}).values(), target=target))
+        cause = f"{role}{first} and {role}{second} are exchanged" if first != second else "nothing is exchanged"
+        return show.changes(before, after, d.format, cause=cause)
+
+    most = found.fragments[role].registers - 1
+    return Explorer(draw, _ranges({"first": most, "second": most}, start))
+
+
+def fragment_of_a_form(opcodes: Iterable[str | Instruction], role: str = "a", lane: int = 0) -> Explorer:
+    """The map of one operand, with a list of instructions to choose from and a slider for the lane that is marked.
+
+    Raises IllegalInstruction for text that is not an instruction, OperandError for a lane that does not exist.
+    """
+    forms = {_form(found): found for found in map(parse, opcodes)}
+    names = tuple(forms)
+    lanes = min(found.fragments[role].lanes for found in forms.values())
+    controls: dict[str, Range | Choice] = {
+        "form": Choice("shape and types", names, names[0] if names else ""),
+        "lane": Range("lane", lanes - 1, lane),
+    }
+    return Explorer(lambda form, lane: show.fragment_map(forms[form].fragments[role], lane=lane), controls)
+
+
+def _form(instruction: Instruction) -> str:
+    """The shape and the types of A and B: "m16n8k32 s8 x u8"."""
+    types = dict.fromkeys(instruction.types[role].name for role in "ab")
+    return f"{instruction.shape} {' x '.join(types)}"
+
+
+def row_from_elsewhere(
+    load: str | Instruction,
+    addresses: npt.ArrayLike,
+    shared: npt.ArrayLike,
+    fragment: Fragment,
+    lane: int = 0,
+    unit: int = 0,
+) -> Explorer:
+    """Let one lane give ldmatrix another address, and see which elements of the matrix that it loads change.
+
+    `addresses` (32,) are those of all lanes and `shared` (bytes,) is shared memory; `fragment` says what matrix the
+    registers of the load are. The sliders are the lane and the 16-byte unit of shared memory that it names instead.
+    Raises OperandError for addresses that the instruction does not take, and for a start that is not possible.
+    """
+    found, memory = parse(load), as_array(shared, "shared")
+    given = as_array(addresses, "addresses")
+    before = fragment.unpack(run(found, given, shared=memory))
+
+    def draw(lane: int, unit: int) -> Picture:
+        moved = given.copy()
+        moved[lane] = 16 * unit
+        after = fragment.unpack(run(found, moved, shared=memory))
+        what = fragment.role.upper()
+        return show.changes(before, after, fragment.format, what, cause=f"lane {lane} gives the address {16 * unit}")
+
+    controls: dict[str, Range | Choice] = {
+        "lane": Range("lane", 31, lane),
+        "unit": Range("unit of 16 bytes", memory.size // 16 - 1, unit),
+    }
+    return Explorer(draw, controls)
+
+
+def term_of_a_sum(
+    instruction: str | Instruction,
+    terms: Mapping[int, float],
+    k: int = 1,
+    halvings: int = 25,
+    targets: Sequence[str] = ("sm_80", "sm_90a"),
+) -> Explorer:
+    """A sum of `terms`, by their k, and of one more, 2^-halvings, on several targets; sliders for its k and its size.
+
+    The terms are elements of row 0 of A, and all elements of B are 1. Where there is a term already, the new one takes
+    its place. Raises IllegalInstruction, and OperandError for a k that the instruction does not have.
+    """
+    found = parse(instruction)
+    (m, n, depth), types = found.shape, found.types
+    b, c = np.ones((depth, n), types["b"].dtype), np.zeros((m, n), types["c"].dtype)
+
+    def draw(k: int, halvings: int) -> Picture:
+        a = np.zeros((m, depth), types["a"].dtype)
+        for place, term in {**terms, k: 2.0**-halvings}.items():
+            a[0, place] = term
+        return show.one_output(found, [a, b, c], targets=targets)
+
+    wrong = [place for place in terms if place not in range(depth)]
+    if wrong:
+        raise OperandError(f"{found} has no product at k = {briefly(wrong[0])}; k goes from 0 to {depth - 1}")
+    return Explorer(draw, {"k": Range("k", depth - 1, k), "halvings": Range("halvings", 40, halvings)})
+
+
+def promoted_sum(
+    instruction: str | Instruction,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    promotions: int = 31,
+    step: int = 128,
+    target: str = "sm_90a",
+) -> Explorer:
+    """The error of D[0][0] as k grows, with and without promotion; a slider for the number of promotions.
+
+    `a` (M, K) and `b` (K, N) are whole matrices, and the error is shown after each `step` of k. At a promotion, the
+    accumulator is added to a float32 sum by an ordinary addition, and starts again from zero. The promotions are evenly
+    spread over the steps. Raises what tcemu.matmul raises.
+    """
+    found = parse(instruction, target)
+    left, right = as_array(a, "A")[: found.shape.m], as_array(b, "B")[:, : found.shape.n]
+    ks = list(range(step, left.shape[1] + 1, step))
+    exact = np.cumsum(left[0].astype(np.float64) * right[:, 0].astype(np.float64))[step - 1 :: step]
+
+    def errors(promotions: int) -> list[float]:
+        total, inner, after = np.float32(0), None, []
+        for number, k in enumerate(ks, 1):
+            inner = matmul(left[:, k - step : k], right[k - step : k], inner, instruction=found, target=target)
+            after.append(float(total + inner[0, 0]) / float(exact[number - 1]) - 1)
+            if number * (promotions + 1) // len(ks) > (number - 1) * (promotions + 1) // len(ks):
+                total, inner = np.float32(total + inner[0, 0]), None
+        return after
+
+    alone = errors(0)
+
+    def draw(promotions: int) -> Picture:
+        lines = {"never promoted": alone, f"promoted {counted(promotions, 'time')}": errors(promotions)}
+        return show.running_error(ks, lines, f"Error of D[0][0] of {found.family} {found.shape} along k")
+
+    return Explorer(draw, {"promotions": Range("promotions", len(ks) - 1, promotions)})
+
+
+def end_of_s32(instruction: str | Instruction, a: int = 127, b: int = 127, c: int = 2**31 - 4001) -> Explorer:
+    """c + a · b near the end of s32, with and without .satfinite; sliders for a and b, factors of an integer mma.
+
+    `instruction` is one without .satfinite. The sliders go from 0 to the largest number of each type. Raises
+    IllegalInstruction, and OperandError for a factor that a slider does not have.
+    """
+    found = parse(instruction)
+    m, n, k = found.shape
+    clamping = found.opcode.replace(".s32", ".satfinite.s32", 1)
+
+    def draw(a: int, b: int) -> Picture:
+        left, right = np.zeros((m, k), found.types["a"].dtype), np.zeros((k, n), found.types["b"].dtype)
+        addend = np.zeros((m, n), np.int32)
+        left[0, 0], right[0, 0], addend[0, 0] = a, b, c
+        wraps, clamps = (int(matmul(left, right, addend, instruction=op)[0, 0]) for op in (found, clamping))
+        return show.end_of_s32(c, a * b, wraps, clamps)
+
+    tops = [int(found.types[role].largest) for role in "ab"]
+    return Explorer(draw, {"a": Range("a", tops[0], a), "b": Range("b", tops[1], b)})
+
+
+def pair_of_words(a: int = 0, b: int = 0, operation: str = "xor", bit: int = 0) -> Explorer:
+    """Two words of 32 b1 elements, combined and counted; a list of operations, and a slider for the bit of b to flip.
+
+    Raises OperandError for a word that has more than 32 bits, and for another operation than xor and and.
+    """
+
+    def draw(operation: str, bit: int) -> Picture:
+        return show.popcount(a, b ^ 1 << bit, operation)
+
+    return Explorer(
+        draw, {"operation": Choice("operation", ("xor", "and"), operation), "bit": Range("flip bit of b", 31, bit)}
+    )
+#: The policies of tcemu.launch, and the seeds that a slider offers.
+_POLICIES, _SEEDS = ("late", "early", "random"), 12
+
+
+def order_of_a_kernel(
+    launch: Callable[..., Any],
+    kernel: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    right: npt.ArrayLike | None = None,
+    first: int | None = None,
+    **choices: Sequence[Any],
+) -> Explorer:
+    """Launch a kernel each time a control moves, and see what its block did in which order; see show.hazards.
+
+    `launch` is tcemu.launch with all keywords but args, seed, policy and observers:
+    functools.partial(tcemu.launch, block=128, sanitizer="collect"). There are a list of policies and a slider for the
+    seed. `choices` are further parameters of the kernel, by name, each with the values of its list: pending=(0, 1). The
+    last of `args` is the array that the kernel fills; if `right` says what belongs there, the title counts the elements
+    that are right. `first` is the first row that is drawn.
+
+    Raises OperandError for a list without values, and what `launch` raises.
+    """
+    lists = {name: {str(value): value for value in values} for name, values in choices.items()}
+    empty = [name for name, values in lists.items() if not values]
+    if empty:
+        raise OperandError(f"{empty[0]} has no values to choose from")
+
+    def draw(policy: str, seed: int, **chosen: str) -> Picture:
+        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
+        events: list[Event] = []
+        ready = partial(kernel, **{name: lists[name][text] for name, text in chosen.items()})
+        result = launch(ready, args=tuple(given), policy=policy, seed=seed, observers=[events.append])
+        drawn = show.hazards(events, result.reports, 0, first)
+        said = [] if right is None else [_kept(given[-1], np.asarray(right))]
+        said.append(f"policy {policy}, seed {seed}")
+        description = f"{'. '.join(said)}. {drawn.description}"
+        return replace(drawn, title="; ".join([drawn.title, *said]), description=description)
+
+    controls: dict[str, Range | Choice] = {
+        name: Choice(name, tuple(values), next(iter(values))) for name, values in lists.items()
+    }
+    controls["policy"] = Choice("policy", _POLICIES, _POLICIES[0])
+    controls["seed"] = Range("seed", _SEEDS)
+    return Explorer(draw, controls)
+
+
+def _kept(got: npt.NDArray[Any], right: npt.NDArray[Any]) -> str:
+    return f"{int((got == right).sum())} of {counted(right.size, 'element')} are right"
+
+
+#: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.
+_ADVANCES: Mapping[str, Callable[[Descriptor, int, Major], Descriptor]] = {
+    "to element (0, k)": lambda tile, k, major: tile.advance("f16", k=k, major=major),
+    "start + 2 k bytes": lambda tile, k, _: tile.step(2 * k),
+    "LBO + 2 k bytes": lambda tile, k, _: replace(tile, lbo=tile.lbo + 2 * k),
+}
+#: wgmma with f16, and the bytes of shared memory that its wrong descriptors may reach; B is behind A's 64 KiB.
+_WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+_REACH = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Multiplied:
+    """A of 64 rows in one layout and B of 8 columns, both f16, and what wgmma makes of them."""
+
+    a: npt.NDArray[Any]
+    b: npt.NDArray[Any]
+    tile: Descriptor
+    major: Major
+
+    def notes(self, given: Descriptor, k: int) -> list[str]:
+        """What the product of 16 columns from k on becomes if A's descriptor is `given`."""
+        shared = np.zeros(2 * _REACH, np.uint8)
+        columns = Descriptor.for_tile("f16", 8, self.b.shape[1], swizzle=128, start=_REACH)
+        copy_tile(self.a, shared, self.tile, self.major)
+        copy_tile(self.b, shared, columns)
+        b, zero = columns.advance("f16", k=k), np.zeros((128, 4), np.uint32)
+        transposed = int(self.major == "MN")
+        right, got = (
+            run(_WGMMA, zero, a, b, 0, 1, 1, transposed, 0, shared=shared)
+            for a in (self.tile.advance("f16", k=k, major=self.major), given)
+        )
+        wrong = int((right != got).sum())
+        return [f"wgmma with this descriptor: {wrong or 'none'} of 512 elements of D are wrong."]
+
+
+def descriptor_of_a_tile(
+    a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128, major: Major = "K", **start: Any
+) -> Explorer:
+    """Set the fields of A's descriptor, and see what it finds and how much of wgmma's product is wrong.
+
+    A (64, K) and B (8, K) are f16; A's tile is laid out at byte 0 with that `swizzle` and that `major`. `start` may
+    give other fields to begin with, as they are encoded, in units of 16 bytes: start, lbo, sbo; and swizzle_field.
+    Raises OperandError for a start that is not possible.
+    """
+    tile = Descriptor.for_tile("f16", 64, np.shape(a)[1], swizzle=swizzle, major=major)
+    operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, major)
+    named = {size: name for name, size in _SWIZZLES.items()}
+    fields: Values = {name: getattr(tile, name) >> 4 for name in ("start", "lbo", "sbo")}
+    fields["swizzle_field"] = named[swizzle]
+    fields |= start
+
+    def draw(swizzle_field: str, start: int, lbo: int, sbo: int) -> Picture:
+        given = Descriptor(16 * start, 16 * lbo, 16 * sbo, _SWIZZLES[swizzle_field])
+        notes = operands.notes(given, 0)
+        return show.tile_read(tile, given, "f16", 64, 16, major, of_k=operands.a.shape[1], notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle_field": Choice("swizzle", tuple(_SWIZZLES), fields.pop("swizzle_field")),
+        "start": Range("start address (x 16 bytes)", 64, fields.pop("start")),
+        "lbo": Range("LBO (x 16 bytes)", 256, fields.pop("lbo")),
+        "sbo": Range("SBO (x 16 bytes)", 256, fields.pop("sbo")),
+    }
+    if fields:
+        raise OperandError(f"no control is called {next(iter(fields))!r}; there are {listing(controls, 'and')}")
+    return Explorer(draw, controls)
+
+
+def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
+    """Step A's descriptor along K, right or by a recipe that only some layouts allow, and see the product.
+
+    A (64, K) and B (8, K) are f16. The tile is laid out with the swizzle and the major direction of the lists; the
+    slider is the number of the instruction, which multiplies 16 columns. `start` may give swizzle, major, advance and
+    step. Raises OperandError for a start that is not possible.
+    """
+    first, second = as_array(a, "A"), as_array(b, "B")
+    chosen: Values = {"swizzle": "128 bytes", "major": "K", "advance": next(iter(_ADVANCES)), "step": 1}
+    unknown = [name for name in start if name not in chosen]
+    if unknown:
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(chosen, 'and')}")
+    chosen |= start
+    depth = first.shape[1]
+
+    def draw(swizzle: str, major: Major, advance: str, step: int) -> Picture:
+        tile = Descriptor.for_tile("f16", 64, depth, swizzle=_SWIZZLES[swizzle], major=major)
+        given = _ADVANCES[advance](tile, 16 * step, major)
+        notes = _Multiplied(first, second, tile, major).notes(given, 16 * step)
+        return show.tile_read(tile, given, "f16", 64, 16, major, at_k=16 * step, of_k=depth, notes=notes)
+
+    controls: dict[str, Range | Choice] = {
+        "swizzle": Choice("swizzle", tuple(_SWIZZLES), chosen["swizzle"]),
+        "major": Choice("major direction", ("K", "MN"), chosen["major"]),
+        "advance": Choice("how the descriptor moves", tuple(_ADVANCES), chosen["advance"]),
+        "step": Range("instruction along K", depth // 16 - 1, chosen["step"]),
+    }
+    return Explorer(draw, controls)

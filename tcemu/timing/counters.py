@@ -118,7 +118,12 @@ class Counters:
         return f"<Counters: {told}, {total.conflicts} of them by conflicts>"
 
     def at(self, site: Site, opcode: str) -> Line:
-        """The counts of an instruction at a line, which start at zero."""
+        """The counts of an instruction at a line, which start at zero.
+
+        >>> from tcemu.timing.counters import NOWHERE, Counters
+        >>> Counters().at(NOWHERE, "bar.sync").issued
+        0
+        """
         key = site, opcode
         found = self._lines.get(key)
         if found is None:

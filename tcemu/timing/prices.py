@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tcemu.errors import CostUnknown
 from tcemu.instructions import Instruction, parse
-from tcemu.timing.costs import Cost, CostTable
+from tcemu.timing.costs import CostTable
 
 #: What is not in the table of costs, in clock cycles unless it says otherwise. The values fit the main loops of
 #: benchmarks/timeline.py best; a compiler's ordinary instructions around an operation are part of them.
@@ -28,20 +28,19 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # addresses of an access to shared or global memory: how long they keep the warp, and issue slots
         "addresses": 2,
         # the same for cp.async, with a test whether it is inside the matrix
-        "copy addresses": 80,
+        "copy addresses": 76,
         "copy slots": 25,
-        # addresses for an arrival at an mbarrier, and from the arrival until the phase is complete
-        "arrive": 40,
+        # from an arrival at an mbarrier until its phase is complete
         "phase": 20,
         # a test of an mbarrier whose phase is complete
-        "try_wait": 60,
+        "try_wait": 70,
         # from the completion of a phase until a warp that waits for it goes on
-        "wake": 60,
+        "wake": 45,
         # the descriptors of a wgmma, which have to go into uniform registers
         "descriptors": 44,
         # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
         "bulk": 30,
-        "bulk operands": 150,
+        "bulk operands": 140,
         # shfl, vote, elect and the like
         "exchange": 23,
         # a load from the L2 into registers
@@ -58,7 +57,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
 _BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
 _TENSOR = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 _STORE = "cp.async.bulk.global.shared::cta.bulk_group"
-_CG, _CA = "cp.async.cg.shared.global", "cp.async.ca.shared.global"
+_CG = "cp.async.cg.shared.global"
 _MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _WGMMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
 
@@ -161,10 +160,6 @@ class Prices:
     # ------------------------------------------------------------------------------------------ copies
 
     @cached_property
-    def _copy_latency(self) -> Mapping[str, Curve]:
-        return {name: self._curve(name, "latency", "bytes", warps=1) for name in (_CG, _CA)}
-
-    @cached_property
     def _bulk(self) -> Mapping[str, tuple[Curve, Curve]]:
         l2 = {"source": "L2"}
         return {
@@ -179,17 +174,24 @@ class Prices:
             ),
         }
 
-    def copy(self, instruction: Instruction, size: int) -> Price:
-        """cp.async of a warp, `size` bytes in all: how long its warp's path is busy, and until the copy has landed."""
-        name = _CA if instruction.words.get("cache") == "ca" else _CG
-        rows = {row.how["bytes"]: row.median for row in self._l2(name) if row.how["warps"] == 1}
-        least, most = min(rows), max(rows)
-        rate = (rows[most] - rows[least]) / (int(most) - int(least))  # of many in a row
-        return Price(rate * size, rows[least])
+    def copy(self, size: int) -> Price:
+        """cp.async of a warp, `size` bytes in all: how long its path is busy, and until the copy has landed.
 
-    def _l2(self, name: str) -> list[Cost]:
-        near = [row for row in self.table.of(name) if row.how.get("source") in ("L2", "L1") and row.what == "latency"]
-        return [row for row in near if row.how["size"] == 16]
+        Copies come from the L2, also with .ca: nothing has been read before.
+        """
+        return Price(self._copy_rate * size, self._copy_rows[min(self._copy_rows)])
+
+    @cached_property
+    def _copy_rows(self) -> Mapping[int, float]:
+        """The latency of copies of one warp, one after the other, by their bytes."""
+        rows = [row for row in self.table.of(_CG) if row.what == "latency"]
+        return {int(row.how["bytes"]): row.median for row in rows if (row.how["source"], row.how["warps"]) == ("L2", 1)}
+
+    @cached_property
+    def _copy_rate(self) -> float:
+        """Cycles that each byte more takes."""
+        least, most = min(self._copy_rows), max(self._copy_rows)
+        return (self._copy_rows[most] - self._copy_rows[least]) / (most - least)
 
     def bulk(self, instruction: Instruction, size: int, *, writes: bool) -> Price:
         """A bulk copy of `size` bytes: how long the copy engine is busy, and until it has landed."""
@@ -223,7 +225,7 @@ class Prices:
                 return Price(rows[0].median, rows[0].median)
         if family.startswith("mbarrier.arrive"):
             interval = self.table.find("mbarrier.arrive", "interval", {"warps": 1}).median
-            return Price(ASSUMED["arrive"] + interval, interval)
+            return Price(interval, interval)
         if family.startswith("mbarrier") and "wait" in family:
             return Price(ASSUMED["try_wait"], ASSUMED["try_wait"])
         return Price(ASSUMED["issue"], ASSUMED["exchange"] if family.endswith(".sync") else ASSUMED["result"])

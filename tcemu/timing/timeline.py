@@ -18,7 +18,7 @@ from tcemu.machine.events import Event
 from tcemu.timing.costs import CostTable, costs
 from tcemu.timing.prices import Prices
 from tcemu.timing.recording import Recorder
-from tcemu.timing.simulation import Multiprocessor
+from tcemu.timing.simulation import Multiprocessor, resident
 from tcemu.timing.spans import Group, Laid, Span
 from tcemu.timing.units import PARTITIONS
 
@@ -60,10 +60,11 @@ class Timeline:
         self._table, self._sms = table, sms
         self._recorder = Recorder()
         self._held: list[Laid] | None = None
+        self._counted: _Shares | None = None
 
     def __call__(self, event: Event) -> None:
         """Receive an event of the machine."""
-        self._held = None
+        self._held = self._counted = None
         self._recorder(event)
 
     # ------------------------------------------------------------------------------------------ results
@@ -104,8 +105,30 @@ class Timeline:
         """Start and end of each block, by its number."""
         return dict(sorted(item for each in self._laid for item in each.blocks.items()))
 
+    @property
+    def resident(self) -> int:
+        """How many blocks an SM holds at a time, as far as threads and shared memory decide; 0 without a launch.
+
+        >>> from tcemu.timing import Timeline
+        >>> timeline = Timeline()
+        >>> result = tcemu.launch(lambda warp: warp.bar_sync(), block=256, shared=56 << 10, observers=[timeline])
+        >>> timeline.resident  # 4 x 57 KiB
+        4
+        """
+        return max((resident(trace) for trace in self._recorder.blocks.values()), default=0)
+
     def sites(self) -> dict[str, dict[str, float]]:
-        """For each line of the kernel, the cycles that its warps spent there, by what they did or waited for."""
+        """For each line of the kernel, the cycles that its warps spent there, by what they waited for, or "issue".
+
+        The line with the most comes first.
+
+        >>> from tcemu.timing import Timeline
+        >>> timeline = Timeline()
+        >>> result = tcemu.launch(lambda warp: warp.bar_sync(), block=128, observers=[timeline])
+        >>> ((line, spent),) = timeline.sites().items()
+        >>> sorted(spent), spent["barrier"] > spent["issue"]
+        (['barrier', 'issue'], True)
+        """
         found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for each in self._laid:
             for span in each.spans:
@@ -146,14 +169,14 @@ class Timeline:
 
     @property
     def _shares(self) -> _Shares:
-        waited: dict[str, float] = defaultdict(float)
-        busy = 0.0
-        for each in filter(has_products, self._laid):
-            found = attribute(each)
-            busy += found.busy
-            for cause, cycles in found.waited.items():
-                waited[cause] += cycles
-        return _Shares(busy, waited)
+        if self._counted is None:
+            found = [attribute(each) for each in self._laid if has_products(each)]
+            waited: dict[str, float] = defaultdict(float)
+            for each in found:
+                for cause, cycles in each.waited.items():
+                    waited[cause] += cycles
+            self._counted = _Shares(sum(each.busy for each in found), waited)
+        return self._counted
 
 
 def has_products(laid: Laid) -> bool:

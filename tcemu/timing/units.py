@@ -106,7 +106,7 @@ def _global(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
 
 def _copy(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     """cp.async; when it lands, its bytes go through the banks."""
-    price, part = sm.prices.copy(op.known, op.bytes), warp.index % PARTITIONS
+    price, part = sm.prices.copy(op.bytes), warp.index % PARTITIONS
     start = max(now, sm.path[part], sm.l2)
     sm.path[part] = max(now, sm.path[part]) + price.interval
     sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies
 from hypothesis.extra import numpy as arrays
-from quick import examples
+from quick import examples, some
 from rows import rows
 
-from tcemu.course import Exercise, Given, Verdict, judged, judges
+from tcemu.course import Exercise, Given, Verdict, exercises, judged, judges
 
 OPCODE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
@@ -145,6 +145,7 @@ ODD = {
     "a lambda that returns a generator": lambda *values: endless(),
     "a lambda that returns lists of oddities": lambda *values: [Agreeable(), Agreeable()],
     "a lambda that returns lies": lambda *values: (Sneaky(1), Sneaky(2)),
+    "a lambda that returns huge numbers": lambda *values: ((-1) ** values[0] * 10**30, -(10**30)) if values else 0,
     "a lambda that returns an array": lambda *values: np.array([1, 2, 3]),
     "an exception": ValueError("?"),
 }  # fmt: skip
@@ -159,6 +160,15 @@ def test_an_odd_answer_is_refused_with_words(name, odd):
         assert verdict.says
         assert len(str(verdict)) < 3000
         assert verdict._repr_mimebundle_()["text/html"]
+
+
+@rows("wanted", some(exercises().values(), 30), lambda wanted: wanted.name)
+def test_every_exercise_of_the_course_refuses_odd_answers(wanted):
+    for name, odd in ODD.items():
+        verdict = judged(wanted, odd)
+        assert verdict.state in ("wrong", "open"), name
+        assert verdict.says, name
+        assert verdict.finding.share < 1
 
 
 @examples(200)

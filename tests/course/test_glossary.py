@@ -37,5 +37,5 @@ def test_a_term_is_explained_in_a_few_sentences() -> None:
 
 def test_all_terms_are_listed_at_the_top() -> None:
     listed = re.findall(r"\[([^\]]+)\]\(#([^)]+)\)", text(FOLDER / "glossary.ipynb"))
-    assert [anchor for _, anchor in listed] == sorted(terms(), key=lambda name: name.replace("-", " "))
+    assert [anchor for _, anchor in listed] == sorted(terms(), key=lambda name: name.replace("-", " ").lower())
     assert all(name.replace(" ", "-") == anchor for name, anchor in listed)

@@ -59,7 +59,7 @@ def test_a_right_kernel_is_right_under_every_schedule():
 def test_a_race_is_named_even_if_the_output_is_right():
     found = finding(racing)
     assert not found.right
-    assert found.mistake == "A race in shared memory between warps."
+    assert found.mistake == "Broken rule: shared-race: a race in shared memory between warps."
     assert "test_kernel_judge.py" in found.says
 
 

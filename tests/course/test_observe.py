@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given, strategies
 from quick import examples
 
-from tcemu.course.observe import about_array, about_map, about_part, digits, where
+from tcemu.course.accidents import about_array
+from tcemu.course.observe import about_map, about_part, about_values, digits, where
 
 SIZES = {"row": 16, "column": 12}
 CASES = np.array(list(product(*(range(size) for size in SIZES.values()))))
@@ -97,17 +98,32 @@ MAPS = {
         "In the sum, row // 4 has the factor 4, which is wrong. The sum does not depend on row % 4, but it should.",
     "row * 0": "The sum is always 0.",
     "row * 4 + column + (row > 7) * 100": "In the sum, row // 8 has the factor 132, which is wrong.",
-    "row * 4 + column + (row > 7) * (column > 7)": "The sum is wrong exactly where row // 8 = 1 and column // 4 = 2.",
-    "row * 4 | column": "The sum is wrong only where row >= 1.",
+    "row * 4 + column + (row > 7) * (column > 7)":
+        "Where row // 8 = 1 and column // 4 = 2: every sum is 1 too large.",
+    "np.where(column % 2, row * 4, row * 8) + column":
+        "Where column % 2 = 0: in the sum, row has the factor 8, which is wrong.",
+    "row * 4 | column": "The sum is wrong only where column >= 4.",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("formula", MAPS)
 def test_a_wrong_formula_is_told_apart(formula):
     row, column = CASES.T
-    got = eval(formula, {"row": row, "column": column})  # noqa: S307
+    got = eval(formula, {"row": row, "column": column, "np": np})  # noqa: S307
     says = about_map(SIZES, ("sum",), got[:, np.newaxis], (row * 4 + column)[:, np.newaxis])
     assert says == MAPS[formula]
+
+
+def test_arguments_that_do_not_count_from_0_are_told_by_their_values():
+    over = {"address": list(range(0, 256, 16)), "swizzle": [0, 32, 64, 128]}
+    address, swizzle = np.array(list(product(*over.values()))).T
+    right = (address ^ address // 32 * 16 % 64 * (swizzle > 0))[:, np.newaxis]
+    says = about_map(over, ("place",), np.where(swizzle == 64, 0, right[:, 0])[:, np.newaxis], right)
+    assert says == "The place is wrong only where swizzle = 64."
+    says = about_map(over, ("place",), address[:, np.newaxis], right)
+    assert says == "The place does not depend on swizzle, but it should."
+    says = about_map(over, ("unit",), (address // 32)[:, np.newaxis], (address // 16)[:, np.newaxis])
+    assert says == "The unit does not depend on address // 16 % 2, but it should."
 
 
 def test_values_in_the_wrong_order_are_seen():
@@ -136,12 +152,48 @@ ARRAYS = {
     "Every bit is inverted.": ~WORDS,
     "Every value is 1 too large.": WORDS + 1,
     "Elements are wrong exactly where row = 1. Every wrong value is 0.": WORDS * np.array([[1], [0]], np.uint32),
+    "Only bits 0 to 2, 9 of the values are wrong.": WORDS ^ 0x207,
+    "Elements are wrong exactly where column = 1. Only bit 31 of the values is wrong.": WORDS ^ [[0, 1 << 31, 0]] * 2,
+    "Every wrong value is 1 too large or too small: look at rounding.": WORDS + np.array([[1, -1, 1], [1, 1, -1]]),
 }
 
 
 @pytest.mark.parametrize("says", ARRAYS)
 def test_an_accident_of_an_array_is_named(says):
-    assert about_array(np.ascontiguousarray(ARRAYS[says]), WORDS) == says
+    assert about_array(np.ascontiguousarray(ARRAYS[says]).astype(np.uint32), WORDS) == says
+
+
+FLOATS = np.array([1.5, -2.25, 3.0, 1000.0], np.float32)
+OTHERS = {
+    "Every value has the wrong sign.": -FLOATS,
+    "Every wrong value is 0.125 times the right one.": FLOATS / 8,
+    "Every wrong value is close to the right one: look at rounding and at the order of additions.": FLOATS * 1.0001,
+    "The wrong values belong in other places: [0] holds what belongs at [2].": FLOATS[[2, 3, 0, 1]],
+    "Every wrong value is nan.": np.full(4, np.nan, np.float32),
+    "": np.array([9, 8, 7, 6], np.float32),
+}
+
+
+@pytest.mark.parametrize("says", OTHERS)
+def test_what_floats_have_in_common_is_said(says):
+    assert about_array(OTHERS[says].astype(np.float32), FLOATS) == says
+
+
+NUMBERS = {
+    "Every n is 3 too large.": lambda n: n + 3,
+    "Every n is 1 too small.": lambda n: n - 1,
+    "Every n has the wrong sign.": lambda n: -n,
+    "Every n is 4 times as large as it should be.": lambda n: 4 * n,
+    "Every n is 2 times too small.": lambda n: n // 2,
+    "The n is always 7.": lambda n: 0 * n + 7,
+    "": lambda n: n * n,
+}
+
+
+@pytest.mark.parametrize("says", NUMBERS)
+def test_what_numbers_have_in_common_is_said(says):
+    n = np.arange(10, 20, 2)
+    assert about_values("n", NUMBERS[says](n), n) == says
 
 
 def test_rounding_and_cutting_off_are_told_apart():

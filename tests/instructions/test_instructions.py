@@ -156,7 +156,7 @@ def test_what_is_not_in_the_table_is_refused():
 
 @pytest.mark.slow
 def test_much_that_is_not_in_the_table_is_refused():
-    check_refusals(20)
+    check_refusals(12)
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_the_whole_product_of_the_vocabulary():
     ]
     slots = tuple(MMA.spelling.vocabulary)
     rng = random.Random(3)
-    for _ in range(3_000):
+    for _ in range(1_500):
         words = {slot: word for slot, word in zip(slots, (rng.choice(some) for some in choices), strict=True) if word}
         if frozenset(words.items()) in legal:
             assert MMA.find(words).opcode in VARIANTS

@@ -82,8 +82,10 @@ def test_one_form_of_each_kind_answers_as_tcemu_run(row):
 
 
 @pytest.mark.slow
-def test_every_form_answers_as_tcemu_run(row):
-    compare(row, [instruction for _, instruction in FAMILY.variants], lambda instruction: [classes(instruction)[0]])
+def test_forms_of_every_n_answer_as_tcemu_run(row):
+    some = [instruction for _, instruction in FAMILY.variants[::3]]
+    assert {form.shape.n for form in some} == {form.shape.n for _, form in FAMILY.variants}
+    compare(row, some, lambda instruction: [classes(instruction)[0]])
 
 
 # ------------------------------------------------------------------------------------------------ groups and waits

@@ -9,7 +9,7 @@ from places import ROOT
 
 import tcemu
 
-TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "exercises/README.md"]
+TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "exercises/README.md", "exercises/WRITING.md"]
 
 
 def text(name):

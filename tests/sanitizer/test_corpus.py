@@ -13,7 +13,7 @@ from quick import some
 POLICIES = ("late", "early", "random")
 #: Seeds of a kernel, and of one that takes many steps, unless `pytest --seeds 1000` asks for more. What is reported
 #: rests on clocks that know no order but the kernel's own, so that one seed shows nearly everything.
-SEEDS, FEW_SEEDS = 80, 10
+SEEDS, FEW_SEEDS = 40, 10
 LONG = [
     "a_consumer_that_loads_with_ldmatrix",
     "a_fence_before_every_batch",

@@ -16,7 +16,7 @@ LOAD = "wmma.load.a.sync.aligned.row.m16n16k16.f16"
 
 def lanes(picture):
     """The lanes that a probe's words name, with their places."""
-    said = picture.description.removeprefix("Not zero: ").removesuffix(".")
+    said = picture.description.partition(": ")[2].removesuffix(".")
     return {int(lane): places.split(", ") for lane, places in re.findall(r"lane (\d+): ([^;]+)", said)}
 
 

@@ -16,6 +16,7 @@ from tcemu import show
 from tcemu.arithmetic import FusedSum, FusedSums, fused_sum
 from tcemu.errors import TcemuError
 from tcemu.formats import FORMATS, Container, lookup, unpack
+from tcemu.instructions import parse
 from tcemu.layouts import Descriptor, Fragment, Layout
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.show import widgets
@@ -50,6 +51,17 @@ def _hazards() -> Picture:
     return show.hazards(events, result.reports)
 
 
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+FP8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
+
+
+def _ones(opcode: str) -> list[np.ndarray]:
+    """A, B and C full of ones."""
+    found = parse(opcode)
+    m, n, k = found.shape
+    return [np.ones(shape, found.types[role].dtype) for role, shape in (("a", (m, k)), ("b", (k, n)), ("c", (m, n)))]
+
+
 PICTURES: dict[str, Callable[[], Picture]] = {
     "bits": lambda: show.number_bits("e4m3", 0x3D),
     "bits of f64": lambda: show.number_bits("f64", 0x7FF0000000000001),
@@ -58,6 +70,11 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "linear": lambda: show.number_lines(["e2m1"], scale="linear"),
     "ranges": lambda: show.number_ranges(["f32", "tf32", "bf16", "f16", "ue8m0"]),
     "rounding": lambda: show.rounding("e4m3", 1.3),
+    "one output": lambda: show.one_output(MMA, _ones(MMA), targets=["sm_80", "sm_90a"]),
+    "one output of fp8, c last": lambda: show.one_output(FP8, _ones(FP8), targets=["sm_89", "sm_90a"]),
+    "running error": lambda: show.running_error([32, 64], {"a < b": [0.0, 0.01], "c": [0.0, -0.5]}),
+    "counted bits": lambda: show.popcount(0xF0F0A5C3, 0xF1F0A5C7),
+    "end of s32": lambda: show.end_of_s32(2**31 - 5, 10, -(2**31) + 4, 2**31 - 1),
     "fragment": lambda: show.fragment_map(A, lane=13),
     "register": lambda: show.fragment_map(A, register=2),
     "changes": lambda: show.changes(MATRIX, np.where(MATRIX == 7, 9, MATRIX).astype(np.float32), cause="a < b & c"),
@@ -81,7 +98,10 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "element of a shared tile": lambda: show.shared_tile(
         Descriptor(4096, 16, 1024, 128), "f16", 64, 64, at_mn=41, at_k=20, lines=20
     ),
+    "before and after": lambda: show.before_and_after([3.0, -1.0, 0.5, -4.0], [3.0, 0.0, 0.5, -3.5], 4, ["a < b & c"]),
+    "histograms": lambda: show.histograms({"all < 1": np.linspace(0, 1, 99), "one": [0.5]}, 0, 0.9, 9, "Two", "x & y"),
     "fused sums of two targets": lambda: widgets.one_among_powers().picture,
+    "rows of a tile": lambda: show.shared_rows(64 * np.arange(16)[:, None] + 16 * np.arange(4), 2, 8),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
 

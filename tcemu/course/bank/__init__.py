@@ -7,35 +7,65 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from pkgutil import iter_modules
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 from tcemu.errors import CourseError, TableError, nearest, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tcemu.course.record import Exercise
 
 __all__ = ["exercise", "exercises"]
 
 
-@cache
-def exercises() -> Mapping[str, Exercise]:
-    """All exercises by name, in the order of the modules. Raises TableError if two have the same name.
+#: Where a course of one's own has its rows: in modules like those here.
+OWN = Path("exercises", "bank")
+
+
+def exercises(folder: Path | None = None) -> Mapping[str, Exercise]:
+    """All exercises by name: those of the course, and those in exercises/bank of `folder` or of a folder above it.
+
+    By default, `folder` is the current one. Raises TableError if two exercises have the same name.
 
     >>> from tcemu import course
     >>> "where_of_a" in course.exercises()
     True
     """
+    here = (folder or Path()).absolute()
+    return _rows(next((place / OWN for place in (here, *here.parents) if (place / OWN).is_dir()), None))
+
+
+@cache
+def _rows(own: Path | None) -> Mapping[str, Exercise]:
     found: dict[str, Exercise] = {}
-    for module in sorted(each.name for each in iter_modules(__path__)):
-        for row in import_module(f"{__name__}.{module}").EXERCISES:
+    for module in (*_modules(), *(_own_modules(own) if own else ())):
+        for row in module.EXERCISES:
             if row.name in found:
                 raise TableError(f"two exercises are called {row.name}")
             found[row.name] = row
     return MappingProxyType(found)
+
+
+def _modules() -> Iterator[ModuleType]:
+    names = sorted(each.name for each in iter_modules(__path__))
+    return (import_module(f"{__name__}.{name}") for name in names)
+
+
+def _own_modules(folder: Path) -> Iterator[ModuleType]:
+    for path in sorted(folder.glob("[a-z]*.py")):
+        spec = spec_from_file_location(f"tcemu_own_exercises_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise CourseError(f"{path} cannot be imported")
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        if not isinstance(getattr(module, "EXERCISES", None), list):
+            raise CourseError(f"{path} has no list EXERCISES")
+        yield module
 
 
 def exercise(name: str) -> Exercise:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -165,6 +165,28 @@ def _sums(a: Array, b: Array, c: Array, **changes: Any) -> Array:
     return np.ascontiguousarray(found).reshape(-1).astype(np.uint32).view(np.float32)
 
 
+def _rule_changed(
+    given: Given, cut: Callable[[float], int], largest: Callable[[float, float], int], nearest: bool = False
+) -> Array:
+    """The rule with other ways to cut a term, to find its exponent, and to round the sum."""
+    sums = []
+    for a, b, c in zip(given.a.tolist(), given.b.tolist(), given.c.tolist(), strict=True):
+        factors = [*zip(a, b, strict=True), (c, 1.0)]
+        last = max(largest(x, y) for x, y in factors if x and y) - 25
+        total = sum(cut(math.ldexp(x * y, -last)) for x, y in factors)
+        lost = 0 if nearest else max(abs(total).bit_length() - 24, 0)
+        sums.append(math.ldexp(math.copysign(abs(total) >> lost << lost, total), last))
+    return np.array(sums, np.float32)
+
+
+def _exponent(number: float) -> int:
+    return math.frexp(number)[1] - 1
+
+
+def _by_factors(x: float, y: float) -> int:
+    return _exponent(x) + _exponent(y)
+
+
 def _sums_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     terms, (a, b, c) = tuple(given.values()), (given.a.astype(np.float64), given.b.astype(np.float64), given.c)
     yield "You kept 24 bits below the largest exponent, as sm_80 does. sm_90 keeps 25.", _sums(*terms, fraction=24)
@@ -173,6 +195,16 @@ def _sums_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You made two sums of 8, as sm_80 does. On sm_90 all 16 products are in one.", _sums(*terms, block=8)
     yield "You added c at the end. It is one of the terms that are aligned.", (
         _sums(given.a, given.b, np.zeros_like(c)) + c
+    )
+    yield "The exponent of a product is the sum of its factors' exponents, whatever the size of the product.", (
+        _rule_changed(given, int, lambda x, y: _exponent(x * y))
+    )
+    yield "Terms are cut toward zero. // and >> and floor go down, so negative terms come out one too low.", (
+        _rule_changed(given, math.floor, _by_factors)
+    )
+    yield "Terms are cut off, not rounded.", _rule_changed(given, round, _by_factors)
+    yield "The sum is cut to 24 bits, toward zero. Converting it to float32 rounds to the nearest.", (
+        _rule_changed(given, int, _by_factors, nearest=True)
     )
     exact = [math.fsum([*(x * y), z]) for x, y, z in zip(a, b, c.astype(np.float64), strict=True)]
     yield "This is the exact sum, rounded to the nearest float32. Bits are cut off before and after the addition.", (

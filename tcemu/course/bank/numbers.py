@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,12 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
         yield "The smallest exponent is −14: subnormals have the exponent of the smallest normal numbers.", (
             np.where(exponent == 0, right / 2, right)
         )
+        number = np.isfinite(right)
+        yield "The mantissa has 2 bits, so it counts quarters: m / 4.", (
+            np.where(number, np.copysign(np.where(exponent == 0, (codes & 3) / 8, 1 + (codes & 3) / 8), right), right)
+            * np.where(number, 2.0 ** (np.maximum(exponent, 1) - 15.0), 1)
+        )
+        yield "Minus infinity exists, too.", np.where(np.isinf(right), np.inf, right)
         for bias, says in ((16, "15, half of 32 minus 1"), (7, "15; 7 is that of e4m3")):
             yield f"The bias of e5m2 is {says}.", replace(form, bias=bias).decode(codes)
         ordinary = replace(form, infinities=False, nan="all ones").decode(codes)
@@ -56,11 +62,10 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
 _LARGEST = tuple(range(1, 65)) + tuple(range(400, 520, 4)) + tuple(range(1792, 70000, 1792))
 
 
-def _scale(largest: Array, top: float, bias: int = 127, up: bool = True) -> Array:
-    """The pattern of a power of two, so that `largest` divided by it is at most `top`, or, not `up`, at least that."""
-    exponent = np.log2(np.asarray(largest, np.float64) / top)
-    whole: Array = (np.ceil(exponent) if up else np.floor(exponent)).astype(np.int64) + bias
-    return whole
+def _scale(largest: Array, top: float, bias: int = 127, whole: Callable[[Array], Array] = np.ceil) -> Array:
+    """The pattern of a power of two; rounded up, `largest` divided by it is at most `top`."""
+    pattern: Array = whole(np.log2(np.asarray(largest, np.float64) / top)).astype(np.int64) + bias
+    return pattern
 
 
 _SCALE_FOR = Function(
@@ -69,7 +74,11 @@ _SCALE_FOR = Function(
     lambda largest: _scale(largest, 448),
     (
         ("You rounded the exponent down, so the largest number is too large for e4m3.",
-         lambda largest: _scale(largest, 448, up=False)),
+         lambda largest: _scale(largest, 448, whole=np.floor)),
+        ("You rounded the exponent to the nearest. Round it up: otherwise the largest number is sometimes too large.",
+         lambda largest: _scale(largest, 448, whole=np.round)),
+        ("A scale can be less than 1: a block of small numbers then uses all of e4m3.",
+         lambda largest: np.maximum(_scale(largest, 448), 127)),
         ("This is the exponent of the scale. Its pattern is 127 more: ue8m0 is an exponent with bias 127.",
          lambda largest: _scale(largest, 448, bias=0)),
         ("The bias of ue8m0 is 127.", lambda largest: _scale(largest, 448, bias=128)),

@@ -76,6 +76,7 @@ _SMALLEST_STRIDE = Function(
     lambda columns, bits: _up(columns, 128 // bits),
     (
         ("16 bytes are not 16 elements: divide by the size of an element.", lambda columns, _: _up(columns, 16)),
+        ("8 elements are 16 bytes only if an element has 16 bits.", lambda columns, _: _up(columns, 8)),
         ("You rounded down, so the stride is shorter than a row.",
          lambda columns, bits: columns // (128 // bits) * (128 // bits)),
         ("Always one unit more: a row that fits exactly needs no padding.",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import called, function, named, overheard, wholes
+from tcemu.course.answers import called, function, named, wholes
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
@@ -18,6 +18,10 @@ from tcemu.errors import counted
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
+#: Larger numbers count as this one, so that nobody's sums overflow.
+_LARGEST = 1 << 40
+#: Cases that a picture shows at most.
+_DRAWN = 1024
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,9 @@ class Function:
         names = list(self.over)
         learner = function(answer, names)
         found = []
-        with overheard():
-            for case in product(*self.over.values()):
-                title = f"{named(learner)}({', '.join(map(str, case))})"
-                found.append(wholes(called(learner, names, case), self.returns, title))
+        for case in product(*self.over.values()):
+            title = f"{named(learner)}({', '.join(map(str, case))})"
+            found.append(wholes(called(learner, names, case), self.returns, title))
         return {"values": np.array([[_clipped(value) for value in row] for row in found], np.int64)}
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
@@ -71,10 +74,8 @@ class Function:
         return Finding(False, says, mistake, share, self._picture(cases, got, wrong))
 
     def _observed(self, got: Array, right: Array) -> str:
-        """What the values have in common, for arguments that count from 0."""
-        if any(list(values) != list(range(len(values))) for values in self.over.values()):
-            return ""
-        return about_map({name: len(values) for name, values in self.over.items()}, self.returns, got, right)
+        """What the values have in common."""
+        return about_map({name: list(values) for name, values in self.over.items()}, self.returns, got, right)
 
     @staticmethod
     def _all(way: Callable[..., Array], cases: Array) -> Array:
@@ -89,7 +90,7 @@ class Function:
     def _picture(self, cases: Array, got: Array, wrong: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
         """A grid for functions of two numbers: what was returned, with the wrong values marked."""
         sizes = [len(values) for values in self.over.values()]
-        if len(sizes) != 2 or max(sizes) > 64:
+        if len(sizes) != 2 or max(sizes) > 64 or len(cases) > _DRAWN:
             return ()
         labels = [[" ".join(map(str, got[row * sizes[1] + column])) for column in range(sizes[1])]
                   for row in range(sizes[0])]  # fmt: skip
@@ -98,4 +99,4 @@ class Function:
 
 
 def _clipped(value: int) -> int:
-    return max(-(1 << 62), min(value, 1 << 62))
+    return max(-_LARGEST, min(value, _LARGEST))

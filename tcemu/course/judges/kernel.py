@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, Unanswered, answered, described, overheard
+from tcemu.course.answers import AnswerError, Unanswered, answered, described
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import Evidence, Finding, Given
@@ -80,11 +80,10 @@ class Kernel:
         if not callable(kernel):
             raise AnswerError("The answer is a kernel: a function of the warp and the arguments.")
         run = _Run()
-        with overheard():
-            for number, (seed, policy) in enumerate(self.schedules):
-                self._launch(run, kernel, self._args(given), number == 0, seed=seed, policy=policy)
-                if run.reports:
-                    break
+        for number, (seed, policy) in enumerate(self.schedules):
+            self._launch(run, kernel, self._args(given), number == 0, seed=seed, policy=policy)
+            if run.reports:
+                break
         return {
             "out": np.stack(run.outputs), "reports": _texts(text for _, text in run.reports),
             "rules": _texts(rule for rule, _ in run.reports), "scored": _texts(run.scores),
@@ -127,10 +126,10 @@ class Kernel:
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Compare the output, then the reports, the opcodes and the limits."""
-        found = [self._output(got, given) for got in evidence["out"]]
         if evidence["reports"].size:
-            return self._reported(evidence, found[0].right)
-        for finding, (seed, policy) in zip(found, self.schedules, strict=True):
+            return self._reported(evidence, self._output(evidence["out"][0], given).right)
+        for got, (seed, policy) in zip(evidence["out"], self.schedules, strict=True):
+            finding = self._output(got, given)
             if not finding.right:
                 when = f" (policy {policy!r}, seed {seed})" if (seed, policy) != self.schedules[0] else ""
                 return Finding(False, finding.says + when, finding.mistake, finding.share, finding.pictures)
@@ -162,9 +161,8 @@ class Kernel:
         """The first broken rule, by its name."""
         rule, report = str(evidence["rules"][0]), str(evidence["reports"][0])
         share = 0.5 if output_is_right else 0.0
-        title = RULES[rule].title if rule in RULES else ""
-        name = _MBARRIER if "for the mbarrier" in report else f"{title[0].upper()}{title[1:]}." if title else ""
-        return Finding(False, f"The sanitizer reports\n{report}" if title else report, name, share)
+        name = _MBARRIER if "for the mbarrier" in report else f"Broken rule: {RULES[rule]}." if rule in RULES else ""
+        return Finding(False, f"The sanitizer reports\n{report}" if rule in RULES else report, name, share)
 
     def _against_the_rules(self, evidence: Evidence, scores: Mapping[str, int]) -> str:
         for word in evidence["missing"]:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import array, called, function, overheard
+from tcemu.course.accidents import about_array, accident
+from tcemu.course.answers import array, called, function
 from tcemu.course.mistakes import Mistake, diagnosis
-from tcemu.course.observe import about_array, accident
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
+#: Values that a picture shows at most: more are neither quick to draw nor easy to read.
+_DRAWN = 1024
 #: A mistake is named if it explains this part of what is wrong.
 CLOSE = 0.9
 #: Other answers by the name of the mistake that gives them.
@@ -61,8 +63,7 @@ class Values:
     def collect(self, answer: Any, given: Given) -> Evidence:
         """The answer as an array of the right shape and dtype; a function is called with the given numbers."""
         if callable(answer) and not isinstance(answer, np.ndarray | np.generic):
-            with overheard():
-                answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
+            answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
         if type(answer) is dict and self.names:
             answer = [answer.get(name, ...) for name in self.names]
         return {"values": array(answer, self._right(given).shape, self.dtype, self.what)}
@@ -100,7 +101,7 @@ class Values:
 
     @staticmethod
     def _pictures(got: Array, wrong: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
-        if got.ndim != 2 or max(got.shape) > 64 or min(got.shape) < 2:
+        if got.ndim != 2 or max(got.shape) > 64 or min(got.shape) < 2 or got.size > _DRAWN:
             return ()
         labels = [[_shown(value) for value in row] for row in got]
         return (marked(labels, wrong, "Your values"),)

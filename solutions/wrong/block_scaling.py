@@ -1,0 +1,245 @@
+"""Wrong answers of notebook 09 that people give, with words that the diagnosis contains."""
+
+import numpy as np
+
+from tcemu import formats
+
+MX8 = "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0"
+
+
+# ---------------------------------------------------------------------------------------------- scales
+
+
+def rule_of_mx(blocks):
+    """The floor of the MX specification."""
+    return (np.floor(np.log2(np.abs(blocks).max(axis=1))) - 8 + 127).astype(np.uint8)
+
+
+def without_bias(blocks):
+    """The exponent itself, in eight bits."""
+    return np.ceil(np.log2(np.abs(blocks).max(axis=1) / 448)).astype(np.int64).astype(np.uint8)
+
+
+def by_value(blocks):
+    """abs forgotten."""
+    return (np.ceil(np.log2(blocks.max(axis=1) / 448)) + 127).astype(np.uint8)
+
+
+def next_power(blocks):
+    """As if 256 were the largest e4m3."""
+    return (np.ceil(np.log2(np.abs(blocks).max(axis=1))) - 8 + 127).astype(np.uint8)
+
+
+def reciprocal(blocks):
+    """What the elements are multiplied by."""
+    return (127 - np.ceil(np.log2(np.abs(blocks).max(axis=1) / 448))).astype(np.uint8)
+
+
+# ---------------------------------------------------------------------------------------------- lanes
+
+
+def exchanged(row, thread_id):
+    """thread-id in the lowest bit."""
+    return 4 * (row % 8) + thread_id + 2 * (row // 8)
+
+
+def rule_of_b(row, thread_id):
+    """As for the 8 columns of B."""
+    return 4 * (row % 8) + thread_id
+
+
+def upper_rows(row, thread_id):
+    """Rows 8 to 15 forgotten."""
+    return 4 * (row % 8) + 2 * thread_id
+
+
+def one_after_the_other(row, thread_id):
+    """Half a warp for each thread-id."""
+    return row + 16 * thread_id
+
+
+def _word(scales, row):
+    return sum(int(scale) << 8 * step for step, scale in enumerate(scales[row]))
+
+
+def reversed_bytes(scales):
+    """Step 0 in the highest byte."""
+    registers = np.zeros(32, np.uint32)
+    for row in range(16):
+        registers[4 * (row % 8) + row // 8] = _word(scales[:, ::-1], row)
+    return registers
+
+
+def row_is_lane(scales):
+    """Row r in lane r."""
+    registers = np.zeros(32, np.uint32)
+    registers[:16] = [_word(scales, row) for row in range(16)]
+    return registers
+
+
+def all_lanes(scales):
+    """The lanes of thread-id 1 filled, too."""
+    return np.array([_word(scales, lane // 4 + 8 * (lane % 2)) for lane in range(32)], np.uint32)
+
+
+def two_lanes_on(scales):
+    """Row g + 8 in lane 4 g + 2."""
+    registers = np.zeros(32, np.uint32)
+    for row in range(16):
+        registers[4 * (row % 8) + 2 * (row // 8)] = _word(scales, row)
+    return registers
+
+
+# ---------------------------------------------------------------------------------------------- ids
+
+
+def byte_and_thread_exchanged(step):
+    """The thread changes first."""
+    return step // 8, step // 4, step % 4 % 2, step % 4
+
+
+def four_threads_of_a(step):
+    """A with as many thread-ids as B."""
+    return step // 8, step % 4, step // 4, step // 4
+
+
+def one_register(step):
+    """The second register forgotten."""
+    return 0, step % 4, step // 4 % 2, step // 4
+
+
+def two_threads_of_b(step):
+    """B with as many thread-ids as A."""
+    return step // 8, step % 4, step // 4 % 2, step // 4 % 2
+
+
+# ---------------------------------------------------------------------------------------------- NVFP4
+
+
+def _quantised(blocks, scale, exact=False):
+    e2m1, ue4m3 = formats.lookup("e2m1"), formats.lookup("ue4m3")
+    wide = blocks.astype(np.float64)
+    wanted = scale(wide)
+    scales = ue4m3.encode(wanted, satfinite=True)
+    divisor = wanted if exact else ue4m3.decode(scales)
+    with np.errstate(divide="ignore"):
+        return e2m1.encode(wide / divisor[:, None], satfinite=True), scales
+
+
+def exact_divisor(blocks):
+    """Divided before the scale is rounded."""
+    return _quantised(blocks, lambda wide: np.abs(wide).max(axis=1) / 6, exact=True)
+
+
+def power_of_two(blocks):
+    """The rule of MXFP4."""
+    return _quantised(blocks, lambda wide: 2.0 ** (np.floor(np.log2(np.abs(wide).max(axis=1))) - 2))
+
+
+def largest_value(blocks):
+    """abs forgotten."""
+    return _quantised(blocks, lambda wide: wide.max(axis=1) / 6)
+
+
+def largest_scale(blocks):
+    """448 taken for the largest element."""
+    return _quantised(blocks, lambda wide: np.abs(wide).max(axis=1) / 448)
+
+
+def unsigned(blocks):
+    """The signs masked away."""
+    elements, scales = _quantised(blocks, lambda wide: np.abs(wide).max(axis=1) / 6)
+    return elements & 7, scales
+
+
+# ---------------------------------------------------------------------------------------------- MXFP4 wins
+
+
+def _normal():
+    return np.random.default_rng(1).normal(size=32).astype(np.float32)
+
+
+def _sixes():
+    return np.tile(np.array([6, 3, 2, 1], np.float32), 8)
+
+
+def _saturated():
+    return np.tile(np.array([7, 3, 2, 1], np.float32), 8)
+
+
+def _zeros():
+    return np.zeros(32, np.float32)
+
+
+# ---------------------------------------------------------------------------------------------- kernel
+
+
+def _kernel(byte=lambda step: step, row=lambda g, t: g + 8 * (t % 2), column=lambda g, t: g, chained=True):
+    """The kernel with another byte-id, or scales loaded from other rows or columns."""
+
+    def scaled_product(warp, a, x, b, y, d):
+        g, t = warp.laneid // 4, warp.laneid % 4
+        c = warp.registers(4, fill=0)
+        held_a, held_b = warp.registers(4), warp.registers(2)
+        scale_a = warp.ld_global(x.at(row(g, t), 0))[:, 0]
+        scale_b = warp.ld_global(y.at(column(g, t), 0))[:, 0]
+        for step in range(4):
+            for i in range(4):
+                held_a[:, i] = warp.ld_global(a.at(g + 8 * (i % 2), 32 * step + 4 * t + 16 * (i // 2)))[:, 0]
+            for i in range(2):
+                held_b[:, i] = warp.ld_global(b.at(g, 32 * step + 4 * t + 16 * i))[:, 0]
+            start = c if chained else warp.registers(4, fill=0)
+            c = warp.run(MX8, held_a, held_b, start, scale_a, (byte(step), 0), scale_b, (byte(step), 0))
+        for half in range(2):
+            warp.st_global(d.at(g + 8 * half, 2 * t), c[:, 2 * half : 2 * half + 2], "v2.b32")
+
+    return scaled_product
+
+
+WRONG = {
+    "scales_without_overflow": [
+        (rule_of_mx, "the rule of the MX formats"),
+        (without_bias, "the exponent without the bias"),
+        (by_value, "not the largest magnitude"),
+        (next_power, "the largest e4m3 is 448, not 256"),
+        (reciprocal, "this is the reciprocal"),
+    ],
+    "lane_of_scale": [
+        (exchanged, "you have them exchanged"),
+        (rule_of_b, "rows 8 to 15 need lanes of their own"),
+        (upper_rows, "you left out row // 8"),
+        (one_after_the_other, "does not choose a half of the warp"),
+    ],
+    "registers_of_scales": [
+        (reversed_bytes, "bytes are in reverse order"),
+        (row_is_lane, "row r is not in lane r"),
+        (all_lanes, "they are to be 0 here"),
+        (two_lanes_on, "not 4 g + 2"),
+    ],
+    "ids_of_a_step": [
+        (byte_and_thread_exchanged, "you exchanged byte-id and thread-id"),
+        (four_threads_of_a, "A has only two thread-ids"),
+        (one_register, "the register of A does not depend on the step"),
+        (two_threads_of_b, "B has four thread-ids"),
+    ],
+    "quantise_to_nvfp4": [
+        (exact_divisor, "before it was rounded"),
+        (power_of_two, "the rule of the MX formats"),
+        (largest_value, "not the largest magnitude"),
+        (largest_scale, "448, the largest scale"),
+        (unsigned, "signs of the elements are lost"),
+    ],
+    "where_mxfp4_wins": [
+        (_normal, "it should hold the row exactly"),
+        (_sixes, "is a ue4m3 itself"),
+        (_saturated, "the largest magnitude saturates"),
+        (_zeros, "all numbers are zero"),
+    ],
+    "scaled_product": [
+        (_kernel(byte=lambda step: 0), "the byte-id is the step"),
+        (_kernel(row=lambda g, t: g), "odd lanes load the scales of row g + 8"),
+        (_kernel(row=lambda g, t: g + 8 - 8 * (t % 2)), "rows g and g + 8 are exchanged"),
+        (_kernel(chained=False), "starts from zero"),
+        (_kernel(byte=lambda step: 3 - step), "the byte-ids run backwards"),
+    ],
+}

@@ -1,0 +1,298 @@
+"""Wrong answers of notebook 10 that people give, with words that the diagnosis contains."""
+
+from dataclasses import replace
+
+import numpy as np
+
+import tcemu
+from tcemu.layouts import Descriptor, copy_tile
+from tcemu.layouts.swizzle import swizzled
+
+WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+CODES = {0: 0, 32: 3, 64: 2, 128: 1}
+
+
+# ---------------------------------------------------------------------------------------------- registers
+
+
+def a_warp_s_map(row, column):
+    """All 64 rows in one warp, as mma.sync has 16."""
+    return row % 8 * 4 + column // 2 % 4, column // 8 * 4 + row // 8 % 2 * 2 + column % 2
+
+
+def without_the_lower_rows(row, column):
+    return row // 16 * 32 + row % 8 * 4 + column // 2 % 4, column // 8 * 4 + column % 2
+
+
+def registers_by_row(row, column):
+    return row // 16 * 32 + row % 8 * 4 + column // 2 % 4, row // 8 % 2 * 4 + column // 8 * 2 + column % 2
+
+
+def holds_transposed(lane, register):
+    row, column = holds(lane, register)
+    return column, row
+
+
+def holds(lane, register):
+    return 16 * (lane // 32) + lane % 32 // 4 + register // 2 % 2 * 8, register // 4 * 8 + lane % 4 * 2 + register % 2
+
+
+def holds_registers_by_row(lane, register):
+    return (
+        16 * (lane // 32) + lane % 32 // 4 + register // 4 * 8,
+        register // 2 % 2 * 8 + lane % 4 * 2 + register % 2,
+    )
+
+
+def holds_neighbouring_lanes(lane, register):
+    """Lane // 8 for the row."""
+    return 16 * (lane // 32) + lane % 8 + register // 2 % 2 * 8, register // 4 * 8 + lane % 32 // 8 * 2 + register % 2
+
+
+FRAGMENT = tcemu.parse(WGMMA).fragments["a"]
+
+
+def halves_exchanged(given):
+    registers = FRAGMENT.pack(given.A)
+    return registers >> 16 | registers << 16
+
+
+def a_rows_by_columns(given):
+    """Registers 1 and 2 exchanged: first along k, then 8 rows down."""
+    return FRAGMENT.pack(given.A)[:, [0, 2, 1, 3]]
+
+
+def a_as_numbers(given):
+    """astype where view is meant."""
+    row, column = np.indices(given.A.shape)
+    lane = 32 * (row // 16) + 4 * (row % 8) + column // 2 % 4
+    register = column // 8 * 2 + row // 8 % 2
+    found = np.zeros((128, 4), np.int64)
+    np.bitwise_or.at(found, (lane, register), (given.A.astype(np.int64) & 0xFFFF) << 16 * (column % 2))
+    return found.astype(np.uint32)
+
+
+# ---------------------------------------------------------------------------------------------- descriptors
+
+
+def in_bytes(start, lbo, sbo, swizzle):
+    return start & 0x3FFF | (lbo & 0x3FFF) << 16 | (sbo & 0x3FFF) << 32 | CODES[swizzle] << 62
+
+
+def exchanged(start, lbo, sbo, swizzle):
+    return start >> 4 | sbo >> 4 << 16 | lbo >> 4 << 32 | CODES[swizzle] << 62
+
+
+def codes_by_size(start, lbo, sbo, swizzle):
+    return start >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | {0: 0, 32: 1, 64: 2, 128: 3}[swizzle] << 62
+
+
+def start_in_bytes(start, lbo, sbo, swizzle):
+    return start & 0x3FFF | lbo >> 4 << 16 | sbo >> 4 << 32 | CODES[swizzle] << 62
+
+
+def plain_exchanged(start, rows):
+    return Descriptor(start, lbo=128, sbo=16 * rows)
+
+
+def plain_one_core_matrix(start, rows):
+    return Descriptor(start, lbo=128, sbo=128)
+
+
+def plain_rows(start, rows):
+    return Descriptor(start, lbo=16 * rows, sbo=16)
+
+
+def box_of_rows(start, rows):
+    return Descriptor(start, lbo=16, sbo=128, swizzle=128)
+
+
+def box_without_swizzle(start, rows):
+    return Descriptor(start, lbo=16, sbo=1024)
+
+
+def box_by_size(start, rows):
+    return start >> 4 | 1 << 16 | 64 << 32 | 3 << 62
+
+
+def columns_exchanged(start, depth):
+    return Descriptor(start, lbo=1024, sbo=128 * depth, swizzle=128)
+
+
+def columns_without_lbo(start, depth):
+    return Descriptor(start, lbo=16, sbo=1024, swizzle=128)
+
+
+def columns_of_eight_rows(start, depth):
+    return Descriptor(start, lbo=1024, sbo=1024, swizzle=128)
+
+
+# ---------------------------------------------------------------------------------------------- addresses
+
+
+def three_bits_for_all(address, swizzle):
+    return address ^ (address >> 7 & 7) << 4 if swizzle else address
+
+
+def bits_from_8_on(address, swizzle):
+    return address ^ (address >> 8 & max(swizzle // 16, 1) - 1) << 4
+
+
+def lines_of_the_swizzle(address, swizzle):
+    return address ^ (address // swizzle & swizzle // 16 - 1) << 4 if swizzle else address
+
+
+def added(address, swizzle):
+    line = address // 128 & max(swizzle // 16, 1) - 1
+    return address // 128 * 128 + (address % 128 + 16 * line) % 128
+
+
+def in_the_unit(address, swizzle):
+    return address ^ (address // 128 & max(swizzle // 16, 1) - 1)
+
+
+def by_the_row(start, row, column):
+    return start + 128 * row + (2 * column ^ row % 8 << 4)
+
+
+def unswizzled(start, row, column):
+    return start + 128 * row + 2 * column
+
+
+def in_elements(start, row, column):
+    return int(swizzled(np.int64(start + 64 * row + column), 128))
+
+
+def always_32_bytes(swizzle, step):
+    return 32 * step
+
+
+def next_rows(swizzle, step):
+    return 8 * max(swizzle, 16) * step
+
+
+def always_the_next_line(swizzle, step):
+    return (64 * swizzle if swizzle else 2048) * step
+
+
+def one_core_matrix(swizzle, step):
+    right = {0: 1024 * step, 32: 2048 * step, 64: step // 2 * 4096 + step % 2 * 32, 128: 32 * step}
+    return right[swizzle]
+
+
+# ---------------------------------------------------------------------------------------------- memory and products
+
+
+def filled(matrix, tile):
+    shared = np.zeros(65536, np.uint8)
+    copy_tile(matrix, shared, tile)
+    return shared
+
+
+def filled_without_swizzle(given):
+    tile = given.descriptor
+    row, byte = np.arange(64)[:, None], 2 * np.arange(64)
+    line = tile.swizzle
+    at = tile.start + row % 8 * line + row // 8 * tile.sbo + byte % line + byte // line * tile.lbo
+    shared = np.zeros(65536, np.uint8)
+    shared.view(np.uint16)[at // 2] = given.A.view(np.uint16)
+    return shared
+
+
+def filled_row_by_row(given):
+    shared = np.zeros(65536, np.uint8)
+    shared[given.descriptor.start :][:8192] = given.A.view(np.uint8).ravel()
+    return shared
+
+
+def filled_from_byte_0(given):
+    return filled(given.A, replace(given.descriptor, start=0))
+
+
+def filled_transposed(given):
+    return filled(given.A.T.copy(), given.descriptor)
+
+
+def summed(step, scale_d):
+    """The answer with its own step of the descriptors and its own scale_d."""
+
+    def answer(shared, a, b, d):
+        for i in range(4):
+            d = tcemu.run(WGMMA, d, step(a, i), step(b, i), scale_d(i), 1, 1, 0, 0, shared=shared)
+        return tcemu.parse(WGMMA).fragments["d"].unpack(d)
+
+    return answer
+
+
+def by_32(tile, i):
+    return tile.step(32 * i)
+
+
+WRONG = {
+    "where_of_d_warpgroup": [
+        (a_warp_s_map, "lane does not depend on row // 16"),
+        (without_the_lower_rows, "register does not depend on row // 8 % 2"),
+        (registers_by_row, "In the register, you exchanged"),
+    ],
+    "what_a_warpgroup_lane_holds": [
+        (holds_registers_by_row, "In the register, you exchanged"),
+        (holds_transposed, "exchanged row and column"),
+        (holds_neighbouring_lanes, "In the lane, you exchanged"),
+    ],
+    "a_of_warpgroup": [
+        (("given", halves_exchanged), "two halves of each register are exchanged"),
+        (("given", a_rows_by_columns), "In the register, you exchanged"),
+        (("given", a_as_numbers), "stored the values as whole numbers"),
+    ],
+    "encode_descriptor": [
+        (in_bytes, "bytes >> 4"),
+        (exchanged, "exchanged LBO and SBO"),
+        (codes_by_size, "do not rise with their size"),
+        (start_in_bytes, "the start address is in bytes"),
+    ],
+    "descriptor_without_swizzle": [
+        (plain_exchanged, "exchanged LBO and SBO"),
+        (plain_one_core_matrix, "rows // 8 core matrices in between"),
+        (plain_rows, "one group of eight rows to the next"),
+    ],
+    "descriptor_of_a_box": [
+        (box_of_rows, "one group of eight rows to the next"),
+        (box_without_swizzle, "swizzle is missing"),
+        (box_by_size, "do not rise with their size"),
+    ],
+    "descriptor_mn_major": [
+        (columns_exchanged, "exchanged LBO and SBO"),
+        (columns_without_lbo, "LBO leads to the next 64 columns: it is used"),
+        (columns_of_eight_rows, "size of a box"),
+    ],
+    "swizzled_address": [
+        (three_bits_for_all, "three bits for every swizzle"),
+        (bits_from_8_on, "begins at bit 7"),
+        (lines_of_the_swizzle, "address // 128 for every swizzle"),
+        (added, "it is XORed"),
+        (in_the_unit, "shift it left by 4"),
+    ],
+    "address_in_tile": [
+        (by_the_row, "uses the bits of the address"),
+        (unswizzled, "left the swizzle out"),
+        (in_elements, "an f16 has two bytes"),
+    ],
+    "start_of_k_step": [
+        (always_32_bytes, "stays inside a line"),
+        (next_rows, "goes to the next eight rows"),
+        (always_the_next_line, "Inside a line, a step is 32 bytes"),
+        (one_core_matrix, "two core matrices along K"),
+    ],
+    "fill_for_descriptor": [
+        (("given", filled_without_swizzle), "left the swizzle out"),
+        (("given", filled_row_by_row), "row by row"),
+        (("given", filled_from_byte_0), "begins at byte 0"),
+        (("given", filled_transposed), "transposed matrix"),
+    ],
+    "sum_over_k": [
+        (summed(by_32, lambda i: 1), "never 0"),
+        (summed(by_32, lambda i: 0), "always 0"),
+        (summed(lambda tile, i: tile, lambda i: int(i > 0)), "do not move"),
+        (summed(lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: int(i > 0)), "do not move"),
+    ],
+}

@@ -1,0 +1,609 @@
+"""Wrong answers of notebook 11 that people give, with words that the diagnosis contains.
+
+Most kernels here are the right one with one thing changed, which the arguments of a few functions say.
+"""
+
+import numpy as np
+
+from tcemu.gemm.store import store
+from tcemu.layouts import Descriptor
+from tcemu.machine.tensor_map import TensorMap
+
+WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+TF32 = "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"
+BAR, EMPTY = 32768, 32784
+
+
+def load(warp, *matrices):
+    with warp.only(warp.threads == 0):
+        warp.mbarrier_init(BAR, 1)
+        warp.fence_mbarrier_init()
+    warp.bar_sync()
+    with warp.only(warp.threads == 0):
+        warp.mbarrier_arrive_expect_tx(BAR, 128 * sum(x.shape[0] for x in matrices))
+        to = 0
+        for x in matrices:
+            box = TensorMap.of(x, (x.shape[1], x.shape[0]), swizzle=128)
+            warp.cp_async_bulk_tensor_shared_global(to, box, (0, 0), BAR)
+            to += box.bytes
+    warp.mbarrier_wait(BAR, 0)
+
+
+def tile(rows, start, k, element="f16"):
+    return Descriptor.for_tile(element, rows, 64, swizzle=128, start=start).step(2 * k)
+
+
+def step(warp, c, k, stage=0, scale_d=1, rows=0):
+    a, b = tile(64, 16384 * stage + rows, k), tile(8, 16384 * stage + 8192, k)
+    warp.run(WGMMA, c, a, b, scale_d, 1, 1, 0, 0)
+
+
+def save(warp, d, c, first=0):
+    store(warp, d, c, 16 * (warp.warpid % 4 - first) + warp.laneid // 4, 0)
+
+
+def end(warp):
+    warp.wgmma_commit_group()
+    warp.wgmma_wait_group(0)
+
+
+def added(k):
+    return int(k > 0)
+
+
+# ---------------------------------------------------------------------------------------------- one product
+
+
+def product(*, fence="first", commit="all", wait=0, scale_d=added, rows=0, begin=0, end=64, saved=True, first=True):
+    """The kernel of one product; `rows` bytes lie between the tiles of two warps."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        c = warp.registers(4) if first else warp.registers(4, fill=0)
+        if fence == "first" or (fence == "warp 0" and warp.warpid == 0):
+            warp.wgmma_fence()
+        if fence == "lane 0":
+            with warp.only(warp.laneid == 0):
+                warp.wgmma_fence()
+        if commit == "before":
+            warp.wgmma_commit_group()
+        for k in range(begin, end, 16):
+            if fence == "each":
+                warp.wgmma_fence()
+            step(warp, c, k, scale_d=scale_d(k), rows=rows * warp.warpid)
+            if fence == "after":
+                warp.wgmma_fence()
+        if commit == "all" or (commit == "warp 0" and warp.warpid == 0):
+            warp.wgmma_commit_group()
+        if commit == "lane 0":
+            with warp.only(warp.laneid == 0):
+                warp.wgmma_commit_group()
+        if wait is not None:
+            warp.wgmma_wait_group(wait)
+        if saved:
+            save(warp, d, c)
+
+    return kernel
+
+
+def stored_before_the_wait(warp, a, b, d):
+    load(warp, a, b)
+    c = warp.registers(4)
+    warp.wgmma_fence()
+    for k in range(0, 64, 16):
+        step(warp, c, k, scale_d=added(k))
+    warp.wgmma_commit_group()
+    save(warp, d, c)
+    warp.wgmma_wait_group(0)
+
+
+def halved(*, fence=True, scaled="first", add=1, wait=True):
+    """The sum is halved between two parts."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in (0, 16):
+            step(warp, c, k, scale_d=added(k))
+        warp.wgmma_commit_group()
+        if wait:
+            warp.wgmma_wait_group(0)
+        if scaled == "first":
+            c[...] = (0.5 * c.view(np.float32)).view(np.uint32)
+        if fence:
+            warp.wgmma_fence()
+        for k in (32, 48):
+            step(warp, c, k, scale_d=add or int(k > 32))
+        end(warp)
+        if scaled == "all":
+            c[...] = (0.5 * c.view(np.float32)).view(np.uint32)
+        save(warp, d, c)
+
+    return kernel
+
+
+def two_shapes(*, wait=True, fence=True, second=True, add=1):
+    def kernel(warp, a, b, e, f, d):
+        load(warp, a, b, e, f)
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        if wait:
+            end(warp)
+        if fence:
+            warp.wgmma_fence()
+        if second:
+            warp.run(TF32, c, tile(64, 9216, 0, "tf32"), tile(8, 17408, 0, "tf32"), add, 1, 1)
+            end(warp)
+        save(warp, d, c)
+
+    return kernel
+
+
+def two_groups(*, wait=1, both=True, minus=True, drained=False):
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        first, second = warp.registers(4), warp.registers(4)
+        warp.wgmma_fence()
+        for c, begin in ((first, 0), (second, 32)):
+            for k in (0, 16):
+                step(warp, c, begin + k, scale_d=added(k))
+            warp.wgmma_commit_group()
+        warp.wgmma_wait_group(wait)
+        one, other = first.view(np.float32), second.view(np.float32) if both else np.float32(0)
+        if drained:
+            warp.wgmma_wait_group(0)
+        save(warp, d, (one - other if minus else one + other).view(np.uint32))
+
+    return kernel
+
+
+# ---------------------------------------------------------------------------------------------- who takes part
+
+
+def five_warps(*, first=1, rows=1, wait=True):
+    """Warps `first` to `first` + 3 multiply."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        if not first <= warp.warpid < first + 4:
+            return
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        warp.wgmma_commit_group()
+        if wait:
+            warp.wgmma_wait_group(0)
+        store(warp, d, c, 16 * (warp.warpid - rows) + warp.laneid // 4, 0)
+
+    return kernel
+
+
+def some_warps(allowed, *, wait=True):
+    """The mma_async of a step only in some warps."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        c = warp.registers(4, fill=0)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            if allowed(warp.warpid, k):
+                step(warp, c, k, scale_d=added(k))
+        warp.wgmma_commit_group()
+        if wait:
+            warp.wgmma_wait_group(0)
+        save(warp, d, c)
+
+    return kernel
+
+
+def three_warps(*, leaves="before", rows=3, wait=True):
+    """D has 48 rows."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        if leaves == "before" and warp.warpid == 3:
+            return
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        if leaves == "before the commit" and warp.warpid == 3:
+            return
+        warp.wgmma_commit_group()
+        if wait:
+            warp.wgmma_wait_group(0)
+        if warp.warpid < rows:
+            save(warp, d, c)
+
+    return kernel
+
+
+# ---------------------------------------------------------------------------------------------- proxies
+
+
+def halved_in_place(*order, stores=True):
+    """A is halved in shared memory, and then come fences and barriers in an `order`."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        for part in range(4 if stores else 0):
+            at = 2048 * part + 16 * warp.threads
+            values = warp.ld_shared(at, "v4.b32").view(np.float16)
+            warp.st_shared(at, (values / 2).view(np.uint32), "v4.b32")
+        for what in order:
+            if what == "barrier":
+                warp.bar_sync()
+            elif what == "fence":
+                warp.fence_proxy_async()
+            else:
+                with warp.only(warp.laneid == 0 if what == "lane" else warp.threads == 0):
+                    warp.fence_proxy_async()
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        end(warp)
+        save(warp, d, c)
+
+    return kernel
+
+
+# ---------------------------------------------------------------------------------------------- copies and phases
+
+
+def one_copy(
+    *, init="all", fence=True, barrier=True, expect="both", arrive="", wait=0, both=True, saved=True, count=1, end_=True
+):
+    """One tile of A and of B, copied by thread 0."""
+
+    def kernel(warp, a, b, d):
+        rows, columns = TensorMap.of(a, (64, 64), swizzle=128), TensorMap.of(b, (64, 8), swizzle=128)
+        with warp.only(warp.threads == 0):
+            if init == "all":
+                warp.mbarrier_init(BAR, count)
+            if fence:
+                warp.fence_mbarrier_init()
+        if fence == "other":
+            warp.fence_mbarrier_init()
+        if barrier:
+            warp.bar_sync()
+        with warp.only(warp.threads == 0):
+            sizes = {"both": rows.bytes + columns.bytes, "one": rows.bytes, "twice": 2 * rows.bytes}
+            if expect in sizes:
+                warp.mbarrier_arrive_expect_tx(BAR, sizes[expect])
+            else:
+                warp.mbarrier_arrive(BAR)
+            warp.cp_async_bulk_tensor_shared_global(0, rows, (0, 0), BAR)
+            if both:
+                warp.cp_async_bulk_tensor_shared_global(8192, columns, (0, 0), BAR)
+        if arrive == "all":
+            warp.mbarrier_arrive(BAR)
+        if arrive == "lanes":
+            with warp.only(warp.laneid == 0):
+                warp.mbarrier_arrive(BAR)
+        if wait == "thread 0":
+            with warp.only(warp.threads == 0):
+                warp.mbarrier_wait(BAR, 0)
+        elif wait == "warp 0" and warp.warpid == 0:
+            warp.mbarrier_wait(BAR, 0)
+        elif isinstance(wait, int):
+            warp.mbarrier_wait(BAR, wait)
+        else:
+            warp.bar_sync()
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        warp.wgmma_commit_group()
+        if end_:
+            warp.wgmma_wait_group(0)
+        if saved:
+            save(warp, d, c)
+
+    return kernel
+
+
+def staged(at, *, saved="registers", barrier=True):
+    """D goes through shared memory at `at`."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        end(warp)
+        if saved == "matrix":
+            save(warp, d, c)
+            return
+        warp.st_shared(at + 16 * warp.threads, c, "v4.b32")
+        if barrier:
+            warp.bar_sync()
+        other = warp.threads if barrier else 127 - warp.threads
+        warp.st_global(d + 16 * other, warp.ld_shared(at + 16 * other, "v4.b32"), "v4.b32")
+
+    return kernel
+
+
+def begin(warp, stages=1, count=4):
+    with warp.only(warp.threads == 0):
+        for stage in range(stages):
+            warp.mbarrier_init(BAR + 8 * stage, 1)
+            warp.mbarrier_init(EMPTY + 8 * stage, count)
+        warp.fence_mbarrier_init()
+    warp.bar_sync()
+
+
+def copy(warp, a, b, step_, stage=0):
+    full = BAR + 8 * stage
+    rows, columns = TensorMap.of(a, (64, 64), swizzle=128), TensorMap.of(b, (64, 8), swizzle=128)
+    warp.mbarrier_arrive_expect_tx(full, rows.bytes + columns.bytes)
+    warp.cp_async_bulk_tensor_shared_global(16384 * stage, rows, (64 * step_, 0), full)
+    warp.cp_async_bulk_tensor_shared_global(16384 * stage + 8192, columns, (64 * step_, 0), full)
+
+
+def loop(*, parity=lambda step: step % 2, wait=0, barrier=True, add=lambda step: int(step > 0), fence=True, steps=None):
+    """K in steps of 64 with one stage."""
+
+    def kernel(warp, a, b, d):
+        begin(warp)
+        c = warp.registers(4)
+        for number in range(a.shape[1] // 64 if steps is None else steps):
+            with warp.only(warp.threads == 0):
+                copy(warp, a, b, number)
+            warp.mbarrier_wait(BAR, parity(number))
+            if fence:
+                warp.wgmma_fence()
+            for k in range(0, 64, 16):
+                step(warp, c, k, scale_d=add(number) or added(k))
+            warp.wgmma_commit_group()
+            warp.wgmma_wait_group(wait)
+            if barrier:
+                warp.bar_sync()
+        warp.wgmma_wait_group(0)
+        save(warp, d, c)
+
+    return kernel
+
+
+def pipeline(
+    *, stages=1, full=lambda turn: turn % 2, empty=lambda turn: (turn + 1) % 2, release="late", lanes="one",
+    waits=True, add=lambda step: int(step > 0),
+):  # fmt: skip
+    """Warp 4 copies, the warpgroup multiplies."""
+
+    def kernel(warp, a, b, d):
+        begin(warp, stages)
+        steps = a.shape[1] // 64
+        if warp.warpid == 4:
+            for number in range(steps):
+                stage, turn = number % stages, number // stages
+                if waits:
+                    warp.mbarrier_wait(EMPTY + 8 * stage, empty(turn))
+                with warp.only(warp.laneid == 0):
+                    copy(warp, a, b, number, stage)
+            return
+        c = warp.registers(4)
+        for number in range(steps):
+            stage, turn = number % stages, number // stages
+            warp.mbarrier_wait(BAR + 8 * stage, full(turn))
+            warp.wgmma_fence()
+            for k in range(0, 64, 16):
+                step(warp, c, k, stage, add(number) or added(k))
+            warp.wgmma_commit_group()
+            if release == "late":
+                warp.wgmma_wait_group(0)
+            if release != "never":
+                with warp.only(warp.laneid == 0 if lanes == "one" else warp.laneid >= 0):
+                    warp.mbarrier_arrive(EMPTY + 8 * stage)
+            if release != "late":
+                warp.wgmma_wait_group(0)
+        save(warp, d, c)
+
+    return kernel
+
+
+# ---------------------------------------------------------------------------------------------- orders
+
+ORDER = (
+    "st.shared: the tiles",
+    "fence.proxy.async",
+    "bar.sync",
+    "wgmma.fence, just before the mma_async",
+    "wgmma.mma_async",
+    "wgmma.commit_group",
+    "wgmma.wait_group 0",
+    "st.global: the accumulator",
+)
+
+
+def order(first, second):
+    """The right order with two places exchanged."""
+
+    def numbers(given):
+        lines = list(ORDER)
+        lines[first], lines[second] = lines[second], lines[first]
+        return [given.lines.index(line) for line in lines]
+
+    return "given", numbers
+
+
+def phases(full, empty):
+    return lambda step_, stages: (step_ % stages, full(step_, stages) % 2, empty(step_, stages) % 2)
+
+
+FENCE = "the control flow around a wgmma instruction"
+NOTHING = "stores nothing"
+WRONG = {
+    "order_of_wgmma": [
+        (order(1, 2), "barrier is before fence.proxy.async"),
+        (order(5, 6), "commit first"),
+        (order(6, 7), "read before the wait"),
+        (order(3, 4), "comes before the mma_async"),
+    ],
+    "phases_of_a_stage": [
+        (phases(lambda i, n: 0, lambda i, n: 1), "never flip"),
+        (phases(lambda i, n: i, lambda i, n: i + 1), "flip with every step"),
+        (phases(lambda i, n: i // n, lambda i, n: i // n), "never ends"),
+        (phases(lambda i, n: i // n + 1, lambda i, n: i // n), "exchanged"),
+    ],
+    "repair_uncommitted": [
+        (product(commit="none"), "after the last mma_async of the group"),
+        (product(commit="before"), "after the last mma_async of the group"),
+        (product(commit="warp 0"), FENCE),
+        (product(saved=False), NOTHING),
+    ],
+    "repair_fence_first": [
+        (product(fence="none"), "in all four warps before the first mma_async"),
+        (product(fence="after"), "in all four warps before the first mma_async"),
+        (product(fence="warp 0"), FENCE),
+        (product(fence="lane 0"), "out of the branch"),
+    ],
+    "repair_fence_touched": [
+        (halved(fence=False), "Move the access before the wgmma.fence"),
+        (halved(wait=False), "wait_group before the access"),
+        (halved(add=0), "first half of the sum is lost"),
+        (halved(scaled="none"), "is not halved"),
+        (halved(scaled="all"), "whole sum is halved"),
+    ],
+    "repair_fence_shape": [
+        (two_shapes(wait=False, fence=False), "then execute wgmma.fence before the second"),
+        (two_shapes(fence=False), "then execute wgmma.fence before the second"),
+        (two_shapes(second=False), "E and F is missing"),
+        (two_shapes(add=0), "A and B is lost"),
+    ],
+    "repair_unneeded_fences": [
+        (product(fence="each"), "at most 4 are allowed"),
+        (product(fence="none"), "in all four warps before the first mma_async"),
+        (product(fence="warp 0"), FENCE),
+    ],
+    "repair_unwaited": [
+        (stored_before_the_wait, "before the access"),
+        (product(wait=None), "before the access"),
+        (product(wait=1), "smaller N"),
+    ],
+    "repair_wait_weak": [
+        (two_groups(), "smaller N"),
+        (two_groups(wait=2), "smaller N"),
+        (two_groups(drained=True), "smaller N"),
+        (two_groups(wait=0, minus=False), "kernel subtracts"),
+        (two_groups(wait=0, both=False), "second product is missing"),
+    ],
+    "repair_scale_d": [
+        (product(scale_d=lambda k: 1), "pass scale_d = 0"),
+        (product(scale_d=lambda k: 0), "Only the last product"),
+        (product(scale_d=lambda k: int(k < 48)), "pass scale_d = 0"),
+        (product(end=16), "Only the first 16 columns"),
+    ],
+    "repair_descriptors": [
+        (product(rows=2048), "only from values that the four warps share"),
+        (product(rows=1024), "only from values that the four warps share"),
+        (product(begin=0, end=48), "last 16 columns"),
+    ],
+    "repair_warpgroup_start": [
+        (five_warps(), "round the number of warps up"),
+        (five_warps(first=0, rows=0, wait=False), "before the access"),
+        (some_warps(lambda warp, k: warp < 4), "round the number of warps up"),
+    ],
+    "repair_warpgroup_divergent": [
+        (some_warps(lambda warp, k: k < 32 or warp < 2), FENCE),
+        (some_warps(lambda warp, k: warp < 2 or k != 16), "only from values that the four warps share"),
+        (some_warps(lambda warp, k: k < 16), "Only the first 16 columns"),
+        (some_warps(lambda warp, k: k < 48), "last 16 columns"),
+    ],
+    "repair_exited_warp": [
+        (three_warps(), "Keep all threads running"),
+        (three_warps(leaves="before the commit"), "after the last mma_async of the group"),
+        (three_warps(leaves="", rows=2), "last warp that has rows"),
+        (three_warps(leaves="", rows=0), NOTHING),
+    ],
+    "repair_aligned_commit": [
+        (product(commit="lane 0"), "out of the branch"),
+        (product(commit="warp 0"), FENCE),
+        (product(commit="none"), "after the last mma_async"),
+    ],
+    "repair_proxy_fence": [
+        (halved_in_place("barrier"), "in the writing threads after their stores"),
+        (halved_in_place("barrier", "fence"), "Put the barrier after fence.proxy.async"),
+        (halved_in_place("one", "barrier"), "in every thread that stores"),
+        (halved_in_place("fence", "barrier", stores=False), "not halved"),
+    ],
+    "repair_proxy_thread": [
+        (halved_in_place("barrier", "one", "barrier"), "in every thread that stores"),
+        (halved_in_place("barrier", "lane", "barrier"), "in every thread that stores"),
+        (halved_in_place("barrier"), "in the writing threads after their stores"),
+    ],
+    "repair_proxy_barrier": [
+        (halved_in_place("barrier", "fence"), "Put the barrier after fence.proxy.async"),
+        (halved_in_place("fence"), "Put the barrier after fence.proxy.async"),
+        (halved_in_place("barrier", "one", "barrier"), "in every thread that stores"),
+    ],
+    "repair_overwritten": [
+        (loop(wait=1), "Wait until the reader has ended"),
+        (loop(steps=1), "Only the first 64 columns"),
+        (loop(add=lambda step: 0), "Only the last tile"),
+    ],
+    "repair_phase_bit": [
+        (loop(parity=lambda step: 0), "parity of the copy's phase"),
+        (loop(parity=lambda step: (step + 1) % 2), "parity of the copy's phase"),
+        (loop(parity=lambda step: step // 2 % 2), "parity of the copy's phase"),
+        (loop(steps=1), "Only the first 64 columns"),
+    ],
+    "repair_first_parity": [
+        (pipeline(empty=lambda turn: turn % 2), "the parity of each wait"),
+        (pipeline(empty=lambda turn: 1), "Wait until the reader has ended"),
+        (pipeline(waits=False), "Wait until the reader has ended"),
+        (pipeline(release="never"), "the parity of each wait"),
+    ],
+    "repair_tma_unwaited": [
+        (one_copy(wait="barrier"), "parity of the copy's phase"),
+        (one_copy(wait=1), "parity of the copy's phase"),
+        (one_copy(wait="thread 0"), "parity of the copy's phase"),
+    ],
+    "repair_expect_tx": [
+        (one_copy(expect="one"), "bytes of all copies"),
+        (one_copy(expect="twice"), "bytes of all copies"),
+        (one_copy(expect="none"), "bytes of all copies"),
+    ],
+    "repair_mbarrier_init": [
+        (one_copy(barrier=False), "then bar.sync in all threads"),
+        (one_copy(wait="warp 0", barrier=False), "then bar.sync in all threads"),
+        (one_copy(count=128), "the parity of each wait"),
+    ],
+    "repair_mbarrier_fence": [
+        (one_copy(fence=False), "does not use fence.mbarrier_init"),
+        (one_copy(fence=False, barrier=False), "then bar.sync in all threads"),
+        (one_copy(saved=False), NOTHING),
+    ],
+    "repair_arrivals": [
+        (one_copy(arrive="all"), "Compare the count of mbarrier.init"),
+        (one_copy(count=4, arrive="lanes"), "Compare the count of mbarrier.init"),
+        (one_copy(count=128), "the parity of each wait"),
+    ],
+    "repair_mbarrier_place": [
+        (staged(BAR - 1024), "its own bytes"),
+        (staged(BAR), "its own bytes"),
+        (staged(BAR - 2048, saved="matrix"), "registers of one lane after the other"),
+        (staged(BAR - 2048, barrier=False), "Put bar.sync between"),
+    ],
+    "gemm_of_one_tile": [
+        (loop(parity=lambda step: 0), "parity of the copy's phase"),
+        (loop(fence=False), "before the first mma_async"),
+        (loop(wait=1), "Wait until the reader has ended"),
+        (loop(add=lambda step: 1), "pass scale_d = 0"),
+        (loop(add=lambda step: 0), "Only the last tile"),
+        (loop(steps=1), "Only the first 64 columns"),
+    ],
+    "two_stage_pipeline": [
+        (pipeline(stages=2, full=lambda turn: 0), "parity of the copy's phase"),
+        (pipeline(stages=2, empty=lambda turn: turn % 2), "the parity of each wait"),
+        (pipeline(stages=2, release="early"), "Wait until the reader has ended"),
+        (pipeline(stages=2, lanes="all"), "Compare the count of mbarrier.init"),
+        (pipeline(stages=2, waits=False), "Wait until the reader has ended"),
+        (pipeline(stages=2, add=lambda step: 0), "Only the last tile"),
+    ],
+}

@@ -1,0 +1,155 @@
+"""What can be said about a wrong array: the usual accidents, where it is wrong, and what its wrong values share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.observe import where
+from tcemu.errors import counted, ranges
+
+Array = npt.NDArray[Any]
+#: Relative differences that come from rounding.
+_CLOSE = 1e-3
+
+
+def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
+    """What is wrong with an array of numbers or registers of the right shape and dtype; empty if unknown.
+
+    `axes` are what its axes count, by default row and column.
+
+    >>> from tcemu.course.accidents import about_array
+    >>> about_array(np.array([0x100, 0x200], np.uint32), np.array([0x10, 0x20], np.uint32))
+    'Every value is shifted left by 4 bits.'
+    """
+    if says := accident(got, right, axes):
+        return says
+    names = _names(got.ndim, axes)
+    wrong = _bits(got) != _bits(right)
+    told = [] if len(set(names)) < len(names) else [where(dict(zip(names, got.shape, strict=True)), wrong)]
+    told.append(_elsewhere(got, right, wrong) or _values_wrong(got, right, wrong))
+    return " ".join(says for says in told if says)
+
+
+def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
+    """The accident that turns the right array into `got`; empty if it is none of the usual ones.
+
+    >>> from tcemu.course.accidents import accident
+    >>> accident(np.array([3, 2, 1]), np.array([1, 2, 3]))
+    'The values are in reverse order.'
+    """
+    held = _bits(got).ravel()
+    if not held.any() or (held.size > 1 and (held == held[0]).all()):
+        return ""  # many accidents end at the same number
+    accidents = _accidents(right, _names(right.ndim, axes))
+    return next((says for says, other in accidents if got.tobytes() == other.tobytes() != right.tobytes()), "")
+
+
+def _names(count: int, axes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(axes) if len(axes) == count else ("row", "column") if count == 2 else ("index",) * count
+
+
+def _accidents(
+    right: Array, names: Sequence[str]
+) -> Iterator[tuple[str, Array]]:
+    """What an array becomes by the usual accidents."""
+    for axis, name in enumerate(names):
+        if right.shape[axis] > 1:
+            many = "values" if name == "index" else f"{name}s"
+            yield f"The {many} are in reverse order.", np.flip(right, axis)
+            for by in (1, -1):
+                yield f"The {many} are shifted by one, around the end.", np.roll(right, by, axis)
+    if right.ndim == 2 and right.shape[0] == right.shape[1]:
+        yield "The matrix is transposed.", right.T.copy()
+    elif right.ndim == 2:
+        says = "The values are in column-major order: those of the transposed matrix, in the right shape."
+        yield says, right.T.reshape(right.shape)
+    if right.dtype.kind in "iu":
+        width = 8 * right.dtype.itemsize
+        if width > 8:
+            yield "The bytes of each value are in reverse order.", right.byteswap()
+        half = right.dtype.type(width // 2)
+        low = right & right.dtype.type((1 << width // 2) - 1)
+        if right.dtype.kind == "u":
+            yield "The two halves of each value are exchanged.", right >> half | low << half
+            yield "The bits of each value are in reverse order.", _reversed_bits(right)
+            for by in (1, 2, 3, 4, 8, 16):
+                if by < width:
+                    yield f"Every value is shifted left by {counted(by, 'bit')}.", right << right.dtype.type(by)
+                    yield f"Every value is shifted right by {counted(by, 'bit')}.", right >> right.dtype.type(by)
+        yield "Every bit is inverted.", ~right
+        with np.errstate(over="ignore"):
+            yield "Every value is 1 too large.", right + right.dtype.type(1)
+            yield "Every value is 1 too small.", right - right.dtype.type(1)
+    elif right.dtype.kind == "f":
+        yield "Every value has the wrong sign.", -right
+
+
+def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
+    """What the wrong values have in common."""
+    have, should = np.asarray(got)[wrong], np.asarray(right)[wrong]
+    if not have.size:
+        return ""
+    if have.size > 1 and not (have != 0).any():
+        return "Every wrong value is 0."
+    if have.size > 1 and (_bits(have) == _bits(have)[0]).all():
+        return f"Every wrong value is {have[0].item()!r}."
+    if have.dtype.kind in "iu":
+        return _bits_wrong(have, should)
+    if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all():
+        if (_bits(np.nextafter(should, np.copysign(np.inf, should))) == _bits(have)).all():
+            return "Every wrong value is the next number away from zero: it was rounded up, and should be cut off."
+        if (_bits(np.nextafter(should, np.zeros_like(should))) == _bits(have)).all():
+            return "Every wrong value is the next number toward zero: it was cut off, and should be rounded."
+        with np.errstate(all="ignore"):
+            ratio = have / should
+            power = np.log2(abs(ratio[0]))
+            if have.size > 1 and (ratio == ratio[0]).all() and power % 1 == 0 and power:
+                factor = f"{ratio[0]:g}" if abs(power) < 8 else f"{'-' if ratio[0] < 0 else ''}2^{int(power)}"
+                return f"Every wrong value is {factor} times the right one."
+            if (np.abs(have.astype(np.float64) - should) <= _CLOSE * np.abs(should.astype(np.float64))).all():
+                return "Every wrong value is close to the right one: look at rounding and at the order of additions."
+    return ""
+
+
+def _bits_wrong(have: Array, should: Array) -> str:
+    """In which bits whole numbers are wrong, or that they are off by one."""
+    by = have.astype(object) - should.astype(object)
+    if have.size > 1 and (np.abs(by) == 1).all():
+        return "Every wrong value is 1 too large or too small: look at rounding."
+    width = 8 * have.dtype.itemsize
+    mask = int(np.bitwise_or.reduce(have ^ should)) & (1 << width) - 1
+    wrong = [bit for bit in range(width) if mask >> bit & 1]
+    if not 0 < len(wrong) <= width // 2 or have.dtype.kind == "i" or width < 16:
+        return ""
+    bits = f"bit {wrong[0]} of the values is" if len(wrong) == 1 else f"bits {ranges(wrong)} of the values are"
+    return f"Only {bits} wrong."
+
+
+def _elsewhere(got: Array, right: Array, wrong: Array) -> str:
+    """Whether the wrong values are right values of other places, and the first of these places."""
+    have, should = _bits(got).ravel(), _bits(right).ravel()
+    unique, first, count = np.unique(should, return_index=True, return_counts=True)
+    lost = have[wrong.ravel()]
+    if len(lost) < 2 or (count == 1).mean() < 0.9 or not np.isin(lost, unique).all() or len(np.unique(lost)) < 2:
+        return ""
+    at = int(np.argmax(wrong))
+    source = int(first[np.searchsorted(unique, have[at])])
+    here, there = (", ".join(map(str, np.unravel_index(place, right.shape))) for place in (at, source))
+    return f"The wrong values belong in other places: [{here}] holds what belongs at [{there}]."
+
+
+def _reversed_bits(values: Array) -> Array:
+    width = 8 * values.dtype.itemsize
+    ones = np.unpackbits(np.ascontiguousarray(values)[..., np.newaxis].view(np.uint8), axis=-1, bitorder="little")
+    turned = np.packbits(ones.reshape(*values.shape, width)[..., ::-1], axis=-1, bitorder="little")
+    return np.ascontiguousarray(turned).view(values.dtype).reshape(values.shape)
+
+
+def _bits(values: Array) -> Array:
+    if values.dtype.kind in "biu":
+        return values
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}").reshape(values.shape)

@@ -1,0 +1,426 @@
+"""Exercises of notebook 05: ldmatrix, stmatrix and movmatrix, and shared memory without bank conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.judges import Crafted, Function, Kernel
+from tcemu.course.judges.placement import Placement
+from tcemu.course.record import Exercise, Given
+from tcemu.instructions import parse, run
+from tcemu.timing.wavefronts import wavefronts
+
+Array = npt.NDArray[Any]
+Wrong = Iterable[tuple[str, npt.ArrayLike]]
+
+_MMA = parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+_X1 = "ldmatrix.sync.aligned.m8n8.x1.shared.b16"
+_X1_TRANS = "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16"
+#: Bytes from one row of a tile to the next, in the exercises on addresses.
+_ROW = 128
+
+
+# ---------------------------------------------------------------------------------------------- addresses of rows
+
+
+def _address(row: Array, column: Array) -> Array:
+    """The address of an f16 element in a tile that starts at 0."""
+    return np.asarray(_ROW * row + 2 * column)[..., None]
+
+
+def _a(lane: Array) -> Array:
+    """Row lane % 8 of matrix lane // 8 starts where lane 4 (lane % 8) has the first element of that register."""
+    row, column = np.array([_MMA.fragments["a"].position(4 * (each % 8), each // 8) for each in lane.tolist()]).T
+    return _address(row, column)
+
+
+def _b(lane: Array) -> tuple[Array, Array]:
+    """(k, n) of the first element of each row, if the rows of the matrices are columns of B; two tiles along n."""
+    k, n = np.array([_MMA.fragments["b"].position(4 * (each % 8), each // 8 % 2) for each in lane.tolist()]).T
+    return k, n + lane // 16 * 8
+
+
+def _b_by_columns(lane: Array) -> Array:
+    k, n = _b(lane)
+    return _address(n, k)
+
+
+def _b_by_rows(lane: Array) -> Array:
+    """With .trans, row r of a matrix is a row of B: the r of n becomes that of k."""
+    k, n = _b(lane)
+    return _address(k + lane % 8, n - lane % 8)
+
+
+_OWN = (
+    "This is the address of what the lane receives. A lane gives the address of a row of 16 bytes; eight lanes receive "
+    "pieces of each row."
+)
+_ELEMENTS = "You counted elements. An address counts bytes, and an f16 has two."
+_DENSE = "The rows of a matrix are 128 bytes apart here, and not 16."
+
+
+def _known(right: Callable[[Array], Array], exchanged: str) -> tuple[tuple[str, Callable[..., Array]], ...]:
+    """The mistakes of somebody who passes addresses to ldmatrix for the first time."""
+
+    def middle(lane: Array) -> Array:
+        """Matrices 1 and 2 exchanged."""
+        return right(lane // 16 * 8 + lane // 8 % 2 * 16 + lane % 8)
+
+    return (
+        (exchanged, middle),
+        (_OWN, lambda lane: _address(lane // 4, 2 * (lane % 4))),
+        (_ELEMENTS, lambda lane: right(lane) // 2),
+        (_DENSE, lambda lane: (16 * lane)[..., None]),
+        ("All four matrices have the same address: lanes 8 to 31 give the rows of matrices 1 to 3.",
+         lambda lane: right(lane % 8)),
+        ("Every lane from 8 on gives the next row further down: 32 rows of one column of units.",
+         lambda lane: (_ROW * lane)[..., None]),
+        ("Matrices 2 and 3 are those of lanes 0 to 15 again: they start elsewhere.", lambda lane: right(lane % 16)),
+    )  # fmt: skip
+
+
+#: Says what is at a row and a column of the tile.
+What = Callable[[int, int], str]
+
+
+def _about(what: What, registers: Sequence[str]) -> Callable[[tuple[int, ...], tuple[int, ...]], str]:
+    """Says which row a lane gives, and `what` is at the address that it got instead, in which row of the tile."""
+
+    def about(case: tuple[int, ...], value: tuple[int, ...]) -> str:
+        (lane,), (address,) = case, value
+        says = f"Lane {lane} gives row {lane % 8} of matrix {lane // 8}, which goes to {registers[lane // 8]}. Your "
+        says += f"address is {address}: "
+        if address % 16:
+            return f"{says}not a multiple of 16, so ldmatrix faults."
+        return f"{says}there is {what(address // _ROW, address % _ROW // 2)}, which is wrong."
+
+    return about
+
+
+def _addresses(
+    right: Callable[[Array], Array], what: What, registers: Sequence[str], exchanged: str
+) -> Function:
+    about, how = _about(what, registers), "the address of every lane"
+    return Function({"lane": range(32)}, ("address",), right, _known(right, exchanged), about, how)
+
+
+_TWO_TILES = ("b0 of columns 0 to 7", "b1 of columns 0 to 7", "b0 of columns 8 to 15", "b1 of columns 8 to 15")
+
+
+# ---------------------------------------------------------------------------------------------- bytes and .trans
+
+
+def _bytes(opcode: str) -> Callable[..., Array]:
+    """(row, column) of each byte after an ldmatrix of a matrix of 8 rows of 16 bytes, all of them different."""
+    rows = np.arange(128, dtype=np.uint8)
+    held = run(opcode, 16 * (np.arange(32) % 8), shared=rows).view(np.uint8)
+
+    def what(lane: Array, byte: Array) -> Array:
+        return np.stack(np.divmod(held[lane, byte].astype(np.int64), 16), -1)
+
+    return what
+
+
+_TRANS_MISTAKES: tuple[tuple[str, Callable[..., Array]], ...] = (
+    (
+        "This would be the transpose of 8-bit elements. .trans moves 16-bit elements: two bytes stay side by side.",
+        lambda lane, byte: np.stack([4 * (lane % 4) + byte, lane // 4], -1) % np.array([8, 16]),
+    ),
+    ("This is what ldmatrix gives without .trans.", _bytes(_X1)),
+    (
+        "The two bytes of a 16-bit element are exchanged.",
+        lambda lane, byte: np.stack([2 * (lane % 4) + byte // 2, 2 * (lane // 4) + 1 - byte % 2], -1),
+    ),
+    (
+        "You took two neighbouring bytes from different rows: bytes 0 and 1 are one 16-bit element.",
+        lambda lane, byte: np.stack([2 * (lane % 4) + byte % 2, 2 * (lane // 4) + byte // 2], -1),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------- padding, swizzle
+
+
+def _padding(parts: Mapping[str, Array], given: Given) -> str:
+    stride, row = parts["padded_row"].item(), int(given.row_bytes)
+    if stride < row:
+        return f"A row has {row} bytes, so rows {stride} bytes apart overlap."
+    if stride % 16:
+        return f"Row 1 would start at {stride}, which is not a multiple of 16: ldmatrix faults."
+    count = int(wavefronts(stride * (np.arange(32) % 8), _X1).count)
+    if count > 1:
+        return f"With {stride} bytes from row to row, 8 rows take {count} wavefronts: some of them share their banks."
+    least = next(each for each in range(row, stride + 16, 16) if _free(each))
+    if least < stride:
+        return f"{stride} bytes have no conflict, but they waste memory: a smaller distance has none either."
+    return ""
+
+
+def _free(stride: int) -> bool:
+    return int(wavefronts(stride * (np.arange(32) % 8), _X1).count) == 1
+
+
+# ---------------------------------------------------------------------------------------------- kernels
+
+
+def _bits(rng: np.random.Generator, *shape: int) -> Array:
+    """f16 with positive values that all differ from 0, so that nothing that is missing goes unnoticed."""
+    return (rng.integers(1, 2048, shape) / 64).astype(np.float16)
+
+
+def _transposed_mistakes(given: Given) -> Wrong:
+    x = given.X
+    blocks = x.reshape(2, 8, 2, 8)
+    yield "Each 8 × 8 matrix is transposed, but the two off the diagonal have to change places as well.", (
+        blocks.transpose(0, 3, 2, 1).reshape(16, 16)
+    )
+    yield "The 8 × 8 matrices change places, but none of them is transposed.", (
+        blocks.transpose(2, 1, 0, 3).reshape(16, 16)
+    )
+    yield "This is X itself.", x
+    pairs = x.T.reshape(16, 8, 2)[..., ::-1].reshape(16, 16)
+    yield "The two halves of each register are exchanged.", pairs
+
+
+def _tile_fragments(given: Given) -> Array:
+    """(4, 32, 4): registers a0 to a3 of every lane, for four steps along k."""
+    return np.stack([_MMA.fragments["a"].pack(given.A[:, k : k + 16]) for k in range(0, 64, 16)])
+
+
+def _tile_mistakes(given: Given) -> Wrong:
+    right = _tile_fragments(given)
+    yield "a1 and a2 are exchanged: lanes 8 to 15 give the rows 8 to 15, and lanes 16 to 31 the units to the right.", (
+        right[:, :, [0, 2, 1, 3]]
+    )
+    yield "All four steps load the same 16 columns.", right[[0, 0, 0, 0]]
+    shifted = np.roll(right, 1, axis=0)
+    yield "The steps are in another order.", shifted
+
+
+def _results(given: Given) -> Array:
+    """(16, 32) f16: four accumulators side by side."""
+    tiles = [_MMA.fragments["d"].unpack(each.view(np.uint32)) for each in given.C]
+    return np.hstack(tiles).astype(np.float16)
+
+
+def _result_mistakes(given: Given) -> Wrong:
+    right = _results(given)
+    blocks = right.reshape(2, 8, 2, 2, 8)
+    yield "Matrices 1 and 2 of each stmatrix are exchanged: one is 8 rows down, the other 8 columns to the right.", (
+        blocks.transpose(3, 1, 2, 0, 4).reshape(16, 32)
+    )
+    yield "The two halves of each register are exchanged: the lower column is in the low half.", (
+        right.reshape(16, 16, 2)[..., ::-1].reshape(16, 32)
+    )
+    yield "Each 8 × 8 matrix is transposed: leave out .trans.", blocks.transpose(0, 4, 2, 3, 1).reshape(16, 32)
+    yield "You kept the upper half of each f32. That is a bf16 and not an f16.", (
+        np.hstack([_MMA.fragments["d"].unpack(each.view(np.uint32)) for each in given.C]).view(np.uint16)[:, 1::2]
+        .view(np.float16)
+    )  # fmt: skip
+    swapped = right.copy()
+    swapped[:8], swapped[8:] = right[8:], right[:8]
+    yield "Rows 0 to 7 and rows 8 to 15 are exchanged: c0 and c1 are 8 rows above c2 and c3.", swapped
+
+
+_BROKEN = """
+```python
+def mended_tile(warp, a, d):
+    stride = 136  # 128 bytes and some padding
+    for piece in range(4):
+        unit = warp.laneid + 32 * piece  # 16 rows of 8 units of 16 bytes
+        row, column = unit // 8, unit % 8
+        warp.st_shared(stride * row + 16 * column, warp.ld_global(a.at(row, 8 * column), "v4.b32"), "v4.b32")
+    for step in range(4):
+        rows = stride * (warp.laneid % 16) + 16 * (2 * step + warp.laneid // 16)
+        held = warp.run("ldmatrix.sync.aligned.m8n8.x4.shared.b16", rows)
+        warp.st_global(d.at(step, warp.laneid, 0), held, "v4.b32")
+```
+"""
+
+EXERCISES = [
+    Exercise(
+        "rows_of_a",
+        "Which row does a lane give?",
+        "A tile of A starts at address 0 of shared memory; its elements are f16, and its rows are 128 bytes apart. "
+        "Write `rows_of_a(lane)`, which returns the address that a lane gives to `ldmatrix` .x4, so that the four "
+        "registers are a0 to a3 of m16n8k16 for rows 0 to 15 and columns 0 to 15.",
+        _addresses(
+            _a, lambda row, column: f"A[{row}][{column}]", ("a0", "a1", "a2", "a3"),
+            "Matrices 1 and 2 are exchanged: a1 is 8 rows further down, a2 is 8 columns further right.",
+        ),
+        minutes=8,
+        know="the fragment of A, and that matrix m comes from lanes 8 m to 8 m + 7",
+        section="9.7.14.5.15",
+        hints=(
+            "Lanes 8 m to 8 m + 7 give the rows of matrix m, and matrix m goes to register m of all lanes.",
+            "Which rows and which columns of A does register a1 hold, over all lanes? And a2?",
+            "8 columns of f16 are 16 bytes. Lanes 0 to 15 walk down 16 rows, and lanes 16 to 31 do so again.",
+        ),
+    ),
+    Exercise(
+        "padded_row",
+        "How much padding?",
+        'The rows of a tile have `given("padded_row").row_bytes` bytes. Give `padded_row`, the smallest distance in '
+        "bytes from one row to the next with which ldmatrix reads any 8 consecutive rows without a bank conflict.",
+        Crafted({"padded_row": ((), np.int64)}, _padding, "No conflict, and no byte more than needed.",
+                "the wavefronts of ldmatrix"),
+        minutes=5,
+        know="32 banks of 4 bytes, and that ldmatrix reads 8 rows of 16 bytes at a time",
+        section="9.7.14.5.15",
+        hints=(
+            "Eight rows of 16 bytes are 128 bytes: each bank once, if they all fall into different units of a line.",
+            "Row r starts at r times the distance. Only the remainder by 128 matters.",
+            "The distance is a multiple of 16, because a row's address is. Try them one by one with tcemu.wavefronts.",
+        ),
+        draw=lambda rng: {"row_bytes": int(rng.choice([64, 128, 192, 256, 384]))},
+    ),
+    Exercise(
+        "rows_of_b",
+        "B by columns",
+        "The columns of B lie in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b(lane)`, the "
+        "address that a lane gives to one `ldmatrix` .x4 **without** .trans, which loads B for two mma.sync m16n8k16: "
+        "registers 0 and 1 are b0 and b1 of columns 0 to 7, registers 2 and 3 are b0 and b1 of columns 8 to 15 (k is "
+        "0 to 15).",
+        _addresses(
+            _b_by_columns, lambda column, k: f"B[{k}][{column}]", _TWO_TILES,
+            "Matrices 1 and 2 are exchanged: b1 is 8 further along k, and the other tile is 8 columns away.",
+        ),
+        minutes=10,
+        know="rows_of_a, and the fragment of B",
+        section="9.7.14.5.15",
+        hints=(
+            "A row of the matrix in shared memory is now a piece of a column of B: 8 neighbours along k.",
+            "Matrix 1 goes to b1, which is 8 further along k: 16 bytes further in the same column.",
+            "Lanes 0 to 7 and 8 to 15 have the same columns, lanes 16 to 31 the next eight.",
+        ),
+    ),
+    Exercise(
+        "rows_of_b_by_rows",
+        "B by rows, with .trans",
+        "Now the rows of B lie in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b_by_rows(lane)`, "
+        "the address that a lane gives to one `ldmatrix` .x4 **with** .trans, so that the registers are the same as in "
+        "the previous exercise: b0 and b1 of columns 0 to 7, then b0 and b1 of columns 8 to 15.",
+        _addresses(
+            _b_by_rows, lambda k, column: f"B[{k}][{column}]", _TWO_TILES,
+            "Matrices 1 and 2 are exchanged: b1 is 8 rows further down, and the other tile is 8 columns further right.",
+        ),
+        minutes=10,
+        know="rows_of_b",
+        section="9.7.14.5.15",
+        hints=(
+            "With .trans, a row in shared memory is a row of B: one k, eight neighbours along n.",
+            "b1 is 8 further along k. Along k means down, if B lies by rows.",
+            "gemm/mma_pipeline.py does the same: look at `down` and `along`.",
+        ),
+    ),
+    Exercise(
+        "bytes_after_trans",
+        "What .trans does to bytes",
+        "Eight rows of 16 bytes are loaded by `ldmatrix` m8n8.x1.trans.b16, but they hold 8-bit elements: 8 rows, 16 "
+        "columns. Write `bytes_after_trans(lane, byte)`, which returns the row and the column of the element that "
+        "byte 0 to 3 of the lane's register holds.",
+        Function(
+            {"lane": range(32), "byte": range(4)}, ("row", "column"), _bytes(_X1_TRANS), _TRANS_MISTAKES,
+            how="every byte of every lane",
+        ),
+        minutes=10,
+        know="what .trans transposes",
+        section="9.7.14.5.15",
+        hints=(
+            "The instruction knows only 16-bit elements: row r has eight of them. Find those first.",
+            "Half j of the register of lane 4 g + t is the 16-bit element in row 2 t + j and column g.",
+            "A 16-bit element in column g consists of the bytes 2 g and 2 g + 1 of its row, in this order.",
+        ),
+    ),
+    Exercise(
+        "place_of_unit",
+        "A swizzle for short rows",
+        "A tile has 32 rows of 32 bytes: 2 units of 16 bytes. Write `place_of_unit(row, unit)`, the address at which a "
+        "unit is stored, so that every unit has its own place within the tile's 1024 bytes, `ldmatrix` reads one unit "
+        "of 8 rows (0 to 7, 8 to 15, ...) without conflicts, and so do 16-byte stores of whole rows.",
+        Placement(rows=32, units=2, size=1024),
+        minutes=15,
+        know="the XOR swizzles of longer rows, from the notebook",
+        section="9.7.14.5.15",
+        hints=(
+            "Four rows share a line of 128 bytes. Which of the rows 0 to 7 start in the same bank?",
+            "XOR the unit with 0 or 1. Rows that start in the same bank need different numbers.",
+            "Draw it: show.shared_rows takes an array (rows, units) of your addresses.",
+        ),
+        points=2,
+        best={"wavefronts": 16},
+    ),
+    Exercise(
+        "transpose_16",
+        "A transpose without shared memory",
+        "Write a kernel `transpose_16(warp, x, y)` for one warp: `y` gets the transpose of `x`, both (16, 16) of f16. "
+        "Load x as four 8 × 8 matrices, a register for each, transpose them with `movmatrix`, and store whole "
+        "registers of 32 bits. Shared memory is not allowed.",
+        Kernel(
+            lambda given: {"x": given.X, "y": np.zeros((16, 16), np.float16)}, "y", lambda given: given.X.T,
+            {"shared": 512}, _transposed_mistakes, needed=("movmatrix",),
+            forbidden=("ld.shared", "st.shared", "ldmatrix", "stmatrix", "shfl"),
+        ),
+        minutes=20,
+        know="movmatrix, warp.ld_global and warp.st_global",
+        section="9.7.14.5.17",
+        hints=(
+            "Lane 4 g + t holds two neighbours of row g: 32 bits at x.at(row, column), as in the fragment of A.",
+            "movmatrix transposes one 8 × 8 matrix. A transpose of 16 × 16 also moves two of the four.",
+            "What was loaded from the upper right is stored in the lower left.",
+        ),
+        points=2,
+        draw=lambda rng: {"X": _bits(rng, 16, 16)},
+    ),
+    Exercise(
+        "mended_tile",
+        "Mend a tile",
+        "This kernel copies a tile of A (16, 64) to shared memory, loads the fragments of four steps along k and "
+        "stores them in `d` (4, 32, 4). It has been written in a hurry: it faults, and when it no longer does, it "
+        f"races, and when it no longer does, it is slow.\n{_BROKEN}\nWrite `mended_tile(warp, a, d)` with at most 32 "
+        "wavefronts of shared memory in all. There are 2560 bytes of shared memory.",
+        Kernel(
+            lambda given: {"a": given.A, "d": np.zeros((4, 32, 4), np.uint32)}, "d", _tile_fragments,
+            {"shared": 2560}, _tile_mistakes, needed=("ldmatrix",), counts=("wavefronts",), limits={"wavefronts": 32},
+        ),
+        minutes=20,
+        know="alignment, padding and bar.warp.sync",
+        section="9.7.14.5.15",
+        hints=(
+            "Run the kernel with tcemu.launch(..., shared=2560, sanitizer='collect') and read the first report.",
+            "ldmatrix reads what other lanes have stored. What has to be between the stores and the loads?",
+            "If the rows are 128 bytes apart, eight rows share four banks. What about 16 bytes more, or a swizzle?",
+        ),
+        points=2,
+        draw=lambda rng: {"A": _bits(rng, 16, 64)},
+        best={"wavefronts": 32},
+    ),
+    Exercise(
+        "stmatrix_epilogue",
+        "An epilogue with stmatrix",
+        "A warp has four accumulators of m16n8k16 side by side, a result of 16 × 32. Write a kernel "
+        "`stmatrix_epilogue(warp, c, out)`: load them from `c` (4, 32, 4) of f32, where c[n][lane] are the registers "
+        "of accumulator n, round them to f16, store them to shared memory with two `stmatrix` .x4, and then copy the "
+        "rows to `out` (16, 32) of f16 with stores of 16 bytes (`v4.b32`). There are 2048 bytes of shared memory, and "
+        "at most 24 wavefronts are allowed.",
+        Kernel(
+            lambda given: {"c": given.C, "out": np.zeros((16, 32), np.float16)}, "out", _results, {"shared": 2048},
+            _result_mistakes, needed=("stmatrix", "st.global.v4"), counts=("wavefronts",), limits={"wavefronts": 24},
+        ),
+        minutes=35,
+        know="d_as_a or the layout of D, place_of_unit, and stmatrix from the notebook",
+        section="9.7.14.5.16",
+        hints=(
+            "c0 and c1 become one register of f16, c2 and c3 another: the 8 × 8 matrices of rows 0 to 7 and 8 to 15.",
+            "Addresses are as for ldmatrix: lanes 8 m to 8 m + 7 give the rows of matrix m.",
+            "Rows of 64 bytes conflict. Pad them to 80 bytes or, better, use a swizzle. And put a barrier in between.",
+        ),
+        points=3,
+        draw=lambda rng: {"C": (rng.integers(-2048, 2049, (4, 32, 4)) / 512 + 2**-13).astype(np.float32)},
+        best={"wavefronts": 16},
+    ),
+]

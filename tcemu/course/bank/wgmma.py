@@ -1,0 +1,433 @@
+"""Exercises of notebook 10: wgmma's registers, descriptors and tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.judges import Descriptors, Function, Values, registers_of, what_map, where_map
+from tcemu.course.record import Exercise, Given
+from tcemu.instructions import parse, run
+from tcemu.layouts import Descriptor, copy_tile
+from tcemu.layouts.swizzle import swizzled
+
+Array = npt.NDArray[Any]
+
+_D = "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"
+_NARROW = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+_SWIZZLES = (0, 32, 64, 128)
+_LINE = 128
+
+_HOLDS = what_map(_D, "d")
+
+
+def _exchanged(lane: Array, register: Array) -> Array:
+    return _HOLDS.right(lane, register)[..., ::-1]
+
+
+# ---------------------------------------------------------------------------------------------- descriptors
+
+
+def _cases(**values: Iterable[int]) -> list[Mapping[str, int]]:
+    """All combinations of the arguments' values."""
+    return [dict(zip(values, case, strict=True)) for case in product(*values.values())]
+
+
+def _plain(start: int, rows: int) -> Descriptor:
+    return Descriptor.for_tile("f16", rows, 64, start=start)
+
+
+def _box(start: int, rows: int) -> Descriptor:
+    return Descriptor.for_tile("f16", rows, 64, swizzle=_LINE, start=start)
+
+
+def _boxes_of_columns(start: int, depth: int) -> Descriptor:
+    return Descriptor.for_tile("f16", 256, depth, major="MN", swizzle=_LINE, start=start, first="K")
+
+
+# ---------------------------------------------------------------------------------------------- addresses
+
+
+def _other_bits(width: int, shift: int) -> Any:
+    """XOR of `width` address bits from bit `shift` on into the bits from 4 on; a width of 0 follows the swizzle."""
+
+    def way(address: Array, swizzle: Array) -> Array:
+        bits = np.select([swizzle == size for size in (32, 64, 128)], [1, 2, 3], 0)
+        mask = (1 << (width or bits)) - 1
+        return np.where(swizzle > 0, address ^ (address >> shift & mask) << 4, address)
+
+    return way
+
+
+def _in_tile(start: Array, row: Array, column: Array) -> Array:
+    return np.asarray(swizzled(start + _LINE * row + 2 * column, _LINE))
+
+
+def _by_row(start: Array, row: Array, column: Array) -> Array:
+    """The swizzle of the row in the tile, which is right only if the tile begins with the pattern."""
+    return np.asarray(start + _LINE * row + (2 * column ^ row % 8 << 4))
+
+
+def _next_start(swizzle: Array, step: Array) -> Array:
+    starts = [_rows(size).advance("f16", k=16 * i).start for size, i in zip(swizzle, step, strict=True)]
+    return np.array(starts, np.int64)
+
+
+def _rows(swizzle: int) -> Descriptor:
+    return Descriptor.for_tile("f16", 64, 64, swizzle=swizzle)
+
+
+# ---------------------------------------------------------------------------------------------- memory and products
+
+
+def _numbers(rng: np.random.Generator, rows: int) -> Array:
+    """Odd whole numbers: exact in every sum, and never zero."""
+    return (2 * rng.integers(-4, 4, (rows, 64)) + 1).astype(np.float16)
+
+
+def _draw_tile(rng: np.random.Generator) -> Mapping[str, Any]:
+    swizzle, gap = int(rng.choice((32, 64))), 1024 * int(rng.integers(0, 3))
+    start, packed = 1024 * int(rng.integers(1, 5)), 64 * swizzle
+    tile = Descriptor.for_tile("f16", 64, 64, swizzle=swizzle, start=start, pitch=packed + gap)
+    return {"A": _numbers(rng, 64), "descriptor": tile}
+
+
+def _filled(matrix: Array, descriptor: Descriptor, major: Any = "K") -> Array:
+    shared = np.zeros(1 << 16, np.uint8)
+    copy_tile(matrix, shared, descriptor, major)
+    return shared
+
+
+def _fillings(given: Given) -> Iterator[tuple[str, Array]]:
+    tile: Descriptor = given.descriptor
+    yield "You left the swizzle out: 16-byte units must be exchanged within each line.", _unswizzled(given.A, tile)
+    yield "You wrote A row by row, as it is in global memory: a line of the tile is shorter than a row.", _row_by_row(
+        given.A, tile
+    )
+    yield "The tile begins at byte 0; the descriptor's start address says otherwise.", _filled(
+        given.A, replace(tile, start=0)
+    )
+    yield "You wrote the transposed matrix.", _filled(np.ascontiguousarray(given.A.T), tile)
+
+
+def _unswizzled(matrix: Array, tile: Descriptor) -> Array:
+    """Every element where the descriptor's sum says, without the XOR."""
+    row, column = np.indices(matrix.shape)
+    line = tile.swizzle
+    byte = 2 * column
+    at = tile.start + row % 8 * line + row // 8 * tile.sbo + byte % line + byte // line * tile.lbo
+    return _scattered(matrix, at)
+
+
+def _row_by_row(matrix: Array, tile: Descriptor) -> Array:
+    row, column = np.indices(matrix.shape)
+    return _scattered(matrix, tile.start + _LINE * row + 2 * column)
+
+
+def _scattered(matrix: Array, at: Any) -> Array:
+    shared = np.zeros(1 << 16, np.uint8)
+    shared.view(np.uint16)[at // 2] = matrix.view(np.uint16)
+    return shared
+
+
+def _draw_product(rng: np.random.Generator) -> Mapping[str, Any]:
+    a, b = _numbers(rng, 64), _numbers(rng, 8)
+    shared = np.zeros(1 << 15, np.uint8)
+    a_tile, b_tile = _rows(_LINE), Descriptor.for_tile("f16", 8, 64, swizzle=_LINE, start=8192)
+    copy_tile(a, shared, a_tile)
+    copy_tile(b, shared, b_tile)
+    return {"shared": shared, "a": a_tile, "b": b_tile, "d": rng.integers(0, 1 << 30, (128, 4)).astype(np.uint32)}
+
+
+def _summed(given: Given, step: Any, scale_d: Any) -> Array:
+    """D after four wgmmas: `step` makes the descriptor of each, `scale_d` says whether it adds to D."""
+    d = given.d
+    for i in range(4):
+        d = run(_NARROW, d, step(given.a, i), step(given.b, i), scale_d(i), 1, 1, 0, 0, shared=given.shared)
+    return np.asarray(parse(_NARROW).fragments["d"].unpack(d))
+
+
+def _stepped(tile: Descriptor, i: int) -> Descriptor:
+    return tile.step(32 * i)
+
+
+def _sums(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "scale_d is never 0, so the sum begins with what was in the registers.", _summed(given, _stepped, lambda _: 1)
+    yield "scale_d is always 0, so each product replaces the one before.", _summed(given, _stepped, lambda _: 0)
+    yield "The descriptors do not move: all four instructions multiply the same 16 columns.", _summed(
+        given, lambda tile, _: tile, lambda i: i > 0
+    )
+    yield "You moved LBO and not the start address; inside a swizzled line LBO is not used.", _summed(
+        given, lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: i > 0
+    )
+
+
+EXERCISES = [
+    Exercise(
+        "where_of_d_warpgroup",
+        "Where is D[row][column] of a warpgroup?",
+        "Write `where_of_d_warpgroup(row, column)`, which returns the lane of the warpgroup, 0 to 127, and the "
+        "register that hold element D[row][column] of `wgmma` m64n16k16 with an f32 accumulator.",
+        where_map(_D, "d", matrix="D"),
+        minutes=5,
+        know="the layout line of D",
+        section="9.7.15.5.1.1",
+        hints=(
+            "Which 16 rows does each of the four warps hold?",
+            ("Inside a warp, D looks like D of mma.sync: eight rows, two neighbours in a row, and the rows 8 further "
+            "down in the next two registers."),
+            "The next eight columns are four registers further on.",
+        ),
+    ),
+    Exercise(
+        "encode_descriptor",
+        "Encode a descriptor",
+        "Write `encode_descriptor(start, lbo, sbo, swizzle)`, which returns the 64 bits of a matrix descriptor as a "
+        "whole number. All four are in bytes; `swizzle` is 0, 32, 64 or 128. Do it with shifts, without `Descriptor`.",
+        Descriptors(
+            _cases(start=(0, 1024, 24576), lbo=(16, 2048), sbo=(128, 1024), swizzle=_SWIZZLES),
+            Descriptor,
+        ),
+        minutes=10,
+        know="the fields of a matrix descriptor",
+        section="9.7.15.5.1.2.2",
+        hints=(
+            "show.descriptor(0) draws the fields: which bit does each begin at?",
+            "Three fields hold bytes without their low four bits, which are always 0.",
+            "128 bytes have the code 1. What are the codes of 64 and 32?",
+        ),
+    ),
+    Exercise(
+        "swizzled_address",
+        "Swizzle an address",
+        "Write `swizzled_address(address, swizzle)`: where is the byte that would be at `address` without a swizzle? "
+        "`swizzle` is 0, 32, 64 or 128 bytes.",
+        Function(
+            {"address": range(0, 4096, 8), "swizzle": _SWIZZLES},
+            ("address",),
+            swizzled,
+            (
+                ("You XOR three bits for every swizzle; 64 bytes use two bits and 32 bytes one.", _other_bits(3, 7)),
+                ("You XOR bits 8 and up; the number of the 128-byte line begins at bit 7.", _other_bits(0, 8)),
+                ("You XOR the number of the unit with itself: the line's number begins at bit 7.", _other_bits(0, 4)),
+                ("Lines are not W bytes long here: the number of the line is address // 128 for every swizzle.",
+                 lambda a, s: np.where(s > 0, a ^ (a // np.maximum(s, 1) & np.maximum(s // 16, 1) - 1) << 4, a)),
+                ("You added the number of the line; it is XORed.",
+                 lambda a, s: a // 128 * 128 + (a % 128 + (a // 128 & np.maximum(s // 16, 1) - 1) * 16) % 128),
+                ("The number of the line is XORed into the byte in the unit: shift it left by 4.",
+                 lambda a, s: a ^ a // 128 & np.maximum(s // 16, 1) - 1),
+            ),
+            how="512 addresses with each swizzle",
+        ),
+        minutes=10,
+        know="the swizzle of shared memory",
+        section="9.7.15.5.1.2",
+        hints=(
+            "A line has 128 bytes, eight units of 16. The swizzle exchanges units inside a line.",
+            "The number of the unit is address bits 6:4. With what is it XORed?",
+            "128 bytes use three bits of the line's number, 64 bytes two, 32 bytes one.",
+        ),
+    ),
+    Exercise(
+        "what_a_warpgroup_lane_holds",
+        "What does a lane of the warpgroup hold?",
+        "Write `what_a_warpgroup_lane_holds(lane, register)`, which returns the row and the column of D that register "
+        "`register` of lane `lane`, 0 to 127, holds after `wgmma` m64n16k16 with an f32 accumulator.",
+        replace(_HOLDS, mistakes=(*_HOLDS.mistakes, ("You exchanged row and column.", _exchanged))),
+        minutes=10,
+        know="the layout line of D",
+        section="9.7.15.5.1.1",
+        hints=(
+            "Take the lane apart: lane // 32 is the warp. What do lane // 4 % 8 and lane % 4 stand for?",
+            "Take the register apart: register % 2, register // 2 % 2 and register // 4 each decide something else.",
+        ),
+    ),
+    Exercise(
+        "a_of_warpgroup",
+        "Fill the A registers of a warpgroup",
+        "A may come from registers instead of from shared memory. Write `a_of_warpgroup(A)`, which returns the "
+        "registers of A, a matrix of 64 x 16 f16, as an array (128, 4) of uint32. Do it without `pack`.",
+        registers_of(_D, "a", lambda given: given.A),
+        minutes=20,
+        know="the layout line of A",
+        section="9.7.15.5.1.1",
+        hints=(
+            "It is the fragment of mma.sync m16n8k16, once for each warp, with 16 rows each.",
+            "A view of A as uint32 pairs neighbours of a row, the first in the low half: an array (64, 8).",
+            "For a lane and a register: which row, and which of the 8 pairs?",
+        ),
+        draw=lambda rng: {"A": rng.normal(size=(64, 16)).astype(np.float16)},
+        points=2,
+    ),
+    Exercise(
+        "descriptor_without_swizzle",
+        "A K-major tile without a swizzle",
+        "A tile of `rows` x 64 f16, K-major, begins at byte `start`. It consists of core matrices: 8 rows of 16 bytes, "
+        "128 bytes in one piece. The core matrix of the next eight rows follows at once; after all rows come the "
+        "core matrices of the next 16 bytes of K. Write `descriptor_without_swizzle(start, rows)`, which returns the "
+        "descriptor, as a `Descriptor` with its fields or as 64 bits. Work out the fields without `for_tile`.",
+        Descriptors(
+            _cases(start=(0, 2048, 49152), rows=(64, 128, 256)),
+            _plain,
+            ((("LBO is the distance between core matrices that are neighbours along K: there are rows // 8 core "
+              "matrices in between."), lambda start, rows: replace(_plain(start, rows), lbo=128)),),
+        ),
+        minutes=15,
+        know="core matrices, LBO and SBO",
+        section="9.7.15.5.1.2.1",
+        hints=(
+            "In a K-major tile without a swizzle, SBO leads to the next eight rows, and LBO to the next 16 bytes of K.",
+            "How many bytes do all core matrices of one 16-byte column take?",
+        ),
+        points=2,
+    ),
+    Exercise(
+        "descriptor_of_a_box",
+        "The tile that TMA wrote",
+        "A tensor copy with the 128-byte swizzle wrote a box of `rows` rows of 64 f16 to byte `start`, a multiple of "
+        "1024. Write `descriptor_of_a_box(start, rows)`, which returns its descriptor for wgmma, K-major. Work out the "
+        "fields yourself, without `for_tile`.",
+        Descriptors(_cases(start=(0, 1024, 65536), rows=(8, 64, 128)), _box, ignored=("lbo",)),
+        minutes=10,
+        know="swizzled tiles, SBO",
+        section="9.7.15.5.1.2.1, 9.7.15.5.1.2.2",
+        hints=(
+            "A row of 64 f16 is 128 bytes: one line of the swizzle. LBO is not used then.",
+            "SBO leads from one group of eight rows to the next.",
+            "Does SBO depend on the number of rows?",
+        ),
+    ),
+    Exercise(
+        "descriptor_mn_major",
+        "B as it is in memory: MN-major",
+        "B has `depth` rows along K and 256 columns of f16, stored row by row, so it is MN-major. TMA copies it in "
+        "boxes of 64 columns and `depth` rows with the 128-byte swizzle, one box after the other from byte `start` on. "
+        "Write `descriptor_mn_major(start, depth)`, which returns the descriptor of the whole tile (imm-trans-b = 1). "
+        "Work out the fields yourself, without `for_tile`.",
+        Descriptors(
+            _cases(start=(0, 4096), depth=(16, 32, 64)),
+            _boxes_of_columns,
+            (("LBO leads to the next 64 columns, so it is the size of a box: depth rows of 128 bytes.",
+              lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=1024)),
+             ("In an MN-major tile with a swizzle, LBO leads to the next 64 columns: it is used.",
+              lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=16))),
+        ),
+        minutes=20,
+        know="canonical layouts of MN-major tiles",
+        section="9.7.15.5.1.2.1",
+        hints=(
+            "With a swizzle, MN-major exchanges the roles: LBO leads along MN, SBO along K.",
+            "One line of 128 bytes is 64 columns of one k. Where is the next k, and where the one 8 further on?",
+            "Where is column 64 of the same k?",
+        ),
+        points=2,
+    ),
+    Exercise(
+        "address_in_tile",
+        "An element in a swizzled tile",
+        "A tile of f16, K-major, with rows of 64 elements and the 128-byte swizzle begins at byte `start`, which is a "
+        "multiple of 128, but not always of 1024. Its descriptor has the base offset 0. Write "
+        "`address_in_tile(start, row, column)`, which returns the byte address of element A[row][column].",
+        Function(
+            {"start": (0, 1024, 512, 3200), "row": range(16), "column": range(0, 64, 2)},
+            ("address",),
+            _in_tile,
+            ((("You swizzle with the row in the tile. The swizzle uses the bits of the address, so it matters where "
+              "the tile begins."), _by_row),
+             ("You left the swizzle out.", lambda start, row, column: start + _LINE * row + 2 * column),
+             ("You counted elements: an f16 has two bytes.",
+              lambda start, row, column: swizzled(start + 64 * row + column, _LINE)),
+             (("You swizzled the offset in the tile and then added the start. Add first: the swizzle uses the bits of "
+              "the address."), lambda start, row, column: start + swizzled(_LINE * row + 2 * column, _LINE))),
+            how="2,048 elements of four tiles",
+        ),
+        minutes=15,
+        know="the swizzle acts on addresses",
+        section="9.7.15.5.1.2, 9.7.15.5.1.2.2",
+        hints=(
+            "First the address without the swizzle: the start, the row's bytes, the column's bytes.",
+            "The swizzle then uses that address, and nothing else.",
+        ),
+        points=2,
+    ),
+    Exercise(
+        "start_of_k_step",
+        "The start address along K",
+        "A tile of 64 x 64 f16, K-major, begins at byte 0, packed, with groups of eight rows one after the other. "
+        "Four wgmmas of K = 16 multiply it. Write `start_of_k_step(swizzle, step)`, which returns the start address in "
+        "bytes for instruction `step`, 0 to 3, if the tile has a swizzle of 0, 32, 64 or 128 bytes.",
+        Function(
+            {"swizzle": _SWIZZLES, "step": range(4)},
+            ("start",),
+            _next_start,
+            ((("32 bytes for each step are right only as long as the step stays inside a line. A line has 16, 32, 64 "
+              "or 128 bytes."), lambda _, step: 32 * step),
+             ("A step goes to the next eight rows instead of along K.",
+              lambda swizzle, step: 8 * np.maximum(swizzle, 16) * step),
+             ("You gave the encoded address; the task asks for bytes.",
+              lambda swizzle, step: _next_start(swizzle, step) >> 4),
+             ("Without a swizzle, a step of 16 f16 is two core matrices along K, not one.",
+              lambda swizzle, step: np.where(swizzle == 0, 1024 * step, _next_start(swizzle, step))),
+             ("Inside a line, a step is 32 bytes; only the next line begins after all 64 rows.",
+              lambda swizzle, step: np.where(swizzle == 0, 2048, 64 * swizzle) * step)),
+            how="every swizzle and step",
+        ),
+        minutes=20,
+        know="stepping along K",
+        section="9.7.15.5.1.2.1, 9.7.15.5.1.2.2",
+        hints=(
+            "16 f16 are 32 bytes. How many steps fit into a line of 128, 64 or 32 bytes?",
+            "When a line is used up, the next part of K begins after all 64 rows of this one.",
+            "Without a swizzle a line has 16 bytes, and a step is two of them.",
+        ),
+        points=2,
+    ),
+    Exercise(
+        "fill_for_descriptor",
+        "Fill shared memory for a descriptor",
+        "Write `fill_for_descriptor(A, descriptor)`, which returns 65,536 bytes of shared memory, an array of uint8, "
+        "in which `descriptor` finds A, a K-major tile of 64 x 64 f16. All other bytes are 0. The descriptor is a "
+        "`Descriptor` with a swizzle, and it may leave gaps. Do it without `copy_tile` and `address`.",
+        Values(
+            lambda given: _filled(given.A, given.descriptor), np.uint8, _fillings,
+            lambda index: f"Byte {index[0]:,}", "Shared memory", how="every byte",
+        ),
+        minutes=30,
+        know="canonical layouts and swizzles",
+        section="9.7.15.5.1.2.1, 9.7.15.5.1.2.2",
+        hints=(
+            'descriptor.formula("f16") prints the sum of an element\'s address.',
+            "Compute all addresses at once: row, column = np.indices((64, 64)).",
+            "Then XOR, and write A into a view of the bytes as 16-bit words, at half the addresses.",
+        ),
+        draw=_draw_tile,
+        points=3,
+    ),
+    Exercise(
+        "sum_over_k",
+        "A product over K = 64",
+        "Shared memory holds A, 64 x 64, and B, 8 columns, as K-major tiles of f16 with the 128-byte swizzle. Write "
+        "`sum_over_k(shared, a, b, d)`, which multiplies them with four `wgmma.mma_async` m64n8k16 through `tcemu.run` "
+        "and returns D, 64 x 8, as an array of float32. `a` and `b` are the descriptors, and `d` are the registers of "
+        "the accumulator, which hold what another kernel left there.",
+        Values(
+            lambda given: _summed(given, _stepped, lambda i: i > 0), np.float32, _sums,
+            lambda index: f"D[{index[0]}][{index[1]}]", "D",
+        ),
+        minutes=25,
+        know="descriptors, stepping along K, scale-d",
+        section="9.7.15.5.2",
+        hints=(
+            "tcemu.run(wgmma, d, a, b, scale_d, 1, 1, 0, 0, shared=shared) returns the new accumulator.",
+            "Which of the four may use what is in d, and which may not?",
+            "unpack of the instruction's fragment d makes a matrix of the registers.",
+        ),
+        draw=_draw_product,
+        points=3,
+    ),
+]

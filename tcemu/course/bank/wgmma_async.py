@@ -1,0 +1,461 @@
+"""Exercises of notebook 11: fences, groups, proxies, mbarriers and their phases. One for each rule of the sanitizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.judges import Function, Kernel, Values
+from tcemu.course.record import Exercise, Given
+from tcemu.instructions import parse
+from tcemu.machine.launch import Launch
+from tcemu.sanitizer.rules import RULES
+
+Array = npt.NDArray[Any]
+
+_WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+#: Two stages of 16 KiB, and 4 KiB for mbarriers and what else a kernel wants.
+_SHARED = 36864
+_BLOCK = {"block": 128, "shared": _SHARED}
+_PRODUCER = {"block": 160, "shared": _SHARED}
+
+# ---------------------------------------------------------------------------------------------- what is computed
+
+
+def _odd(rng: np.random.Generator, *shape: int, dtype: npt.DTypeLike = np.float16) -> Array:
+    """Odd whole numbers: every sum is exact, and no product is zero."""
+    return (2 * rng.integers(-2, 2, shape) + 1).astype(dtype)
+
+
+def _matrices(depth: int, **more: tuple[int, int]) -> Callable[[np.random.Generator], Mapping[str, Any]]:
+    """Draws A (64, depth), B (8, depth) of f16, and `more` matrices of f32 by name."""
+
+    def draw(rng: np.random.Generator) -> Mapping[str, Any]:
+        a, b = _odd(rng, 64, depth), _odd(rng, 8, depth)
+        return {"a": a, "b": b, **{name: _odd(rng, *shape, dtype=np.float32) for name, shape in more.items()}}
+
+    return draw
+
+
+def _with_d(rows: int = 64) -> Callable[[Given], Mapping[str, Any]]:
+    """The arguments of a kernel: the given matrices, and D of zeros."""
+    return lambda given: {**given, "d": np.zeros((rows, 8), np.float32)}
+
+
+def _sum(given: Given, begin: int = 0, end: int | None = None) -> Array:
+    """A B^T over the columns from `begin` to `end`."""
+    a, b = (given[name][:, begin:end].astype(np.float32) for name in "ab")
+    return np.asarray(a @ b.T)
+
+
+def _wrong_sums(given: Given) -> Iterator[tuple[str, Array]]:
+    depth = given.a.shape[1]
+    yield "The kernel stores nothing: D is what it was.", np.zeros((64, 8), np.float32)
+    yield "Only the first 16 columns along K are in D.", _sum(given, 0, 16)
+    yield "Only the last product is in D: scale_d is 0 for every instruction.", _sum(given, depth - 16)
+    yield "The last 16 columns along K are missing.", _sum(given, 0, depth - 16)
+    yield "Only the first 64 columns along K are in D: the other tiles are missing.", _sum(given, 0, 64)
+    yield "Only the last tile is in D: its first instruction has scale_d = 0.", _sum(given, depth - 64)
+
+
+def _halved_between(given: Given) -> Array:
+    return np.asarray(0.5 * _sum(given, 0, 32) + _sum(given, 32))
+
+
+def _not_halved(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "The first half of the sum is not halved.", _sum(given)
+    yield "The whole sum is halved: only the products of columns 0 to 31 are to be.", 0.5 * _sum(given)
+    yield "The first half of the sum is lost: scale_d is 0 in the second part.", _sum(given, 32)
+
+
+def _two_types(given: Given) -> Array:
+    return np.asarray(_sum(given) + given.e[:, :8] @ given.f[:, :8].T)
+
+
+def _one_type(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "The product of E and F is missing.", _sum(given)
+    yield "The product of A and B is lost: scale_d is 0 in the last instruction.", _two_types(given) - _sum(given)
+
+
+def _difference(given: Given) -> Array:
+    return np.asarray(_sum(given, 0, 32) - _sum(given, 32))
+
+
+def _added(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "D is the sum of the two products; the kernel subtracts the second.", _sum(given)
+    yield "The second product is missing.", _sum(given, 0, 32)
+
+
+def _half(given: Given) -> Array:
+    return np.asarray(0.5 * _sum(given))
+
+
+def _whole(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "A is not halved: the stores are missing.", _sum(given)
+
+
+def _cut(given: Given) -> Array:
+    return _sum(given)[:48]
+
+
+def _not_stored(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "The kernel stores nothing: D is what it was.", np.zeros((48, 8), np.float32)
+    yield "The rows of the last warp that has rows are missing.", np.where(np.arange(48)[:, None] < 32, _cut(given), 0)
+
+
+def _as_registers(given: Given) -> Array:
+    """D lane by lane: what 128 threads store, 16 bytes each."""
+    return np.asarray(parse(_WGMMA).fragments["d"].pack(_sum(given)).view(np.float32).reshape(64, 8))
+
+
+def _as_matrix(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "D is stored row by row; this kernel stores the registers of one lane after the other.", _sum(given)
+
+
+# ---------------------------------------------------------------------------------------------- repaired kernels
+
+
+def _fences(result: Launch, _: Sequence[Any]) -> Mapping[str, int]:
+    return {"wgmma.fence": result.counts["wgmma.fence.sync.aligned"]}
+
+
+def _repair(
+    name: str,
+    rule: str,
+    title: str,
+    story: str,
+    *hints: str,
+    depth: int = 64,
+    right: Callable[[Given], Array] = _sum,
+    mistakes: Callable[[Given], Iterable[tuple[str, Array]]] = _wrong_sums,
+    more: Mapping[str, tuple[int, int]] | None = None,
+    rows: int = 64,
+    options: Mapping[str, Any] = _BLOCK,
+    section: str = "",
+    minutes: int = 8,
+    **judged: Any,
+) -> Exercise:
+    """A kernel that breaks `rule`, to be repaired."""
+    return Exercise(
+        name,
+        title,
+        f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and mend the "
+        "kernel so that it reports nothing and D is right.",
+        Kernel(_with_d(rows), "d", right, options, mistakes, **judged),
+        minutes=minutes,
+        know="notebook 11",
+        section=section or RULES[rule].section,
+        hints=hints,
+        draw=_matrices(depth, **(more or {})),
+        points=2,
+    )
+
+
+# ---------------------------------------------------------------------------------------------- orders and phases
+
+#: What a warpgroup does to multiply a tile that it writes itself, in the only order that is right.
+_ORDER = (
+    "st.shared: the tiles",
+    "fence.proxy.async",
+    "bar.sync",
+    "wgmma.fence, just before the mma_async",
+    "wgmma.mma_async",
+    "wgmma.commit_group",
+    "wgmma.wait_group 0",
+    "st.global: the accumulator",
+)
+_EXCHANGED = (
+    (1, 2, "The barrier is before fence.proxy.async. Every writer fences its own stores, and then all meet."),
+    (0, 1, "fence.proxy.async orders what was stored before it, so it comes after the stores."),
+    (3, 4, "wgmma.fence comes before the mma_async: it orders earlier accesses to registers with it."),
+    (4, 5, "wgmma.commit_group closes a group of the mma_asyncs before it."),
+    (5, 6, "wgmma.wait_group waits for committed groups only: commit first."),
+    (6, 7, "The accumulator is read before the wait."),
+)
+
+
+def _shuffled(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"lines": tuple(_ORDER[i] for i in rng.permutation(len(_ORDER)))}
+
+
+def _numbers(given: Given, order: Sequence[str] = _ORDER) -> list[int]:
+    return [given.lines.index(line) for line in order]
+
+
+def _exchanges(given: Given) -> Iterator[tuple[str, list[int]]]:
+    for first, second, says in _EXCHANGED:
+        order = list(_ORDER)
+        order[first], order[second] = order[second], order[first]
+        yield says, _numbers(given, order)
+    moved = [line for line in _ORDER if line != "wgmma.fence, just before the mma_async"]
+    yield "wgmma.fence comes just before the mma_async.", _numbers(given, [_ORDER[3], *moved])
+    late = [line for line in _ORDER if line != "fence.proxy.async"]
+    yield "The async proxy reads the tiles in the mma_async: fence.proxy.async is too late there.", _numbers(
+        given, [*late[:4], "fence.proxy.async", *late[4:]]
+    )
+
+
+def _phases(step: Array, stages: Array) -> Array:
+    turn = step // stages
+    return np.stack([step % stages, turn % 2, (turn + 1) % 2], axis=-1)
+
+
+def _other_phases(full: Callable[..., Array], empty: Callable[..., Array]) -> Callable[..., Array]:
+    def way(step: Array, stages: Array) -> Array:
+        return np.stack([step % stages, full(step, stages) % 2, empty(step, stages) % 2], axis=-1)
+
+    return way
+
+
+_PHASE_MISTAKES = (
+    ("The phase bits never flip: both waits pass on an old phase from the second turn on.",
+     _other_phases(lambda i, _: 0 * i, lambda i, _: 0 * i + 1)),
+    ("The phase bits flip with every step. An mbarrier completes one phase in each turn through all the stages.",
+     _other_phases(lambda i, _: i, lambda i, _: i + 1)),
+    (("The producer waits for the same parity as the consumer. In the first turn nobody has released a stage, so "
+      "that wait never ends."), _other_phases(lambda i, n: i // n, lambda i, n: i // n)),
+    ("Full and empty are exchanged: the consumer waits for parity 0 first, the producer for parity 1.",
+     _other_phases(lambda i, n: i // n + 1, lambda i, n: i // n)),
+)  # fmt: skip
+
+EXERCISES = [
+    Exercise(
+        "order_of_wgmma",
+        "Put eight instructions in order",
+        'A warpgroup writes two tiles and multiplies them. `given("order_of_wgmma").lines` are its instructions, mixed '
+        "up and numbered from 0. Set `order_of_wgmma` to the list of their numbers in the right order.",
+        Values(_numbers, np.int64, _exchanges, lambda index: f"Place {index[0]}", how="the whole order"),
+        minutes=5,
+        know="proxies, fences and groups",
+        section="9.7.13.4, 9.7.15.7.1, 9.7.15.7.2, 9.7.15.7.3",
+        hints=(
+            "What makes a thread's stores visible to the async proxy, and what makes other threads know of it?",
+            "An mma_async belongs to a group only when the group is closed after it.",
+        ),
+        draw=_shuffled,
+    ),
+    Exercise(
+        "phases_of_a_stage",
+        "Stage and phase bits",
+        "A ring of `stages` stages has two mbarriers for each: full and empty. Write `phases_of_a_stage(step, "
+        "stages)`, which returns three numbers for step 0, 1, 2, ...: the stage, the parity that the consumer waits "
+        "for on full, and the parity that the producer waits for on empty.",
+        Function(
+            {"step": range(16), "stages": range(1, 5)}, ("stage", "full", "empty"), _phases, _PHASE_MISTAKES,
+            how="16 steps with 1 to 4 stages",
+        ),
+        minutes=8,
+        know="mbarriers and phases",
+        section="9.7.13.15, 9.7.13.15.16",
+        hints=(
+            "A stage is used once in every turn through all the stages. How many turns are complete at `step`?",
+            "The first phase of an mbarrier has the parity 0. What does a wait for parity 1 do before it completes?",
+        ),
+    ),
+    _repair(
+        "repair_uncommitted", "wgmma-uncommitted", "A wait for nothing",
+        "The kernel waits, and D is zero or right depending on the policy.",
+        "What does wgmma.wait_group wait for?", "A group exists only after an instruction that closes it.",
+    ),
+    _repair(
+        "repair_fence_first", "wgmma-fence-first", "No order between registers and wgmma",
+        "The output is right under every policy, as it often is on a GPU, and the kernel is wrong.",
+        "Which instruction orders accesses to registers with the mma_asyncs after it?",
+        "All four warps execute it, once, before the first mma_async.",
+    ),
+    _repair(
+        "repair_fence_touched", "wgmma-fence-touched", "Halve the sum in between",
+        "The kernel multiplies columns 0 to 31, halves the sum in registers, as attention rescales its output, and "
+        "adds the product of columns 32 to 63.",
+        "Which access to the accumulator lies between the last wgmma.fence and the second part?",
+        "A fence covers only the accesses before it.",
+        right=_halved_between, mistakes=_not_halved,
+    ),
+    _repair(
+        "repair_fence_shape", "wgmma-fence-shape", "Two shapes, one accumulator",
+        "D = A Bᵀ + E Fᵀ: A and B are f16, E and F are tf32, of which the first 8 columns are multiplied. Both "
+        "products go into one accumulator.",
+        "Consecutive mma_asyncs on one accumulator are in order if they have the same shape. m64n8k16 and m64n8k8 do "
+        "not.",
+        "End the first group before the second begins, and then order the registers again.",
+        more={"e": (64, 32), "f": (8, 32)}, right=_two_types, mistakes=_one_type, minutes=10,
+    ),
+    _repair(
+        "repair_unneeded_fences", "wgmma-fence-unneeded", "Too many fences",
+        "The kernel is right, but it executes wgmma.fence around every instruction. Only a hint is reported. Leave one "
+        "fence in each warp.",
+        "Which accesses to registers lie between two of the mma_asyncs?", "One fence before the first mma_async is "
+        "enough for all of the same shape.",
+        scores=_fences, limits={"wgmma.fence": 4},
+    ),
+    _repair(
+        "repair_unwaited", "wgmma-unwaited", "D is read too early",
+        "With the policy \"early\" D is right. Do not be reassured.",
+        "Which instruction says that the accumulator may be read?", "It has to come before the store, not after it.",
+    ),
+    _repair(
+        "repair_wait_weak", "wgmma-wait-weak", "Two groups, and a wait for one",
+        "The kernel computes two products in two groups, one of columns 0 to 31 and one of 32 to 63, and stores their "
+        "difference.",
+        "How many groups may still be under way after wgmma.wait_group 1?", "Which of the two is the younger one?",
+        right=_difference, mistakes=_added,
+    ),
+    _repair(
+        "repair_scale_d", "uninitialised-registers", "The sum begins with garbage",
+        "The accumulator is allocated and not written.",
+        "Which of the four instructions may not add to what is in the accumulator?",
+        "scale_d is the operand after the descriptors.",
+        section="9.7.15.5.2",
+    ),
+    _repair(
+        "repair_descriptors", "wgmma-descriptors", "Each warp its own rows",
+        "Whoever comes from mma.sync moves A's address with the warp, and so does this kernel.",
+        "Who multiplies the 64 rows of A: a warp or the warpgroup?", "Which rows a warp gets is decided by the "
+        "instruction.",
+    ),
+    _repair(
+        "repair_warpgroup_start", "warpgroup-start", "The producer comes first",
+        "The block has five warps. Warp 0 only loads and exits; warps 1 to 4 multiply.",
+        "Four consecutive warps are not yet a warpgroup. With which number does one begin?",
+        "Let another warp be the one that exits, and mind the rows that each warp stores.",
+        options=_PRODUCER,
+    ),
+    _repair(
+        "repair_warpgroup_divergent", "warpgroup-divergent", "Two warps do less",
+        "Somebody noticed that two warps could do with fewer products, and let them skip two instructions.",
+        "All four warps execute the same wgmma instructions in the same order.",
+        "No condition on the warp's number may decide about an mma_async.",
+    ),
+    _repair(
+        "repair_exited_warp", "exited-threads", "A warp leaves early",
+        "D has only 48 rows, so warp 3 has nothing to store, and exits.",
+        "Who takes part in wgmma, and who in the store?", "Leave the rows out where D is stored.",
+        rows=48, right=_cut, mistakes=_not_stored,
+    ),
+    _repair(
+        "repair_aligned_commit", "aligned-divergent", "One lane commits",
+        "One arrival for each warp is enough for an mbarrier, so somebody let one lane commit the group, too.",
+        "What does .aligned in wgmma.commit_group.sync.aligned mean?", "All lanes of all four warps execute it.",
+    ),
+    _repair(
+        "repair_proxy_fence", "proxy-fence-missing", "Written by threads, read by wgmma",
+        "The threads halve A in shared memory before the product, and there is a barrier.",
+        "A barrier orders threads. Which proxy reads the tile?",
+        "The stores go through the generic proxy, wgmma reads through the async proxy.",
+        right=_half, mistakes=_whole,
+    ),
+    _repair(
+        "repair_proxy_thread", "proxy-fence-thread", "One thread fences for all",
+        "As before, the threads halve A. Thread 0 executes fence.proxy.async after a barrier.",
+        "Whose stores does a thread's fence.proxy.async cover?", "Every thread that stored executes it.",
+        right=_half, mistakes=_whole,
+    ),
+    _repair(
+        "repair_proxy_barrier", "proxy-fence-barrier", "The barrier is too early",
+        "As before, the threads halve A. Every thread executes fence.proxy.async.",
+        "How does warp 0 know that warp 3 has fenced?", "Two neighbouring lines are in the wrong order.",
+        right=_half, mistakes=_whole,
+    ),
+    _repair(
+        "repair_overwritten", "overwritten-early", "The next tile comes too early",
+        "K is 256, in four steps, with one stage of shared memory. The loop leaves one group under way.",
+        "Which tile does the group that is still under way read?", "With one stage, nothing may be under way when the "
+        "next copy begins.",
+        depth=256, section="9.7.15.7.3", minutes=10,
+    ),
+    _repair(
+        "repair_phase_bit", "tma-unwaited", "The phase bit",
+        "K is 256, in four steps. The first step is right.",
+        "Which phase is complete when the second step waits for parity 0?", "The parity alternates: 0, 1, 0, 1.",
+        depth=256, section="9.7.13.15, 9.7.13.15.16", minutes=10,
+    ),
+    _repair(
+        "repair_first_parity", "deadlock", "Nobody begins",
+        "Warp 4 copies, the warpgroup multiplies and then arrives at EMPTY, once for each warp. The block hangs.",
+        "What would have to happen before the producer's first wait can end?",
+        "A wait for parity 1 on a new mbarrier returns at once: the phase before the first counts as complete.",
+        depth=256, options=_PRODUCER, section="9.7.13.15, 9.7.13.15.16", minutes=10,
+    ),
+    _repair(
+        "repair_tma_unwaited", "tma-unwaited", "A barrier is not enough for TMA",
+        "Thread 0 starts two tensor copies, and all threads meet at a barrier.",
+        "Does bar.sync wait for copies, or for threads?", "The copies complete on the mbarrier.",
+        section="9.7.9.25.2, 9.7.13.15",
+    ),
+    _repair(
+        "repair_expect_tx", "expect-tx", "Count the bytes",
+        "The mbarrier expects the bytes of one copy, and two copies complete on it.",
+        "When is the phase complete: after how many bytes?", "Each box has .bytes.",
+    ),
+    _repair(
+        "repair_mbarrier_init", "mbarrier-init", "An mbarrier that does not exist yet",
+        "Thread 0 initialises the mbarrier, arms it and starts the copies. All threads wait on it.",
+        "May warp 3 come to its wait before warp 0 has initialised the mbarrier?",
+        "Which instruction makes all threads meet after the initialisation?",
+    ),
+    _repair(
+        "repair_mbarrier_fence", "mbarrier-init-fence", "Initialised in one proxy, used in the other",
+        "Only a hint is reported, and the output is right. Make the mbarrier visible to the copies with "
+        "`fence.mbarrier_init`.",
+        "The initialisation is a generic write, and copies update the mbarrier through the async proxy.",
+        "The thread that initialised executes the fence, before the barrier.",
+        needed=("fence.mbarrier_init",),
+    ),
+    _repair(
+        "repair_arrivals", "mbarrier-arrivals", "Who arrives?",
+        "The mbarrier is initialised for one arrival.",
+        "Count the arrivals in the first phase: arrive.expect_tx is one of them.", "Waiting is not arriving.",
+    ),
+    _repair(
+        "repair_mbarrier_place", "mbarrier-object", "A place for the output",
+        "The kernel stages the registers of D in shared memory, 16 bytes for each thread, and stores them from there, "
+        "one thread after the other. An mbarrier lives at byte BAR.",
+        "Which bytes are staged: from where to where?", "2048 bytes are free before BAR.",
+        right=_as_registers, mistakes=_as_matrix,
+    ),
+    Exercise(
+        "gemm_of_one_tile",
+        "A product with a loop over K",
+        "Write the kernel `gemm_of_one_tile(warp, a, b, d)` for one warpgroup: D = A Bᵀ for A of 64 x 256 and B of 8 "
+        "x 256, in steps of 64 columns with one stage of shared memory, copied by TMA. The functions `begin`, `copy`, "
+        "`multiply` and `save` of the first cell do the parts; which order, which waits and which phases is up to you.",
+        Kernel(_with_d(), "d", _sum, _BLOCK, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor")),
+        minutes=30,
+        know="all of notebook 11",
+        section="9.7.15.7.1, 9.7.15.7.2, 9.7.15.7.3, 9.7.9.25.2, 9.7.13.15",
+        hints=(
+            "begin(warp), then for each step: copy (one thread), wait, fence, multiply, commit, wait, and a barrier.",
+            "The parity of the mbarrier alternates with the step, because each step completes one phase.",
+            "Which steps add to the accumulator, and which one does not?",
+        ),
+        draw=_matrices(256),
+        points=4,
+    ),
+    Exercise(
+        "two_stage_pipeline",
+        "A pipeline of two stages",
+        "Write the kernel `two_stage_pipeline(warp, a, b, d)` for a block of five warps: warp 4 copies 64 columns of A "
+        "(64 x 512) and B (8 x 512) a step, the warpgroup of warps 0 to 3 multiplies. There are two stages, with the "
+        "mbarriers BAR + 8 * stage (full) and EMPTY + 8 * stage (empty). Initialise all four, and let the copy of a "
+        "step run while the step before is multiplied. A kernel with a bar.sync in its loop does not do that: at most "
+        "one bar.sync for each warp is allowed.",
+        Kernel(
+            _with_d(), "d", _sum, _PRODUCER, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor"),
+            scores=lambda result, _: {"bar.sync": result.counts["bar.sync"]}, limits={"bar.sync": 5},
+        ),
+        minutes=60,
+        know="all of notebook 11",
+        section="9.7.15.7.1, 9.7.15.7.2, 9.7.15.7.3, 9.7.9.25.2, 9.7.13.15, 9.7.13.15.16",
+        hints=(
+            ("The producer waits on empty, arms full and copies. The consumer waits on full, multiplies, and arrives "
+            "on empty."),
+            "phases_of_a_stage(step, 2) has the numbers.",
+            "A stage may be released when the group that reads it has ended, and one lane of each warp arrives.",
+        ),
+        draw=_matrices(512),
+        points=6,
+    ),
+]

@@ -1,0 +1,189 @@
+"""One output of an instruction on several targets: its products in the order of the fused sums that add them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from tcemu.arithmetic import FusedSum, FusedSums, Term, dot, fused_sums
+from tcemu.arithmetic.words import in_words
+from tcemu.errors import OperandError, TargetError, briefly, span, whole
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.targets import target_named
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+from tcemu.show.words import compact, neat, power, value
+
+Array = npt.NDArray[Any]
+
+_LEFT, _TOP, _BAND, _CELL = 92, 16, 102, 24
+#: Width of a cell if there are few, the gap between two sums, the room for the result; the least and largest width.
+_WIDE, _GAP, _RESULT, _LEAST, _MOST = 46.0, 60, 286, 560, 1100
+#: Narrower cells have no room for a number, nor for the letter k.
+_ROOM = 34
+
+
+def one_output(
+    instruction: Instruction | str,
+    matrices: Sequence[npt.ArrayLike],
+    row: int = 0,
+    column: int = 0,
+    targets: Iterable[str] = ("sm_80", "sm_90a"),
+) -> Picture:
+    """The output at (row, column) of `instruction` on each of `targets`, sum by sum; `matrices` are A, B and C.
+
+    A product of which the cut leaves nothing, or only a part, is hatched. Products that are zero are left out. Raises
+    OperandError for matrices of the wrong shape and a position that does not exist, TargetError for targets that are
+    not a list, and IllegalInstruction for a target that does not have the instruction.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> A, B, C = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), np.zeros((16, 8), np.float32)
+    >>> tcemu.show.one_output(mma, [A, B, C]).description.partition(". ")[0]
+    'sm_80: 2 fused sums of 8 products, 24 bits kept, gives 16 (0x41800000)'
+    """
+    found = parse(instruction)
+    if isinstance(targets, str) or not isinstance(targets, Iterable):
+        raise TargetError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+    a, b, c = _line(found, matrices, whole(row, "a row"), whole(column, "a column"))
+    bands = [_band(parse(found, name), name, a, b, c) for name in targets]
+    wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
+    right = _LEFT + max(_gaps(band) + wide * _cells_of(band) for band in bands) + 30
+    body: list[str] = []
+    for number, band in enumerate(bands):
+        body += _drawn(_TOP + number * _BAND, band, wide, right)
+    body.append(svg.text(16, _TOP + len(bands) * _BAND + 8, _LEGEND, "s"))
+    words = " ".join(_words(band) for band in bands)
+    title = f"D[{row}][{column}] of {found.family} {found.shape} on {', '.join(band.name for band in bands)}"
+    return picture(title, words, max(right + _RESULT, _LEAST), _TOP + len(bands) * _BAND + 24, body)
+
+
+_LEGEND = "each cell: a term of a fused sum; hatched: cut off in part or entirely; zero products left out"
+
+
+@dataclass(frozen=True)
+class _Band:
+    """What one target does: its fused sums, if it has any; c, if it is added after them; the result."""
+
+    name: str
+    computes: str
+    sums: tuple[FusedSum, ...]
+    last: float | None
+    result: str
+
+
+
+def _line(
+    instruction: Instruction, matrices: Sequence[npt.ArrayLike], row: int, column: int
+) -> tuple[list[int], list[int], int]:
+    """The patterns of a row of A, a column of B and an element of C."""
+    if not isinstance(matrices, list | tuple) or len(matrices) != 3:
+        raise OperandError(f"the matrices are a list of A, B and C of {instruction}; got {briefly(matrices)}")
+    m, n, k = instruction.shape
+    if not (0 <= row < m and 0 <= column < n):
+        raise OperandError(
+            f"row {row}, column {column}: there are rows {span(0, m - 1)} and columns {span(0, n - 1)}"
+        )
+    found = []
+    for role, given, shape in zip("abc", matrices, ((m, k), (k, n), (m, n)), strict=True):
+        patterns: Array = instruction.types[role].patterns(given, role)
+        if patterns.shape != shape:
+            raise OperandError(f"{role} is a matrix of shape {shape}; got {patterns.shape}")
+        found.append(patterns)
+    a, b, c = found
+    return a[row].tolist(), b[:, column].tolist(), int(c[row, column])
+
+
+def _band(instruction: Instruction, name: str, a: list[int], b: list[int], c: int) -> _Band:
+    """What one target does."""
+    target = target_named(name)
+    model, forms = instruction.arithmetic(target).model, dict(instruction.types)
+    result = dot(model, a, b, c, forms, dict(instruction.operation(target).qualifiers))
+    d = forms["d"]
+    says = f"{value(d.decode(result).item())} ({result:#0{2 + -(-d.container // 4)}x})"
+    if not isinstance(model, FusedSums):
+        return _Band(name, in_words(model, len(a)), (), None, says)
+    last = float(forms["c"].decode(c).item()) if model.addend == "last" else None
+    return _Band(name, in_words(model, len(a)), fused_sums(model, a, b, c, forms), last, says)
+
+
+def _short(number: float, wide: float) -> str:
+    """A number for a cell, if it has room for one."""
+    most = int((wide - 5) / (svg.MONO * svg.SMALL))
+    full = neat(number)
+    return "" if wide < _ROOM else full if len(full) <= most else compact(number, most)
+
+
+def _terms(steps: FusedSum) -> list[Term]:
+    """The terms that are not zero, the addend first."""
+    return sorted((term for term in steps.terms if term.significand), key=lambda term: term.k is not None)
+
+
+def _exact(term: Term) -> float:
+    return float(term.significand * 2.0 ** (term.exponent - term.point))
+
+
+def _cells_in(steps: FusedSum) -> int:
+    return max(2, len(_terms(steps)))
+
+
+def _cells_of(band: _Band) -> int:
+    return max(1, sum(map(_cells_in, band.sums)) + (band.last is not None))
+
+
+def _gaps(band: _Band) -> float:
+    return _GAP * max(0, len(band.sums) - 1 + (band.last is not None))
+
+
+def _drawn(y: float, band: _Band, wide: float, right: float) -> list[str]:
+    """One target: its name, the cells of each sum, what it cuts, and the result."""
+    elements = [svg.text(16, y + 32, band.name, "b"), svg.text(16, y + 82, band.computes, "s")]
+    x: float = _LEFT
+    for number, steps in enumerate(band.sums):
+        if number:
+            elements.append(svg.arrow(x - _GAP + 8, y + 28, x - 8, y + 28))
+        elements += _cells(x, y, wide, steps, carried=number > 0)
+        x += wide * _cells_in(steps) + _GAP
+    if band.last is not None:
+        elements.append(svg.text(x - _GAP / 2, y + 33, "+", "b", "middle"))
+        elements.append(svg.text(x + wide / 2, y + 10, "c", "s t", "middle"))
+        elements += _cell(x, y, wide, band.last, cut=False)
+        x += wide + _GAP
+    elements.append(svg.arrow(x - _GAP + 8 if band.sums else _LEFT, y + 28, right - 4, y + 28))
+    return [*elements, svg.text(right + 4, y + 32, band.result, "b")]
+
+
+def _cell(x: float, y: float, wide: float, number: float, *, cut: bool) -> list[str]:
+    marks = [svg.hatch(x + 1, y + 17, wide - 2, _CELL - 2, "g", step=4)] if cut else []
+    box = svg.rect(x, y + 16, wide, _CELL, "p" if cut else "fb")
+    return [box, *marks, svg.text(x + wide / 2, y + 32, _short(number, wide), "n clear" if cut else "n", "middle")]
+
+
+def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -> list[str]:
+    """The terms of one sum; the addend of a later sum is the result of the one before."""
+    elements = []
+    for place, term in enumerate(_terms(steps)):
+        left = x + place * wide
+        front, back = ("k ", "sum") if wide >= _ROOM else ("", "Σ")
+        label = f"{front}{term.k}" if term.k is not None else back if carried else "c"
+        elements.append(svg.text(left + wide / 2, y + 10, label, "s t", "middle"))
+        elements += _cell(left, y, wide, _exact(term), cut=term.cut)
+    if steps.special or not _terms(steps):
+        return [*elements, svg.text(x, y + 32, steps.special or "only zeros", "s")]
+    elements.append(svg.bracket(x + 2, x + len(_terms(steps)) * wide - 2, y + 44))
+    return [*elements, svg.text(x + 2, y + 64, f"cut below {power(steps.largest - steps.fraction)}", "s")]
+
+
+def _words(band: _Band) -> str:
+    """The same for somebody who does not see it."""
+    lines = [f"{band.name}: {band.computes}, gives {band.result}."]
+    for number, steps in enumerate(band.sums, 1):
+        cut = [f"k {term.k}" if term.k is not None else "the addend" for term in _terms(steps) if term.cut]
+        if steps.special:
+            lines.append(f"Sum {number}: {steps.special}.")
+        elif _terms(steps):
+            lost = f", which truncates {', '.join(cut)}" if cut else ", which truncates nothing"
+            lines.append(f"Sum {number} is cut below 2^{steps.largest - steps.fraction}{lost}.")
+    return " ".join(lines)

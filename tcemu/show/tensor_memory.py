@@ -1,0 +1,47 @@
+"""Tensor Memory: its lanes and columns, the quarter that a warp can reach, and one cell with its address."""
+
+from __future__ import annotations
+
+from tcemu.layouts.tensor_memory import COLUMNS, LANES, LANES_OF_WARP, lanes_of_warp, tensor_memory_address
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+
+_LEFT, _TOP, _WIDE, _HIGH = 96, 44, 512, 56
+
+
+def tensor_memory(warp: int, lane: int, column: int) -> Picture:
+    """The Tensor Memory of a block, the lanes that `warp` reaches, and the cell at (lane, column).
+
+    Raises LayoutError for a cell that does not exist.
+
+    >>> tcemu.show.tensor_memory(1, 33, 7).title
+    'Tensor Memory: lane 33, column 7 has the address 0x00210007; warp 1 can load it'
+    """
+    address, reached = tensor_memory_address(lane, column), lanes_of_warp(warp)
+    can = "can" if lane in reached else "cannot"
+    title = f"Tensor Memory: lane {lane}, column {column} has the address {address:#010x}; warp {warp} {can} load it"
+    body = [element for quarter in range(4) for element in _quarter(quarter, reached)]
+    body += _cell(lane, column, lane in reached)
+    body.append(svg.text(_LEFT, _TOP - 10, f"columns 0 to {COLUMNS - 1}, 32 bits each", "s"))
+    legend = f"Bits 31 to 16 of an address are the lane, {lane} = {lane:#x}; bits 15 to 0 are the column, "
+    legend += f"{column} = {column:#x}."
+    body.append(svg.text(_LEFT, _TOP + 4 * _HIGH + 28, legend, "s"))
+    words = f"Warp {warp} reaches lanes {reached[0]} to {reached[-1]} of {LANES}. {legend}"
+    return picture(title, words, _LEFT + _WIDE + 40, _TOP + 4 * _HIGH + 44, body)
+
+
+def _quarter(quarter: int, reached: range) -> list[str]:
+    y, first = _TOP + quarter * _HIGH, quarter * LANES_OF_WARP
+    mine = first in reached
+    own = [svg.rect(_LEFT, y, _WIDE, _HIGH, "fg k" if mine else "p")]
+    own.append(svg.text(_LEFT - 8, y + _HIGH / 2 + 4, f"lanes {first}–{first + 31}", "b s" if mine else "s", "end"))
+    return own + ([svg.text(_LEFT + _WIDE - 8, y + 18, "this warp", "b s", "end")] if mine else [])
+
+
+def _cell(lane: int, column: int, can: bool) -> list[str]:
+    x, y = _LEFT + column * _WIDE / COLUMNS, _TOP + lane * _HIGH / LANES_OF_WARP
+    cross = [svg.line(_LEFT, y, _LEFT + _WIDE, y), svg.line(x, _TOP, x, _TOP + 4 * _HIGH)]
+    side, anchor = (10, "start") if column < COLUMNS / 2 else (-10, "end")
+    label = f"lane {lane}, column {column}" + ("" if can else ": out of reach")
+    told = svg.text(x + side, y + (20 if lane < 64 else -10), label, "b halo", anchor)
+    return [*cross, svg.rect(x - 4, y - 4, 8, 8, "x"), told]

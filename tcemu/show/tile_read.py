@@ -1,0 +1,171 @@
+"""What a descriptor finds: the 16-byte units of an operand of wgmma, and the elements that are really there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LayoutError, counted, span
+from tcemu.layouts import Descriptor
+from tcemu.layouts.canonical import Canonical, Element, Major
+from tcemu.layouts.descriptor import as_bits, tile_addresses
+from tcemu.show import svg
+from tcemu.show.picture import Picture, picture
+
+_LEFT, _TOP, _HIGH = 70, 46, 22
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The operand's units by their place in the drawing, and what the memory has there."""
+
+    layout: Canonical
+    #: First element (mn, k) that each unit should hold, and that it holds: (rows, columns, 2); -1 outside the tile.
+    wanted: npt.NDArray[np.int64]
+    found: npt.NDArray[np.int64]
+
+    @property
+    def wrong(self) -> npt.NDArray[np.bool_]:
+        return np.asarray((self.wanted != self.found).any(axis=-1))
+
+
+def tile_read(
+    tile: Descriptor,
+    descriptor: Descriptor | int,
+    element: Element,
+    mn: int,
+    k: int,
+    major: Major = "K",
+    *,
+    at_k: int = 0,
+    of_k: int = 0,
+    notes: Sequence[str] = (),
+) -> Picture:
+    """What an instruction whose operand has mn by k elements gets through `descriptor`, one box for each 16-byte unit.
+
+    `tile` is the descriptor with which the tile of mn by `of_k` elements was laid out (by default `k`), and `at_k` the
+    first k that the instruction should get. A box says which element is there, and wrong ones are marked. `notes` are
+    lines of text below. Raises LayoutError for elements of less than a byte, and for an operand outside the tile.
+
+    >>> tile = tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)
+    >>> tcemu.show.tile_read(tile, tile.step(16), "f16", 64, 16, of_k=64).title  # too far by 8 columns
+    'What the descriptor finds: 128 of 128 units are wrong'
+    """
+    given = Descriptor.decode(as_bits(descriptor))
+    whole = max(of_k, k)
+    if tile.layout(element, major).bits < 8 or mn % 8 or not 0 <= at_k <= whole - k:
+        raise LayoutError(
+            f"a tile of whole units of elements of 8 bits or more can be drawn; got mn {mn}, k {at_k} to "
+            f"{at_k + k - 1} of {whole}"
+        )
+    read = _read(tile, given, element, (mn, k), major, (at_k, whole))
+    count, size = int(read.wrong.sum()), read.wrong.size
+    title = f"What the descriptor finds: {count or 'none'} of {size} units {'is' if count == 1 else 'are'} wrong"
+    wide = _wide(read)
+    low = _TOP + read.wrong.shape[0] * _HIGH
+    lines = [_legend(read), str(given), *notes]
+    texts = [svg.text(_LEFT, low + 24 + 18 * row, line, "s" if row < 2 else "") for row, line in enumerate(lines)]
+    width = max(_LEFT + read.wrong.shape[1] * wide + 16, 720)
+    return picture(
+        title, f"{_words(read)} {' '.join(lines[1:])}", width, low + 18 * len(lines) + 18, [*_drawn(read, wide), *texts]
+    )
+
+
+def _read(
+    tile: Descriptor, given: Descriptor, element: Element, shape: tuple[int, int], major: Major, part: tuple[int, int]
+) -> _Read:
+    layout, (mn, k), (at_k, of_k) = tile.layout(element, major), shape, part
+    unit = 16 // layout.size
+    steps = (1, unit) if major == "K" else (unit, 1)
+    rows, columns = np.arange(0, mn, steps[0]), np.arange(0, k, steps[1])
+    all_k = np.arange(0, of_k, steps[1])
+    there = {
+        int(at) // 16: (int(rows[i]), int(all_k[j]))
+        for (i, j), at in np.ndenumerate(tile_addresses(tile, layout, rows, all_k))
+    }
+    asked = tile_addresses(given, given.layout(element, major), rows, columns) // 16
+    found = np.array([[there.get(int(at), (-1, -1)) for at in line] for line in asked])
+    wanted = np.stack(np.meshgrid(rows, columns + at_k, indexing="ij"), axis=-1)
+    return _Read(layout, *(_placed(each, major) for each in (wanted, found)))
+
+
+def _placed(units: npt.NDArray[Any], major: Major) -> npt.NDArray[Any]:
+    """Units (mn, k, 2) as they are drawn: eight rows of mn side by side in groups, or k downwards."""
+    if major == "MN":
+        return units.swapaxes(0, 1)
+    across = units.shape[1]
+    return units.reshape(-1, 8, across, 2).transpose(1, 0, 2, 3).reshape(8, -1, 2)
+
+
+def _label(read: _Read, unit: npt.NDArray[np.int64]) -> str:
+    if unit[0] < 0:
+        return "—"
+    return f"{unit[0]}, {unit[1]}"
+
+
+def _wide(read: _Read) -> float:
+    return 52 if read.wrong.shape[1] > 8 else 84
+
+
+def _drawn(read: _Read, wide: float) -> list[str]:
+    quiet: dict[str, list[str]] = {"p": [], "f": []}
+    labels: list[str] = []
+    marks: list[str] = []
+    loud: list[str] = []
+    across = read.wrong.shape[1] // max(read.wanted[0, :, 0].max() // 8 + 1, 1) if read.layout.major == "K" else 1
+    for (row, column), wrong in np.ndenumerate(read.wrong):
+        x, y = _LEFT + column * wide, _TOP + row * _HIGH
+        label = svg.text(x + wide / 2, y + 15, _label(read, read.found[row, column]))
+        tone = "pf"[column // across % 2]
+        quiet[tone].append(f"M{svg.number(x)} {y}h{svg.number(wide)}v{_HIGH}h-{svg.number(wide)}z")
+        if wrong:
+            marks.append(svg.rect(x + 1, y + 1, wide - 2, _HIGH - 2, "x"))
+            marks.append(svg.hatch(x + 2, y + 2, wide - 4, _HIGH - 4, step=10))
+        (loud if wrong else labels).append(label)
+    back = [svg.path("".join(data), tone) for tone, data in quiet.items() if data]
+    return [*_axes(read, wide, across), *back, svg.group(labels, "n q c"), *marks, svg.group(loud, "n b c halo")]
+
+
+def _axes(read: _Read, wide: float, across: int) -> list[str]:
+    """Above: the mn of a group of columns, and each column's k; on the left the rows."""
+    first = read.wanted[0]
+    elements, high = [], _TOP - (26 if read.layout.major == "K" else 8)
+    for column in range(0, len(first), across):
+        middle = _LEFT + (column + across / 2) * wide
+        elements.append(svg.text(middle, high, f"mn {span(first[column, 0], first[column, 0] + 7, '–')}", "s",
+                                 "middle"))  # fmt: skip
+    unit = 16 // read.layout.size
+    if read.layout.major == "K":
+        for column, (_, k) in enumerate(first.tolist()):
+            elements.append(svg.text(_LEFT + (column + 0.5) * wide, _TOP - 8, f"k {span(k, k + unit - 1, '–')}", "s t",
+                                     "middle"))  # fmt: skip
+    for row, (mn, k) in enumerate(read.wanted[:, 0].tolist()):
+        name = f"+{mn}" if read.layout.major == "K" else f"k {k}"
+        elements.append(svg.text(_LEFT - 10, _TOP + row * _HIGH + 15, name, "s t", "end"))
+    return elements
+
+
+def _legend(read: _Read) -> str:
+    along = "k" if read.layout.major == "K" else "mn"
+    says = f"A box is a 16-byte unit, {16 // read.layout.size} elements along {along}; it says mn, k of the first."
+    if (read.found < 0).any():
+        says += " A dash: not part of the tile."
+    return says + (" Framed and hatched: wrong." if read.wrong.any() else "")
+
+
+def _words(read: _Read) -> str:
+    places = np.argwhere(read.wrong)
+    if not len(places):
+        return "Every unit holds the elements that it should."
+    told = []
+    for row, column in places[:8]:
+        wanted, found = read.wanted[row, column].tolist(), read.found[row, column].tolist()
+        has = "nothing of the tile" if found[0] < 0 else f"({found[0]}, {found[1]})"
+        told.append(f"({wanted[0]}, {wanted[1]}) should be there, and {has} is")
+    more = f"; and {counted(len(places) - 8, 'more unit')}" if len(places) > 8 else ""
+    return f"Of mn, k: {'; '.join(told)}{more}."
+

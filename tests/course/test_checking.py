@@ -1,0 +1,67 @@
+"""check, hint and given: what a learner calls, and what they answer to a slip of the learner's."""
+
+import pytest
+
+from tcemu.course import check, exercise, given, hint, judged
+from tcemu.course.checking import verdicts_of
+from tcemu.errors import CourseError
+
+
+def where_of_a(row, column):
+    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8
+
+
+def test_a_function_or_a_name_says_which_exercise_it_is():
+    assert check(where_of_a)
+    assert check(where_of_a=where_of_a)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (check, r"check\(where_of_a\), or check\(first_sum=0x4b00\)"),
+        (lambda: check(where_of_a, where_of_a), "check one answer at a time"),
+        (lambda: check(3), r"what is 3 an answer to\? Name the exercise"),
+        (lambda: check(lambda row, column: 0), "Name the exercise: check"),
+        (lambda: check(where_of_aa=1), "there is no exercise called 'where_of_aa'; did you mean where_of_a"),
+        (lambda: hint("where_of_a", 9), "where_of_a has hints 1 to 3"),
+        (lambda: hint("where_of_x"), "there is no exercise called"),
+        (lambda: given("nothing"), "there is no exercise called 'nothing'"),
+    ],
+)
+def test_a_slip_is_told_how_to_call(call, says):
+    with pytest.raises(CourseError, match=says):
+        call()
+
+
+def test_hints_come_one_after_the_other_and_the_last_stays():
+    count = len(exercise("where_of_a").hints)
+    told = [hint("where_of_a") for _ in range(count + 1)]
+    assert [text.split(":")[0] for text in told[:count]] == [f"Hint {n} of {count}" for n in range(1, count + 1)]
+    assert told[-1] == told[-2] == hint(where_of_a, count)
+
+
+def test_the_page_holds_no_markup_of_the_learner_s():
+    def raising(row, column):
+        raise ValueError("<script>alert(1)</script>")
+
+    page = judged(exercise("where_of_a"), raising)._repr_mimebundle_()["text/html"]
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_the_page_folds_each_hint_into_the_one_before():
+    page = judged(exercise("where_of_a"), lambda row, column: (0, 0))._repr_mimebundle_()["text/html"]
+    assert page.count("<details><summary>Hint") == 3
+    assert page.index("Hint 1 of 3") < page.index("Hint 2 of 3") < page.index("Hint 3 of 3")
+    assert 'role="status"' in page
+    assert "Hint" not in check(where_of_a)._repr_mimebundle_()["text/html"]
+
+
+def test_collected_verdicts_are_for_the_named_learner():
+    with verdicts_of("ada") as verdicts:
+        check(where_of_a)
+        with verdicts_of() as inner:
+            check(where_of_a=...)
+    assert [verdict.state for verdict in verdicts] == ["right"]
+    assert [verdict.state for verdict in inner] == ["open"]
