@@ -112,7 +112,7 @@ def _online(scores: Array, keys: int) -> Picture:
         total = np.float32(total * factor + np.exp2(tile - largest).sum(dtype=np.float32))
         held = " ".join(f"{score:g}" for score in tile)
         rows.append([held, f"{largest:g}", f"{factor:.4g}", f"{total:.5g}"])
-        rescaled.append(bool(factor < 1))
+        rescaled.append(bool(0 < factor < 1))
     title = f"Tiles of {keys} {'key' if keys == 1 else 'keys'}: the sum at the end is {total:.5g}"
     return _grid(title, ("scores of the tile", "largest so far", "factor for older sums", "sum so far"), rows, rescaled)
 

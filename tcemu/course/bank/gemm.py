@@ -346,35 +346,10 @@ EXERCISES = [
     Exercise(
         "mended_stages",
         "Two wrong parities",
-        "This kernel adds the rows of x (7 × 128, uint32), the first 32 numbers of each, and stores the sums in out. "
-        "Warp 1 copies rows into two stages, warp 0 adds. It does not finish. Two things are wrong with its phases. "
-        "Write it as `mended_stages(warp, x, out)` without the mistakes; keep the two stages and the two warps.\n\n"
-        "```python\n"
-        "def broken(warp, x, out):\n"
-        "    full, empty = (2048, 2056), (2064, 2072)\n"
-        "    if warp.warpid == 1:\n"
-        "        with warp.only(warp.elect_sync()):\n"
-        "            for stage in range(2):\n"
-        "                warp.mbarrier_init(full[stage], 1)\n"
-        "                warp.mbarrier_init(empty[stage], 32)\n"
-        "            warp.fence_mbarrier_init()\n"
-        "    warp.bar_sync()\n"
-        "    if warp.warpid == 1:\n"
-        "        with warp.only(warp.elect_sync()):\n"
-        "            for step in range(x.shape[0]):\n"
-        "                stage = step % 2\n"
-        "                warp.mbarrier_wait(empty[stage], step // 2 % 2)\n"
-        "                warp.mbarrier_arrive_expect_tx(full[stage], 512)\n"
-        "                warp.cp_async_bulk_shared_global(512 * stage, x.at(step, 0), 512, full[stage])\n"
-        "        return\n"
-        "    total = 0\n"
-        "    for step in range(x.shape[0]):\n"
-        "        stage = step % 2\n"
-        "        warp.mbarrier_wait(full[stage], step % 2)\n"
-        "        total = total + warp.ld_shared(512 * stage + 4 * warp.laneid)\n"
-        "        warp.mbarrier_arrive(empty[stage])\n"
-        "    warp.st_global(out.at(warp.laneid), total)\n"
-        "```",
+        "The kernel `broken_stages` (see the cell above) adds the rows of x (7 × 128, uint32), the first 32 numbers of "
+        "each, and stores the sums in out. Warp 1 copies rows into two stages, warp 0 adds. It does not finish: two "
+        "things are wrong with its phases. Write it as `mended_stages(warp, x, out)` without the mistakes; keep the two "
+        "stages and the two warps.",
         Kernel(
             lambda given: {"x": given.x, "out": np.zeros(32, np.uint32)},
             "out",
