@@ -348,8 +348,8 @@ EXERCISES = [
         "Two wrong parities",
         "The kernel `broken_stages` (see the cell above) adds the rows of x (7 × 128, uint32), the first 32 numbers of "
         "each, and stores the sums in out. Warp 1 copies rows into two stages, warp 0 adds. It does not finish: two "
-        "things are wrong with its phases. Write it as `mended_stages(warp, x, out)` without the mistakes; keep the two "
-        "stages and the two warps.",
+        "things are wrong with its phases. Write it as `mended_stages(warp, x, out)` without the mistakes; keep the "
+        "two stages and the two warps.",
         Kernel(
             lambda given: {"x": given.x, "out": np.zeros(32, np.uint32)},
             "out",
