@@ -5,6 +5,7 @@ import numpy as np
 import tcemu
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+FP8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
 
 # ---------------------------------------------------------------------------------------------- bits_kept
@@ -67,6 +68,11 @@ def after_each(A, B):
     """One instruction at a time."""
     parts = [tcemu.matmul(A[:, k : k + 32], B[k : k + 32], instruction=WGMMA) for k in range(0, 512, 32)]
     return sum(parts[1:], start=parts[0])
+
+
+def by_mma_sync(A, B):
+    """The other way to multiply fp8."""
+    return tcemu.matmul(A, B, instruction=FP8)
 
 
 def with_numpy(A, B):
@@ -250,6 +256,7 @@ WRONG = {
         (after_each, "You promote after every instruction"),
         (with_numpy, "This is the exact product"),
         (not_cleared, "You do not clear the accumulator"),
+        (by_mma_sync, "which turns fp8 into f16"),
     ],
     "fused_sum_by_hand": [
         (("given", exactly), "You added exactly"),
