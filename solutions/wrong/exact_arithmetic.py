@@ -139,6 +139,11 @@ def only_one(A, B):
     return product(rounded(A), rounded(B))
 
 
+def nothing_split(A, B):
+    """float32 as it is."""
+    return product(A, B)
+
+
 def truncated(A, B):
     """What the hardware would cut off, in a second part."""
     high_a, high_b = rounded(A, "rz"), rounded(B, "rz")
@@ -278,6 +283,7 @@ WRONG = {
     ],
     "three_tf32": [
         (only_one, "This is one product of tf32"),
+        (nothing_split, "split the numbers first"),
         (truncated, "You truncated to get the high parts"),
         (low_parts_as_they_are, "You left the low parts to the hardware"),
         (large_first, "The large product comes last here"),

@@ -350,6 +350,9 @@ def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
     apart = [_three(given, pair) for pair in ("lh", "hl", "hh")]
     wrong = {
         "This is one product of tf32: the low parts are missing.": _three(given, "hh"),
+        "This is one product of tf32, whose operands the hardware truncates: split the numbers first.": (
+            matmul(given.A, given.B, instruction=TF32)
+        ),
         "You truncated to get the high parts: round to the nearest, so that the low parts are small.": (
             _three(given, first="rz")
         ),
