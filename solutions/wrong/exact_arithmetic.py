@@ -5,6 +5,7 @@ import numpy as np
 import tcemu
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+FP8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
 
 # ---------------------------------------------------------------------------------------------- bits_kept
@@ -69,6 +70,11 @@ def after_each(A, B):
     return sum(parts[1:], start=parts[0])
 
 
+def by_mma_sync(A, B):
+    """The other way to multiply fp8."""
+    return tcemu.matmul(A, B, instruction=FP8)
+
+
 def with_numpy(A, B):
     """No tensor core at all."""
     return (A.astype(np.float64) @ B.astype(np.float64)).astype(np.float32)
@@ -131,6 +137,11 @@ def product(A, B, C=None):
 def only_one(A, B):
     """The high parts alone."""
     return product(rounded(A), rounded(B))
+
+
+def nothing_split(A, B):
+    """float32 as it is."""
+    return product(A, B)
 
 
 def truncated(A, B):
@@ -250,6 +261,7 @@ WRONG = {
         (after_each, "You promote after every instruction"),
         (with_numpy, "This is the exact product"),
         (not_cleared, "You do not clear the accumulator"),
+        (by_mma_sync, "which turns fp8 into f16"),
     ],
     "fused_sum_by_hand": [
         (("given", exactly), "You added exactly"),
@@ -271,6 +283,7 @@ WRONG = {
     ],
     "three_tf32": [
         (only_one, "This is one product of tf32"),
+        (nothing_split, "split the numbers first"),
         (truncated, "You truncated to get the high parts"),
         (low_parts_as_they_are, "You left the low parts to the hardware"),
         (large_first, "The large product comes last here"),

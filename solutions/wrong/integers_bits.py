@@ -24,6 +24,11 @@ def unmasked(numbers):
     return register & 0xFFFFFFFF
 
 
+def added_up(numbers):
+    """A sum of signed numbers, each in its place."""
+    return sum(int(number) << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF
+
+
 def high_half_first(numbers):
     """Two to a byte, in the wrong order."""
     return sum((int(x) & 15) << 8 * byte + 4 | (int(y) & 15) << 8 * byte
@@ -171,6 +176,7 @@ WRONG = {
     "pack_s4": [
         (from_the_top, "you started from the highest"),
         (unmasked, "Mask each number with 15"),
+        (added_up, "each negative one takes 1 from its neighbour"),
         (high_half_first, "The two halves of each byte are exchanged"),
         (as_bytes, "You gave each number a byte"),
     ],

@@ -64,6 +64,13 @@ def numbers_for_bits(B: Any) -> Any:
     return np.stack(pairs, 1).astype(np.uint32)
 
 
+def whole_numbers(B: Any) -> Any:
+    lane = np.arange(32)
+    column, row = lane // 4, 2 * (lane % 4)
+    whole = B.astype(np.int64).astype(np.uint32)
+    return np.stack([whole[row + 8 * c, column] | whole[row + 8 * c + 1, column] << 16 for c in (0, 1)], 1)
+
+
 # ---------------------------------------------------------------------------------------------- quad_pair_of_d
 
 
@@ -236,6 +243,7 @@ WRONG = {
         (registers_exchanged, "b0 and b1 are exchanged"),
         (lane_for_group, "In the lane, you exchanged"),
         (numbers_for_bits, "use .view, not astype"),
+        (whole_numbers, "use .view, not astype"),
     ],
     "quad_pair_of_d": [
         (f16_layout, "layout of f16 accumulators"),

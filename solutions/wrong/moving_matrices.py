@@ -61,6 +61,10 @@ def transposed_bytes(lane: int, byte: int) -> tuple[int, int]:
     return (4 * (lane % 4) + byte) % 8, lane // 4
 
 
+def beyond_the_rows(lane: int, byte: int) -> tuple[int, int]:
+    return 4 * (lane % 4) + byte, lane // 4
+
+
 def not_transposed(lane: int, byte: int) -> tuple[int, int]:
     return lane // 4, 4 * (lane % 4) + byte
 
@@ -254,6 +258,7 @@ WRONG = {
     ],
     "bytes_after_trans": [
         (transposed_bytes, ".trans moves 16-bit elements"),
+        (beyond_the_rows, ".trans moves 16-bit elements"),
         (not_transposed, "without .trans"),
         (bytes_exchanged, "The two bytes of a 16-bit element are exchanged"),
         (bytes_of_two_rows, "bytes 0 and 1 are one 16-bit element"),

@@ -33,6 +33,21 @@ def always_one(pattern):
     return value(pattern, subnormal=False)
 
 
+def ordinary(pattern):
+    """The general rule for every pattern."""
+    return value(pattern, infinite=False, subnormal=False)
+
+
+def no_minus_zero(pattern):
+    """A sign that is a whole number: −1 · 0 is 0."""
+    return value(pattern) + 0.0
+
+
+def halved_subnormals(pattern):
+    """2⁻¹⁵ where 2⁻¹⁴ is due, and a whole-number sign."""
+    return value(pattern) / 2 + 0.0 if pattern >> 2 & 31 == 0 else value(pattern)
+
+
 def bias_16(pattern):
     """Half of 32."""
     return value(pattern, bias=16)
@@ -101,6 +116,13 @@ def truncated(numbers):
 def ties_away(numbers):
     """Half up, as at school."""
     return E4M3.encode(numbers, rounding="rna", satfinite=True)
+
+
+def ties_down(numbers):
+    """The first of the nearest."""
+    positive = E4M3.decode(np.arange(127, dtype=np.uint8))
+    nearest = np.abs(positive - np.abs(numbers)[:, None]).argmin(axis=1)
+    return (nearest | 128 * np.signbit(numbers)).astype(np.uint8)
 
 
 def overflowing(numbers):
@@ -174,6 +196,9 @@ WRONG = {
         (as_e4m3, "as e4m3"),
         (eighths, "it counts quarters"),
         (always_infinite, "only mantissa 0 is infinity"),
+        (ordinary, "have rules of their own"),
+        (no_minus_zero, "Only −0 is wrong"),
+        (halved_subnormals, "The smallest exponent is −14"),
     ],
     "scale_for": [
         (rounded_down, "rounded the exponent down"),
@@ -186,6 +211,7 @@ WRONG = {
     "e4m3_patterns": [
         (truncated, "You truncated"),
         (ties_away, "Ties go to the even pattern"),
+        (ties_down, "you rounded them toward zero"),
         (overflowing, "and not NaN"),
         (flushed, "has subnormals"),
     ],

@@ -70,6 +70,8 @@ class _Number:
             raise OperandError(f"{given} is not among {ranges(self.among)}")
         if number == self.right or (math.isnan(number) and math.isnan(self.right)):
             return ""
+        if written(number).removeprefix("≈ ") == self.answer.removeprefix("≈ "):
+            return ""  # the answer, rounded as it is shown
         if not (math.isfinite(number) and math.isfinite(self.right)):
             return f"{given}"
         gap = written(abs(number - self.right))

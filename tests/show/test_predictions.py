@@ -62,6 +62,8 @@ def test_what_is_not_arithmetic_is_refused(text: str, words: str) -> None:
         (np.float32(2**-13), {}, "2^-13", "Right, 2⁻¹³."),
         (float("nan"), {}, "NaN", "Right, NaN."),
         (448.0, {}, "inf", "The answer is 448. You said inf."),
+        (1 + 2.0**-23, {}, "1.00000012", "Right, ≈ 1.00000012."),  # as it is shown
+        (1 + 2.0**-23, {}, "1", "The answer is ≈ 1.00000012. You said 1, which is 2⁻²³ too small."),
         (31, {"among": range(32)}, "30", "The answer is 31. You said 30, which is 1 too small."),
         ("up", {"choices": ["up", "down"]}, "up", "Right, “up”."),
         (8, {"choices": {"one": 1, "a row": 8}}, "one", "The answer is “a row”. You said “one”."),

@@ -350,6 +350,9 @@ def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
     apart = [_three(given, pair) for pair in ("lh", "hl", "hh")]
     wrong = {
         "This is one product of tf32: the low parts are missing.": _three(given, "hh"),
+        "This is one product of tf32, whose operands the hardware truncates: split the numbers first.": (
+            matmul(given.A, given.B, instruction=TF32)
+        ),
         "You truncated to get the high parts: round to the nearest, so that the low parts are small.": (
             _three(given, first="rz")
         ),
@@ -392,6 +395,9 @@ def _wrong_promotions(given: Given) -> Iterator[tuple[str, Array]]:
     for k in range(0, 384, 128):
         chained = chained + matmul(given.A[:, : k + 128], given.B[: k + 128], instruction=WGMMA)
     yield "You do not clear the accumulator after promoting it: it is counted several times.", chained
+    yield "You multiplied with mma.sync, which turns fp8 into f16 and keeps 25 bits; use wgmma.", (
+        matmul(given.A, given.B, instruction=FP8)
+    )
     exact = (given.A.astype(np.float64) @ given.B.astype(np.float64)).astype(np.float32)
     yield "This is the exact product, which no tensor core computed.", exact
 

@@ -47,6 +47,9 @@ def _wrong_packings(given: Given) -> Iterator[tuple[str, int]]:
     yield "Mask each number with 15: the sign bits of a negative one cover all that is above it.", (
         _joined(numbers, mask=None)
     )
+    yield "You added up signed numbers: each negative one takes 1 from its neighbour. Mask each with 15 first.", (
+        sum(number << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF
+    )
     pairs = [numbers[place ^ 1] for place in range(8)]
     yield "The two halves of each byte are exchanged: the first of two numbers is in the low half.", _joined(pairs)
     yield "You gave each number a byte; s4 has four bits to a number, and eight numbers to a register.", (

@@ -56,12 +56,19 @@ def _where_of_int8_b() -> Function:
     return replace(judge, mistakes=(*known, *judge.mistakes))
 
 
+_COLUMNS_OF_B = np.arange(32)[:, None] // 4
+_ROWS_OF_B = 2 * (np.arange(32)[:, None] % 4) + np.array([0, 8])
+
+
 def _fill_b() -> Values:
     judge = registers_of(str(_MMA), "b", lambda given: given.B)
 
     def mistakes(given: Given) -> Wrong:
         right = _MMA.fragments["b"].pack(given.B)
         yield "b0 and b1 are exchanged: b1 is 8 rows further down.", right[:, ::-1]
+        whole = given.B.astype(np.int64).astype(np.uint32)  # a minus sign then covers the other half, too
+        low, high = (whole[_ROWS_OF_B + half, _COLUMNS_OF_B] for half in range(2))
+        yield "You stored whole numbers: a register holds bits, so use .view, not astype.", low | high << 16
         yield from judge.mistakes(given)
 
     return replace(judge, mistakes=mistakes)

@@ -125,11 +125,10 @@ def _bytes(opcode: str) -> Callable[..., Array]:
     return what
 
 
+_NOT_BYTES = "This would be the transpose of 8-bit elements. .trans moves 16-bit elements: two bytes stay side by side."
 _TRANS_MISTAKES: tuple[tuple[str, Callable[..., Array]], ...] = (
-    (
-        "This would be the transpose of 8-bit elements. .trans moves 16-bit elements: two bytes stay side by side.",
-        lambda lane, byte: np.stack([4 * (lane % 4) + byte, lane // 4], -1) % np.array([8, 16]),
-    ),
+    (_NOT_BYTES, lambda lane, byte: np.stack([4 * (lane % 4) + byte, lane // 4], -1) % np.array([8, 16])),
+    (_NOT_BYTES, lambda lane, byte: np.stack([4 * (lane % 4) + byte, lane // 4], -1)),
     ("This is what ldmatrix gives without .trans.", _bytes(_X1)),
     (
         "The two bytes of a 16-bit element are exchanged.",

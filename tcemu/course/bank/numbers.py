@@ -33,13 +33,19 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
     codes, right = form.codes(), _e5m2()
     exponent = codes.astype(int) >> 2 & 31
     with np.errstate(invalid="ignore"):
+        no_minus_zero = right + 0.0
+        yield "Only −0 is wrong: 0x80 has a sign, too. In Python -1 * 0 is 0; multiply by -1.0 instead.", no_minus_zero
+        yield "This is the rule for ordinary numbers. The exponent fields 0 and 31 have rules of their own.", (
+            np.where(codes >> 7, -1.0, 1.0) * (1 + (codes & 3) / 4) * 2.0 ** (exponent - 15)
+        )
         yield "The sign is missing: the highest bit set means a negative number.", np.abs(right)
         yield "Subnormals: where the exponent field is 0, there is no implicit leading 1.", (
             np.where(exponent == 0, np.copysign(2.0**-15 * (1 + (codes & 3) / 4), right), right)
         )
-        yield "The smallest exponent is −14: subnormals have the exponent of the smallest normal numbers.", (
-            np.where(exponent == 0, right / 2, right)
-        )
+        for halved in (right / 2, right / 2 + 0.0):  # with and without −0
+            yield "The smallest exponent is −14: subnormals have the exponent of the smallest normal numbers.", (
+                np.where(exponent == 0, halved, right)
+            )
         number = np.isfinite(right)
         yield "The mantissa has 2 bits, so it counts quarters: m / 4.", (
             np.where(number, np.copysign(np.where(exponent == 0, (codes & 3) / 8, 1 + (codes & 3) / 8), right), right)
@@ -118,6 +124,10 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     right = _e4m3(given)
     yield "You truncated: bits that do not fit are to be rounded to the nearest.", _e4m3(given, "rz")
     yield "Ties go to the even pattern; you rounded them away from zero.", _e4m3(given, "rna")
+    numbers = np.abs(given.numbers).astype(np.float64)
+    toward_zero = _e4m3(given, "rz")
+    tie = numbers * 2 == np.abs(lookup("e4m3").decode(toward_zero)) + np.abs(lookup("e4m3").decode(_e4m3(given, "rna")))
+    yield "Ties go to the even pattern; you rounded them toward zero.", np.where(tie, toward_zero, right)
     yield "Numbers that are too large become 448 with .satfinite, and not NaN.", _e4m3(given, satfinite=False)
     subnormal = right & 0x78 == 0
     yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
@@ -181,7 +191,7 @@ EXERCISES = [
         "e5m2_value",
         "Read any e5m2 pattern",
         "Write `e5m2_value(pattern)`, which returns the value of an e5m2 pattern, 0 to 255, as a Python float: "
-        "infinity and NaN where they are due.",
+        "infinity, NaN and −0 where they are due.",
         Reals("pattern", range(256), _e5m2, _e5m2_mistakes, "{:#04x}".format, "e5m2_value", "all 256 patterns"),
         minutes=10,
         know="the rule, infinities and subnormals of notebook 01",
