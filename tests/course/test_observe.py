@@ -102,7 +102,8 @@ MAPS = {
         "Where row // 8 = 1 and column // 4 = 2: every sum is 1 too large.",
     "np.where(column % 2, row * 4, row * 8) + column":
         "Where column % 2 = 0: in the sum, row has the factor 8, which is wrong.",
-    "row * 4 | column": "The sum is wrong only where column >= 4.",
+    "row * 4 | column": "",  # "only where column >= 4" would be true, and would not help
+    "np.where(column >= 3, 0, row * 4 + column)": "The sum is wrong exactly where column >= 3.",
 }  # fmt: skip
 
 
@@ -184,7 +185,7 @@ NUMBERS = {
     "Every n is 1 too small.": lambda n: n - 1,
     "Every n has the wrong sign.": lambda n: -n,
     "Every n is 4 times as large as it should be.": lambda n: 4 * n,
-    "Every n is 2 times too small.": lambda n: n // 2,
+    "Every n should be 2 times as large.": lambda n: n // 2,
     "The n is always 7.": lambda n: 0 * n + 7,
     "": lambda n: n * n,
 }

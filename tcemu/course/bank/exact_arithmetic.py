@@ -326,7 +326,11 @@ def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
 
 
 def _draw_products(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"A": rng.normal(size=(16, 64)).astype(np.float32), "B": rng.normal(size=(64, 8)).astype(np.float32)}
+    """Matrices with which the order of the two small products of `three_tf32` does not matter, as it rarely does."""
+    while True:
+        drawn = {"A": rng.normal(size=(16, 64)).astype(np.float32), "B": rng.normal(size=(64, 8)).astype(np.float32)}
+        if np.array_equal(_three(Given(drawn)), _three(Given(drawn), "hl lh hh")):
+            return drawn
 
 
 def _tf32(numbers: Array, rounding: str = "rna") -> Array:
@@ -358,7 +362,6 @@ def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
             _three(given, "hh hl lh")
         ),
         "You put the large product first; the rest is in the right order.": _three(given, "hh lh hl"),
-        "The two small products are in the other order: A's low parts come first.": _three(given, "hl lh hh"),
         "You added the product of the two low parts: here there are three products.": _three(given, "ll lh hl hh"),
         "One of the two products of a low and a high part is missing: B's low parts.": _three(given, "lh hh"),
         "One of the two products of a low and a high part is missing: A's low parts.": _three(given, "hl hh"),

@@ -65,6 +65,9 @@ def _instruction_mistakes(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     yield "The field of N holds N / 8, not N.", types | (n << 17 | m // 16 << 24) & 0xFFFFFFFF
     yield "The field of M holds M / 16, not M / 8.", types | n // 8 << 17 | m // 8 << 24
     yield "M and N are exchanged: N is in bits 22 to 17, M in 28 to 24.", types | m // 8 << 17 | n // 16 << 24
+    yield "Neither field holds the number itself: N is stored as N / 8, and M as M / 16.", (
+        (types | n << 17 | m << 24) & 0xFFFFFFFF
+    )
     yield "D is f32, so bits 5 to 4 are 1.", right & ~(3 << 4)
     other = "bf16" if given.form == "f16" else "f16"
     yield f"A and B are {given.form}, and these are the codes of {other}.", instruction_descriptor(
@@ -137,6 +140,10 @@ EXERCISES = [
                 (
                     "A warp has 32 lanes, and so it reaches 32 rows, not 16 as in wgmma.",
                     lambda row, column: np.stack([row // 16 % 4, row // 16 * 16 << 16 | column], axis=-1),
+                ),
+                (
+                    "Rows do not go round the warps: each warp has 32 neighbouring rows.",
+                    lambda row, column: np.stack([row % 4, row // 32 * 32 << 16 | column], axis=-1),
                 ),
                 (
                     "You counted lanes from the warp's first one; the address counts all 128.",

@@ -217,6 +217,8 @@ EXERCISES = [
                 ("You XOR the number of the unit with itself: the line's number begins at bit 7.", _other_bits(0, 4)),
                 ("Lines are not W bytes long here: the number of the line is address // 128 for every swizzle.",
                  lambda a, s: np.where(s > 0, a ^ (a // np.maximum(s, 1) & np.maximum(s // 16, 1) - 1) << 4, a)),
+                ("You ORed the number of the line; it is XORed.",
+                 lambda a, s: a | (a // 128 & np.maximum(s // 16, 1) - 1) << 4),
                 ("You added the number of the line; it is XORed.",
                  lambda a, s: a // 128 * 128 + (a % 128 + (a // 128 & np.maximum(s // 16, 1) - 1) * 16) % 128),
                 ("The number of the line is XORed into the byte in the unit: shift it left by 4.",
