@@ -539,7 +539,7 @@ EXERCISES = [
         "An order in which nothing is lost",
         "`given(\"order_of_k\").terms` are 32 float16 numbers. An A100 adds them with two `mma.sync` m16n8k16, k "
         "ascending: they are row 0 of A, and B is all ones. In the order in which they come, the result is wrong. The "
-        "sum over k does not mind if the columns of A and the rows of B are exchanged in the same way. The answer, "
+        "exact sum stays the same if you reorder the columns of A and the rows of B in the same way. The answer, "
         "`order_of_k`, is an order, the numbers 0 to 31 once each, in which the A100 gives the exact sum of the terms.",
         Crafted({"order": ((32,), np.int64)}, _order_of_k, "In this order the sum is exact.",
                 "the result on sm_80 in your order"),

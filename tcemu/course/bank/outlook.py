@@ -77,7 +77,7 @@ def _instruction_mistakes(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
 
 # ---------------------------------------------------------------------------------------------- clusters
 
-#: Bytes of one tile of A and of B: 128 x 64 and 64 x 256 elements of f16.
+#: Bytes of one tile of A and of B: 128 × 64 and 64 × 256 elements of f16.
 _A_BYTES, _B_BYTES = 128 * 64 * 2, 64 * 256 * 2
 
 
@@ -175,8 +175,8 @@ EXERCISES = [
     Exercise(
         "bytes_with_multicast",
         "What multicast saves",
-        "A cluster has `along_m` times `along_n` blocks. Each computes a tile of 128 x 256 of the product, and needs a "
-        "tile of A (128 x 64 of f16) and one of B (64 x 256) for each step of K. Blocks in one row of the cluster need "
+        "A cluster has `along_m` times `along_n` blocks. Each computes a tile of 128 × 256 of the product, and needs a "
+        "tile of A (128 × 64 of f16) and one of B (64 × 256) for each step of K. Blocks in one row of the cluster need "
         "the same tile of A, those in one column the same tile of B. Write `bytes_with_multicast(along_m, along_n)`: "
         "how many bytes does the cluster load from global memory in one step if each tile is loaded once and multicast "
         "to all blocks that need it?",

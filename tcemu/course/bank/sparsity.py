@@ -426,7 +426,7 @@ EXERCISES = [
         hints=(
             'print the layout of mma_sp.fragments["e"], and read it from the right: (g f s) is the lane.',
             "g is row % 8, and s is which half of the eight chunks.",
-            "The lane is 4 g + 2 f + s. The group is made of row // 8 and of what is left of the chunk.",
+            "In (g f s), g counts fours, f twos and s ones. The group is made of row // 8 and of what is left of the chunk.",
         ),
     ),
     Exercise(
