@@ -426,7 +426,7 @@ EXERCISES = [
         hints=(
             'print the layout of mma_sp.fragments["e"], and read it from the right: (g f s) is the lane.',
             "g is row % 8, and s is which half of the eight chunks.",
-            "In (g f s), g counts fours, f twos and s ones. The group is made of row // 8 and of what is left of the chunk.",
+            "In (g f s), g counts fours, f twos and s ones. The group is row // 8 and what is left of the chunk.",
         ),
     ),
     Exercise(
