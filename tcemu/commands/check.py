@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ _SHOWN = {
     "right": ("[green]✓ right[/]", "right"), "wrong": ("[red]✗ not yet[/]", "not yet"),
     "failed": ("[red]! error[/]", "error"), "open": ("[dim]· open[/]", "open"),
 }  # fmt: skip
+
+#: Milliseconds after which files are looked at even if nothing was reported.
+_WATCHED = 2000
 
 
 @click.command()
@@ -45,10 +49,11 @@ def check(folder: Path | None, watch: bool, name: str | None, limit: float) -> N
     found = notebooks(_place(folder))
     if not found:
         raise CourseError(f"there is no notebook with exercises in {_place(folder)}")
+    stamps = _stamps(found)
     held = run(found, limit)
     show(console, held)
     if watch:
-        watch_for_changes(console, held, limit)
+        watch_for_changes(console, held, limit, stamps)
     sys.exit(0 if all(result.state == "right" for results in held.values() for result in results) else 1)
 
 
@@ -72,14 +77,22 @@ def notebooks(place: Path) -> list[Path]:
 
     What `tcemu lab` has put beside a learner's file (NAME.new.ipynb) does not count.
     """
-    from tcemu.course.running import cells
-
     if place.is_file():
         return [place]
     folders = [place / name for name in ("notebooks", "exercises") if (place / name).is_dir()] or [place]
     paths = [path for folder in folders for path in folder.glob("*.ipynb") if not _beside(path)]
     paths.sort(key=lambda path: (path.name, [folder.name for folder in folders].index(path.parent.name)))
-    return [path for path in paths if any(cell.checks for cell in cells(path))]
+    return [path for path in paths if _has_checks(path)]
+
+
+def _has_checks(path: Path) -> bool:
+    """Whether a notebook has exercises; one that is damaged may have."""
+    from tcemu.course.running import cells
+
+    try:
+        return any(cell.checks for cell in cells(path))
+    except CourseError:
+        return True  # the results say what is wrong with it
 
 
 def _beside(path: Path) -> bool:
@@ -91,12 +104,11 @@ def run(paths: Sequence[Path], limit: float) -> dict[Path, list[Result]]:
     """The results of each notebook; what is solved is written down."""
     from tcemu.commands.progress import bar
     from tcemu.course import progress
-    from tcemu.course.running import results_of
 
     held: dict[Path, list[Result]] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool, bar("{task.completed} of {task.total} notebooks") as shown:
         shown.show("checking", 0, len(paths))
-        for path, results in zip(paths, pool.map(lambda path: results_of(path, limit), paths), strict=True):
+        for path, results in zip(paths, pool.map(lambda path: _results(path, limit), paths), strict=True):
             held[path] = results
             shown.show("checking", len(held), len(paths))
             course = progress.folder(path.parent)
@@ -105,6 +117,16 @@ def run(paths: Sequence[Path], limit: float) -> dict[Path, list[Result]]:
                 if course and result.state == "right" and _is_news(done.get(result.name, {}), result):
                     progress.tried(course, result.name, right=True, scores=result.scores)
     return held
+
+
+def _results(path: Path, limit: float) -> list[Result]:
+    """The results of a notebook; one that is damaged does not keep the others from being checked."""
+    from tcemu.course.running import Result, results_of
+
+    try:
+        return results_of(path, limit)
+    except CourseError as error:
+        return [Result(path.stem, "failed", f"{error}.")]
 
 
 def _is_news(before: Mapping[str, object], result: Result) -> bool:
@@ -147,21 +169,29 @@ def _say_next(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
             return
 
 
-def watch_for_changes(console: Console, held: dict[Path, list[Result]], limit: float) -> None:
-    """Check what is saved, until the user interrupts."""
+def watch_for_changes(
+    console: Console, held: dict[Path, list[Result]], limit: float, stamps: Mapping[Path, int]
+) -> None:
+    """Check what is saved, until the user interrupts; `stamps` are the times of the files that `held` is about."""
     from watchfiles import watch
 
     folders = sorted({path.parent for path in held})
     console.print("\nWatching. Save a notebook to check it; Ctrl+C ends.", style="dim")
-    for changes in watch(*folders, raise_interrupt=False):
-        saved = _saved(held, (Path(name) for _, name in changes))
-        if saved:
-            held |= run(saved, limit)
-            console.clear()
-            show(console, held)
+    # The timeout also finds what was saved while notebooks were being checked, when nobody was watching.
+    with suppress(KeyboardInterrupt):
+        for _ in watch(*folders, yield_on_timeout=True, rust_timeout=_WATCHED):
+            now = _stamps(held)
+            if saved := [path for path in now if now[path] != stamps.get(path)]:
+                held |= run(saved, limit)
+                console.clear()
+                show(console, held)
+            stamps = now
 
 
-def _saved(held: Mapping[Path, object], changed: Iterable[Path]) -> list[Path]:
-    """Those of the notebooks that were changed and are still there."""
-    names = {path.resolve() for path in changed}
-    return [path for path in held if path.resolve() in names and path.is_file()]
+def _stamps(paths: Iterable[Path]) -> dict[Path, int]:
+    """When each file was last changed, for those that are there."""
+    stamps = {}
+    for path in paths:
+        with suppress(OSError):
+            stamps[path] = path.stat().st_mtime_ns
+    return stamps

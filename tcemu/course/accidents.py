@@ -14,6 +14,8 @@ from tcemu.errors import counted, ranges
 Array = npt.NDArray[Any]
 #: Relative differences that come from rounding.
 _CLOSE = 1e-3
+#: Groups of neighbouring bits that are told; more of them say nothing.
+_GROUPS = 4
 
 
 def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
@@ -29,7 +31,9 @@ def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
         return says
     names = _names(got.ndim, axes)
     wrong = _bits(got) != _bits(right)
-    told = [] if len(set(names)) < len(names) else [where(dict(zip(names, got.shape, strict=True)), wrong)]
+    # A list's index says nothing, and the place of a single wrong element is known.
+    named = "index" not in names and len(set(names)) == len(names) and wrong.sum() > 1
+    told = [where(dict(zip(names, got.shape, strict=True)), wrong)] if named else []
     told.append(_elsewhere(got, right, wrong) or _values_wrong(got, right, wrong))
     return " ".join(says for says in told if says)
 
@@ -71,9 +75,11 @@ def _accidents(
         width = 8 * right.dtype.itemsize
         if width > 8:
             yield "The bytes of each value are in reverse order.", right.byteswap()
-        half = right.dtype.type(width // 2)
-        low = right & right.dtype.type((1 << width // 2) - 1)
         if right.dtype.kind == "u":
+            half = right.dtype.type(width // 2)
+            low = right & right.dtype.type((1 << width // 2) - 1)
+            yield "The upper half of each value is 0.", low
+            yield "The lower half of each value is 0.", right - low
             yield "The two halves of each value are exchanged.", right >> half | low << half
             yield "The bits of each value are in reverse order.", _reversed_bits(right)
             for by in (1, 2, 3, 4, 8, 16):
@@ -99,7 +105,9 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
         return f"Every wrong value is {have[0].item()!r}."
     if have.dtype.kind in "iu":
         return _bits_wrong(have, should)
-    if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all():
+    if have.dtype.kind == "f" and (_bits(have) == _bits(-should)).all():
+        return "Every wrong value has the wrong sign."
+    if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all() and (should != 0).any():
         if (_bits(np.nextafter(should, np.copysign(np.inf, should))) == _bits(have)).all():
             return "Every wrong value is the next number away from zero: it was rounded up, and should be cut off."
         if (_bits(np.nextafter(should, np.zeros_like(should))) == _bits(have)).all():
@@ -123,7 +131,8 @@ def _bits_wrong(have: Array, should: Array) -> str:
     width = 8 * have.dtype.itemsize
     mask = int(np.bitwise_or.reduce(have ^ should)) & (1 << width) - 1
     wrong = [bit for bit in range(width) if mask >> bit & 1]
-    if not 0 < len(wrong) <= width // 2 or have.dtype.kind == "i" or width < 16:
+    groups = sum(bit - 1 not in wrong for bit in wrong)
+    if not 0 < len(wrong) <= width // 2 or groups > _GROUPS or have.dtype.kind == "i" or width < 16:
         return ""
     bits = f"bit {wrong[0]} of the values is" if len(wrong) == 1 else f"bits {ranges(wrong)} of the values are"
     return f"Only {bits} wrong."

@@ -229,8 +229,17 @@ def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool)
         same = rounds or bool(np.all((found.astype(given.dtype) == given) | (np.isnan(found) & np.isnan(given))))
     if not same or (wants == "whole" and has == "whole" and not _fits(given, wanted)):
         limits = f", from {np.iinfo(wanted).min} to {np.iinfo(wanted).max}" if wanted.kind in "iu" else ""
-        raise AnswerError(f"{what} has elements of {wanted}{limits}; got {given.dtype}, and one does not fit.")
+        if not given.shape:
+            raise AnswerError(f"{what} is one number, {wanted}{limits}; got {briefly(given.item())}.")
+        why = "rounding would change one" if has == wants == "float" else "one does not fit"
+        why = "one is not a whole number" if has == "float" and wants == "whole" and not _all_whole(given) else why
+        raise AnswerError(f"{what} has elements of {wanted}{limits}; got {given.dtype}, and {why}.")
     return found
+
+
+def _all_whole(given: Array) -> bool:
+    numbers = given.astype(np.float64)
+    return bool(np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all())
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

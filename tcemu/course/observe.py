@@ -175,17 +175,27 @@ def about_values(name: str, got: Array, right: Array) -> str:
     'Every lane is 1 too large.'
     """
     by = got - right
-    if len(got) < 2 or (by == 0).any():
+    if len(got) < 2:
         return ""
+    if (by == 0).any():
+        return _by_a_factor(name, got, right)
     if (by == by[0]).all():
         return f"Every {name} is {abs(int(by[0]))} too {'large' if by[0] > 0 else 'small'}."
     if (got == got[0]).all():
         return f"The {name} is always {got[0]}."
     if (got == -right).all():
         return f"Every {name} has the wrong sign."
-    for one, other, what in ((got, right, "times as large as it should be"), (right, got, "times too small")):
-        if (other != 0).all() and (one == other * (one[0] // other[0])).all():
-            return f"Every {name} is {one[0] // other[0]} {what}."
+    return _by_a_factor(name, got, right)
+
+
+def _by_a_factor(name: str, got: Array, right: Array) -> str:
+    """That all whole numbers are too large or too small by one factor; zeros are zeros then."""
+    at = int(np.argmax((got != 0) & (right != 0)))
+    for one, other, what in ((got, right, "is {} times as large as it should be"),
+                             (right, got, "should be {} times as large")):  # fmt: skip
+        factor = one[at] // other[at] if other[at] else 0
+        if abs(factor) > 1 and (one == other * factor).all():
+            return f"Every {name} {what.format(factor)}."
     return ""
 
 
@@ -307,7 +317,7 @@ def _value(held: int | Sequence[int], value: int) -> int:
 
 
 def _bounds(axes: Arguments, wrong: Array, lead: str) -> str:
-    """From which value of an argument on something is wrong, or up to which, if that excludes a part worth saying."""
+    """From which value of an argument on everything is wrong, or up to which; "only" if that excludes half of them."""
     sizes = _sizes(axes)
     mask = wrong.reshape(tuple(sizes.values()))
     for at, (name, size) in enumerate(sizes.items()):
@@ -316,8 +326,9 @@ def _bounds(axes: Arguments, wrong: Array, lead: str) -> str:
         held = np.flatnonzero(mask.any(axis=tuple(axis for axis in range(mask.ndim) if axis != at)))
         ends = (held[0], f"{name} >= {known[held[0]]}"), (size - 1 - held[-1], f"{name} <= {known[held[-1]]}")
         for excluded, bound in ends if list(known) == sorted(known) else ():
-            if excluded >= max(2, size / 8):
-                return f"{lead} wrong only where {bound}."
+            exact = int(mask.sum()) * size == mask.size * (size - excluded)
+            if excluded >= max(2, size / 8) and (exact or excluded >= size / 2):
+                return f"{lead} wrong {'exactly' if exact else 'only'} where {bound}."
     return ""
 
 

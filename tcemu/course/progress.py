@@ -49,9 +49,11 @@ def read(place: Path | None = None) -> dict[str, Any]:
         return {"exercises": {}}
     try:
         held = json.loads((place / PROGRESS).read_text(encoding="utf-8"))
-        entries = dict(held.get("exercises", {}))
+        entries = held.get("exercises", {}) if isinstance(held, dict) else None
+        if not isinstance(entries, dict):
+            raise TypeError("it has no exercises")
         return {**held, "exercises": {name: entry for name, entry in entries.items() if isinstance(entry, dict)}}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise CourseError(
             f"{place / PROGRESS} is damaged ({error}). Your notebooks are not affected. Rename or delete it to start "
             "with no progress"

@@ -97,9 +97,25 @@ def cells(path: Path) -> list[Cell]:
         code = [cell for cell in held if cell["cell_type"] == "code"]
         sources = ["".join(cell["source"]) for cell in code]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CourseError(f"{path} is not a notebook: {described(error)}") from error
+        raise CourseError(
+            f"{path} is not a notebook: {_damage(error)}. JupyterLab keeps a copy of the last save in "
+            ".ipynb_checkpoints; or delete the file, and `tcemu lab` lays it out afresh"
+        ) from error
     names = [str(cell.get("id", number)) for number, cell in enumerate(code)]
     return [Cell(name, _without_magic(source)) for name, source in zip(names, sources, strict=True)]
+
+
+def _damage(error: Exception) -> str:
+    match error:
+        case json.JSONDecodeError(doc=""):
+            return "it is empty"
+        case json.JSONDecodeError(lineno=line):
+            return f"line {line} is not JSON"
+        case UnicodeDecodeError():
+            return "it is not text"
+        case OSError():
+            return error.strerror or str(error)
+    return "it has no list of cells"
 
 
 def _without_magic(source: str) -> str:

@@ -33,7 +33,7 @@ def _dragged(view: Lab, slider: Any) -> None:
     box, mouse = slider.bounding_box(), view.page.mouse
     low, high, now = (float(slider.get_attribute(name) or 0) for name in ("min", "max", "value"))
     now = float(slider.input_value())
-    at = (now - low) / max(high - low, 1)
+    at = min(max((now - low) / max(high - low, 1), 0.03), 0.97)  # a handle at the end is inside the track
     height = box["y"] + box["height"] / 2
     mouse.move(box["x"] + box["width"] * at, height)
     mouse.down()

@@ -128,6 +128,39 @@ def test_a_notebook_is_checked_again_when_it_is_saved(course, monkeypatch):
     assert "1 of 1 exercise solved." in done.output
 
 
+def test_what_is_saved_before_the_watch_begins_is_checked_and_an_interrupt_is_quiet(course, monkeypatch):
+    path = write(course / "notebooks" / "02_a.ipynb", IMPORT, WRONG, CHECK)
+
+    def nothing_is_reported(*folders, **options):
+        write(path, IMPORT, RIGHT, CHECK)
+        yield set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("watchfiles.watch", nothing_is_reported)
+    done = CliRunner().invoke(commands, ["check", "--watch"])
+    assert done.exit_code == 0, done.output
+    assert "1 of 1 exercise solved." in done.output
+
+
+@pytest.mark.parametrize(
+    ("held", "says"),
+    {
+        b"": "it is empty",
+        b'{"cells": [\n<<<<<<< ': "line 2 is not JSON",
+        b"\xff\xfe": "it is not text",
+        b'{"cells": 3}': "it has no list of cells",
+    }.items(),
+)
+def test_a_damaged_notebook_is_told_and_the_others_are_checked(course, held, says):
+    write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
+    (course / "notebooks" / "01_b.ipynb").write_bytes(held)
+    done = CliRunner().invoke(commands, ["check"])
+    assert done.exit_code == 1, done.output
+    told = "".join(done.output.split())  # lines break anywhere
+    assert f"01_b.ipynb is not a notebook: {says}. JupyterLab keeps a copy".replace(" ", "") in told
+    assert "1of2exercisessolved." in told
+
+
 def test_a_folder_without_exercises_is_refused(tmp_path):
     write(tmp_path / "a.ipynb", "1 + 1")
     done = CliRunner().invoke(commands, ["check", str(tmp_path)])

@@ -102,7 +102,8 @@ MAPS = {
         "Where row // 8 = 1 and column // 4 = 2: every sum is 1 too large.",
     "np.where(column % 2, row * 4, row * 8) + column":
         "Where column % 2 = 0: in the sum, row has the factor 8, which is wrong.",
-    "row * 4 | column": "The sum is wrong only where column >= 4.",
+    "row * 4 | column": "",  # "only where column >= 4" would be true, and would not help
+    "np.where(column >= 3, 0, row * 4 + column)": "The sum is wrong exactly where column >= 3.",
 }  # fmt: skip
 
 
@@ -184,7 +185,7 @@ NUMBERS = {
     "Every n is 1 too small.": lambda n: n - 1,
     "Every n has the wrong sign.": lambda n: -n,
     "Every n is 4 times as large as it should be.": lambda n: 4 * n,
-    "Every n is 2 times too small.": lambda n: n // 2,
+    "Every n should be 2 times as large.": lambda n: n // 2,
     "The n is always 7.": lambda n: 0 * n + 7,
     "": lambda n: n * n,
 }
@@ -208,3 +209,34 @@ def test_rounding_and_cutting_off_are_told_apart():
 
 def test_a_right_answer_is_told_nothing():
     assert about_array(WORDS, WORDS) == ""
+
+
+def test_all_numbers_too_small_by_a_factor_are_told_although_zero_is_right():
+    right = np.array([0, 2048, 0, 64])
+    assert about_values("start", right // 2, right) == "Every start should be 2 times as large."
+
+
+def test_the_index_of_a_list_is_not_told():
+    """Where the numbers of a list are wrong depends on what was drawn, and says nothing."""
+    right = np.arange(100.0, 116)
+    got = np.where(np.arange(16) >= 8, np.arange(16) ** 2.0, right)
+    assert about_array(got, right) == ""
+    assert about_array(got, right, ("lane",)) == "Elements are wrong exactly where lane // 8 = 1."
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda word: word & 0xFFFF, "The upper half of each value is 0."),
+        (lambda word: word & 0xFFFF0000, "The lower half of each value is 0."),
+        (lambda word: word ^ 0x01010101 * np.arange(1, 9) % 7 ** 9, ""),
+    ],
+)
+def test_halves_that_are_lost_are_told_and_scattered_bits_are_not(change, says):
+    words = np.arange(1, 9, dtype=np.int64) * 0x12345679 % (1 << 32)
+    assert about_array((change(words) & 0xFFFFFFFF).astype(np.uint32), words.astype(np.uint32)) == says
+
+
+def test_a_sign_of_zero_is_no_rounding():
+    got, right = np.array([1.0, 0.0, 0.0]), np.array([1.0, -0.0, -0.0])
+    assert about_array(got, right) == "Every wrong value is 0."

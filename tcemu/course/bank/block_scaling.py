@@ -192,9 +192,13 @@ _ID_MISTAKES = (
 
 
 def _rows_of_16(rng: np.random.Generator) -> Mapping[str, Any]:
-    blocks = rng.normal(size=(4, 16)) * np.array([[0.1], [1], [7], [90]])
-    blocks[np.arange(4), [3, 5, 7, 11]] = -np.abs(blocks).max(axis=1) * 1.3
-    return {"blocks": blocks.astype(np.float32)}
+    """Blocks some of whose elements differ if they are divided by the scale before it is rounded."""
+    while True:
+        blocks = rng.normal(size=(4, 16)) * np.array([[0.1], [1], [7], [90]])
+        blocks[np.arange(4), [3, 5, 7, 11]] = -np.abs(blocks).max(axis=1) * 1.3
+        blocks = blocks.astype(np.float32)
+        if np.count_nonzero(_nvfp4(blocks)[0] != _nvfp4(blocks, exact=True)[0]) >= 3:
+            return {"blocks": blocks}
 
 
 def _nvfp4(

@@ -78,7 +78,7 @@ def _survives(power: Array) -> Array:
 
 _SURVIVOR = Function(
     {"power": range(5, 16)},
-    ("n",),
+    ("exponent",),
     _survives,
     (
         ("You count from the exponent of one factor. The exponent of a product is the sum of both.",

@@ -222,9 +222,9 @@ EXERCISES = [
     Exercise(
         "fragment_by_hand",
         "Fill a fragment by hand",
-        'Given is a matrix A (16 × 16, f16): `given("fragment_by_hand").A`. Make the registers that `mma.sync` '
-        "m16n8k16 takes for it: an array (32, 4) of uint32, without `pack`. Write a function `fragment_by_hand(A)` "
-        "that returns it.",
+        "Write `fragment_by_hand(A)`, which takes a matrix A (16 × 16, f16) and returns the registers that `mma.sync` "
+        "m16n8k16 takes for it, an array (32, 4) of uint32. Do not use `pack`. "
+        '`given("fragment_by_hand").A` is a matrix to try it with.',
         registers_of(_MMA, "a", lambda given: given.A),
         minutes=20,
         know="what_is_in_a, and how two f16 share a register (notebook 01)",

@@ -47,7 +47,7 @@ def _wrong_packings(given: Given) -> Iterator[tuple[str, int]]:
     yield "Mask each number with 15: the sign bits of a negative one cover all that is above it.", (
         _joined(numbers, mask=None)
     )
-    yield "You added up signed numbers: each negative one takes 1 from its neighbour. Mask each with 15 first.", (
+    yield "Mask each number with 15: a negative one that is added borrows from the numbers above it.", (
         sum(number << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF
     )
     pairs = [numbers[place ^ 1] for place in range(8)]
@@ -137,6 +137,12 @@ def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
         d - zero * rows[:, None]
     )
     yield "This is D as it was: nothing is corrected.", d
+    yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", (
+        d - zero * b.sum(axis=0).astype(np.int8).astype(np.int64)
+    )
+    yield "You subtracted the zero point in uint8: where A is smaller, the difference wrapped around.", (
+        (given.A.astype(np.int64) - zero & 255) @ b
+    )
     clipped = np.clip(given.A.astype(np.int64) - zero, -128, 127)
     if (clipped != given.A.astype(np.int64) - zero).any():
         yield "A minus its zero point does not fit into s8; correct D, and leave A as it is.", clipped @ b
@@ -146,8 +152,13 @@ def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
 
 
 def _draw_rows(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Rows of different sizes. The scale of the last two is a power of two, so that they can have ties."""
     sizes = np.exp(rng.normal(size=(8, 1)))
-    return {"numbers": (rng.normal(size=(8, 32)) * sizes).astype(np.float32)}
+    numbers = rng.normal(size=(8, 32)) * sizes
+    powers = 2.0 ** rng.integers(-9, 1, (2, 1))
+    numbers[6:] = (rng.integers(-100, 100, (2, 32)) + rng.choice([0.25, 0.5], (2, 32))) * powers
+    numbers[6:, 5] = 127 * powers[:, 0]
+    return {"numbers": numbers.astype(np.float32)}
 
 
 def _quantised(numbers: Array, scale: Array) -> Array:
@@ -172,12 +183,18 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The scale is that of the largest number; the largest magnitude may be negative.", (
         _quantised(x, x.max(axis=1, keepdims=True) / np.float32(127))
     )
+    for axis, most, says in (
+        (1, 128, "You divided by 128, so 128 wrapped around to −128. Divide by 127."),
+        (0, 127, "One scale for each column: it is the rows that have one."),
+    ):
+        yield says, np.rint(x / _scale(x, axis, most)).astype(np.int64).astype(np.int8)
     yield "You rounded down: round to the nearest.", np.clip(np.floor(x / right), -128, 127).astype(np.int8)
     wrapped = np.rint(x / _scale(x, 1, 255)).astype(np.int64).astype(np.int8)
     yield "You divided the whole range by 255, and what is beyond 127 wrapped around.", wrapped
-    half_up = np.clip(np.trunc(x / right + np.copysign(0.5, x)), -127, 127).astype(np.int8)
-    if not np.array_equal(half_up, _quantised(x, right)):
-        yield "Ties go to even here.", half_up
+    yield "Ties go to the even number; you rounded them away from zero.", (
+        np.trunc(x / right + np.copysign(np.float32(0.5), x)).astype(np.int8)
+    )
+    yield "Ties go to the even number; you rounded them up.", np.floor(x / right + np.float32(0.5)).astype(np.int8)
 
 
 # ---------------------------------------------------------------------------------------------- kernels

@@ -264,9 +264,9 @@ def _tells_apart(parts: Mapping[str, Array], given: Given) -> str:
         return f"Both give {native!r}: there is only one product that is not zero, and products are exact on both."
     gap = np.log2(products[0]) - np.log2(products[products > 0][-1])
     if gap > 28:
-        why = f"the smallest product is 2^-{gap:.0f} of the largest: too small even to be rounded up"
+        why = f"the smallest product lies {gap:.0f} bits below the largest: too small even to be rounded up"
     elif gap < 22:
-        why = f"the smallest product is 2^-{gap:.0f} of the largest, so it fits into the sum on both"
+        why = f"the smallest product lies only {gap:.0f} bits below the largest, so it fits into the sum on both"
     else:
         why = "what is cut off on sm_70 is less than half a unit in the last place, so rounding drops it too"
     return f"Both give {native!r}: {why}."
@@ -331,7 +331,8 @@ EXERCISES = [
         "the accumulators of two m16n8k16, float32 (32, 4): columns 0 to 7 and 8 to 15 of a 16 × 16 matrix. Write "
         "`d_as_a(left, right)`, which returns the registers a0 to a3 of that matrix, rounded to f16, for the next "
         "m16n8k16: uint32 (32, 4). No number changes its lane.",
-        Values(_d_as_a, np.uint32, _d_as_a_mistakes, _register, "The fragment", how="every register of every lane"),
+        Values(_d_as_a, np.uint32, _d_as_a_mistakes, _register, "The fragment", axes=("lane", "register"),
+               how="every register of every lane"),
         minutes=15,
         know="the layouts of A and D",
         section="9.7.14.5.8",

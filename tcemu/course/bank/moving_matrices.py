@@ -379,8 +379,8 @@ EXERCISES = [
         "mended_tile",
         "Mend a tile",
         "This kernel copies a tile of A (16, 64) to shared memory, loads the fragments of four steps along k and "
-        "stores them in `d` (4, 32, 4). It has been written in a hurry: it faults, and when it no longer does, it "
-        f"races, and when it no longer does, it is slow.\n{_BROKEN}\nWrite `mended_tile(warp, a, d)` with at most 32 "
+        "stores them in `d` (4, 32, 4). It was written in a hurry: first it faults; once that is mended, "
+        f"it races; and once it is right, it is slow.\n{_BROKEN}\nWrite `mended_tile(warp, a, d)` with at most 32 "
         "wavefronts of shared memory in all. There are 2560 bytes of shared memory.",
         Kernel(
             lambda given: {"a": given.A, "d": np.zeros((4, 32, 4), np.uint32)}, "d", _tile_fragments,

@@ -54,10 +54,13 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
         yield "Minus infinity exists, too.", np.where(np.isinf(right), np.inf, right)
         for bias, says in ((16, "15, half of 32 minus 1"), (7, "15; 7 is that of e4m3")):
             yield f"The bias of e5m2 is {says}.", replace(form, bias=bias).decode(codes)
-        ordinary = replace(form, infinities=False, nan="all ones").decode(codes)
+        ordinary = np.where(exponent == 31, np.copysign(2.0**16 * (1 + (codes & 3) / 4), 1 - 2.0 * (codes >> 7)), right)
         yield "An exponent field of all ones means infinity, or NaN if the mantissa is not 0, as in f16.", ordinary
         no_nan = np.where(np.isnan(right), np.copysign(np.inf, 1 - 2.0 * (codes >> 7)), right)
         yield "With the exponent field of all ones, only mantissa 0 is infinity; the others are NaN.", no_nan
+        yield "Pattern 0x80 is −0.0. Whole numbers have no −0: give the zero its sign as a float.", (
+            np.where(right == 0, 0.0, right)
+        )
         yield "e5m2 has 5 exponent bits and 2 mantissa bits. You read the pattern as e4m3.", (
             lookup("e4m3").decode(codes)
         )
@@ -94,6 +97,10 @@ _SCALE_FOR = Function(
          lambda largest: _scale(largest, 480)),
         ("240 is the largest number if all patterns with the highest exponent are reserved, as in IEEE. e4m3's is 448.",
          lambda largest: _scale(largest, 240)),
+        ("This is the scale itself. Its pattern is the exponent + 127: ue8m0 holds nothing but an exponent.",
+         lambda largest: 2 ** np.maximum(_scale(largest, 448) - 127, 0)),
+        ("This is the rule of the MX formats: the exponent of the largest number, minus 8. Numbers above 448 saturate.",
+         lambda largest: _scale(largest, 256, whole=np.floor)),
         ("The scale multiplies: element × scale is the number. So a large number needs a large scale.",
          lambda largest: 254 - _scale(largest, 448)),
     ),
@@ -113,7 +120,7 @@ def _numbers(rng: np.random.Generator) -> Mapping[str, Any]:
     ties = lookup("e4m3").decode(np.arange(1, 40, dtype=np.uint8)) + 2.0**-10
     numbers = np.concatenate([near, middle, between, tiny, huge, ties[:8]])
     signs = 1 - 2.0 * rng.integers(0, 2, len(numbers))
-    return {"numbers": (signs * numbers).astype(np.float32)}
+    return {"numbers": np.append(signs * numbers, -0.0).astype(np.float32)}
 
 
 def _e4m3(given: Given, rounding: str = "rn", satfinite: bool = True) -> Array:
@@ -124,10 +131,13 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     right = _e4m3(given)
     yield "You truncated: bits that do not fit are to be rounded to the nearest.", _e4m3(given, "rz")
     yield "Ties go to the even pattern; you rounded them away from zero.", _e4m3(given, "rna")
-    numbers = np.abs(given.numbers).astype(np.float64)
-    toward_zero = _e4m3(given, "rz")
-    tie = numbers * 2 == np.abs(lookup("e4m3").decode(toward_zero)) + np.abs(lookup("e4m3").decode(_e4m3(given, "rna")))
-    yield "Ties go to the even pattern; you rounded them toward zero.", np.where(tie, toward_zero, right)
+    below = np.nextafter(given.numbers, np.float32(0))  # what was a tie is now nearer to zero
+    yield "Ties go to the even pattern; you rounded them toward zero.", (
+        np.where(given.numbers == 0, right, lookup("e4m3").encode(below, satfinite=True))
+    )
+    yield "−0.0 has a pattern of its own: −0.0 < 0 is False, but np.signbit sees the sign.", (
+        np.where(given.numbers == 0, 0, right)
+    )
     yield "Numbers that are too large become 448 with .satfinite, and not NaN.", _e4m3(given, satfinite=False)
     subnormal = right & 0x78 == 0
     yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
@@ -181,6 +191,10 @@ def _tf32_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You added a whole last place. Half of it, 0x1000, is what rounds to the nearest.", (
         (x + np.uint32(0x2000)) & 0xFFFFE000
     )
+    yield "The bits stay where they are: a tf32 is a pattern of 32 bits whose low 13 bits are zero.", (
+        (x + np.uint32(0x1000)) >> np.uint32(13)
+    )
+    yield "tf32 has 10 mantissa bits, so 13 are dropped. You dropped 12.", (x + np.uint32(0x800)) & 0xFFFFF000
     yield "tf32 has 10 mantissa bits, so 13 are dropped. You dropped 16, as for bf16.", (
         (x + np.uint32(0x8000)) & 0xFFFF0000
     )

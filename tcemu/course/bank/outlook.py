@@ -65,6 +65,9 @@ def _instruction_mistakes(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     yield "The field of N holds N / 8, not N.", types | (n << 17 | m // 16 << 24) & 0xFFFFFFFF
     yield "The field of M holds M / 16, not M / 8.", types | n // 8 << 17 | m // 8 << 24
     yield "M and N are exchanged: N is in bits 22 to 17, M in 28 to 24.", types | m // 8 << 17 | n // 16 << 24
+    yield "Neither field holds the number itself: N is stored as N / 8, and M as M / 16.", (
+        (types | n << 17 | m << 24) & 0xFFFFFFFF
+    )
     yield "D is f32, so bits 5 to 4 are 1.", right & ~(3 << 4)
     other = "bf16" if given.form == "f16" else "f16"
     yield f"A and B are {given.form}, and these are the codes of {other}.", instruction_descriptor(
@@ -74,7 +77,7 @@ def _instruction_mistakes(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
 
 # ---------------------------------------------------------------------------------------------- clusters
 
-#: Bytes of one tile of A and of B: 128 x 64 and 64 x 256 elements of f16.
+#: Bytes of one tile of A and of B: 128 × 64 and 64 × 256 elements of f16.
 _A_BYTES, _B_BYTES = 128 * 64 * 2, 64 * 256 * 2
 
 
@@ -139,6 +142,10 @@ EXERCISES = [
                     lambda row, column: np.stack([row // 16 % 4, row // 16 * 16 << 16 | column], axis=-1),
                 ),
                 (
+                    "Rows do not go round the warps: each warp has 32 neighbouring rows.",
+                    lambda row, column: np.stack([row % 4, row // 32 * 32 << 16 | column], axis=-1),
+                ),
+                (
                     "You counted lanes from the warp's first one; the address counts all 128.",
                     lambda row, column: np.stack([row // 32, 0 * row + column], axis=-1),
                 ),
@@ -168,8 +175,8 @@ EXERCISES = [
     Exercise(
         "bytes_with_multicast",
         "What multicast saves",
-        "A cluster has `along_m` times `along_n` blocks. Each computes a tile of 128 x 256 of the product, and needs a "
-        "tile of A (128 x 64 of f16) and one of B (64 x 256) for each step of K. Blocks in one row of the cluster need "
+        "A cluster has `along_m` times `along_n` blocks. Each computes a tile of 128 × 256 of the product, and needs a "
+        "tile of A (128 × 64 of f16) and one of B (64 × 256) for each step of K. Blocks in one row of the cluster need "
         "the same tile of A, those in one column the same tile of B. Write `bytes_with_multicast(along_m, along_n)`: "
         "how many bytes does the cluster load from global memory in one step if each tile is loaded once and multicast "
         "to all blocks that need it?",

@@ -35,13 +35,13 @@ def _halves(rng: np.random.Generator, *shape: int) -> Array:
 def _row(rng: np.random.Generator) -> Mapping[str, Any]:
     """Magnitudes among which there are ties, and large negative numbers."""
     row = rng.choice([-3.0, -2.0, -1.0, -0.5, 0.25, 1.0, 2.0, 2.5], (8, 4))
-    row[3], row[6] = (-2, 1, 2, 2), (-3, 0.5, 1, 0.25)
+    row[3], row[6] = (-2, 1, 2, 2), (-3, 1, 0.5, 0.25)
     return {"row": row.reshape(32).astype(np.float32)}
 
 
-def _stays(row: Array, weight: Array) -> Array:
-    """The row with the two elements of each chunk that weigh most; of equal ones the first."""
-    order = np.argsort(-weight.reshape(-1, 4), axis=1, kind="stable")[:, :2]
+def _stays(row: Array, weight: Array, count: int = 2) -> Array:
+    """The row with the elements of each chunk that weigh most, two by default; of equal ones the first."""
+    order = np.argsort(-weight.reshape(-1, 4), axis=1, kind="stable")[:, :count]
     stays = np.zeros((len(row) // 4, 4), bool)
     np.put_along_axis(stays, order, values=True, axis=1)
     return np.where(stays.reshape(-1), row, np.float32(0))
@@ -71,7 +71,10 @@ def _prune_mistakes(given: Given) -> Wrong:
     yield "These are the elements that have to go: you exchanged those that stay with the zeros.", (
         np.where(sparse.prune(row, "2:4") == 0, row, 0)
     )
-    yield "You dropped the zeros as well. The pruned row is as long as before.", np.zeros_like(row)
+    yield "You kept the first two elements of each chunk, whatever their size.", (
+        np.where(np.arange(len(row)) % 4 < 2, row, np.float32(0))
+    )
+    yield "You kept one element of each chunk of four: 2:4 keeps two.", _stays(row, size, 1)
 
 
 # ---------------------------------------------------------------------------------------------- metadata of a row
@@ -423,7 +426,7 @@ EXERCISES = [
         hints=(
             'print the layout of mma_sp.fragments["e"], and read it from the right: (g f s) is the lane.',
             "g is row % 8, and s is which half of the eight chunks.",
-            "The lane is 4 g + 2 f + s. The group is made of row // 8 and of what is left of the chunk.",
+            "In (g f s), g counts fours, f twos and s ones. The group is row // 8 and what is left of the chunk.",
         ),
     ),
     Exercise(

@@ -217,6 +217,8 @@ EXERCISES = [
                 ("You XOR the number of the unit with itself: the line's number begins at bit 7.", _other_bits(0, 4)),
                 ("Lines are not W bytes long here: the number of the line is address // 128 for every swizzle.",
                  lambda a, s: np.where(s > 0, a ^ (a // np.maximum(s, 1) & np.maximum(s // 16, 1) - 1) << 4, a)),
+                ("You ORed the number of the line; it is XORed.",
+                 lambda a, s: a | (a // 128 & np.maximum(s // 16, 1) - 1) << 4),
                 ("You added the number of the line; it is XORed.",
                  lambda a, s: a // 128 * 128 + (a % 128 + (a // 128 & np.maximum(s // 16, 1) - 1) * 16) % 128),
                 ("The number of the line is XORed into the byte in the unit: shift it left by 4.",
@@ -251,7 +253,7 @@ EXERCISES = [
         "a_of_warpgroup",
         "Fill the A registers of a warpgroup",
         "A may come from registers instead of from shared memory. Write `a_of_warpgroup(A)`, which returns the "
-        "registers of A, a matrix of 64 x 16 f16, as an array (128, 4) of uint32. Do it without `pack`.",
+        "registers of A, a matrix of 64 × 16 f16, as an array (128, 4) of uint32. Do it without `pack`.",
         registers_of(_D, "a", lambda given: given.A),
         minutes=20,
         know="the layout line of A",
@@ -267,7 +269,7 @@ EXERCISES = [
     Exercise(
         "descriptor_without_swizzle",
         "A K-major tile without a swizzle",
-        "A tile of `rows` x 64 f16, K-major, begins at byte `start`. It consists of core matrices: 8 rows of 16 bytes, "
+        "A tile of `rows` × 64 f16, K-major, begins at byte `start`. It consists of core matrices: 8 rows of 16 bytes, "
         "128 bytes in one piece. The core matrix of the next eight rows follows at once; after all rows come the "
         "core matrices of the next 16 bytes of K. Write `descriptor_without_swizzle(start, rows)`, which returns the "
         "descriptor, as a `Descriptor` with its fields or as 64 bits. Work out the fields without `for_tile`.",
@@ -358,7 +360,7 @@ EXERCISES = [
     Exercise(
         "start_of_k_step",
         "The start address along K",
-        "A tile of 64 x 64 f16, K-major, begins at byte 0, packed, with groups of eight rows one after the other. "
+        "A tile of 64 × 64 f16, K-major, begins at byte 0, packed, with groups of eight rows one after the other. "
         "Four wgmmas of K = 16 multiply it. Write `start_of_k_step(swizzle, step)`, which returns the start address in "
         "bytes for instruction `step`, 0 to 3, if the tile has a swizzle of 0, 32, 64 or 128 bytes.",
         Function(
@@ -391,7 +393,7 @@ EXERCISES = [
         "fill_for_descriptor",
         "Fill shared memory for a descriptor",
         "Write `fill_for_descriptor(A, descriptor)`, which returns 65,536 bytes of shared memory, an array of uint8, "
-        "in which `descriptor` finds A, a K-major tile of 64 x 64 f16. All other bytes are 0. The descriptor is a "
+        "in which `descriptor` finds A, a K-major tile of 64 × 64 f16. All other bytes are 0. The descriptor is a "
         "`Descriptor` with a swizzle, and it may leave gaps. Do it without `copy_tile` and `address`.",
         Values(
             lambda given: _filled(given.A, given.descriptor), np.uint8, _fillings,
@@ -411,9 +413,9 @@ EXERCISES = [
     Exercise(
         "sum_over_k",
         "A product over K = 64",
-        "Shared memory holds A, 64 x 64, and B, 8 columns, as K-major tiles of f16 with the 128-byte swizzle. Write "
+        "Shared memory holds A, 64 × 64, and B, 8 columns, as K-major tiles of f16 with the 128-byte swizzle. Write "
         "`sum_over_k(shared, a, b, d)`, which multiplies them with four `wgmma.mma_async` m64n8k16 through `tcemu.run` "
-        "and returns D, 64 x 8, as an array of float32. `a` and `b` are the descriptors, and `d` are the registers of "
+        "and returns D, 64 × 8, as an array of float32. `a` and `b` are the descriptors, and `d` are the registers of "
         "the accumulator, which hold what another kernel left there.",
         Values(
             lambda given: _summed(given, _stepped, lambda i: i > 0), np.float32, _sums,

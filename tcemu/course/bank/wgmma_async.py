@@ -143,7 +143,7 @@ def _repair(
         name,
         title,
         f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and mend the "
-        "kernel so that it reports nothing and D is right.",
+        "kernel until nothing is reported and D is right.",
         Kernel(_with_d(rows), "d", right, options, mistakes, **judged),
         minutes=minutes,
         know="notebook 11",
@@ -419,7 +419,7 @@ EXERCISES = [
     Exercise(
         "gemm_of_one_tile",
         "A product with a loop over K",
-        "Write the kernel `gemm_of_one_tile(warp, a, b, d)` for one warpgroup: D = A Bᵀ for A of 64 x 256 and B of 8 "
+        "Write the kernel `gemm_of_one_tile(warp, a, b, d)` for one warpgroup: D = A Bᵀ for A of 64 × 256 and B of 8 "
         "x 256, in steps of 64 columns with one stage of shared memory, copied by TMA. The functions `begin`, `copy`, "
         "`multiply` and `save` of the first cell do the parts; which order, which waits and which phases is up to you.",
         Kernel(_with_d(), "d", _sum, _BLOCK, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor")),
@@ -438,7 +438,7 @@ EXERCISES = [
         "two_stage_pipeline",
         "A pipeline of two stages",
         "Write the kernel `two_stage_pipeline(warp, a, b, d)` for a block of five warps: warp 4 copies 64 columns of A "
-        "(64 x 512) and B (8 x 512) a step, the warpgroup of warps 0 to 3 multiplies. There are two stages, with the "
+        "(64 × 512) and B (8 × 512) a step, the warpgroup of warps 0 to 3 multiplies. There are two stages, with the "
         "mbarriers BAR + 8 * stage (full) and EMPTY + 8 * stage (empty). Initialise all four, and let the copy of a "
         "step run while the step before is multiplied. A kernel with a bar.sync in its loop does not do that: at most "
         "one bar.sync for each warp is allowed.",

@@ -64,9 +64,17 @@ class Values:
         """The answer as an array of the right shape and dtype; a function is called with the given numbers."""
         if callable(answer) and not isinstance(answer, np.ndarray | np.generic):
             answer = called(function(answer, tuple(given)), tuple(given), tuple(given.values()))
-        if type(answer) is dict and self.names:
-            answer = [answer.get(name, ...) for name in self.names]
+        if self.names:
+            return {"values": array(self._by_name(answer), (len(self.names),), self.dtype, self.what)}
         return {"values": array(answer, self._right(given).shape, self.dtype, self.what)}
+
+    def _by_name(self, answer: Any) -> list[Any]:
+        """The numbers of a dict, or of a list in their order. Raises AnswerError for what is no number."""
+        numbers = [answer.get(name, ...) for name in self.names] if type(answer) is dict else answer
+        if isinstance(numbers, list) and all(part is not ... for part in numbers):
+            for name, number in zip(self.names, numbers, strict=False):
+                array(number, (), self.dtype, name)
+        return numbers
 
     def _right(self, given: Given) -> Array:
         return np.asarray(self.right(given), self.dtype)
