@@ -234,6 +234,80 @@ def registers_along_the_row(A):
     return fragment(A, where=row_by_c)
 
 
+def swap_at_once(warp, x, out):
+    warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))
+
+
+def swap_synced_late(warp, x, out):
+    warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))
+    warp.bar_warp_sync()
+
+
+def swap_nothing(warp, x, out):
+    warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    warp.bar_warp_sync()
+    warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))
+
+
+def padding_forgotten(warp, x, out):
+    with warp.only(warp.laneid < 24):
+        warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    warp.bar_warp_sync()
+    pair = warp.ld_shared(4 * warp.laneid) + warp.ld_shared(4 * (31 - warp.laneid))
+    warp.st_global(out.at(warp.laneid), pair)
+
+
+def padding_half(warp, x, out):
+    with warp.only(warp.laneid < 24):
+        warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    with warp.only(warp.laneid >= 28):
+        warp.st_shared(4 * warp.laneid, 0)
+    warp.bar_warp_sync()
+    pair = warp.ld_shared(4 * warp.laneid) + warp.ld_shared(4 * (31 - warp.laneid))
+    warp.st_global(out.at(warp.laneid), pair)
+
+
+def padding_repeats(warp, x, out):
+    warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid % 24)))
+    warp.bar_warp_sync()
+    pair = warp.ld_shared(4 * warp.laneid) + warp.ld_shared(4 * (31 - warp.laneid))
+    warp.st_global(out.at(warp.laneid), pair)
+
+
+def edge_ignored(warp, x, out):
+    warp.st_global(out.at(warp.threads), 2 * warp.ld_global(x.at(warp.threads)))
+
+
+def edge_one_too_far(warp, x, out):
+    with warp.only(warp.threads <= 48):
+        warp.st_global(out.at(warp.threads), 2 * warp.ld_global(x.at(warp.threads)))
+
+
+def edge_one_warp(warp, x, out):
+    if warp.warpid == 0:
+        warp.st_global(out.at(warp.threads), 2 * warp.ld_global(x.at(warp.threads)))
+
+
+def counts_as_they_were(warp, x, out):
+    warp.st_shared(4 * warp.threads, warp.ld_global(x.at(warp.threads)))
+    warp.bar_sync(1, 96 if warp.warpid == 3 else 128)
+    warp.st_global(out.at(warp.threads), warp.ld_shared(4 * (127 - warp.threads)))
+
+
+def counts_too_few(warp, x, out):
+    warp.st_shared(4 * warp.threads, warp.ld_global(x.at(warp.threads)))
+    warp.bar_sync(1, 96)
+    warp.st_global(out.at(warp.threads), warp.ld_shared(4 * (127 - warp.threads)))
+
+
+def counts_of_a_warp(warp, x, out):
+    warp.st_shared(4 * warp.threads, warp.ld_global(x.at(warp.threads)))
+    warp.bar_sync(1, 32)
+    warp.st_global(out.at(warp.threads), warp.ld_shared(4 * (127 - warp.threads)))
+
+
 WRONG = {
     "where_of_a": [
         (transposed, "transposed map"),
@@ -278,5 +352,25 @@ WRONG = {
         (flipped, "two halves of each register of B are exchanged"),
         (one_step, "Only the first 16 columns"),
         (unchained, "Only the last 16 columns"),
+    ],
+    "repair_swap": [
+        (swap_at_once, "Put bar.warp.sync between the two accesses"),
+        (swap_synced_late, "Put bar.warp.sync between the two accesses"),
+        (swap_nothing, "Nothing is swapped"),
+    ],
+    "repair_padding": [
+        (padding_forgotten, "Write all of the bytes before reading them"),
+        (padding_half, "Write all of the bytes before reading them"),
+        (padding_repeats, "they repeat the first ones"),
+    ],
+    "repair_edge": [
+        (edge_ignored, "disable the lanes that are outside"),
+        (edge_one_too_far, "disable the lanes that are outside"),
+        (edge_one_warp, "second warp are missing"),
+    ],
+    "repair_counts": [
+        (counts_as_they_were, "Give each barrier the same number everywhere"),
+        (counts_too_few, "barrier"),
+        (counts_of_a_warp, "bar.sync"),
     ],
 }

@@ -229,6 +229,26 @@ def conflicting(warp: Any, c: Any, out: Any) -> None:
     _epilogue(warp, c, out, stride=64)
 
 
+def loaded_at_once(warp, x, out):
+    warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    loaded = warp.run("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16", 16 * (warp.laneid % 8))
+    warp.st_global(out.at(warp.laneid), loaded)
+
+
+def loaded_straight(warp, x, out):
+    warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    warp.bar_warp_sync()
+    loaded = warp.run("ldmatrix.sync.aligned.m8n8.x1.shared.b16", 16 * (warp.laneid % 8))
+    warp.st_global(out.at(warp.laneid), loaded)
+
+
+def loaded_then_synced(warp, x, out):
+    warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+    loaded = warp.run("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16", 16 * (warp.laneid % 8))
+    warp.st_global(out.at(warp.laneid), loaded)
+    warp.bar_warp_sync()
+
+
 WRONG = {
     "rows_of_a": [
         (own_element, "A lane gives the address of a row of 16 bytes"),
@@ -292,5 +312,10 @@ WRONG = {
         (upper_halves, "That is a bf16"),
         (not_synchronised, "The sanitizer reports"),
         (conflicting, "at most 24 are allowed"),
+    ],
+    "repair_ldmatrix": [
+        (loaded_at_once, "bar.warp.sync if only the warp's own lanes"),
+        (loaded_straight, ".trans is missing"),
+        (loaded_then_synced, "bar.warp.sync if only the warp's own lanes"),
     ],
 }

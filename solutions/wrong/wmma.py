@@ -202,6 +202,30 @@ def steps_by_numpy(A, B):
     return sum(padded(A[:, k : k + 16], B[k : k + 16]) for k in range(0, len(B), 16))
 
 
+def b_as_a(warp, a, b, d):
+    held_a = warp.run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", a, 16)
+    held_b = warp.run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", b, 16)
+    zeros = warp.registers(8, fill=0)
+    held_d = warp.run("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32", held_a, held_b, zeros)
+    warp.run("wmma.store.d.sync.aligned.row.m16n16k16.global.f32", d, held_d, 16)
+
+
+def b_as_c(warp, a, b, d):
+    held_a = warp.run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", a, 16)
+    held_b = warp.run("wmma.load.b.sync.aligned.col.m16n16k16.global.f16", b, 16)
+    zeros = warp.registers(8, fill=0)
+    held_d = warp.run("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", held_a, held_b, zeros)
+    warp.run("wmma.store.d.sync.aligned.row.m16n16k16.global.f32", d, held_d, 16)
+
+
+def b_times_a(warp, a, b, d):
+    held_a = warp.run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", b, 16)
+    held_b = warp.run("wmma.load.b.sync.aligned.row.m16n16k16.global.f16", a, 16)
+    zeros = warp.registers(8, fill=0)
+    held_d = warp.run("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32", held_a, held_b, zeros)
+    warp.run("wmma.store.d.sync.aligned.row.m16n16k16.global.f32", d, held_d, 16)
+
+
 WRONG = {
     "tile_pointer": [
         (row_major, "pointer into a row-major B"),
@@ -243,5 +267,10 @@ WRONG = {
         (whole_tiles, "incomplete tiles"),
         (numpy_product, "numpy's product"),
         (steps_by_numpy, "added the steps with numpy"),
+    ],
+    "repair_fragments": [
+        (b_as_a, "Load the fragment with the wmma.load that matches"),
+        (b_as_c, "column-major"),
+        (b_times_a, "A and B are exchanged"),
     ],
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from tcemu.course.judges import Function, Kernel, registers_of, what_map, where_
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse
 from tcemu.layouts import Fragment
+from tcemu.sanitizer.rules import RULES
 
 Array = npt.NDArray[Any]
 
@@ -111,6 +112,94 @@ _BYTES = replace(
         *where_map(_S8, "a", element=True).mistakes,
     ),
 )  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------- kernels to repair
+
+
+def _numbers(size: int) -> Callable[[np.random.Generator], Mapping[str, Any]]:
+    return lambda rng: {"x": rng.integers(1, 1000, size, np.uint32)}
+
+
+def _repair(
+    name: str,
+    rule: str,
+    title: str,
+    story: str,
+    right: Callable[[Array], Array],
+    mistakes: Callable[[Array], Iterable[tuple[str, Array]]],
+    *hints: str,
+    size: int = 32,
+    options: Mapping[str, Any],
+) -> Exercise:
+    """A small kernel that breaks `rule`; x has `size` numbers, and `right` gives what out should hold."""
+    return Exercise(
+        name,
+        title,
+        f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and mend the "
+        "kernel until nothing is reported and the output is right.",
+        Kernel(
+            lambda given: {"x": given.x, "out": np.zeros(len(right(given.x)), np.uint32)},
+            "out",
+            lambda given: right(given.x),
+            options,
+            lambda given: mistakes(given.x),
+        ),
+        minutes=6,
+        know="the kernels of notebook 02",
+        section=RULES[rule].section,
+        hints=hints,
+        draw=_numbers(size),
+    )
+
+
+def _padded(x: Array) -> Array:
+    return np.concatenate([x, np.zeros(32 - len(x), x.dtype)])
+
+
+_REPAIRS = [
+    _repair(
+        "repair_swap", "lane-race", "Lanes that swap",
+        "One warp reverses 32 numbers through shared memory: out[i] = x[31 - i].",
+        lambda x: x[::-1],
+        lambda x: [("Nothing is swapped: each lane reads what it has stored.", x)],
+        "The lanes of a warp need not execute in step: a lane may load before another one has stored.",
+        "bar.warp.sync waits for the lanes of one warp, and orders their accesses: warp.bar_warp_sync().",
+        options={"block": 32, "shared": 128},
+    ),
+    _repair(
+        "repair_padding", "uninitialised-shared", "A row that is too short",
+        "x has 24 numbers. The kernel puts them into a row of 32, whose last 8 are to be 0, and computes "
+        "out[i] = row[i] + row[31 - i].",
+        lambda x: _padded(x) + _padded(x)[::-1],
+        lambda x: [
+            ("Only 24 numbers are written; the last 8 sums are missing.", np.concatenate(
+                [(_padded(x) + _padded(x)[::-1])[:24], np.zeros(8, x.dtype)])),
+            ("The last 8 numbers of the row are not 0: they repeat the first ones.",
+             np.concatenate([x, x[:8]]) + np.concatenate([x, x[:8]])[::-1]),
+        ],
+        "Which bytes of shared memory has nobody written when the second load reads them?",
+        "Let the other lanes write their zeros, before the barrier.",
+        size=24, options={"block": 32, "shared": 128},
+    ),
+    _repair(
+        "repair_edge", "out-of-range", "Past the end",
+        "Two warps double 48 numbers: out[i] = 2 x[i]. A warp has 32 lanes, and 48 is not 64.",
+        lambda x: 2 * x,
+        lambda x: [("The numbers of the second warp are missing.", np.where(np.arange(48) < 32, 2 * x, 0))],
+        "Which lanes have an element?",
+        "with warp.only(mask): executes what is inside for the lanes of the mask; warp.threads numbers the threads.",
+        size=48, options={"block": 64},
+    ),
+    _repair(
+        "repair_counts", "barrier-threads", "A barrier with two counts",
+        "Four warps reverse 128 numbers through shared memory: out[i] = x[127 - i]. They meet at barrier 1.",
+        lambda x: x[::-1],
+        lambda x: [("Nothing is reversed: each thread reads what it has stored.", x)],
+        "What does every warp say about how many threads meet?",
+        "All four warps meet there, 128 threads.",
+        size=128, options={"block": 128, "shared": 512},
+    ),
+]  # fmt: skip
 
 EXERCISES = [
     Exercise(
@@ -264,4 +353,5 @@ EXERCISES = [
         points=4,
         draw=_row_major,
     ),
+    *_REPAIRS,
 ]

@@ -47,7 +47,7 @@ def _wrong_packings(given: Given) -> Iterator[tuple[str, int]]:
     yield "Mask each number with 15: the sign bits of a negative one cover all that is above it.", (
         _joined(numbers, mask=None)
     )
-    yield "Mask each number with 15: a negative one that is added borrows from the numbers above it.", (
+    yield "Mask each number with 15: when you add them up, each negative one takes 1 from its neighbour.", (
         sum(number << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF
     )
     pairs = [numbers[place ^ 1] for place in range(8)]

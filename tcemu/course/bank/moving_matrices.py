@@ -12,6 +12,7 @@ from tcemu.course.judges import Crafted, Function, Kernel
 from tcemu.course.judges.placement import Placement
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse, run
+from tcemu.sanitizer.rules import RULES
 from tcemu.timing.wavefronts import wavefronts
 
 Array = npt.NDArray[Any]
@@ -240,6 +241,12 @@ def mended_tile(warp, a, d):
 ```
 """
 
+def _loaded(x: Array, trans: str) -> Array:
+    """What ldmatrix loads from 8 rows of 16 bytes."""
+    load = f"ldmatrix.sync.aligned.m8n8.x1{trans}.shared.b16"
+    return np.asarray(run(load, 16 * (np.arange(32) % 8), shared=x.view(np.uint8)))[:, 0]
+
+
 EXERCISES = [
     Exercise(
         "rows_of_a",
@@ -421,5 +428,29 @@ EXERCISES = [
         points=3,
         draw=lambda rng: {"C": (rng.integers(-2048, 2049, (4, 32, 4)) / 512 + 2**-13).astype(np.float32)},
         best={"wavefronts": 16},
+    ),
+    Exercise(
+        "repair_ldmatrix",
+        "Loaded too early",
+        "One warp stores an 8 × 8 matrix of 16-bit elements in shared memory, two elements from each lane, and loads "
+        "it back transposed with `ldmatrix`. Repair `repair_ldmatrix`: delete the line `return ...`, check, read what "
+        "the sanitizer reports, and mend the kernel until nothing is reported and the output is right.",
+        Kernel(
+            lambda given: {"x": given.x, "out": np.zeros(32, np.uint32)},
+            "out",
+            lambda given: _loaded(given.x, ".trans"),
+            {"block": 32, "shared": 128},
+            lambda given: [
+                ("Nothing is transposed: .trans is missing.", _loaded(given.x, "")),
+            ],
+        ),
+        minutes=6,
+        know="ldmatrix, from notebook 05",
+        section=RULES["ldmatrix-unsynced"].section,
+        hints=(
+            "ldmatrix of a lane reads rows that other lanes have stored. What orders the two?",
+            "Only the warp's own lanes are concerned, so bar.warp.sync is enough: warp.bar_warp_sync().",
+        ),
+        draw=lambda rng: {"x": rng.integers(0, 2**32, 32, np.uint32)},
     ),
 ]

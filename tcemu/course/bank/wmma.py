@@ -14,6 +14,7 @@ from tcemu.course.mistakes import Map
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import TARGETS, parse, run
 from tcemu.instructions.matmul import matmul
+from tcemu.sanitizer.rules import RULES
 
 Array = npt.NDArray[Any]
 
@@ -195,6 +196,13 @@ def _ragged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You added the steps with numpy, which rounds. Pass the sum so far as C of the next step.", steps
 
 
+def _on_sm_80(a: Array, b: Array) -> Array:
+    """The product as one wmma.mma of sm_80 gives it."""
+    instruction = "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32"
+    a, b, zeros = np.ascontiguousarray(a), np.ascontiguousarray(b), np.zeros((16, 16), np.float32)
+    return np.asarray(matmul(a, b, zeros, instruction=instruction, target="sm_80"))
+
+
 EXERCISES = [
     Exercise(
         "tile_pointer",
@@ -325,5 +333,30 @@ EXERCISES = [
         ),
         points=3,
         draw=_ragged,
+    ),
+    Exercise(
+        "repair_fragments",
+        "The wrong fragment",
+        "One warp multiplies two 16 × 16 matrices of f16, both row-major, on sm_80: d = a b, in f32. Repair "
+        "`repair_fragments`: delete the line `return ...`, check, read what the sanitizer reports, and mend the kernel "
+        "until nothing is reported and d is right.",
+        Kernel(
+            lambda given: {"a": given.A, "b": given.B, "d": np.zeros((16, 16), np.float32)},
+            "d",
+            lambda given: _on_sm_80(given.A, given.B),
+            {"block": 32, "target": "sm_80"},
+            lambda given: [
+                ("B is read column-major: the layout of its load says col.", _on_sm_80(given.A, given.B.T)),
+                ("A and B are exchanged.", _on_sm_80(given.B, given.A)),
+            ],
+        ),
+        minutes=6,
+        know="opaque fragments, from notebook 03",
+        section=RULES["wmma-mixed"].section,
+        hints=(
+            "Which of the three operands of wmma.mma does each load make a fragment for?",
+            "The word after wmma.load says it: .a, .b or .c.",
+        ),
+        draw=lambda rng: {name: rng.normal(size=(16, 16)).astype(np.float16) for name in "AB"},
     ),
 ]  # fmt: skip
