@@ -16,7 +16,7 @@ def card(exercise: Exercise) -> str:
     >>> from tcemu import course
     >>> from tcemu.course.cards import card
     >>> print(card(course.exercise("where_of_a")).splitlines()[0])
-    ### Where is A[row][column]?
+    ## Where is A[row][column]?
     """
     facts = [f"**Time:** {counted(exercise.minutes, 'minute')}.", f"**Before:** {exercise.know}."]
     if exercise.section:
@@ -26,4 +26,4 @@ def card(exercise: Exercise) -> str:
         facts.append(f"**Best known:** {', '.join(f'{value:,} {name}' for name, value in exercise.best.items())}.")
     if exercise.varies:
         facts.append(f'**Your numbers:** `given("{exercise.name}")`.')
-    return f"### {exercise.title}\n\n{exercise.task}\n\n{' '.join(facts)}"
+    return f"## {exercise.title}\n\n{exercise.task}\n\n{' '.join(facts)}"

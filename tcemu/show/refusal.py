@@ -29,7 +29,8 @@ class Refusal:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<p><strong>{escape(self.kind)}</strong>: {escape(self.message)}</p>"
+        style = "overflow-wrap:anywhere"  # an opcode is one long word
+        return f'<p style="{style}"><strong>{escape(self.kind)}</strong>: {escape(self.message)}</p>'
 
 
 def refusal(function: Callable[..., object], *args: Any, **options: Any) -> Refusal:

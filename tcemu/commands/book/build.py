@@ -33,7 +33,7 @@ def build(out: Path, course: Path | None = None, *, strict: bool = False) -> int
 def lay_out_sources(sources: Path, wanted: Manifest) -> None:
     """Put the notebooks and the generated pages into `sources`."""
     for name, path in wanted.contents().items():
-        if path.suffix in (".ipynb", ".md") and not name.endswith("README.md"):
+        if path.suffix == ".ipynb":
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, sources / name)
     for name, text in generated(wanted, {name for name in wanted.contents() if name.endswith(".ipynb")}):
