@@ -47,7 +47,7 @@ Arguments = Mapping[str, int | Sequence[int]]
 
 
 def digits(arguments: Arguments) -> list[Digit]:
-    """The smallest digits of each argument, most significant first: bits, and above them what is no power of two.
+    """The smallest digits of each argument, most significant first: bits, and above them what is not a power of two.
 
     Multiples of a number have digits above it. Other values are one digit.
     """

@@ -88,7 +88,7 @@ def as_learner(name: str) -> Iterator[None]:
 
 
 def note(verdict: Verdict) -> None:
-    """Write a verdict down, if the current folder is in a course; an unanswered exercise is no try."""
+    """Write a verdict down, if the current folder is in a course; an unanswered exercise does not count as a try."""
     place = folder()
     if place is not None and verdict.state != "open":
         tried(place, verdict.exercise.name, bool(verdict), verdict.finding.scores)

@@ -59,7 +59,6 @@ _TENSOR = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx:
 _STORE = "cp.async.bulk.global.shared::cta.bulk_group"
 _CG = "cp.async.cg.shared.global"
 _MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-_WGMMA = "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"
 
 
 class Price(NamedTuple):
@@ -118,8 +117,7 @@ class Prices:
         """wgmma of a warpgroup, on all four tensor cores; the latency is until a wait for it would return."""
         key = instruction.opcode, a
         if key not in self._mma:
-            opcode = instruction.opcode if self.table.of(instruction.opcode) else _WGMMA
-            found = [self.table.find(opcode, what, {"a": a}).median for what in ("interval", "latency")]
+            found = [self.table.find(instruction.opcode, what, {"a": a}).median for what in ("interval", "latency")]
             self._mma[key] = Price(*found)
         return self._mma[key]
 

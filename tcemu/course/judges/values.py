@@ -69,7 +69,7 @@ class Values:
         return {"values": array(answer, self._right(given).shape, self.dtype, self.what)}
 
     def _by_name(self, answer: Any) -> list[Any]:
-        """The numbers of a dict, or of a list in their order. Raises AnswerError for what is no number."""
+        """The numbers of a dict, or of a list in their order. Raises AnswerError for what is not a number."""
         numbers = [answer.get(name, ...) for name in self.names] if type(answer) is dict else answer
         if isinstance(numbers, list) and all(part is not ... for part in numbers):
             for name, number in zip(self.names, numbers, strict=False):
