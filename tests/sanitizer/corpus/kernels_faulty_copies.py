@@ -54,17 +54,6 @@ def pipeline(warp):
 
 
 @faulty("overwritten-early")
-def the_tile_is_stored_before_the_wait(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    mma(warp, d)
-    warp.wgmma_commit_group()
-    warp.st_shared(16 * warp.threads, 1, "v4.b32")  # <- reported
-    warp.wgmma_wait_group(0)
-
-
-@faulty("overwritten-early")
 def the_tile_is_stored_behind_a_wait_that_is_too_weak(warp, g):
     d = warp.registers(4, fill=0)
     for _ in range(3):
@@ -171,15 +160,6 @@ def only_the_copying_warp_waits(warp, g):
         warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
-@faulty("tma-unwaited", block=32)
-def one_lane_waits_for_its_warp(warp, g):
-    barrier(warp, 1024)
-    load(warp, 0, g, 512, 1024)
-    with one(warp):
-        warp.mbarrier_wait(1024, 0)
-    warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
-
-
 @faulty("tma-unwaited")
 def wgmma_without_the_wait(warp, g):
     barrier(warp, 4096)
@@ -259,15 +239,6 @@ def cp_async_waited_for_by_its_warp_alone(warp, g):
 
 
 @faulty("expect-tx", block=32)
-def too_many_bytes_expected(warp, g):
-    barrier(warp, 1024)
-    with one(warp):
-        warp.mbarrier_arrive_expect_tx(1024, 1024)  # <- reported
-        warp.cp_async_bulk_shared_global(0, g, 512, 1024)
-    warp.mbarrier_wait(1024, 0)
-
-
-@faulty("expect-tx", block=32)
 def too_few_bytes_expected(warp, g):
     barrier(warp, 2048)
     with one(warp):
@@ -316,12 +287,6 @@ def bytes_of_one_tile_where_two_are_copied(warp, g):
 
 
 @faulty("aligned-divergent", block=32)
-def a_barrier_in_half_a_warp(warp, g):
-    with warp.only(warp.laneid < 16):
-        warp.bar_sync()  # <- reported
-
-
-@faulty("aligned-divergent", block=32)
 def ldmatrix_by_eight_lanes(warp, g):
     warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
@@ -336,23 +301,11 @@ def a_warp_leaves_before_the_barrier(warp, g):
     warp.bar_sync()  # <- reported
 
 
-@faulty("exited-threads")
-def a_warp_leaves_its_warpgroup(warp, g):
-    if warp.warpid == 3:
-        return
-    warp.wgmma_fence()  # <- reported
-
-
 @faulty("exited-threads", block=96)
 def a_named_barrier_counts_a_warp_that_left(warp, g):
     if warp.warpid == 2:
         return
     warp.bar_sync(1, 96)  # <- reported
-
-
-@faulty("barrier-threads")
-def a_barrier_with_two_counts(warp, g):
-    warp.bar_sync(1, 96 if warp.warpid == 3 else 128)  # <- reported
 
 
 @faulty("barrier-threads", block=160)
@@ -371,13 +324,6 @@ def a_barrier_that_one_warp_leaves_out(warp, g):
         warp.bar_sync(2, 64)
 
 
-@faulty("deadlock", block=32)
-def an_mbarrier_for_more_than_arrive(warp, g):
-    barrier(warp, 0, count=33)
-    warp.mbarrier_arrive(0)
-    warp.mbarrier_wait(0, 0)  # <- reported
-
-
 # ------------------------------------------------------------------------------------------------ hints
 
 
@@ -392,16 +338,6 @@ def a_fence_with_nothing_behind_it(warp, g):
 
 
 @faulty("wgmma-fence-unneeded")
-def two_fences_in_a_row(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()  # <- reported
-    warp.wgmma_fence()
-    mma(warp, d)
-    finish(warp)
-
-
-@faulty("wgmma-fence-unneeded")
 def a_fence_between_mmas_of_one_group(warp, g):
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -410,19 +346,6 @@ def a_fence_between_mmas_of_one_group(warp, g):
     warp.wgmma_fence()  # <- reported
     mma(warp, d)
     finish(warp)
-
-
-@faulty("mbarrier-init-fence", block=64)
-def an_init_that_copies_may_not_see(warp, g):
-    if warp.warpid == 0:
-        with one(warp):
-            warp.mbarrier_init(1024, 1)
-    warp.bar_sync()
-    if warp.warpid == 1:
-        with one(warp):
-            warp.mbarrier_arrive_expect_tx(1024, 512)
-            warp.cp_async_bulk_shared_global(0, g, 512, 1024)  # <- reported
-    warp.mbarrier_wait(1024, 0)
 
 
 @faulty("mbarrier-init-fence", block=64)

@@ -23,16 +23,6 @@ def multiply(warp, scale_d=1):
 
 
 @faulty("proxy-fence-missing")
-def stores_a_barrier_and_wgmma(warp, g):
-    fill(warp)
-    warp.bar_sync()
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    warp.run(MMA, d, *tiles(), 1, 1, 1, 0, 0)  # <- reported
-    finish(warp)
-
-
-@faulty("proxy-fence-missing")
 def cp_async_a_barrier_and_wgmma(warp, g):
     for part in range(2):
         warp.cp_async(2048 * part + 16 * warp.threads, g + 16 * warp.threads, 16)
@@ -96,18 +86,6 @@ def a_bulk_load_over_plain_stores(warp, g):
 
 
 @faulty("proxy-fence-thread")
-def warp_0_fences_for_all(warp, g):
-    fill(warp)
-    if warp.warpid == 0:
-        warp.fence_proxy_async()
-    warp.bar_sync()
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    warp.run(MMA, d, *tiles(), 1, 1, 1, 0, 0)  # <- reported
-    finish(warp)
-
-
-@faulty("proxy-fence-thread")
 def one_lane_fences_for_its_warp(warp, g):
     fill(warp)
     with one(warp):
@@ -143,16 +121,6 @@ def the_copying_thread_fences_for_the_writers(warp, g):
             warp.cp_async_bulk_global_shared(g, 0, 2048)  # <- reported
             warp.cp_async_bulk_commit_group()
             warp.cp_async_bulk_wait_group(0)
-
-
-@faulty("proxy-fence-barrier")
-def a_fence_and_no_barrier(warp, g):
-    fill(warp)
-    warp.fence_proxy_async()
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    warp.run(MMA, d, *tiles(), 1, 1, 1, 0, 0)  # <- reported
-    finish(warp)
 
 
 @faulty("proxy-fence-barrier")
@@ -216,12 +184,6 @@ def the_next_step_overwrites_too_early(warp, g):
             warp.st_global(g + 4 * warp.laneid, warp.ld_shared(4 * warp.laneid))
 
 
-@faulty("shared-race", block=64)
-def two_warps_write_the_same(warp, g):
-    warp.st_shared(4 * warp.laneid, warp.warpid)  # <- reported
-    warp.bar_sync()
-
-
 @faulty("shared-race", block=96)
 def a_barrier_for_others(warp, g):
     if warp.warpid == 0:
@@ -230,13 +192,6 @@ def a_barrier_for_others(warp, g):
         warp.bar_sync(1, 64)
     if warp.warpid == 2:
         warp.ld_shared(4 * warp.laneid)  # <- reported
-
-
-@faulty("lane-race", block=32)
-def lanes_swap_without_a_sync(warp, g):
-    warp.st_shared(4 * warp.laneid, warp.laneid)
-    x = warp.ld_shared(4 * (31 - warp.laneid))  # <- reported
-    warp.st_global(g + 4 * warp.laneid, x)
 
 
 @faulty("lane-race", block=32)
@@ -255,12 +210,6 @@ def half_the_lanes_synchronise(warp, g):
     warp.ld_shared(4 * (31 - warp.laneid))  # <- reported
 
 
-@faulty("ldmatrix-unsynced", block=32)
-def ldmatrix_behind_a_store(warp, g):
-    warp.st_shared(16 * warp.laneid, 1, "v4.b32")
-    warp.run(LDMATRIX, 16 * warp.laneid)  # <- reported
-
-
 @faulty("ldmatrix-unsynced", block=64)
 def ldmatrix_of_another_warps_stores(warp, g):
     warp.st_shared(16 * warp.threads, 1, "v4.b32")
@@ -275,12 +224,6 @@ def wmma_load_behind_a_store(warp, g):
 
 
 # ------------------------------------------------------------------------------------------------ nothing written
-
-
-@faulty("uninitialised-shared", block=32)
-def a_load_before_any_store(warp, g):
-    x = warp.ld_shared(4 * warp.laneid)  # <- reported
-    warp.st_global(g + 4 * warp.laneid, x)
 
 
 @faulty("uninitialised-shared")
@@ -310,12 +253,6 @@ def the_store_comes_after_a_barrier(warp, g):
 
 
 @faulty("uninitialised-registers", block=32)
-def registers_never_written(warp, g):
-    x = warp.registers(2)
-    warp.st_global(g + 4 * warp.laneid, x[:, 0])  # <- reported
-
-
-@faulty("uninitialised-registers", block=32)
 def lanes_that_loaded_nothing(warp, g):
     with warp.only(warp.laneid < 8):
         x = warp.ld_global(g + 4 * warp.laneid)
@@ -331,11 +268,6 @@ def past_the_end_of_shared_memory(warp, g):
     warp.st_shared(16 * warp.laneid, 0, "v4.b32")  # <- reported
 
 
-@faulty("out-of-range", block=32)
-def past_the_end_of_an_array(warp, g):
-    warp.ld_global(g + g.nbytes - 64 + 4 * warp.laneid)  # <- reported
-
-
 @faulty("out-of-range", shared=2048)
 def a_descriptor_past_the_end(warp, g):
     d = warp.registers(4, fill=0)
@@ -347,11 +279,6 @@ def a_descriptor_past_the_end(warp, g):
 
 
 @faulty("misaligned", block=32)
-def a_wide_store_at_narrow_steps(warp, g):
-    warp.st_shared(8 * warp.laneid, 0, "v4.b32")  # <- reported
-
-
-@faulty("misaligned", block=32)
 def ldmatrix_rows_at_8_bytes(warp, g):
     warp.st_shared(16 * warp.laneid, 0, "v4.b32")
     warp.bar_warp_sync()
@@ -359,13 +286,6 @@ def ldmatrix_rows_at_8_bytes(warp, g):
 
 
 # ------------------------------------------------------------------------------------------------ fragments
-
-
-@faulty("wmma-mixed", block=32, target="sm_80")
-def a_fragment_of_a_as_b(warp, g):
-    a = warp.run(WMMA_A.replace("shared", "global"), g, 16)
-    c = warp.registers(8, fill=0)
-    warp.run(WMMA, a, a, c)  # <- reported
 
 
 @faulty("wmma-mixed", block=32, target="sm_80")
@@ -408,12 +328,6 @@ def on_volta(size):
 
 
 @faulty("mbarrier-object", block=32)
-def a_store_over_an_mbarrier(warp, g):
-    barrier(warp, 64)
-    warp.st_shared(4 * warp.laneid, np.uint32(0))  # <- reported
-
-
-@faulty("mbarrier-object", block=32)
 def an_mbarrier_made_twice(warp, g):
     with one(warp):
         for _ in range(2):
@@ -439,20 +353,6 @@ def arriving_behind_somebody_elses_init(warp, g):
             warp.mbarrier_arrive(0)
     else:
         warp.mbarrier_arrive(0)  # <- reported
-
-
-@faulty("mbarrier-init", block=32)
-def other_lanes_wait_on_a_new_mbarrier(warp, g):
-    with one(warp):
-        warp.mbarrier_init(0, 1)
-        warp.mbarrier_arrive(0)
-    warp.mbarrier_wait(0, 0)  # <- reported
-
-
-@faulty("mbarrier-arrivals", block=64)
-def more_lanes_arrive_than_are_counted(warp, g):
-    barrier(warp, 0, count=2)
-    warp.mbarrier_arrive(0)  # <- reported
 
 
 @faulty("mbarrier-arrivals", block=64)

@@ -1,6 +1,6 @@
 """Kernels whose mistake shows in another way under another order of the warps, and is named alike in all of them."""
 
-from kernels_faulty_copies import EMPTY, FULL, LDMATRIX, STAGES, consume, pipeline, produce, release
+from kernels_faulty_copies import EMPTY, FULL, STAGES, consume, pipeline, produce, release
 from kernels_table import MMA, barrier, faulty, finish, load, mma, one, tiles
 
 
@@ -19,14 +19,6 @@ def the_reader_of_cp_async_comes_first(warp, g):
         warp.cp_async_wait_all()
     else:
         warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
-
-
-@faulty("cp-async-unwaited")
-def rows_of_all_warps_behind_a_late_wait(warp, g):
-    warp.cp_async(16 * warp.threads, g + 16 * warp.threads, 16)
-    warp.bar_sync()
-    warp.cp_async_wait_all()
-    warp.run(LDMATRIX, 64 * warp.laneid + 16 * warp.warpid)  # <- reported
 
 
 @faulty("tma-unwaited", block=64)

@@ -13,14 +13,6 @@ LONG = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
 
 
 @faulty("wgmma-fence-first")
-def no_fence_at_all(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
-    finish(warp)
-
-
-@faulty("wgmma-fence-first")
 def the_fence_comes_after_the_first_mma(warp, g):
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -36,16 +28,6 @@ def only_the_first_warpgroup_fences(warp, g):
     d = warp.registers(4, fill=0)
     if warp.warpgroup == 0:
         warp.wgmma_fence()
-    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
-    finish(warp)
-
-
-@faulty("wgmma-fence-touched")
-def accumulator_zeroed_after_the_fence(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    d[...] = 0
     warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
     finish(warp)
 
@@ -106,16 +88,6 @@ def a_is_an_accumulator_of_the_same_bank(warp, g):
 
 
 @faulty("wgmma-fence-shape")
-def another_shape_on_the_same_accumulator(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    mma(warp, d)
-    warp.run(OTHER, d, *tiles(), 1, 1, 1)  # <- reported
-    finish(warp)
-
-
-@faulty("wgmma-fence-shape")
 def another_shape_after_the_wait(warp, g):
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -141,16 +113,6 @@ def accumulator_read_without_a_wait(warp, g):
 
 
 @faulty("wgmma-unwaited")
-def accumulator_written_before_the_commit(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    mma(warp, d)
-    d[:, 0] = 0  # <- reported
-    finish(warp)
-
-
-@faulty("wgmma-unwaited")
 def a_registers_overwritten_before_the_wait(warp, g):
     ready(warp)
     d, a = warp.registers(4, fill=0), warp.registers(4, fill=0)
@@ -170,18 +132,6 @@ def accumulator_becomes_a_too_early(warp, g):
     warp.wgmma_commit_group()
     warp.run(MMA, d, p, tiles()[1], 1, 1, 1, 0)  # <- reported
     finish(warp)
-
-
-@faulty("wgmma-wait-weak")
-def wait_group_leaves_the_only_group(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    mma(warp, d)
-    warp.wgmma_commit_group()
-    warp.wgmma_wait_group(1)
-    warp.st_global(g + 16 * warp.threads, d, "v4.b32")  # <- reported
-    warp.wgmma_wait_group(0)
 
 
 @faulty("wgmma-wait-weak")
@@ -232,25 +182,7 @@ def commit_in_front_of_the_mma(warp, g):
     d[...] = 0  # <- reported
 
 
-@faulty("wgmma-uncommitted")
-def exits_without_a_commit(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)  # <- reported
-
-
 # ------------------------------------------------------------------------------------------------ the warpgroup
-
-
-@faulty("wgmma-descriptors")
-def each_warp_its_own_tile_of_b(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    b = Descriptor.for_tile("f16", 8, 16, swizzle=0, start=256 * warp.warpid)
-    warp.wgmma_fence()
-    warp.run(MMA, d, tiles()[0], b, 1, *IMMEDIATES)  # <- reported
-    finish(warp)
 
 
 @faulty("wgmma-descriptors")
@@ -293,14 +225,6 @@ def a_producer_in_front_of_the_consumers(warp, g):
         finish(warp)
 
 
-@faulty("warpgroup-start", block=64)
-def two_warps_are_no_warpgroup(warp, g):
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()  # <- reported
-    mma(warp, d)
-    finish(warp)
-
-
 @faulty("warpgroup-divergent")
 def one_warp_multiplies_something_else(warp, g):
     ready(warp)
@@ -309,17 +233,6 @@ def one_warp_multiplies_something_else(warp, g):
     opcode = OTHER if warp.warpid == 2 else MMA
     warp.run(opcode, d, *tiles(), 1, *(IMMEDIATES if opcode == MMA else (1, 1)))  # <- reported
     finish(warp)
-
-
-@faulty("warpgroup-divergent")
-def one_warp_leaves_the_commit_out(warp, g):
-    ready(warp)
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    mma(warp, d)
-    if warp.warpid != 1:
-        warp.wgmma_commit_group()
-    warp.wgmma_wait_group(0)  # <- reported
 
 
 @faulty("warpgroup-divergent", block=256)

@@ -13,6 +13,7 @@ from tcemu.errors import TcemuError, UndefinedBehaviour
 from tcemu.layouts import Descriptor
 from tcemu.machine.launch import launch
 from tcemu.sanitizer import Sanitizer
+from tcemu.sanitizer.examples import EXAMPLES
 
 #: Global memory that a kernel may use.
 BYTES = 1 << 15
@@ -52,7 +53,8 @@ class Row:
         return sanitizer
 
 
-FAULTY: list[Row] = []
+#: The smallest kernel for each rule comes from the package, which shows it to readers.
+FAULTY: list[Row] = [Row(each.kernel, rule, dict(each.options)) for rule, each in EXAMPLES.items()]
 CORRECT: list[Row] = []
 
 
