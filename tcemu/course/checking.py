@@ -1,11 +1,11 @@
 """check, hint and given: what a learner calls.
 
-from tcemu.course import check, given, hint
+    from tcemu.course import check, given, hint
 
-check(where_of_a)           a function, which has the exercise's name
-check(first_sum=0x4b00)     anything else, under the exercise's name
-hint("where_of_a")          the next hint
-given("first_sum").A        the numbers of the exercise
+    check(where_of_a)           a function, which has the exercise's name
+    check(first_sum=0x4b00)     anything else, under the exercise's name
+    hint("where_of_a")          the next hint
+    given("first_sum").A        the numbers of the exercise
 """
 
 from __future__ import annotations
