@@ -214,13 +214,12 @@ def _files(folder: Path) -> Iterator[Problem]:
 
 
 def _manifest(folder: Path, held: Sequence[Case]) -> Iterator[Problem]:
-    """Whether the manifest lists the exercises."""
-    from tcemu.course.manifests import manifest
+    """Whether the manifest lists the exercises, if there is one: a folder of exercises need not be a course."""
+    from tcemu.course.manifests import MANIFEST, manifest
 
-    try:
-        listed = {name for entry in manifest(folder).notebooks for name in (*entry.tasks, *entry.exercises)}
-    except CourseError:  # a folder of exercises need not be a course
+    if not any((place / MANIFEST).is_file() for place in (folder, folder / "notebooks")):
         return
+    listed = {name for entry in manifest(folder).notebooks for name in (*entry.tasks, *entry.exercises)}
     for case in held:
         if case.exercise.name not in listed:
             yield Problem(case.exercise.name, "course.toml does not list it")
