@@ -1,5 +1,7 @@
 """check, hint and given: what a learner calls.
 
+All three come from one import:
+
     from tcemu.course import check, given, hint
 
     check(where_of_a)           a function, which has the exercise's name
