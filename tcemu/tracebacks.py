@@ -79,6 +79,17 @@ def render(error: BaseException) -> list[str]:
     return pieces
 
 
+def described(error: BaseException) -> str:
+    """An error in the learner's code in a sentence: its type, its message and the line."""
+    lines = list(learners(error))
+    where = f" (line {lines[-1].first} of {lines[-1].function})" if lines else ""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - an error may have any message
+        message = ""
+    return f"{type(error).__name__}{': ' if message else ''}{message[:300]}{where}"
+
+
 def learners(error: BaseException) -> Iterator[Line]:
     """The statements of the learner that were being executed, outermost first."""
     step = error.__traceback__

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import CourseError, briefly, counted, listing
-from tcemu.tracebacks import learners
+from tcemu.tracebacks import described
 
 Array = npt.NDArray[Any]
 
@@ -109,17 +109,6 @@ def named(answer: Any) -> str:
     except Exception:  # noqa: BLE001 - an object may raise anything
         name = ""
     return name if isinstance(name, str) and name.isidentifier() else "your function"
-
-
-def described(error: BaseException) -> str:
-    """An error in the learner's code: its type, its message and the line."""
-    lines = list(learners(error))
-    where = f" (line {lines[-1].first} of {lines[-1].function})" if lines else ""
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - an error may have any message
-        message = ""
-    return f"{type(error).__name__}{': ' if message else ''}{message[:300]}{where}"
 
 
 @contextmanager

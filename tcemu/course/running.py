@@ -12,7 +12,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -93,16 +93,30 @@ def _base(node: ast.expr) -> set[str]:
 def cells(path: Path) -> list[Cell]:
     """The code cells of a notebook. Raises CourseError if it is not a notebook."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        code = [cell for cell in held if cell["cell_type"] == "code"]
-        sources = ["".join(cell["source"]) for cell in code]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return cells_of(path.read_bytes())
+    except (OSError, CourseError) as error:
+        damage = error.strerror or str(error) if isinstance(error, OSError) else error
         raise CourseError(
-            f"{path} is not a notebook: {_damage(error)}. JupyterLab keeps a copy of the last save in "
+            f"{path} is not a notebook: {damage}. JupyterLab keeps a copy of the last save in "
             ".ipynb_checkpoints; or delete the file, and `tcemu lab` lays it out afresh"
         ) from error
-    names = [str(cell.get("id", number)) for number, cell in enumerate(code)]
-    return [Cell(name, _without_magic(source)) for name, source in zip(names, sources, strict=True)]
+
+
+def cells_of(content: bytes) -> list[Cell]:
+    """The code cells of a notebook's bytes. Raises CourseError, which says in a few words why they are not one.
+
+    >>> from tcemu.course.running import cells_of
+    >>> cells_of(b'{"cells": [{"cell_type": "code", "id": "one", "source": ["x = 1"]}]}')
+    [Cell(id='one', source='x = 1')]
+    """
+    try:
+        held = json.loads(content.decode("utf-8"))["cells"]
+        code = [cell for cell in held if cell["cell_type"] == "code"]
+        sources = ["".join(cell["source"]) for cell in code]
+        names = [str(cell.get("id", number)) for number, cell in enumerate(code)]
+        return [Cell(name, _without_magic(source)) for name, source in zip(names, sources, strict=True)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CourseError(_damage(error)) from error
 
 
 def _damage(error: Exception) -> str:
@@ -113,8 +127,6 @@ def _damage(error: Exception) -> str:
             return f"line {line} is not JSON"
         case UnicodeDecodeError():
             return "it is not text"
-        case OSError():
-            return error.strerror or str(error)
     return "it has no list of cells"
 
 
@@ -125,9 +137,9 @@ def _without_magic(source: str) -> str:
     return "\n".join("" if line.lstrip().startswith(("%", "!", "?")) else line for line in lines)
 
 
-def needed(every: Sequence[Cell]) -> list[Cell]:
-    """The cells with checks, those on which they depend, and broken ones, in order."""
-    wanted: set[str] = set()
+def needed(every: Sequence[Cell], names: Iterable[str] = ()) -> list[Cell]:
+    """The cells with checks or that make `names`, those on which they depend, and broken ones, in order."""
+    wanted = set(names)
     kept = []
     for cell in reversed(every):
         if cell.checks or cell.makes & wanted or cell.tree is None:

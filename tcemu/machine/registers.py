@@ -127,7 +127,7 @@ class Registers(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Any:
         self.touch(False, key, moves=True)
-        seen = self._seen()
+        seen = self.seen()
         try:
             return seen[key].copy() if self._columns is None and _is_view(key) else seen[key]
         except IndexError as error:
@@ -156,7 +156,7 @@ class Registers(NDArrayOperatorsMixin):
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         self.touch(False, moves=True)
-        return self._seen().astype(self.dtype if dtype is None else dtype, copy=True)
+        return self.seen().astype(self.dtype if dtype is None else dtype, copy=True)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
         given = [value.used() if isinstance(value, Registers) else value for value in inputs]
@@ -170,7 +170,7 @@ class Registers(NDArrayOperatorsMixin):
     def used(self) -> Array:
         """A numpy array of the content, for an operation that uses every active lane of it."""
         self.touch(False)
-        return self._seen().copy()
+        return self.seen().copy()
 
     def copy(self) -> Array:
         """A numpy array of the content, read now."""
@@ -266,7 +266,8 @@ class Registers(NDArrayOperatorsMixin):
         watcher = self.bank.watcher
         return None if watcher is None else watcher.active
 
-    def _seen(self) -> Array:
+    def seen(self) -> Array:
+        """The content as a kernel sees it now, read without an observer: poison where a result is under way."""
         bank = self.bank
         if not bank.pending or not bank.veiled:
             return self.bits

@@ -1,0 +1,286 @@
+"""The box: a process that holds Python, tcemu without its exercises, and nothing else. It ends when it is told to.
+
+bubblewrap gives it namespaces of its own (files, processes, network, IPC, host name), limits bound what it takes, and the
+clock is outside: when time is up, the first process of its namespace is killed, and with it all the others. What comes out
+is read as messages of plain values (`inside.wire`); a message that breaks the rules counts like an end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy
+
+import tcemu
+from tcemu.errors import CourseError
+from tcemu.grade.inside.wire import PREFIX, Malformed, Reads, Reader, Writes, framed, lengths
+
+_PACKAGE = Path(tcemu.__file__).parent
+#: Folders of the package that the box does not see: the exercises, their judges, and the grader.
+_HIDDEN = ("course", "grade", "commands")
+#: What it sees of them all the same.
+_SEEN = ("grade/__init__.py", "grade/inside")
+#: The user inside, if the grader is root: one for each box, because the number of processes counts by user.
+_USERS = 61_000
+#: The only environment: nothing of the grader's. One thread for each library, which the limit on processes needs.
+_ENVIRONMENT = {
+    "HOME": "/tmp", "TMPDIR": "/tmp", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1",
+    "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.grade.inside.frozen.Frozen",
+}  # fmt: skip
+#: Seconds that a box may take to start.
+_STARTS = 30.0
+#: Bytes of what is written to standard error before the notebook begins.
+_NOTED = 4096
+
+
+class BoxUnavailable(CourseError):  # noqa: N818 - an absence, not a mistake of the user
+    """No box can be had on this machine; the message says how to get one."""
+
+
+class BoxEnded(Exception):  # noqa: N818 - what happened
+    """The box is gone: its time was up, its process ended, or it broke the rules of the messages."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may take.
+
+    >>> from tcemu.grade.box import Limits
+    >>> Limits(memory=1 << 30).rlimits["AS"]
+    1073741824
+    """
+
+    #: Seconds for a cell, and for a notebook.
+    cell: float = 20.0
+    notebook: float = 90.0
+    #: Bytes of address space of a process; processes and threads; bytes of a file, and of all files.
+    memory: int = 3 << 30
+    processes: int = 48
+    file: int = 16 << 20
+    files: int = 64 << 20
+
+    @property
+    def rlimits(self) -> dict[str, int]:
+        """The limits of a process, by their names in `resource`."""
+        return {
+            "AS": self.memory, "NPROC": self.processes, "FSIZE": self.file, "CORE": 0, "NOFILE": 256,
+            "CPU": int(self.notebook) + 10, "MEMLOCK": 1 << 16, "MSGQUEUE": 0,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where boxes run: with bubblewrap, or without it for the teacher's own work. `number` tells neighbours apart."""
+
+    trusted: bool = False
+    number: int = 0
+    limits: Limits = field(default_factory=Limits)
+
+    def command(self) -> list[str]:
+        """The command that starts a box."""
+        boxed = not self.trusted
+        user = _USERS + self.number if boxed and os.geteuid() == 0 else 0
+        limits = self.limits.rlimits
+        if not user:  # another user's processes count
+            limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}
+        settings = {"limits": limits, "user": user, "path": _path()}
+        start = [_python(), "-I", "-S", "-B", str(_PACKAGE / "grade" / "inside" / "__main__.py"), json.dumps(settings)]
+        return [*_bubblewrap(self.limits), *start] if boxed else start
+
+
+def _python() -> str:
+    """The interpreter itself: a virtual environment's is a link to it."""
+    return str(Path(sys.executable).resolve())
+
+
+def _path() -> list[str]:
+    """Where the interpreter looks for packages, without any .pth file."""
+    installed = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    return list(dict.fromkeys([*installed, str(Path(numpy.__file__).parents[1]), str(_PACKAGE.parent)]))
+
+
+def _visible() -> Iterator[Path]:
+    """The folders that the box sees besides /usr."""
+    yield Path(sys.base_prefix)
+    yield from map(Path, _path()[:-1])
+
+
+@cache
+def _arguments() -> tuple[str, ...]:
+    """bubblewrap's arguments for everything that is read-only."""
+    found = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        place = Path("/", name)
+        if place.is_symlink():
+            found += ["--symlink", os.readlink(place), str(place)]
+        elif place.is_dir():
+            found += ["--ro-bind", str(place), str(place)]
+    for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
+        found += ["--ro-bind-try", name, name]
+    folders = [place for place in dict.fromkeys(_visible()) if not place.is_relative_to("/usr") and place.is_dir()]
+    for place in (*folders, _PACKAGE):
+        for parent in reversed(place.parents[:-1]):  # readable by anybody, whatever the real ones are
+            found += ["--perms", "0755", "--dir", str(parent)]
+        found += ["--ro-bind", str(place), str(place)]
+    for name in _HIDDEN:
+        found += ["--perms", "0755", "--tmpfs", str(_PACKAGE / name)]
+    for name in _SEEN:
+        found += ["--ro-bind", str(_PACKAGE / name), str(_PACKAGE / name)]
+    for name in _HIDDEN:
+        found += ["--remount-ro", str(_PACKAGE / name)]
+    return tuple(found)
+
+
+def _bubblewrap(limits: Limits) -> list[str]:
+    unshared = ["--unshare-all"] if os.geteuid() else [
+        "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"
+    ]  # fmt: skip
+    more = ["--unshare-user", "--disable-userns"] if os.geteuid() else []
+    sets = [part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)]
+    return [
+        _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
+        *_arguments(), "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
+        "--perms", "1777", "--size", str(limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/",
+    ]  # fmt: skip
+
+
+def _found() -> str:
+    path = shutil.which("bwrap")
+    if path is None:
+        raise BoxUnavailable(
+            "submissions run in a box, which needs bubblewrap: `apt-get install bubblewrap` on Debian and Ubuntu, `dnf "
+            "install bubblewrap` on Fedora. For your own work alone, --trusted runs it without a box"
+        )
+    return path
+
+
+def check_box() -> None:
+    """Start an empty box and end it. Raises BoxUnavailable."""
+    command = [*_bubblewrap(Limits()), "/usr/bin/env", "true"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_STARTS, check=False)  # noqa: S603 - our own
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BoxUnavailable(f"bubblewrap does not start: {error}") from error
+    if done.returncode:
+        told = done.stderr.decode(errors="replace").strip()[:300]
+        raise BoxUnavailable(
+            f"bubblewrap cannot make a box here: {told}. It needs user namespaces, unless it is run by root: `sysctl "
+            "kernel.unprivileged_userns_clone=1` on Debian; on Ubuntu, `sysctl "
+            "kernel.apparmor_restrict_unprivileged_userns=0`; in a container, one that may create namespaces (docker "
+            "run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). For your own work alone, "
+            "--trusted runs it without a box"
+        )
+
+
+class Box:
+    """A running box. Raises BoxEnded once it is gone."""
+
+    def __init__(self, seat: Seat, special: Writes, known: Mapping[str, Reads]) -> None:
+        self._special, self._reader = special, Reader(known)
+        environment = {**_ENVIRONMENT, **({"TMPDIR": "", "HOME": "/nonexistent"} if seat.trusted else {})}
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            seat.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment, cwd="/", close_fds=True, start_new_session=True,
+        )  # fmt: skip
+        assert self._process.stdin and self._process.stdout and self._process.stderr  # noqa: S101 - for the types
+        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        #: the time at which it is over, on the clock of `time.monotonic`
+        self.deadline = time.monotonic() + _STARTS
+        self.trouble = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Kill every process in it."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe:
+                pipe.close()
+
+    def _over(self, told: str) -> BoxEnded:
+        """End the box, and say why; the first reason stays."""
+        if not self.trouble:
+            self.trouble = told
+            self._process.kill()
+        return BoxEnded(self.trouble)
+
+    def broken(self, told: str) -> BoxEnded:
+        """End the box, which broke the rules of the messages."""
+        return self._over(f"What came out of the box is not an answer: {told}.")
+
+    # ------------------------------------------------------------------------------------------ messages
+
+    def send(self, value: Any) -> None:
+        """Send a message."""
+        if self.trouble:
+            raise BoxEnded(self.trouble)
+        message = memoryview(framed(value, self._special))
+        try:
+            while message:
+                self._wait(self._in, writes=True)
+                message = message[os.write(self._in, message[:65536]) :]
+        except OSError:
+            raise self._gone() from None
+
+    def receive(self) -> Any:
+        """The next message."""
+        if self.trouble:
+            raise BoxEnded(self.trouble)
+        try:
+            header, body = lengths(self._read(PREFIX))
+            return self._reader.read(self._read(header), self._read(body))
+        except Malformed as error:
+            raise self.broken(str(error)) from None
+
+    def _read(self, size: int) -> bytes:
+        held = bytearray()
+        while len(held) < size:
+            self._wait(self._out, writes=False)
+            piece = os.read(self._out, min(size - len(held), 1 << 20))
+            if not piece:
+                raise self._gone()
+            held += piece
+        return bytes(held)
+
+    def _wait(self, descriptor: int, *, writes: bool) -> None:
+        left = self.deadline - time.monotonic()
+        if left > 0:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLOUT if writes else select.POLLIN)
+            if poll.poll(1000 * left):
+                return
+        raise self._over("time")
+
+    def _gone(self) -> BoxEnded:
+        """Why the process has ended, as far as that can be told."""
+        try:
+            code = self._process.wait(2)
+        except subprocess.TimeoutExpired:  # it has only closed its pipe
+            return self._over("The notebook closed the pipe to the grader.")
+        noted = b""
+        if self._process.stderr and select.select([self._process.stderr], [], [], 0)[0]:
+            noted = os.read(self._process.stderr.fileno(), _NOTED)
+        if b"bwrap:" in noted or b"Error" in noted:
+            return self._over(f"The box did not start: {noted.decode(errors='replace').strip()[-300:]}")
+        what = f"by signal {-code}" if code < 0 else f"by signal {code - 128}" if code > 128 else f"with code {code}"
+        return self._over(f"The process ended {what}.")

@@ -1,0 +1,48 @@
+"""Starts in the box as `python -I -S __main__.py SETTINGS`: gives up what it does not need, then runs the notebook.
+
+It uses the standard library alone until the path is set: without `site`, no .pth file and no sitecustomize runs.
+"""
+
+import json
+import os
+import resource
+import sys
+
+
+def limited(limits: dict[str, int]) -> None:
+    """Set the limits of this process and of all that it starts."""
+    for name, most in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+
+
+def unprivileged(user: int) -> None:
+    """Become another user for good: root's processes have no limit on their number."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def pipes() -> tuple[int, int]:
+    """The two ends that lead outside, away from where the notebook prints: that goes nowhere."""
+    held = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    return held
+
+
+def main() -> None:
+    """Run until the pipe from outside is closed."""
+    settings = json.loads(sys.argv[1])
+    sys.argv[1:] = []
+    limited(settings["limits"])
+    if settings["user"]:
+        unprivileged(settings["user"])
+    sys.path += settings["path"]
+    from tcemu.grade.inside.session import Session
+
+    Session(*pipes()).serve()
+
+
+if __name__ == "__main__":
+    main()

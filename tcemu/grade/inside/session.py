@@ -1,0 +1,202 @@
+"""The notebook's side of the conversation: it runs cells, calls functions and resumes warps as it is told.
+
+    from outside        cell, value, call, start, resume, drop         each is answered with one message
+    from the notebook   ask: check, given, callback                    each is answered with reply or refuse
+
+Both may be nested: while a check waits for its reply, the outside calls the function that is checked.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import tcemu.errors
+from tcemu.errors import CourseError
+from tcemu.grade.inside import course
+from tcemu.grade.inside.wire import PREFIX, Reader, Writer, framed, lengths, record, recorded
+from tcemu.tracebacks import described
+
+#: Characters of an error's description.
+_TOLD = 400
+
+
+class Session:
+    """One notebook in the box."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self._in, self._out = incoming, outgoing
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        #: what the outside may call, by number
+        self.functions: list[Callable[..., Any]] = []
+        self._numbers: dict[int, int] = {}
+        #: the warps of the kernel that runs
+        self.warps: dict[int, Any] = {}
+        #: errors that the outside raised, so that it can tell them when they come back
+        self.errors: dict[int, int] = {}
+        self.reader = Reader({"function": self._callback, "record": recorded, "pointer": _pointer})
+        sys.modules["tcemu.course"] = course.module(self)
+
+    # ------------------------------------------------------------------------------------------ messages
+
+    def serve(self) -> None:
+        """Answer until the pipe is closed."""
+        while (message := self._receive()) is not None:
+            self._send(self._answer(message))
+
+    def ask(self, *question: Any) -> Any:
+        """Ask the outside, and do what it says until the reply comes. Raises CourseError if it refuses."""
+        self._send(["ask", *question])
+        while (message := self._receive()) is not None:
+            if message[0] == "reply":
+                return message[1]
+            if message[0] == "refuse":
+                raise CourseError(message[1])
+            self._send(self._answer(message))
+        raise SystemExit
+
+    def _answer(self, message: list[Any]) -> Any:
+        kind, *rest = message
+        return getattr(self, f"do_{kind}")(*rest)
+
+    def _receive(self) -> Any:
+        prefix = self._read(PREFIX)
+        if prefix is None:
+            return None
+        header, body = lengths(prefix)
+        return self.reader.read(self._read(header) or b"", self._read(body) or b"")
+
+    def _read(self, size: int) -> bytes | None:
+        held = bytearray()
+        while len(held) < size:
+            piece = os.read(self._in, size - len(held))
+            if not piece:
+                return None
+            held += piece
+        return bytes(held)
+
+    def _send(self, value: Any) -> None:
+        message = memoryview(framed(value, self.special))
+        while message:
+            message = message[os.write(self._out, message) :]
+
+    def special(self, value: Any) -> list[Any] | None:
+        """What is sent in a form of its own: registers, records, and functions by a number."""
+        if (warp := sys.modules.get("tcemu.grade.inside.warp")) and (held := warp.reference(value)):
+            return held
+        if (held := record(value)) or not callable(value) or isinstance(value, np.ndarray | np.generic):
+            return held
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = len(self.functions)
+            self.functions.append(value)
+        return ["function", number, _name(value), Writer().write(_parameters(value))]
+
+    def _callback(self, number: int) -> Callable[..., Any]:
+        return lambda *arguments: self.ask("callback", number, arguments)
+
+    # ------------------------------------------------------------------------------------------ commands
+
+    def do_cell(self, source: str, file: str) -> list[Any]:
+        """Run a cell; the answer is the error that it raised, in words."""
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        try:
+            exec(compile(source, file, "exec"), self.namespace)  # noqa: S102 - what the box is for
+        except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
+            return ["ran", said(error)]
+        return ["ran", ""]
+
+    def do_value(self, name: str) -> list[Any]:
+        """The value of a name at the end of the notebook, and whether there is one."""
+        return ["value", name in self.namespace, self.namespace.get(name)]
+
+    def do_call(self, number: int, arguments: tuple[Any, ...]) -> list[Any]:
+        """Call a function."""
+        try:
+            result = self.functions[number](*arguments)
+        except BaseException as error:  # noqa: BLE001 - a learner's function may raise anything
+            return ["raised", *raised(error)]
+        if inspect.iscoroutine(result):
+            result.close()
+        return ["returned", _awaited(result), result]
+
+    def do_start(self, token: int, number: int, place: dict[str, Any], arguments: tuple[Any, ...]) -> Any:
+        """Run a kernel for one warp, up to its first operation."""
+        from tcemu.grade.inside.warp import begin
+
+        return begin(self, token, self.functions[number], SimpleNamespace(**place), arguments)
+
+    def do_resume(self, token: int, *outcome: Any) -> Any:
+        """Let a warp go on with the outcome of its operation."""
+        return self.warps[token].resume(outcome)
+
+    def do_drop(self, tokens: list[int]) -> Any:
+        """End warps whose launch is over."""
+        for token in tokens:
+            if token in self.warps:
+                self.warps.pop(token).end()
+        return ["dropped"]
+
+    # ------------------------------------------------------------------------------------------ errors
+
+    def error(self, name: str, text: str, number: int) -> BaseException:
+        """The error that the outside raises in a kernel."""
+        kind = getattr(tcemu.errors, name, None) or getattr(builtins, name, None)
+        error: BaseException = RuntimeError(text)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            error = kind.__new__(kind)
+            error.args = (text,)
+        self.errors[id(error)] = number
+        return error
+
+
+def said(error: BaseException) -> str:
+    """An error in words, whatever its methods do."""
+    try:
+        return described(error)[:_TOLD]
+    except BaseException:  # noqa: BLE001 - an error may have any message
+        return type(error).__name__[:_TOLD]
+
+
+def raised(error: BaseException) -> tuple[str, str]:
+    """An error's type, and its message with the learner's line."""
+    text = said(error)
+    name = type(error).__name__
+    return name, text.removeprefix(name).removeprefix(": ").lstrip()
+
+
+def _awaited(result: Any) -> str:
+    """What kind of thing a result is that nobody has run yet."""
+    kinds = {"coroutine": inspect.iscoroutine, "generator": inspect.isgenerator, "asyncgen": inspect.isasyncgen}
+    return next((name for name, is_it in kinds.items() if is_it(result)), "")
+
+
+def _name(function: Any) -> str:
+    try:
+        return str(function.__qualname__)[:_TOLD]
+    except Exception:  # noqa: BLE001 - an object may raise anything
+        return type(function).__name__
+
+
+def _parameters(function: Any) -> list[list[Any]] | None:
+    """The parameters of a function: name, kind, and whether it has a default; None if nobody knows."""
+    try:
+        held = inspect.signature(function).parameters.values()
+        return [[each.name, int(each.kind), each.default is not each.empty] for each in held]
+    except Exception:  # noqa: BLE001 - a callable without a known signature is tried
+        return None
+
+
+def _pointer(address: int, dtype: str, shape: tuple[int, ...]) -> Any:
+    from tcemu.grade.inside.wire import DTYPES
+    from tcemu.machine.memory import Pointer
+
+    return Pointer(address, DTYPES[dtype], shape)

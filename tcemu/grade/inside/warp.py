@@ -1,0 +1,262 @@
+"""A kernel in the box: each operation of its warps is sent outside, where the machine runs it.
+
+A kernel gets the package's own Warp over a core that performs nothing. What cannot have a result for the kernel (writing
+registers, reading those whose content is known here) waits until an operation has one. Only operations let other warps
+run, so between two of them the registers of a warp stay what they are. The exception are results of wgmma: registers
+that may change under way are read outside every time.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from tcemu.errors import LaunchError
+from tcemu.instructions import Instruction
+from tcemu.machine.core import Core
+from tcemu.machine.dispatch import bind
+from tcemu.machine.lanes import lanes
+from tcemu.machine.masks import FULL
+from tcemu.machine.registers import WARP, Bank, Registers
+from tcemu.machine.sites import site
+from tcemu.machine.warp import Warp
+
+if TYPE_CHECKING:
+    from tcemu.grade.inside.session import Session
+
+Array = npt.NDArray[Any]
+#: Operations that may wait.
+_WAITING = 1000
+
+
+class RemoteBank(Bank):
+    """Registers whose truth is outside, where they have a number."""
+
+    __slots__ = ("core", "known", "number", "time")
+
+    def __init__(self, core: RemoteCore, number: int, shape: tuple[int, int], dtype: npt.DTypeLike) -> None:
+        super().__init__(np.zeros(shape, dtype), core)
+        self.core, self.number = core, number
+        #: whether the content here is that outside; and when it last was
+        self.known, self.time = False, -1
+
+    def view(self, numbers: Any) -> Registers:
+        """Some of its registers."""
+        return RemoteRegisters(self, np.asarray(numbers, np.intp))
+
+
+class RemoteRegisters(Registers):
+    """A view of such a bank."""
+
+    __slots__ = ()
+    bank: RemoteBank
+
+    @property
+    def bits(self) -> Array:
+        """The content, read without an observer."""
+        if not self.bank.known and self.bank.time != self.bank.core.time:
+            self.bank.core.fetch(self, "peek")
+        return super().bits
+
+    def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:
+        """Report that the kernel reads `registers[key]`; writes are reported with what they write."""
+        if writes:  # with what is written, in __setitem__
+            return
+        if self.bank.known:
+            self.bank.core.later("touch", self.bank.number, self.columns, key, moves)
+        else:
+            self.bank.core.fetch(self, "read", key, moves)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        given = self._patterns(value)
+        super().__setitem__(key, given)
+        self.bank.core.later("write", self.bank.number, self.columns, key, given)
+        self.bank.time = -1
+
+    @property
+    def columns(self) -> list[int] | None:
+        """Which registers of the bank these are; None for all of them."""
+        return None if self._columns is None else self._columns.tolist()
+
+
+class RemoteCore(Core):
+    """The core of a warp that runs outside."""
+
+    def __init__(self, session: Session, place: SimpleNamespace) -> None:
+        shape = SimpleNamespace(grid=place.grid, block=place.block, target=place.target)
+        self.block: Any = SimpleNamespace(index=place.ctaid, shape=shape, warps=place.warps, rank=place.rank)
+        self.index, self.there, self.bits, self.at = place.index, place.there, place.there, None
+        #: counts the operations that let other warps run
+        self.time = 0
+        self._session = session
+        self._waiting: list[list[Any]] = []
+        self._banks: weakref.WeakValueDictionary[int, RemoteBank] = weakref.WeakValueDictionary()
+        #: banks that no kernel can reach any more
+        self._gone: list[int] = []
+        self.fiber: greenlet
+
+    watched = True  # type: ignore[assignment]
+
+    def by(self) -> Any:
+        """Nothing: the outside knows who it is."""
+
+    def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
+        """Have an instruction executed outside."""
+        if not isinstance(instruction, str | Instruction):
+            bind(instruction, self.target)  # which refuses it
+        opcode = instruction if isinstance(instruction, str) else instruction.opcode
+        return self._now("execute", opcode, operands, bool(both))
+
+    def blank(self, count: int, dtype: npt.DTypeLike = np.uint32) -> Registers:
+        """Registers that count as unwritten."""
+        return self._now("registers", count, None, np.dtype(dtype).name)  # type: ignore[no-any-return]
+
+    def made(self, bits: Array, written: int, origin: Any = None) -> Registers:
+        """Registers that all hold the same."""
+        return self._now("registers", bits.shape[1], int(bits[0, 0]), bits.dtype.name)  # type: ignore[no-any-return]
+
+    def exit(self) -> None:
+        """The active lanes exit."""
+        self.there = self._now("exit") & FULL
+        self.bits = 0
+
+    # ------------------------------------------------------------------------------------------ to the outside
+
+    def later(self, *operation: Any) -> None:
+        """Send an operation with the next one that has a result."""
+        self._waiting.append([self.bits, self._site(), *operation])
+        if len(self._waiting) > _WAITING:
+            self._now("nothing")
+
+    def fetch(self, registers: RemoteRegisters, how: str, key: Any = ..., moves: bool = False) -> None:
+        """Get the content of registers."""
+        bank = registers.bank
+        content, bank.known = self._send(how, bank.number, registers.columns, key, moves)
+        columns: Any = slice(None) if registers.columns is None else registers.columns
+        bank.known = bank.known and registers.columns is None
+        bank.bits[:, columns], bank.time = content, self.time
+
+    def _now(self, *operation: Any) -> Any:
+        self.time += 1
+        return self._send(*operation)
+
+    def _send(self, *operation: Any) -> Any:
+        if getcurrent() is not self.fiber:
+            raise LaunchError(
+                f"warp {self.index} of block {self.block.index} is not the one that runs here: only a warp's own "
+                "kernel may use it, and only while that kernel runs"
+            )
+        self._waiting.append([self.bits, self._site(), *operation])
+        return self._outcome(self.fiber.parent.switch(["operations", self.taken()]))
+
+    def taken(self) -> list[Any]:
+        """The operations that wait. Before the last, which has the outcome, come the banks that are gone by now."""
+        waiting, self._waiting = self._waiting, []
+        gone, self._gone[:] = self._gone[:], []
+        if gone:
+            waiting.insert(len(waiting) - 1, [self.bits, None, "gone", gone])
+        return waiting
+
+    def _outcome(self, outcome: tuple[Any, ...]) -> Any:
+        kind, *rest = outcome
+        if kind == "error":
+            raise self._session.error(*rest)
+        return self._result(rest[0])
+
+    def _site(self) -> list[Any]:
+        return list((self.at or site())[:3])
+
+    # ------------------------------------------------------------------------------------------ results
+
+    def _result(self, value: Any) -> Any:
+        """A result as the kernel gets it: registers and lanes in their own types."""
+        if type(value) is not tuple or not value:
+            return value
+        kind, *rest = value
+        return _RESULTS[kind](self, *rest)
+
+    def registers_of(self, number: int, columns: list[int] | None, n: int, dtype: str, content: Array | None) -> Any:
+        """Registers by their number; without content, they may change at any time."""
+        bank = self._banks.get(number)
+        if bank is None:
+            bank = self._banks[number] = RemoteBank(self, number, (WARP, n), dtype)
+            weakref.finalize(bank, self._gone.append, number)
+        bank.known = content is not None
+        if content is not None:
+            bank.bits[...] = content
+        return RemoteRegisters(bank, None if columns is None else np.asarray(columns, np.intp))
+
+    def several(self, *parts: Any) -> Any:
+        """Several results, such as d and p."""
+        return tuple(self._result(part) for part in parts)
+
+
+_RESULTS: dict[str, Callable[..., Any]] = {
+    "registers": RemoteCore.registers_of,
+    "lanes": lambda _, array: lanes(array),
+    "several": RemoteCore.several,
+}
+
+
+def reference(value: Any) -> list[Any] | None:
+    """Registers of a running kernel as JSON; None for anything else."""
+    if type(value) is not RemoteRegisters:
+        return None
+    columns = value.columns
+    return ["registers", value.bank.number, columns if columns is None else ["list", *columns]]
+
+
+class Running:
+    """A warp whose kernel has begun."""
+
+    def __init__(self, session: Session, token: int, body: Callable[[], Any]) -> None:
+        self._session, self._token = session, token
+        self._fiber = greenlet(lambda: body())
+
+    @property
+    def fiber(self) -> greenlet:
+        """The greenlet that runs the kernel."""
+        return self._fiber
+
+    def resume(self, *outcome: Any) -> Any:
+        """Run up to the next operation, or to the end."""
+        self._fiber.parent = getcurrent()
+        answer = self._fiber.switch(*outcome)
+        if self._fiber.dead:
+            self._session.warps.pop(self._token, None)
+        return answer
+
+    def end(self) -> None:
+        """End a kernel whose launch is over."""
+        if self._fiber and not self._fiber.dead:
+            self._fiber.parent = getcurrent()
+            self._fiber.throw(GreenletExit)
+
+
+def begin(session: Session, token: int, kernel: Callable[..., Any], place: Any, arguments: tuple[Any, ...]) -> Any:
+    """Begin a kernel for one warp; the answer is its first operations."""
+    from tcemu.grade.inside.session import _awaited, raised
+
+    core = RemoteCore(session, place)
+
+    def body() -> Any:
+        try:
+            came = kernel(Warp(core), *arguments)
+        except GreenletExit:
+            return ["dropped"]
+        except BaseException as error:  # noqa: BLE001 - a learner's kernel may raise anything
+            return ["raised at", core.taken(), session.errors.get(id(error)), *raised(error)]
+        kind = _awaited(came)
+        if kind == "coroutine":
+            came.close()
+        return ["end", core.taken(), kind]
+
+    running = session.warps[token] = Running(session, token, body)
+    core.fiber = running.fiber
+    return running.resume()

@@ -1,0 +1,279 @@
+"""Marks one notebook: its cells run in a box, and what they hand out is judged here.
+
+The box is told what to run, cell by cell. A check in the notebook hands its answer out, and is judged at once, while the
+box waits; what the notebook prints, returns or claims about its own answers counts for nothing. A cell that does not end,
+or ends its process, is left out when the notebook runs again in a new box, and costs the exercises that it checks.
+"""
+
+from __future__ import annotations
+
+import linecache
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcemu.course.answers import named
+from tcemu.course.checking import judged
+from tcemu.course.record import Exercise
+from tcemu.course.running import Cell, cells_of, needed
+from tcemu.course.verdict import Verdict
+from tcemu.errors import CourseError, TcemuError
+from tcemu.grade.box import Box, BoxEnded, Seat
+from tcemu.grade.inside.wire import Malformed
+from tcemu.grade.outside import Remote, plain
+from tcemu.grade.records import Mark
+
+#: How often one exercise is judged; of several checks the last one counts.
+_CHECKS = 3
+#: Boxes that one notebook may use up.
+_BOXES = 6
+#: Characters of what a mark says, and decimals of its points.
+_SAYS, _DECIMALS = 4000, 4
+_UNREACHED = "The check was not reached."
+
+
+def marks_of(
+    stem: str, content: bytes, wanted: Mapping[str, Exercise], student: str, seat: Seat | None = None
+) -> list[Mark]:
+    """The marks of a notebook for `wanted`, in that order, with the variants of `student`. It does not raise.
+
+    >>> from tcemu import course
+    >>> from tcemu.grade.box import Seat
+    >>> from tcemu.grade.marking import marks_of
+    >>> notebook = b'{"cells": [{"cell_type": "code", "source": "def where_of_a(row, column):\\\\n    return 0, 0"}]}'
+    >>> (mark,) = marks_of("02", notebook, {"where_of_a": course.exercise("where_of_a")}, "ada", Seat(trusted=True))
+    >>> mark.state, mark.points < mark.of
+    ('wrong', True)
+    """
+    try:
+        cells = cells_of(content)
+    except CourseError as error:
+        says = f"This is not a notebook: {plain(error)}."
+        return [failed(stem, wanted[name], says) for name in wanted]
+    notebook = Marking(stem, cells, wanted, student, seat or Seat())
+    notebook.run()
+    return [notebook.marks.get(name) or failed(stem, wanted[name], _UNREACHED) for name in wanted]
+
+
+def failed(stem: str, exercise: Exercise, says: str) -> Mark:
+    """The mark of an exercise that could not be checked."""
+    return Mark(exercise.name, stem, "failed", 0.0, exercise.points, says)
+
+
+def mark_of(stem: str, verdict: Verdict) -> Mark:
+    """A verdict as a mark."""
+    finding = verdict.finding
+    points = round(min(max(verdict.points, 0.0), verdict.exercise.points), _DECIMALS)
+    return Mark(
+        verdict.exercise.name, stem, verdict.state, points, verdict.exercise.points, plain(finding.says, _SAYS),
+        plain(finding.mistake, _SAYS), dict(finding.scores), tuple(picture.svg for picture in finding.pictures),
+    )  # fmt: skip
+
+
+@dataclass
+class Marking:
+    """One notebook while it is marked."""
+
+    stem: str
+    cells: Sequence[Cell]
+    wanted: Mapping[str, Exercise]
+    student: str
+    seat: Seat
+    marks: dict[str, Mark] = field(default_factory=dict)
+    #: cells that ended their box, and how often each exercise was judged
+    _left_out: set[int] = field(default_factory=set)
+    _judged: dict[str, int] = field(default_factory=dict)
+    #: the exercise that is being judged
+    _current: str = ""
+
+    def run(self) -> None:
+        """Run the notebook until every exercise has a mark, or the time is up."""
+        until = time.monotonic() + self.seat.limits.notebook
+        for _ in range(_BOXES):
+            left = [name for name in self.wanted if name not in self.marks]
+            if not left:
+                return
+            if time.monotonic() > until:
+                break
+            with Run(self, until) as run:
+                if run.everything():
+                    break
+        for name in self.wanted:
+            if name not in self.marks:
+                self.marks[name] = failed(self.stem, self.wanted[name], _UNREACHED)
+
+    def todo(self) -> list[tuple[int, Cell]]:
+        """The cells to run, with their numbers: those that the exercises without a mark need."""
+        kept = [(number, cell) for number, cell in enumerate(self.cells) if number not in self._left_out]
+        run = needed([cell for _, cell in kept], self.wanted)
+        return [(number, cell) for number, cell in kept if any(cell is each for each in run)]
+
+    def file(self, cell: Cell) -> str:
+        """The cell's name in reports."""
+        return f"{self.stem}.ipynb#{plain(cell.id, 40)}"
+
+    def judge(self, name: str, answer: Any) -> None:
+        """Judge an answer, unless the exercise has its mark or was judged too often."""
+        if name not in self.wanted or self._judged.get(name, 0) >= _CHECKS or self._current:
+            return
+        self._current = name
+        self._judged[name] = self._judged.get(name, 0) + 1
+        verdict = judged(self.wanted[name], answer, self.student)
+        self.marks[name] = mark_of(self.stem, verdict)
+        self._current = ""
+
+    def spoilt(self, number: int, cell: Cell, told: str) -> None:
+        """A box has ended in a cell: in a check, which costs the exercise, or outside of one, which costs the cell."""
+        if self._current:
+            self.marks[self._current] = failed(self.stem, self.wanted[self._current], told)
+            self._judged[self._current] = _CHECKS
+            self._current = ""
+            return
+        self._left_out.add(number)
+        for name in cell.checks:
+            if name in self.wanted and name not in self.marks:
+                self.marks[name] = failed(self.stem, self.wanted[name], told)
+
+
+class Run:
+    """One run of a notebook in one box."""
+
+    def __init__(self, marking: Marking, until: float) -> None:
+        self._marking, self._until = marking, until
+        self._todo = marking.todo()
+        self._remote = Remote(self.ask, [marking.file(cell) for _, cell in self._todo])
+        self._box = Box(marking.seat, self._remote.special, self._remote.known)
+        self._trouble = ""
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._box.end()
+
+    def everything(self) -> bool:
+        """Run all cells, and judge what no cell has checked; False if the box ended before."""
+        for number, cell in self._todo:
+            if time.monotonic() > self._until:
+                return True
+            try:
+                self._cell(cell)
+            except BoxEnded as error:
+                self._marking.spoilt(number, cell, self._said(error))
+                return False
+        return self._unchecked()
+
+    def _cell(self, cell: Cell) -> None:
+        file = self._marking.file(cell)
+        if cell.tree is None:
+            told = f"Cell {plain(cell.id, 40)} is not valid Python."
+        else:
+            self._quotable(file, cell.source)
+            self._clock()
+            kind, error = self.ask("cell", cell.source, file)
+            told = f"Cell {plain(cell.id, 40)} raises {plain(error)}" if error else ""
+        for name in cell.checks if told else ():
+            wanted = self._marking.wanted.get(name)
+            if wanted and name not in self._marking.marks:
+                self._marking.marks[name] = failed(self._marking.stem, wanted, self._trouble or told)
+        self._trouble = self._trouble or told
+
+    def _unchecked(self) -> bool:
+        """Judge the answers that there are, but that no cell handed out."""
+        for name, exercise in self._marking.wanted.items():
+            if name in self._marking.marks:
+                continue
+            self._marking._current = name
+            try:
+                self._clock()
+                _, there, answer = self.ask("value", name)
+                self._marking._current = ""
+                if there:
+                    self._marking.judge(name, answer)
+                    self._box_alive()
+            except BoxEnded as error:
+                self._marking._current = name
+                self._marking.spoilt(-1, Cell("", ""), self._said(error))
+                return False
+            if name not in self._marking.marks:
+                self._marking.marks[name] = failed(self._marking.stem, exercise, self._trouble or _UNREACHED)
+        return True
+
+    def _box_alive(self) -> None:
+        if self._box.trouble:
+            raise BoxEnded(self._box.trouble)
+
+    def _clock(self) -> None:
+        """A cell, with its checks, has its time from here on."""
+        self._box.deadline = min(time.monotonic() + self._marking.seat.limits.cell, self._until)
+
+    def _said(self, error: BoxEnded) -> str:
+        if str(error) == "time":
+            return f"It did not end within {self._marking.seat.limits.cell:g} seconds."
+        return plain(error)
+
+    @staticmethod
+    def _quotable(file: str, source: str) -> None:
+        """Let reports quote the cell's lines."""
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+
+    # ------------------------------------------------------------------------------------------ messages
+
+    def ask(self, *command: Any) -> list[Any]:
+        """Tell the box to do something, and answer what it asks meanwhile. Raises BoxEnded."""
+        self._tell_dropped()
+        self._box.send(list(command))
+        while True:
+            answer = self._box.receive()
+            if type(answer) is not list or not answer:
+                raise self._box.broken("no list")
+            if answer[0] != "ask":
+                return self._checked(command[0], answer)
+            self._reply(answer[1:])
+
+    def _tell_dropped(self) -> None:
+        dropped, self._remote.dropped = self._remote.dropped, []
+        if dropped:
+            self._box.send(["drop", dropped])
+            self._box.receive()
+
+    def _checked(self, command: str, answer: list[Any]) -> list[Any]:
+        """The answer to a command, if it has the form of one."""
+        kind, *rest = answer
+        if kind in _ANSWERS.get(command, ()) and len(rest) == _LENGTHS[kind]:
+            return answer
+        raise self._box.broken(f"no answer to {command}")
+
+    def _reply(self, question: list[Any]) -> None:
+        """Answer a question of the notebook."""
+        try:
+            kind, *rest = question
+            reply = _QUESTIONS[kind](self, *rest)
+        except (CourseError, TcemuError) as error:
+            self._box.send(["refuse", plain(error)])
+        except (Malformed, TypeError, ValueError, KeyError) as error:
+            self._box.send(["refuse", f"The question is not understood ({type(error).__name__})."])
+        else:
+            self._box.send(["reply", reply])
+
+    def _check(self, name: str, answer: Any) -> None:
+        self._marking.judge(name if type(name) is str and name else named(answer), answer)
+        self._box_alive()
+
+    def _given(self, name: str) -> dict[str, Any]:
+        if type(name) is not str or name not in self._marking.wanted:
+            raise CourseError(f"this notebook has no exercise called {plain(name, 60)}")
+        return dict(self._marking.wanted[name].given(self._marking.student))
+
+    def _callback(self, number: int, arguments: Any) -> Any:
+        return self._remote.callback(number, arguments)
+
+
+_QUESTIONS = {"check": Run._check, "given": Run._given, "callback": Run._callback}
+#: The answers to each command, and how many parts each answer has.
+_ANSWERS = {
+    "cell": ("ran",), "value": ("value",), "call": ("returned", "raised"),
+    "start": ("operations", "end", "raised at"), "resume": ("operations", "end", "raised at"),
+}  # fmt: skip
+_LENGTHS = {"ran": 1, "value": 2, "returned": 2, "raised": 2, "operations": 1, "end": 2, "raised at": 4}
