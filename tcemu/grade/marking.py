@@ -273,7 +273,7 @@ class Run:
 _QUESTIONS = {"check": Run._check, "given": Run._given, "callback": Run._callback}
 #: The answers to each command, and how many parts each answer has.
 _ANSWERS = {
-    "cell": ("ran",), "value": ("value",), "call": ("returned", "raised"),
+    "cell": ("ran",), "value": ("value",), "call": ("returned",),
     "start": ("operations", "end", "raised at"), "resume": ("operations", "end", "raised at"),
 }  # fmt: skip
-_LENGTHS = {"ran": 1, "value": 2, "returned": 2, "raised": 2, "operations": 1, "end": 2, "raised at": 4}
+_LENGTHS = {"ran": 1, "value": 2, "returned": 2, "operations": 1, "end": 2, "raised at": 4}

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +38,8 @@ Ask = Callable[..., list[Any]]
 _UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Registers of one warp that may be alive at a time, in banks and in bytes of all of them.
 _BANKS, _BYTES = 50_000, 256 << 20
+#: Calls in one message.
+_CASES = 512
 #: Characters of a name and of a message from the box.
 _NAME, _TEXT = 60, 400
 
@@ -95,31 +99,21 @@ class Remote:
             raise Malformed("there is no such function")
         return self._callbacks[number](*arguments)
 
-    def _function(self, number: int, name: str, parameters: Any) -> Callable[..., Any]:
-        """A function of the box."""
+    def _function(self, number: int, name: str, parameters: Any) -> Function:
+        return Function(self, number, name, parameters)
 
-        def function(*arguments: Any) -> Any:
-            if arguments and type(arguments[0]) is Warp:
-                return self._kernel(number, arguments[0], arguments[1:])
-            return self._called(number, arguments)
-
-        named = name if isinstance(name, str) and name.replace(".<locals>", "").replace(".", "").isidentifier() else ""
-        function.__qualname__ = plain(named or "function", _NAME)
-        function.__name__ = function.__qualname__.rpartition(".")[2]
-        if parameters is not None:
-            function.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
-        return function
-
-    def _called(self, number: int, arguments: tuple[Any, ...]) -> Any:
-        kind, *rest = self._ask("call", number, arguments)
-        if kind == "raised":
-            raise Raised.of(*rest)
-        awaited, result = rest
-        return _stand_in(awaited) or result
+    def called(self, number: int, every: Sequence[Sequence[Any]]) -> Iterator[Callable[[], Any]]:
+        """Call a function of the box in several cases: for each case what gives its result, or raises its error."""
+        returned, error = self._ask("call", number, [tuple(case) for case in every])[1:]
+        if type(returned) is not list or len(returned) + (error is not None) > len(every):
+            raise Malformed("more results than calls")
+        yield from (partial(_result, *each) for each in returned)
+        if error is not None:
+            yield partial(_raise, *error)
 
     # ------------------------------------------------------------------------------------------ kernels
 
-    def _kernel(self, number: int, warp: Warp, arguments: tuple[Any, ...]) -> Any:
+    def kernel(self, number: int, warp: Warp, arguments: tuple[Any, ...]) -> Any:
         """Run a warp: the box says which operation is next, until the kernel ends."""
         self._token += 1
         token, work = self._token, Work(warp, self._files)
@@ -138,6 +132,49 @@ class Remote:
         return _stand_in(rest[0])
 
 
+class Function:
+    """A function of the box. As a kernel it runs on the machine here."""
+
+    def __init__(self, remote: Remote, number: int, name: str, parameters: Any) -> None:
+        self._remote, self._number = remote, number
+        #: results that came before anybody asked, and the cases that they belong to
+        self._known: deque[tuple[tuple[Any, ...], Callable[[], Any]]] = deque()
+        known = isinstance(name, str) and name.replace(".<locals>", "").replace(".", "").isidentifier()
+        self.__qualname__ = plain(name, _NAME) if known else "function"
+        self.__name__ = self.__qualname__.rpartition(".")[2]
+        if parameters is not None:
+            self.__signature__ = _signature(parameters)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if arguments and type(arguments[0]) is Warp:
+            return self._remote.kernel(self._number, arguments[0], arguments[1:])
+        if self._known:
+            case, result = self._known.popleft()
+            if case == arguments:
+                return result()
+            self._known.clear()
+        (result,) = self._remote.called(self._number, [arguments])
+        return result()
+
+    def ahead(self, cases: Sequence[Sequence[Any]]) -> None:
+        """Call it in several cases at once: the next calls will be these. The first error ends them."""
+        self._known.clear()
+        for first in range(0, len(cases), _CASES):
+            some = [tuple(case) for case in cases[first : first + _CASES]]
+            results = list(self._remote.called(self._number, some))
+            self._known.extend(zip(some, results, strict=False))
+            if len(results) < len(some) or not results:
+                break
+
+
+def _result(awaited: Any, value: Any) -> Any:
+    return _stand_in(awaited) or value
+
+
+def _raise(name: Any, text: Any) -> Any:
+    raise Raised.of(name, text)
+
+
 class Reference:
     """Registers, as the box names them: the number of a bank and, unless all are meant, which of it."""
 
@@ -153,8 +190,10 @@ class Work:
         self._banks: dict[int, Registers] = {}
         self._numbers: dict[int, int] = {}
         self._made = self._bytes = 0
-        #: errors that were handed to the box, which may come back
-        self._errors: list[BaseException] = []
+        #: registers whose content the box does not have
+        self._untold: list[int] = []
+        #: errors that were handed to the box, which may come back, and the lines that caused them
+        self._errors: list[tuple[Exception, Site | None]] = []
 
     def place(self) -> dict[str, Any]:
         """What a warp knows about itself."""
@@ -175,14 +214,25 @@ class Work:
         except (TcemuError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             if isinstance(error, Malformed):
                 raise LaunchError(f"the kernel sends {error}") from None
-            self._errors.append(error)
-            return ["error", type(error).__name__, str(error), len(self._errors) - 1]
-        return ["value", outcome]
+            self._errors.append((error, self._core.at))
+            return ["error", self._news(), type(error).__name__, str(error), len(self._errors) - 1]
+        return ["value", self._news(), outcome]
+
+    def _news(self) -> list[Any]:
+        """The content of the registers that were made since the last outcome."""
+        made, self._untold = self._untold, []
+        held = ((number, self._banks.get(number)) for number in made)
+        return [(number, each.bank.bits) for number, each in held if each is not None and not each.bank.pending]
 
     def error(self, number: Any, name: str, text: str) -> BaseException:
         """The error that ended the kernel: one from here if it is a launch's, else as it was described in there."""
-        known = self._errors[number] if type(number) is int and 0 <= number < len(self._errors) else None
-        return known if isinstance(known, LaunchError) else Raised.of(name, text)
+        if type(number) is not int or not 0 <= number < len(self._errors):
+            return Raised.of(name, text)
+        error, where = self._errors[number]
+        if isinstance(error, LaunchError):
+            return error
+        line = f" (line {where.line} of {where.function})" if where else ""
+        return Raised.of(type(error).__name__, f"{str(error)[: _TEXT - 120]}{line}")
 
     def _site(self, where: Any) -> Site:
         """The line of the notebook."""
@@ -193,16 +243,21 @@ class Work:
 
     # ------------------------------------------------------------------------------------------ operations
 
-    def execute(self, opcode: str, operands: Any, both: bool) -> Any:
-        """An instruction."""
+    def execute(self, opcode: str, operands: Any, both: bool, number: Any) -> Any:
+        """An instruction; if its result has a `number` already, the box does not wait for it."""
         if type(opcode) is not str or type(operands) is not tuple:
             raise Malformed("no instruction")
         given = [self._registers(each) if type(each) is Reference else _sound(each) for each in operands]
-        return self._result(self._core.execute(opcode, *given, both=both is True))
+        result = self._core.execute(opcode, *given, both=both is True)
+        if number is None:
+            return self._result(result)
+        if not isinstance(result, Registers):
+            raise Malformed("registers that the instruction does not give")
+        return self._keep(number, result)
 
-    def made(self, count: int, fill: int | None, dtype: str) -> Any:
+    def made(self, count: int, fill: int | None, dtype: str, number: Any) -> None:
         """New registers."""
-        return self._result(self._warp.registers(count, fill, {"uint32": np.uint32, "uint64": np.uint64}[dtype]))
+        self._keep(number, self._warp.registers(count, fill, {"uint32": np.uint32, "uint64": np.uint64}[dtype]))
 
     def touch(self, number: int, columns: Any, key: Any, moves: bool) -> None:
         """The kernel reads registers whose content it knows."""
@@ -265,16 +320,27 @@ class Work:
         return ("lanes", result) if isinstance(result, Lanes) else result
 
     def _number(self, registers: Registers) -> int:
+        """The number of a bank, a new one below 0 if it has none."""
         number = self._numbers.get(id(registers.bank))
         if number is None:
             self._made += 1
-            self._bytes += registers.bank.bits.nbytes
-            if len(self._banks) >= _BANKS or self._bytes > _BYTES:
-                raise LaunchError("the kernel keeps more registers than a grader has memory for")
-            number = self._numbers[id(registers.bank)] = self._made
+            number = -self._made
             whole = registers.shape[1] == registers.bank.bits.shape[1]
-            self._banks[number] = registers if whole else Registers(registers.bank)
+            self._add(number, registers if whole else Registers(registers.bank))
         return number
+
+    def _keep(self, number: Any, registers: Registers) -> None:
+        """Registers under a number that the box has chosen."""
+        if type(number) is not int or number <= 0 or number in self._banks:
+            raise Malformed("a number of registers that is taken")
+        self._add(number, registers)
+        self._untold.append(number)
+
+    def _add(self, number: int, registers: Registers) -> None:
+        self._bytes += registers.bank.bits.nbytes
+        if len(self._banks) >= _BANKS or self._bytes > _BYTES:
+            raise LaunchError("the kernel keeps more registers than a grader has memory for")
+        self._banks[number], self._numbers[id(registers.bank)] = registers, number
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {

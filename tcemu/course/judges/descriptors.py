@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, called, function
+from tcemu.course.answers import AnswerError, all_called, function
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import LayoutError, briefly, counted
@@ -47,7 +47,8 @@ class Descriptors:
         """Call the function in every case."""
         names = list(self.cases[0])
         learner = function(answer, names)
-        found = [_bits(called(learner, names, list(case.values())), case) for case in self.cases]
+        results = all_called(learner, names, (list(case.values()) for case in self.cases))
+        found = [_bits(result, case) for result, case in zip(results, self.cases, strict=True)]
         return {"bits": np.array(found, np.uint64)}
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import called, function, named, wholes
+from tcemu.course.answers import all_called, function, named, wholes
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
@@ -50,10 +50,10 @@ class Function:
         """Call the function in every case."""
         names = list(self.over)
         learner = function(answer, names)
+        cases = list(product(*self.over.values()))
         found = []
-        for case in product(*self.over.values()):
-            title = f"{named(learner)}({', '.join(map(str, case))})"
-            found.append(wholes(called(learner, names, case), self.returns, title))
+        for case, result in zip(cases, all_called(learner, names, cases), strict=True):
+            found.append(wholes(result, self.returns, f"{named(learner)}({', '.join(map(str, case))})"))
         return {"values": np.array([[_clipped(value) for value in row] for row in found], np.int64)}
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import called, function, wholes
+from tcemu.course.answers import all_called, function, wholes
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
 from tcemu.show.shared_rows import shared_rows
@@ -45,10 +45,9 @@ class Placement:
         names = ("row", "unit")
         learner = function(answer, names)
         title = getattr(learner, "__name__", "answer")
-        places = [
-            wholes(called(learner, names, case), ("address",), f"{title}{case}")[0]
-            for case in product(range(self.rows), range(self.units))
-        ]
+        cases = list(product(range(self.rows), range(self.units)))
+        results = zip(cases, all_called(learner, names, cases), strict=True)
+        places = [wholes(result, ("address",), f"{title}{case}")[0] for case, result in results]
         limit = 1 << 31
         return {"addresses": np.array([max(-limit, min(each, limit)) for each in places], np.int64)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, called, function
+from tcemu.course.answers import AnswerError, all_called, function
 from tcemu.course.judges.values import Values
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import briefly
@@ -42,7 +42,8 @@ class Reals:
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Call the function for every argument."""
         learner = function(answer, [self.argument])
-        found = [self._number(called(learner, [self.argument], [each]), each) for each in self.over]
+        results = all_called(learner, [self.argument], ([each] for each in self.over))
+        found = [self._number(result, each) for result, each in zip(results, self.over, strict=True)]
         return {"values": np.array(found, np.float64)}
 
     def _number(self, result: Any, argument: int) -> float:

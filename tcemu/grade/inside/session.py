@@ -118,15 +118,18 @@ class Session:
         """The value of a name at the end of the notebook, and whether there is one."""
         return ["value", name in self.namespace, self.namespace.get(name)]
 
-    def do_call(self, number: int, arguments: tuple[Any, ...]) -> list[Any]:
-        """Call a function."""
-        try:
-            result = self.functions[number](*arguments)
-        except BaseException as error:  # noqa: BLE001 - a learner's function may raise anything
-            return ["raised", *raised(error)]
-        if inspect.iscoroutine(result):
-            result.close()
-        return ["returned", _awaited(result), result]
+    def do_call(self, number: int, cases: list[tuple[Any, ...]]) -> list[Any]:
+        """Call a function in several cases, up to the first error."""
+        results: list[Any] = []
+        for case in cases:
+            try:
+                result = self.functions[number](*case)
+            except BaseException as error:  # noqa: BLE001 - a learner's function may raise anything
+                return ["returned", results, raised(error)]
+            if inspect.iscoroutine(result):
+                result.close()
+            results.append((_awaited(result), result))
+        return ["returned", results, None]
 
     def do_start(self, token: int, number: int, place: dict[str, Any], arguments: tuple[Any, ...]) -> Any:
         """Run a kernel for one warp, up to its first operation."""

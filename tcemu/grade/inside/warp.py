@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from tcemu.errors import LaunchError
-from tcemu.instructions import Instruction
+from tcemu.instructions import Instruction, parse
+from tcemu.instructions.elements import elements_of
+from tcemu.instructions.table import family_of
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import bind
 from tcemu.machine.lanes import lanes
 from tcemu.machine.masks import FULL
-from tcemu.machine.registers import WARP, Bank, Registers
+from tcemu.machine.registers import POISON, WARP, Bank, Registers
 from tcemu.machine.sites import site
 from tcemu.machine.warp import Warp
 
@@ -32,7 +35,32 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 #: Operations that may wait.
-_WAITING = 1000
+_WAITING = 500
+
+
+class Gives(NamedTuple):
+    """What an instruction gives the kernel: nothing, its accumulator, new registers, or something else."""
+
+    kind: str
+    registers: int = 0
+    dtype: Any = None
+
+
+@lru_cache(maxsize=4096)
+def _gives(instruction: str | Instruction, target: str) -> Gives:
+    """What an instruction gives. Raises what tcemu.parse raises."""
+    found = parse(instruction, target)
+    written = [each for each in found.operands if each.written]
+    if not written:
+        return Gives("nothing")
+    if len(written) == 1 and written[0].read:
+        return Gives("accumulator")
+    if len(written) == 1 and written[0].fragment is not None:
+        return Gives("registers", written[0].registers, written[0].fragment.container.register_dtype)
+    if family_of(found).name == "ld":
+        moved = elements_of(found)
+        return Gives("registers", moved.registers, moved.register)
+    return Gives("something")
 
 
 class RemoteBank(Bank):
@@ -96,6 +124,8 @@ class RemoteCore(Core):
         self.time = 0
         self._session = session
         self._waiting: list[list[Any]] = []
+        #: banks that were made here, which have the numbers from 1 on
+        self._made = 0
         self._banks: weakref.WeakValueDictionary[int, RemoteBank] = weakref.WeakValueDictionary()
         #: banks that no kernel can reach any more
         self._gone: list[int] = []
@@ -107,19 +137,47 @@ class RemoteCore(Core):
         """Nothing: the outside knows who it is."""
 
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
-        """Have an instruction executed outside."""
+        """Have an instruction executed outside; nobody waits for what the kernel does not see."""
         if not isinstance(instruction, str | Instruction):
             bind(instruction, self.target)  # which refuses it
         opcode = instruction if isinstance(instruction, str) else instruction.opcode
-        return self._now("execute", opcode, operands, bool(both))
+        gives = _gives(instruction, self.target)
+        now = tuple(np.array(each) if isinstance(each, np.ndarray) else each for each in operands)
+        if gives.kind == "something" or both:
+            return self._now("execute", opcode, now, bool(both), None)
+        self.time += 1
+        if gives.kind == "accumulator" and operands and type(operands[0]) is RemoteRegisters:
+            operands[0].bank.known = False
+            self.later("execute", opcode, now, False, None)
+            return operands[0]
+        if gives.kind == "accumulator":
+            return self._now("execute", opcode, now, False, None)
+        if gives.kind == "nothing":
+            return self.later("execute", opcode, now, False, None)
+        made = self._promised(gives.registers, gives.dtype)
+        self.later("execute", opcode, now, False, made.bank.number)
+        return made
 
     def blank(self, count: int, dtype: npt.DTypeLike = np.uint32) -> Registers:
         """Registers that count as unwritten."""
-        return self._now("registers", count, None, np.dtype(dtype).name)  # type: ignore[no-any-return]
+        return self._filled(count, dtype, None, POISON)
 
     def made(self, bits: Array, written: int, origin: Any = None) -> Registers:
         """Registers that all hold the same."""
-        return self._now("registers", bits.shape[1], int(bits[0, 0]), bits.dtype.name)  # type: ignore[no-any-return]
+        fill = int(bits[0, 0])
+        return self._filled(bits.shape[1], bits.dtype, fill, fill)
+
+    def _filled(self, count: int, dtype: npt.DTypeLike, fill: int | None, content: int) -> Registers:
+        made = self._promised(count, dtype)
+        made.bank.bits[...] = content
+        made.bank.known = True
+        self.later("registers", count, fill, np.dtype(dtype).name, made.bank.number)
+        return made
+
+    def _promised(self, count: int, dtype: npt.DTypeLike) -> RemoteRegisters:
+        """Registers that an operation will make outside."""
+        self._made += 1
+        return RemoteRegisters(self._bank(self._made, count, dtype))
 
     def exit(self) -> None:
         """The active lanes exit."""
@@ -164,7 +222,12 @@ class RemoteCore(Core):
         return waiting
 
     def _outcome(self, outcome: tuple[Any, ...]) -> Any:
-        kind, *rest = outcome
+        kind, news, *rest = outcome
+        for number, content in news:
+            bank = self._banks.get(number)
+            if bank is not None:
+                bank.bits[...] = content
+                bank.known = True
         if kind == "error":
             raise self._session.error(*rest)
         return self._result(rest[0])
@@ -183,14 +246,16 @@ class RemoteCore(Core):
 
     def registers_of(self, number: int, columns: list[int] | None, n: int, dtype: str, content: Array | None) -> Any:
         """Registers by their number; without content, they may change at any time."""
-        bank = self._banks.get(number)
-        if bank is None:
-            bank = self._banks[number] = RemoteBank(self, number, (WARP, n), dtype)
-            weakref.finalize(bank, self._gone.append, number)
+        bank = self._banks.get(number) or self._bank(number, n, dtype)
         bank.known = content is not None
         if content is not None:
             bank.bits[...] = content
         return RemoteRegisters(bank, None if columns is None else np.asarray(columns, np.intp))
+
+    def _bank(self, number: int, count: int, dtype: npt.DTypeLike) -> RemoteBank:
+        bank = self._banks[number] = RemoteBank(self, number, (WARP, count), dtype)
+        weakref.finalize(bank, self._gone.append, number)
+        return bank
 
     def several(self, *parts: Any) -> Any:
         """Several results, such as d and p."""
