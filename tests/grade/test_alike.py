@@ -102,9 +102,9 @@ def test_an_answer_to_somebody_else_s_numbers_is_named():
     answer = right_for(row, "ada")
     assert judged(row, answer, "ada")
     students = ["ada", "bob", "cid", "eve"]
-    marks = {name: (Mark(row.name, "00_first_light", "right" if name == "ada" else "wrong", 0.0, 1),) for name in students}
-    grades = [Grade(name, "0", marks[name]) for name in students]
     stem = "00_first_light"
+    states = {name: "right" if name == "ada" else "wrong" for name in students}
+    grades = [Grade(name, "0", (Mark(row.name, stem, states[name], 0.0, 1),)) for name in students]
     sources = {"ada": f"check(first_product={answer})", "bob": "check(first_product=-12345)",
                "cid": "check(first_product=made())", "eve": f"first_product = np.float32({answer})"}  # fmt: skip
     found = elsewhere(grades, [handed(name, source, stem=stem) for name, source in sources.items()])
