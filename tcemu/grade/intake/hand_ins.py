@@ -1,0 +1,183 @@
+"""The ways in which work is handed in, one row each: how to recognise it, and whose each file is.
+
+    nbgrader      submitted/ada/02_fragments/02_fragments.ipynb, with timestamp.txt beside it
+    Gradescope    submission_27378463/02_fragments.ipynb; submission_metadata.yml says whose that is
+    Moodle        Ada Byron_12345_assignsubmission_file_/02_fragments.ipynb, or ..._file_02_fragments.ipynb
+    Canvas        byronada_LATE_12345_67890_02_fragments-1.ipynb
+    one student   02_fragments.ipynb, or a laid-out course with the folders notebooks and exercises
+    plain files   ada.ipynb, ada/02_fragments.ipynb, ada.zip
+
+Whoever a file's name or folder names is the student; nothing inside a notebook says whose it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+from tcemu.course.source import FOLDERS
+from tcemu.grade.intake import gradescope, limits
+from tcemu.grade.intake.found import Found, Refused
+from tcemu.grade.intake.lessons import Lessons
+
+#: Folders that only hold the others: an archive often has one of them around everything.
+_AROUND = re.compile(r"submitted|submissions|assignment_[0-9]+_export", re.IGNORECASE)
+#: Moodle puts the folder's name before the file's if the teacher does not ask for folders.
+_MOODLE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)", re.DOTALL)
+#: Canvas: the name, whether it was late, the numbers of the student and of the submission, the file.
+_CANVAS = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<number>[0-9]+)_(?P<turn>[0-9]+)_(?P<file>.+)", re.DOTALL)
+_TIMESTAMP = "timestamp.txt"
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A file with its student; of two files for the same notebook, the one that sorts last by `order` counts."""
+
+    student: str
+    found: Found
+    order: tuple[str | int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of handing in.
+
+    `sort` takes the files and the name of the folder or archive around them, and gives each file to a student.
+    """
+
+    name: str
+    recognises: Callable[[Sequence[Found], Lessons], bool]
+    sort: Callable[[Sequence[Found], str], Iterator[Handed]]
+
+
+def way_of(files: Sequence[Found], lessons: Lessons) -> Way:
+    """The row that fits: the first one that recognises the files.
+
+    >>> from tcemu.grade.intake.found import refused
+    >>> from tcemu.grade.intake.hand_ins import way_of
+    >>> from tcemu.grade.intake.lessons import Lessons
+    >>> way_of([refused(("byronada_12345_67890_x.ipynb",), "")], Lessons({})).name
+    'Canvas'
+    """
+    return next(way for way in WAYS if way.recognises(files, lessons))
+
+
+def unwrapped(files: Sequence[Found]) -> list[Found]:
+    """The files without the folders around all of them."""
+    while files and all(len(found.parts) > 1 for found in files):
+        (first,) = around if len(around := {found.parts[0] for found in files}) == 1 else ("",)
+        if not _AROUND.fullmatch(first):
+            break
+        files = [replace(found, parts=found.parts[1:]) for found in files]
+    return list(files)
+
+
+# ---------------------------------------------------------------------------------------------- Gradescope
+
+
+def _is_gradescope(files: Sequence[Found], lessons: Lessons) -> bool:
+    return any(found.parts == (gradescope.METADATA,) for found in files)
+
+
+def _gradescope(files: Sequence[Found], around: str) -> Iterator[Handed]:
+    listed = next(found for found in files if found.parts == (gradescope.METADATA,))
+    try:
+        rows = gradescope.rows(listed.read(limits.METADATA))
+    except Refused as error:
+        raise Refused(f"has a list of submissions, {gradescope.METADATA}, that {error}") from None
+    for found in files:
+        if found is not listed:
+            row = rows.get(found.parts[0], gradescope.Row((), ""))
+            for student in row.students or (found.parts[0],):
+                yield Handed(student, found, (row.when,))
+
+
+# ---------------------------------------------------------------------------------------------- Moodle and Canvas
+
+
+def _all_match(pattern: re.Pattern[str], files: Sequence[Found], lessons: Lessons) -> bool:
+    """Whether something is named like that, and nothing is not: such an archive has nothing else at the top."""
+    tops = {found.parts[0] for found in files}
+    return bool(tops) and all(pattern.fullmatch(top) for top in tops)
+
+
+def _people(pattern: re.Pattern[str], files: Sequence[Found], around: str) -> Iterator[Handed]:
+    """Students by name; those with the same name are told apart by their numbers."""
+    read = [(found, match) for found in files if (match := pattern.fullmatch(found.parts[0]))]
+    numbers: dict[str, set[str]] = {}
+    for _, match in read:
+        numbers.setdefault(match["name"], set()).add(match["number"])
+    for found, match in read:
+        name = match["name"] if len(numbers[match["name"]]) == 1 else f"{match['name']} {match['number']}"
+        parts = (match["file"],) if match["file"] and len(found.parts) == 1 else found.parts
+        turn = int(match.groupdict().get("turn", "0")[:18])
+        yield Handed(name, replace(found, parts=parts), (turn, found.name))
+
+
+# ---------------------------------------------------------------------------------------------- folders
+
+
+def _is_nbgrader(files: Sequence[Found], lessons: Lessons) -> bool:
+    """Student, assignment, notebook: every notebook has two folders around it, the second named as a notebook is."""
+    books = [found for found in files if found.name.endswith(".ipynb")]
+    return bool(books) and all(len(found.parts) >= 3 for found in books) and any(
+        found.name == _TIMESTAMP or lessons.named(found.parts[1]) for found in files if len(found.parts) >= 3
+    )  # fmt: skip
+
+
+def _nbgrader(files: Sequence[Found], around: str) -> Iterator[Handed]:
+    for (student, *_), group in groupby(sorted(files, key=_assignment), key=_assignment):
+        held = list(group)
+        stamp = next((found for found in held if found.name == _TIMESTAMP and len(found.parts) == 3), None)
+        when = _text(stamp) if stamp else ""
+        for found in held:
+            if found.name != _TIMESTAMP:
+                yield Handed(student, found, (when,))
+
+
+def _assignment(found: Found) -> tuple[str, ...]:
+    return found.parts[:2] if len(found.parts) > 1 else (_stem(found.name), "")
+
+
+def _text(found: Found) -> str:
+    try:
+        return found.read(100).decode("utf-8", "replace").strip()
+    except Refused:
+        return ""
+
+
+def _is_one(files: Sequence[Found], lessons: Lessons) -> bool:
+    """Whether these are the notebooks themselves, so that one student handed them in."""
+    return any(
+        found.parts[0] in FOLDERS if len(found.parts) > 1 else lessons.named(_stem(found.name)) for found in files
+    )
+
+
+def _one(files: Sequence[Found], around: str) -> Iterator[Handed]:
+    return (Handed(around, found) for found in files)
+
+
+def _plain(files: Sequence[Found], around: str) -> Iterator[Handed]:
+    return (Handed(found.parts[0] if len(found.parts) > 1 else _stem(found.name), found) for found in files)
+
+
+def _stem(name: str) -> str:
+    stem, dot, ending = name.rpartition(".")
+    return stem if dot and stem and ending.lower() in ("ipynb", "zip") else name
+
+
+def _always(files: Sequence[Found], lessons: Lessons) -> bool:
+    return True
+
+
+WAYS = (
+    Way("Gradescope", _is_gradescope, _gradescope),
+    Way("Moodle", partial(_all_match, _MOODLE), partial(_people, _MOODLE)),
+    Way("Canvas", partial(_all_match, _CANVAS), partial(_people, _CANVAS)),
+    Way("nbgrader", _is_nbgrader, _nbgrader),
+    Way("one student", _is_one, _one),
+    Way("plain files", _always, _plain),
+)

@@ -1,0 +1,68 @@
+"""Write everything that comes of a class's grades into a folder. The same grades give the same bytes.
+
+    grades.csv                    a row for each student
+    feedback/STUDENT.html         what each student gets
+    gradescope/STUDENT.json       Gradescope's results.json
+    report.html                   what the teacher reads first
+    gradebook.db                  nbgrader's gradebook
+
+STUDENT is the student's name if that is a simple one, and otherwise what is left of it, with a digest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+from tcemu.errors import CourseError
+from tcemu.grade.output import gradebook
+from tcemu.grade.output.feedback import feedback
+from tcemu.grade.output.gradescope import results
+from tcemu.grade.output.report import Report
+from tcemu.grade.output.sheet import sheet
+from tcemu.grade.plain import file_name
+from tcemu.grade.records import Grade, Submission
+
+
+def write_all(
+    grades: Iterable[Grade], out: Path, submissions: Iterable[Submission] = (), *, nbgrader: bool = True
+) -> Report:
+    """Write all files into the folder `out`, and return the report, whose tables a terminal can show.
+
+    `submissions` are compared with each other for the report. The gradebook, which takes longer than all the rest, is
+    written if `nbgrader` is asked for and installed. Raises CourseError if `out` cannot be written.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from tcemu.grade.output import write_all
+    >>> from tcemu.grade.records import Grade
+    >>> with TemporaryDirectory() as folder:
+    ...     report = write_all([Grade("ada", "0")], Path(folder), nbgrader=False)
+    ...     print(*sorted(path.name for path in Path(folder).iterdir()))
+    ...     print(report.summary)
+    feedback grades.csv gradescope report.html
+    1 submission, 1 of them graded. Points: 0 on average, median 0, from 0 to 0.
+    """
+    ordered = sorted(grades, key=lambda grade: grade.student)
+    report = Report.of(ordered, sorted(submissions, key=lambda each: each.student))
+    try:
+        for grade in ordered:
+            _write(out / "feedback" / f"{file_name(grade.student)}.html", feedback(grade))
+            _write(out / "gradescope" / f"{file_name(grade.student)}.json", results(grade))
+        _write(out / "grades.csv", sheet(ordered))
+        _write(out / "report.html", report.html)
+    except OSError as error:
+        raise CourseError(f"cannot write to {out}: {error.strerror or error}") from error
+    if nbgrader and find_spec("nbgrader") is not None:
+        gradebook.write(ordered, out / "gradebook.db")
+    return report
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole: whoever reads it sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(draft, path)  # noqa: PTH105 - Path.replace says no more

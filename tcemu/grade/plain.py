@@ -1,0 +1,100 @@
+"""Text and names that strangers wrote, made harmless for a page, a terminal, a spreadsheet and a file system."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+
+#: Characters of a name that are kept; the rest is told by its length and digest.
+LONGEST_NAME = 100
+#: Combining marks on one character; more of them cover the lines above and below.
+_MARKS = 4
+#: Unicode categories that have no shape of their own: controls, formats such as text direction, lone surrogates,
+#: private use, separators of lines and paragraphs.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+#: What makes a spreadsheet take a cell for a formula, in any width.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+#: File names that Windows keeps for devices.
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""The text with everything invisible written out; with `lines`, line ends stay.
+
+    Nothing in it turns the direction of the text around it, moves a terminal's cursor or covers other lines.
+
+    >>> from tcemu.grade.plain import visible
+    >>> visible("ada\x1b[2J\u202egnp")
+    'ada⟨U+001B⟩[2J⟨U+202E⟩gnp'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    kept, marks = [], 0
+    for character in text.replace("\r\n", "\n"):
+        category = unicodedata.category(character)
+        marks = marks + 1 if category in ("Mn", "Me") else 0
+        if character == "\n" and lines:
+            kept.append(character)
+        elif character in "\t\n":
+            kept.append(" ")
+        elif category in _INVISIBLE or _nothing(character):
+            kept.append(f"⟨U+{ord(character):04X}⟩")
+        elif marks <= _MARKS:
+            kept.append(character)
+    return "".join(kept)
+
+
+def _nothing(character: str) -> bool:
+    """Whether it is one of the code points that Unicode promises never to use."""
+    return ord(character) & 0xFFFE == 0xFFFE or 0xFDD0 <= ord(character) <= 0xFDEF
+
+
+def name_of(raw: str) -> str:
+    r"""A name as it appears everywhere: composed (NFC), visible and not endless. Two names may come to the same one.
+
+    >>> from tcemu.grade.plain import name_of
+    >>> name_of("  Jose\u0301\n"), len(name_of("x" * 5000)) <= 120
+    ('José', True)
+    """
+    name = visible(unicodedata.normalize("NFC", raw).strip()) or "⟨no name⟩"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}…{_digest(raw)}"
+
+
+def alike(name: str) -> str:
+    """What two names have in common if a reader or a file system may take one for the other.
+
+    >>> from tcemu.grade.plain import alike
+    >>> alike("ADA") == alike("ada"), alike("ﬁn") == alike("FIN")
+    (True, True)
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def file_name(name: str) -> str:
+    """A file name for a student: different for different names on every file system, and readable if that is possible.
+
+    >>> from tcemu.grade.plain import file_name
+    >>> file_name("ada.l"), file_name("../Ada")
+    ('ada.l', 'Ada~4e4af216')
+    """
+    plain = unicodedata.normalize("NFKD", name)
+    short = "".join(kept for kept in plain if kept.isascii() and (kept.isalnum() or kept in "._-")).strip("._-")[:40]
+    easy = short == name and short == short.lower() and short.partition(".")[0] not in _DEVICES
+    return short if easy else f"{short or 'student'}~{_digest(name)}"
+
+
+def cell(text: str) -> str:
+    """Text for a spreadsheet: what would be a formula gets an apostrophe before it, as OWASP recommends.
+
+    >>> from tcemu.grade.plain import cell
+    >>> cell("=1+1"), cell("ada"), cell(" @SUM(A1)")
+    ("'=1+1", 'ada', "' @SUM(A1)")
+    """
+    shown = visible(text)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -1,0 +1,157 @@
+"""Intake of honest work, packed as nbgrader, Gradescope, Moodle, Canvas and people pack it."""
+
+import json
+
+import nbformat
+import pytest
+from handed import ANSWER, GOOD, STEM, archive, folder, notebook
+
+from tcemu.errors import CourseError
+from tcemu.grade.intake import submissions
+from tcemu.grade.records import Submission
+
+METADATA = """---
+submission_1:
+  :submitters:
+  - :name: Ada Byron
+    :sid: '0815'
+    :email: ada@example.edu
+  :created_at: 2026-10-10 20:45:35.236513000 Z
+  :score: 0.0
+  :status: processed
+  :results:
+    tests: []
+submission_2:
+  :submitters:
+  - :name: Bob
+    :email: bob@example.edu
+  - :name: Cid
+  :created_at: 2026-10-11 20:45:35.236513000 Z
+submission_3:
+  :submitters:
+  - :name: Ada Byron
+    :sid: '0815'
+  :created_at: 2026-10-09 20:45:35.236513000 Z
+"""
+
+
+def read(path, files, pack):
+    """The submissions by student, from a folder or from an archive with these files."""
+    if pack == "folder":
+        return {each.student: each for each in submissions(folder(path / "work", files))}
+    (path / "work.zip").write_bytes(archive(files))
+    return {each.student: each for each in submissions(path / "work.zip")}
+
+
+def sources(submission, stem=STEM):
+    return [cell["source"] for cell in json.loads(submission.read(stem))["cells"]]
+
+
+OTHER = notebook(ANSWER, "x = 2")
+WAYS = {
+    "nbgrader": (
+        {"submitted/ada/02_fragments/02_fragments.ipynb": GOOD, "submitted/ada/02_fragments/timestamp.txt": b"2026",
+         "submitted/bob/02_fragments/02_fragments.ipynb": OTHER},
+        {"ada": [ANSWER], "bob": [ANSWER, "x = 2"]},
+    ),
+    "nbgrader's folder itself": (
+        {"ada/02_fragments/02_fragments.ipynb": GOOD, "bob/02_fragments/02_fragments.ipynb": OTHER},
+        {"ada": [ANSWER], "bob": [ANSWER, "x = 2"]},
+    ),
+    "Gradescope": (
+        {"assignment_77_export/submission_metadata.yml": METADATA.encode(),
+         "assignment_77_export/submission_1/02_fragments.ipynb": OTHER,
+         "assignment_77_export/submission_2/02_fragments (1).ipynb": GOOD,
+         "assignment_77_export/submission_3/02_fragments.ipynb": GOOD},
+        {"0815": [ANSWER, "x = 2"], "bob@example.edu": [ANSWER], "Cid": [ANSWER]},
+    ),
+    "Moodle": (
+        {"Ada Byron_12345_assignsubmission_file_/02_fragments.ipynb": GOOD,
+         "Ada Byron_12345_assignsubmission_onlinetext_/onlinetext.html": b"<p>Hello</p>",
+         "Bob_6_assignsubmission_file_/work.zip": archive({"deep/02_fragments.ipynb": OTHER})},
+        {"Ada Byron": [ANSWER], "Bob": [ANSWER, "x = 2"]},
+    ),
+    "Moodle without folders": (
+        {"Ada Byron_12345_assignsubmission_file_02_fragments.ipynb": GOOD,
+         "Ada Byron_99_assignsubmission_file_mine.ipynb": OTHER},
+        {"Ada Byron 12345": [ANSWER], "Ada Byron 99": [ANSWER, "x = 2"]},
+    ),
+    "Canvas": (
+        {"byronada_LATE_12345_67890_02_fragments-1.ipynb": GOOD, "bob_7_8_02_fragments.ipynb": GOOD,
+         "bob_7_9_02_fragments-1.ipynb": OTHER},
+        {"byronada": [ANSWER], "bob": [ANSWER, "x = 2"]},
+    ),
+    "files": ({"ada.ipynb": GOOD, "bob.zip": archive({"02_fragments.ipynb": OTHER})},
+              {"ada": [ANSWER], "bob": [ANSWER, "x = 2"]}),
+    "folders": ({"ada/02_fragments.ipynb": GOOD, "ada/README.md": b"", "bob/homework.ipynb": OTHER},
+                {"ada": [ANSWER], "bob": [ANSWER, "x = 2"]}),
+    "one student": ({"exercises/02_fragments.ipynb": OTHER, "notebooks/02_fragments.ipynb": GOOD},
+                    {"work": [ANSWER, "x = 2"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pack", ["folder", "archive"])
+def test_every_way_of_handing_in_is_read_from_a_folder_and_from_an_archive(tmp_path, row, pack):
+    for name, (files, expected) in WAYS.items():
+        with row(name):
+            (tmp_path / name).mkdir()
+            found = read(tmp_path / name, files, pack)
+            assert {student: sources(each) for student, each in found.items()} == expected
+
+
+def test_a_single_notebook_is_one_student_s(tmp_path):
+    (tmp_path / "ada.ipynb").write_bytes(GOOD)
+    (one,) = submissions(tmp_path / "ada.ipynb")
+    assert (one.student, list(one.files), one.problems) == ("ada", [STEM], ())
+
+
+def test_of_two_notebooks_the_later_counts_and_the_other_is_reported(tmp_path):
+    files, _ = WAYS["Gradescope"]
+    found = read(tmp_path, files, "folder")["0815"]
+    assert "submission_3" in found.problems[0]
+    assert "more than once" in found.problems[0]
+    files, _ = WAYS["one student"]  # the lesson beside its exercises is no second submission
+    assert read(tmp_path / "one", files, "folder")["work"].problems == ()
+
+
+def test_the_notebook_of_a_record_is_valid_and_has_only_code(tmp_path):
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": "<script>"},
+             {"cell_type": "code", "id": "a b", "metadata": {"nbgrader": {"points": 1000}}, "source": [ANSWER],
+              "outputs": [{"output_type": "stream", "text": "gASVIAAA"}]}]  # fmt: skip
+    (tmp_path / "ada.ipynb").write_bytes(json.dumps({"cells": cells, "metadata": {"x": 1}}).encode())
+    (one,) = submissions(tmp_path)
+    held = nbformat.reads(one.read(STEM).decode(), as_version=4)
+    nbformat.validate(held)
+    assert [(cell.cell_type, cell.metadata, cell.outputs) for cell in held.cells] == [("code", {}, [])]
+    assert b"script" not in one.read(STEM)
+    assert b"points" not in one.read(STEM)
+
+
+def test_what_is_no_code_does_not_change_the_digest(tmp_path):
+    def digest(**keys):
+        (tmp_path / "ada.ipynb").write_bytes(notebook(ANSWER, **keys))
+        return submissions(tmp_path)[0].digest
+
+    assert digest() == digest(metadata={"saved": "later"})
+
+
+def test_the_members_of_a_group_have_places_of_their_own(tmp_path):
+    files, _ = WAYS["Gradescope"]
+    found = read(tmp_path, files, "archive")
+    places = [each.folder for each in found.values()]
+    assert len(set(places)) == len(places) == 3
+
+
+def test_records_survive_the_way_to_json_and_back(tmp_path):
+    for each in read(tmp_path, WAYS["Canvas"][0], "archive").values():
+        assert Submission.of_json(each.to_json()) == each
+
+
+def test_a_path_without_work_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "grades.csv").write_text("ada,1")
+    (tmp_path / "broken.zip").write_bytes(b"PK\3\4 and nothing else")
+    for name, part in {"missing": "does not exist", "empty": "nothing that was handed in",
+                       "grades.csv": "neither a folder nor a zip", "broken.zip": "damaged"}.items():  # fmt: skip
+        with pytest.raises(CourseError, match=part):
+            submissions(tmp_path / name)
