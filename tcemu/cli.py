@@ -16,6 +16,7 @@ from tcemu.commands.board import board
 from tcemu.commands.book import book
 from tcemu.commands.check import check
 from tcemu.commands.exercises import exercises
+from tcemu.commands.grade import grade
 from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
@@ -122,6 +123,7 @@ commands.add_command(board)
 commands.add_command(book)
 commands.add_command(check)
 commands.add_command(exercises)
+commands.add_command(grade)
 commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(profile)

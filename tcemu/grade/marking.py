@@ -21,7 +21,7 @@ from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError
 from tcemu.grade.box import Box, BoxEnded, Seat
 from tcemu.grade.inside.wire import Malformed
-from tcemu.grade.outside import Remote, plain
+from tcemu.grade.outside import Remote, legible
 from tcemu.grade.records import Mark
 
 #: How often one exercise is judged; of several checks the last one counts.
@@ -49,7 +49,7 @@ def marks_of(
     try:
         cells = cells_of(content)
     except CourseError as error:
-        says = f"This is not a notebook: {plain(error)}."
+        says = f"This is not a notebook: {legible(error)}."
         return [failed(stem, wanted[name], says) for name in wanted]
     notebook = Marking(stem, cells, wanted, student, seat or Seat())
     notebook.run()
@@ -66,8 +66,8 @@ def mark_of(stem: str, verdict: Verdict) -> Mark:
     finding = verdict.finding
     points = round(min(max(verdict.points, 0.0), verdict.exercise.points), _DECIMALS)
     return Mark(
-        verdict.exercise.name, stem, verdict.state, points, verdict.exercise.points, plain(finding.says, _SAYS),
-        plain(finding.mistake, _SAYS), dict(finding.scores), tuple(picture.svg for picture in finding.pictures),
+        verdict.exercise.name, stem, verdict.state, points, verdict.exercise.points, legible(finding.says, _SAYS),
+        legible(finding.mistake, _SAYS), dict(finding.scores), tuple(picture.svg for picture in finding.pictures),
     )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ class Marking:
 
     def file(self, cell: Cell) -> str:
         """The cell's name in reports."""
-        return f"{self.stem}.ipynb#{plain(cell.id, 40)}"
+        return f"{self.stem}.ipynb#{legible(cell.id, 40)}"
 
     def judge(self, name: str, answer: Any) -> None:
         """Judge an answer, unless the exercise has its mark or was judged too often."""
@@ -167,12 +167,12 @@ class Run:
     def _cell(self, cell: Cell) -> None:
         file = self._marking.file(cell)
         if cell.tree is None:
-            told = f"Cell {plain(cell.id, 40)} is not valid Python."
+            told = f"Cell {legible(cell.id, 40)} is not valid Python."
         else:
             self._quotable(file, cell.source)
             self._clock()
             kind, error = self.ask("cell", cell.source, file)
-            told = f"Cell {plain(cell.id, 40)} raises {plain(error)}" if error else ""
+            told = f"Cell {legible(cell.id, 40)} raises {legible(error)}" if error else ""
         for name in cell.checks if told else ():
             wanted = self._marking.wanted.get(name)
             if wanted and name not in self._marking.marks:
@@ -211,7 +211,7 @@ class Run:
     def _said(self, error: BoxEnded) -> str:
         if str(error) == "time":
             return f"It did not end within {self._marking.seat.limits.cell:g} seconds."
-        return plain(error)
+        return legible(error)
 
     @staticmethod
     def _quotable(file: str, source: str) -> None:
@@ -251,7 +251,7 @@ class Run:
             kind, *rest = question
             reply = _QUESTIONS[kind](self, *rest)
         except (CourseError, TcemuError) as error:
-            self._box.send(["refuse", plain(error)])
+            self._box.send(["refuse", legible(error)])
         except (Malformed, TypeError, ValueError, KeyError) as error:
             self._box.send(["refuse", f"The question is not understood ({type(error).__name__})."])
         else:
@@ -263,7 +263,7 @@ class Run:
 
     def _given(self, name: str) -> dict[str, Any]:
         if type(name) is not str or name not in self._marking.wanted:
-            raise CourseError(f"this notebook has no exercise called {plain(name, 60)}")
+            raise CourseError(f"this notebook has no exercise called {legible(name, 60)}")
         return dict(self._marking.wanted[name].given(self._marking.student))
 
     def _callback(self, number: int, arguments: Any) -> Any:

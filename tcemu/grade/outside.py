@@ -8,7 +8,6 @@ here, whatever has been patched in there.
 from __future__ import annotations
 
 import inspect
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from tcemu.errors import LaunchError, OperandError, TcemuError
 from tcemu.grade.inside.wire import Malformed, Reads, record, recorded
+from tcemu.grade.plain import visible
 from tcemu.machine.events import Site
 from tcemu.machine.lanes import Lanes
 from tcemu.machine.masks import FULL
@@ -34,8 +34,6 @@ Array = npt.NDArray[Any]
 #: Asks the box to do something; returns its answer. Raises BoxEnded.
 Ask = Callable[..., list[Any]]
 
-#: Control characters except the end of a line, what turns the direction of writing round, and halves of characters.
-_UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Registers of one warp that may be alive at a time, in banks and in bytes of all of them.
 _BANKS, _BYTES = 50_000, 256 << 20
 #: Calls in one message.
@@ -51,17 +49,17 @@ class Raised(Exception):  # noqa: N818 - it stands for another one
     def of(name: object, text: object) -> Exception:
         """The error: `described` shows it as if it had been raised here."""
         known = name if isinstance(name, str) and name.isidentifier() else "Exception"
-        return type(known[:_NAME], (Raised,), {})(plain(text))  # type: ignore[no-any-return]
+        return type(known[:_NAME], (Raised,), {})(legible(text))  # type: ignore[no-any-return]
 
 
-def plain(text: object, most: int = _TEXT) -> str:
-    """Text without control characters, surrogates and what turns the direction of writing round.
+def legible(text: object, most: int = _TEXT) -> str:
+    """Text of the box as people may see it.
 
-    >>> from tcemu.grade.outside import plain
-    >>> plain("one\\x1b[31m two")
-    'one[31m two'
+    >>> from tcemu.grade.outside import legible
+    >>> legible("one\x1b[31m two")
+    'one⟨U+001B⟩[31m two'
     """
-    return _UNSEEN.sub("", str(text))[:most]
+    return visible(str(text)[:most], lines=True)
 
 
 class Remote:
@@ -140,7 +138,7 @@ class Function:
         #: results that came before anybody asked, and the cases that they belong to
         self._known: deque[tuple[tuple[Any, ...], Callable[[], Any]]] = deque()
         known = isinstance(name, str) and name.replace(".<locals>", "").replace(".", "").isidentifier()
-        self.__qualname__ = plain(name, _NAME) if known else "function"
+        self.__qualname__ = legible(name, _NAME) if known else "<lambda>"
         self.__name__ = self.__qualname__.rpartition(".")[2]
         if parameters is not None:
             self.__signature__ = _signature(parameters)
@@ -238,7 +236,7 @@ class Work:
         """The line of the notebook."""
         match where:
             case [str() as file, int() as line, str() as function] if file in self._files and 0 < line < 1 << 20:
-                return Site(file, line, plain(function, _NAME))
+                return Site(file, line, legible(function, _NAME))
         return UNKNOWN
 
     # ------------------------------------------------------------------------------------------ operations

@@ -1,0 +1,121 @@
+"""tcemu grade: mark what a class handed in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tcemu.backend import cores
+from tcemu.commands.progress import bar
+from tcemu.errors import CourseError, did_you_mean
+
+if TYPE_CHECKING:
+    from tcemu.grade.box import Limits
+    from tcemu.grade.records import Submission
+    from tcemu.grade.work import Task
+
+#: Bytes by the letters of --limit-memory.
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@click.command()
+@click.argument("submissions", type=click.Path(path_type=Path, exists=True))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Where the grades go.")
+@click.option("--course", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="The folder of the course, which has a course.toml, in place of the installed one.")  # fmt: skip
+@click.option("--notebook", "notebooks", multiple=True, metavar="NAME",
+              help="Grade this notebook alone, such as 02_fragments; may be repeated. By default, all that anybody "
+                   "handed in.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="STUDENT", help="Grade this student alone; may be repeated.")
+@click.option("--jobs", type=click.IntRange(1), help="Submissions at a time; by default one for each core.")
+@click.option("--scheduler", metavar="ADDRESS", help="Grade on the workers of this dask scheduler: tcp://host:8786.")
+@click.option("--limit-cell", type=click.FloatRange(0.5), default=20.0, show_default=True,
+              help="Seconds for a cell and its checks.")  # fmt: skip
+@click.option("--limit-notebook", type=click.FloatRange(1), default=90.0, show_default=True,
+              help="Seconds for a notebook.")  # fmt: skip
+@click.option("--limit-memory", default="3G", show_default=True, metavar="BYTES", help="Memory of a process: 500M, 3G.")
+@click.option("--trusted", is_flag=True, help="Run without a box: for your own work alone.")
+@click.option("--retry-quarantined", is_flag=True, help="Grade again what ended its workers before.")
+@click.option("--no-nbgrader", is_flag=True, help="Do not write nbgrader's gradebook.")
+def grade(
+    submissions: Path,
+    out: Path,
+    course: Path | None,
+    notebooks: tuple[str, ...],
+    only: tuple[str, ...],
+    jobs: int | None,
+    scheduler: str | None,
+    limit_cell: float,
+    limit_notebook: float,
+    limit_memory: str,
+    trusted: bool,
+    retry_quarantined: bool,
+    no_nbgrader: bool,
+) -> None:
+    """Mark the notebooks in SUBMISSIONS, which nobody needs to trust.
+
+    SUBMISSIONS is nbgrader's folder `submitted`, a zip archive of Gradescope, Moodle or Canvas, or a folder of
+    notebooks named after students. The folder OUT gets grades.csv, a page for each student, Gradescope's results,
+    nbgrader's gradebook, and report.html for the teacher.
+
+    Each notebook runs in a box of its own, without network, course or neighbours (Linux, bubblewrap). If the command is
+    interrupted, run it again: it goes on where it was.
+    """
+    from rich.console import Console
+
+    from tcemu.grade.box import Limits
+    from tcemu.grade.output import tables, write_all
+    from tcemu.grade.run import Local, Scheduled, run
+
+    limits = Limits(cell=limit_cell, notebook=limit_notebook, memory=_bytes(limit_memory))
+    handed = _handed(submissions, course, only)
+    tasks = _tasks(handed, course, notebooks, limits, trusted)
+    engine = Scheduled(scheduler) if scheduler else Local(jobs or cores())
+    with bar("{task.completed} of {task.total}") as shown:
+        grades = run(tasks, out, engine, retry=retry_quarantined, told=lambda done, of: shown.show("grading", done, of))
+    report = write_all(grades, out, handed, nbgrader=not no_nbgrader)
+    console = Console(highlight=False)
+    for table in tables(report):
+        console.print(table)
+    console.print(report.summary)
+    click.echo(f"Everything is in {out}: begin with {out / 'report.html'}.")
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]+)([KMG]?)B?", text.strip().upper())
+    if not found or int(found[1]) * _UNITS[found[2]] < 256 << 20:
+        raise click.BadParameter("give bytes such as 3G or 800M, at least 256M", param_hint="--limit-memory")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _handed(path: Path, course: Path | None, only: Sequence[str]) -> list[Submission]:
+    """What was handed in, by the students that were asked for. Raises CourseError if one of them is not there."""
+    from tcemu.course import manifest
+    from tcemu.grade.intake import submissions as read
+
+    found = read(path, manifest(course))
+    names = [each.student for each in found]
+    for name in only:
+        if name not in names:
+            raise CourseError(f"{path} has nothing of {name}.{did_you_mean(name, names)}")
+    return [each for each in found if not only or each.student in only]
+
+
+def _tasks(
+    handed: Sequence[Submission], course: Path | None, notebooks: Sequence[str], limits: Limits, trusted: bool
+) -> list[Task]:
+    """What to grade. Raises CourseError for a notebook without exercises."""
+    from tcemu.grade.run import asked_of
+    from tcemu.grade.work import Task, wanted_in
+
+    folder = str(course.absolute()) if course else None
+    asked = tuple(Path(name).stem for name in notebooks) or asked_of(handed, folder)
+    for stem in asked:
+        if not wanted_in(stem, folder):
+            raise CourseError(f"the course has no exercise notebook {stem}.ipynb")
+    return [Task(replace(each), asked, limits, trusted, folder) for each in handed]

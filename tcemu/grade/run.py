@@ -1,0 +1,229 @@
+"""Grades many submissions, on all cores of this machine or on the workers of a scheduler, and goes on where it stopped.
+
+    OUT/grades/ada-0123456789abcdef.json    one file for each finished grade, written whole or not at all
+
+A file's name has the key of its task: the submission's bytes, whose they are, and the versions of the course and of
+tcemu. So the same command finds what it has done before, and a change of any of these is graded again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from filelock import FileLock, Timeout
+
+from tcemu.errors import CourseError, install
+from tcemu.grade.box import check_box
+from tcemu.grade.plain import file_name
+from tcemu.grade.records import Grade, Submission
+from tcemu.grade.work import Task, quarantined, wanted_in
+from tcemu.grade.worker import DEATHS, Worker
+
+#: Called with the number of grades that are there, and of all.
+Told = Callable[[int, int], None]
+_LOCK = ".tcemu-grade.lock"
+
+
+def asked_of(submissions: Sequence[Submission], course: str | None = None) -> tuple[str, ...]:
+    """The exercise notebooks that somebody handed in, by their stems, in order.
+
+    >>> from tcemu.grade.records import Submission
+    >>> from tcemu.grade.run import asked_of
+    >>> asked_of([Submission("ada", "ada", {"02_fragments": b"{}", "diary": b"{}"})])
+    ('02_fragments',)
+    """
+    stems = sorted({stem for each in submissions for stem in each.files})
+    return tuple(stem for stem in stems if wanted_in(stem, course))
+
+
+@dataclass(frozen=True)
+class Store:
+    """The finished grades in a folder."""
+
+    folder: Path
+
+    def path(self, task: Task) -> Path:
+        """Where the grade of a task is."""
+        return self.folder / f"{file_name(task.submission.student)}-{task.key}.json"
+
+    def load(self, task: Task) -> Grade | None:
+        """The grade of a task, if it is there and whole."""
+        try:
+            found = Grade.of_json(self.path(task).read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        same = (found.student, found.digest) == (task.submission.student, task.submission.digest)
+        return found if same else None
+
+    def save(self, task: Task, grade: Grade) -> None:
+        """Write a grade down, so that it is there after a crash of the machine. Raises CourseError."""
+        path = self.path(task)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(grade.to_json())
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+            _sync(self.folder)
+        except OSError as error:
+            raise CourseError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _sync(folder: Path) -> None:
+    """Write down that a file of the folder has a new name."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(held)
+    finally:
+        os.close(held)
+
+
+class Engine(Protocol):
+    """Grades tasks in any order."""
+
+    def grades(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
+        """Each task with its grade, as soon as it is there."""
+        ...
+
+
+def run(
+    tasks: Sequence[Task], out: Path, engine: Engine, *, retry: bool = False, told: Told = lambda done, of: None
+) -> list[Grade]:
+    """The grades of all tasks, in their order; those that are in `out` already are not graded again.
+
+    `retry` grades again what is in quarantine. Raises CourseError if `out` cannot be written, or if another grader
+    works there.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from tcemu.grade.records import Submission
+    >>> from tcemu.grade.run import Local, run
+    >>> from tcemu.grade.work import Task
+    >>> with TemporaryDirectory() as folder:
+    ...     [grade.state for grade in run([Task(Submission("ada", "ada"), ())], Path(folder), Local(1))]
+    ['refused']
+    """
+    store = Store(out / "grades")
+    with _alone(out):
+        found = {number: grade for number, task in enumerate(tasks) if (grade := store.load(task))}
+        if retry:
+            found = {number: grade for number, grade in found.items() if grade.state != "quarantined"}
+        left = {task.key: number for number, task in enumerate(tasks) if number not in found}
+        told(len(found), len(tasks))
+        for task, grade in engine.grades([tasks[number] for number in left.values()]):
+            store.save(task, grade)
+            found[left[task.key]] = grade
+            told(len(found), len(tasks))
+    return [found[number] for number in range(len(tasks))]
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Hold the lock of a folder. Raises CourseError if another grader holds it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with FileLock(out / _LOCK, timeout=0):
+            yield
+    except Timeout:
+        raise CourseError(f"another grader writes to {out}; wait until it has ended, or choose another --out") from None
+    except OSError as error:
+        raise CourseError(f"cannot write to {out}: {error.strerror or error}") from error
+
+
+# ---------------------------------------------------------------------------------------------- on this machine
+
+
+@dataclass(frozen=True)
+class Local:
+    """`jobs` workers of this machine."""
+
+    jobs: int
+
+    def grades(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
+        """Each task with its grade. Raises BoxUnavailable before the first one if there can be no box."""
+        if any(not task.trusted for task in tasks):
+            check_box()
+        idle: SimpleQueue[Worker] = SimpleQueue()
+        workers = [Worker(number) for number in range(min(self.jobs, len(tasks)))]
+        for worker in workers:
+            idle.put(worker)
+
+        def work(task: Task) -> Grade:
+            worker = idle.get()
+            try:
+                return worker.grade(task)
+            finally:
+                idle.put(worker)
+
+        pool = ThreadPoolExecutor(max(1, len(workers)))
+        try:
+            waiting: dict[Future[Grade], Task] = {pool.submit(work, task): task for task in tasks}
+            for done in as_completed(waiting):
+                yield waiting.pop(done), done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.close()
+
+
+# ---------------------------------------------------------------------------------------------- on many machines
+
+#: The worker of each process that a scheduler gives work to.
+_OWN: dict[int, Worker] = {}
+
+
+def remotely(text: str) -> tuple[float, str]:
+    """Grade a task on the machine of a scheduler's worker; the seconds and the grade as JSON."""
+    task = Task.of_json(text)
+    if not task.trusted:
+        check_box()
+    worker = _OWN.setdefault(os.getpid(), Worker(os.getpid() % 4000))
+    found = worker.grade(task)
+    return found.seconds, found.to_json()
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """The workers of a dask scheduler, which have the same version of tcemu; each takes one submission at a time."""
+
+    address: str
+
+    def grades(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
+        """Each task with its grade. A submission of which a scheduler's workers die too often is quarantined."""
+        if not tasks:
+            return
+        try:
+            import distributed
+        except ImportError as error:
+            raise CourseError(f"--scheduler needs dask: {install('distributed')}") from error
+        try:
+            client = distributed.Client(self.address, timeout=20, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise CourseError(f"no dask scheduler answers at {self.address}: {error}") from error
+        with client:
+            futures = {self._submitted(client, task): task for task in tasks}
+            for future in distributed.as_completed(list(futures)):
+                task = futures[future]
+                yield task, self._grade(distributed, future, task)
+                future.release()
+
+    @staticmethod
+    def _submitted(client: Any, task: Task) -> Any:
+        return client.submit(remotely, task.to_json(), key=f"grade-{task.key}", pure=False, retries=0)
+
+    @staticmethod
+    def _grade(distributed: Any, future: Any, task: Task) -> Grade:
+        try:
+            seconds, text = future.result()
+        except distributed.scheduler.KilledWorker:
+            return quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
+        return replace(Grade.of_json(text), seconds=seconds)

@@ -1,0 +1,137 @@
+"""Grades one submission: all of its notebooks, in the course's order. This runs in a worker, beside the box."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+
+from tcemu.course import bank
+from tcemu.course.bank import exercises
+from tcemu.course.manifests import MANIFEST, Manifest, manifest
+from tcemu.course.record import Exercise
+from tcemu.grade.box import Limits, Seat
+from tcemu.grade.marking import failed, marks_of
+from tcemu.grade.records import Grade, Mark, Submission
+from tcemu.version import __version__
+
+#: Characters of the course's digest.
+_DIGEST = 16
+
+
+@dataclass(frozen=True)
+class Task:
+    """A submission and how it is graded; to and from JSON, because it travels between processes and machines.
+
+    >>> from tcemu.grade.records import Submission
+    >>> from tcemu.grade.work import Task
+    >>> task = Task(Submission("ada", "ada"), ("02_fragments",))
+    >>> Task.of_json(task.to_json()) == task
+    True
+    """
+
+    submission: Submission
+    #: The notebooks that are graded, by their stems; one that was not handed in has no points.
+    asked: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
+    trusted: bool = False
+    #: The folder of the course; None is the installed one.
+    course: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What the grade depends on, in 16 hexadecimal digits: the bytes, whose they are, the course and tcemu."""
+        parts = self.submission.student, self.submission.folder, self.submission.digest, *self.asked
+        return _digest(json.dumps([*parts, __version__, course_digest(self.course)]).encode())
+
+    def to_json(self) -> str:
+        """The task as JSON."""
+        return json.dumps({**_plain(self), "submission": self.submission.to_json()})
+
+    @classmethod
+    def of_json(cls, text: str) -> Task:
+        """The task that `to_json` wrote."""
+        held = json.loads(text)
+        submission, limits = Submission.of_json(held.pop("submission")), Limits(**held.pop("limits"))
+        return cls(submission, tuple(held.pop("asked")), limits, **held)
+
+
+def _plain(task: Task) -> dict[str, object]:
+    return {"asked": task.asked, "limits": asdict(task.limits), "trusted": task.trusted, "course": task.course}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_DIGEST]
+
+
+@cache
+def course_of(folder: str | None) -> tuple[Manifest, Mapping[str, Exercise]]:
+    """The manifest of a course, and its exercises."""
+    place = None if folder is None else Path(folder)
+    return manifest(place), exercises(place)
+
+
+@cache
+def course_digest(folder: str | None) -> str:
+    """The digest of a course: its manifest, the rows of its exercises, and their judges.
+
+    >>> from tcemu.grade.work import course_digest
+    >>> len(course_digest(None))
+    16
+    """
+    found = course_of(folder)[0]
+    rows = Path(bank.__file__).parent
+    places = [rows, rows.parent / "judges", found.root / bank.OWN]
+    files = [found.root / MANIFEST, *(path for place in places for path in sorted(place.glob("*.py")))]
+    return _digest(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files))
+
+
+def wanted_in(stem: str, folder: str | None = None) -> dict[str, Exercise]:
+    """The exercises of an exercise notebook, by its stem; none if the course has no such notebook.
+
+    >>> from tcemu.grade.work import wanted_in
+    >>> list(wanted_in("02_fragments"))[:2]
+    ['where_of_b', 'where_of_bytes']
+    """
+    found, known = course_of(folder)
+    return {
+        name: known[name]
+        for entry in found.notebooks
+        if Path(entry.file).stem == stem
+        for name in entry.exercises
+        if name in known
+    }
+
+
+def grade(task: Task, number: int = 0) -> Grade:
+    """The grade of a submission; `number` tells this worker from others on the machine."""
+    begun = time.monotonic()
+    submission = task.submission
+    seat = Seat(task.trusted, number, task.limits)
+    marks = [mark for stem in task.asked for mark in _notebook(task, stem, seat)]
+    return Grade(
+        submission.student, submission.digest, tuple(marks), "graded" if submission.files else "refused",
+        "\n".join(submission.problems), __version__, course_digest(task.course), submission.folder,
+        round(time.monotonic() - begun, 3),
+    )  # fmt: skip
+
+
+def _notebook(task: Task, stem: str, seat: Seat) -> list[Mark]:
+    wanted = wanted_in(stem, task.course)
+    if stem not in task.submission.files:
+        return [failed(stem, exercise, "This notebook was not handed in.") for exercise in wanted.values()]
+    return marks_of(stem, task.submission.read(stem), wanted, task.submission.student, seat)
+
+
+def quarantined(task: Task, says: str) -> Grade:
+    """The grade of a submission of which workers die."""
+    submission = task.submission
+    marks = [failed(stem, each, says) for stem in task.asked for each in wanted_in(stem, task.course).values()]
+    return Grade(
+        submission.student, submission.digest, tuple(marks), "quarantined", "\n".join([says, *submission.problems]),
+        __version__, course_digest(task.course), submission.folder,
+    )  # fmt: skip

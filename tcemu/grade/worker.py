@@ -1,0 +1,175 @@
+"""A worker: a process that has loaded tcemu once, and forks for each submission.
+
+    python -m tcemu.grade.worker        reads tasks and writes grades, one at a time, each with its length in front
+
+The child that grades is new for each submission, so that none can leave anything behind for the next, and what kills it
+kills nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from typing import Any
+
+from tcemu.grade.records import Grade
+from tcemu.grade.work import Task, grade, quarantined
+
+_LENGTH = struct.Struct("<I")
+#: How often workers may die of a submission.
+DEATHS = 3
+#: Bytes of address space of a child, and seconds beyond the limits of its notebooks.
+_MEMORY, _SPARE = 8 << 30, 30.0
+
+
+class WorkerDied(Exception):  # noqa: N818 - what happened
+    """The process that graded has ended without a grade."""
+
+
+class Worker:
+    """A worker process, started when it is first needed. `number` tells it from others on the machine."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def grade(self, task: Task) -> Grade:
+        """The grade of a submission. One of which the worker dies too often is quarantined."""
+        for _ in range(DEATHS):
+            with contextlib.suppress(WorkerDied):
+                return self._asked(task)
+        return quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
+
+    def _asked(self, task: Task) -> Grade:
+        process = self._started()
+        assert process.stdin and process.stdout  # noqa: S101 - for the types
+        try:
+            _write(process.stdin.fileno(), task.to_json().encode())
+            answer = _read(process.stdout.fileno())
+        except OSError:
+            answer = None
+        if answer is None:  # the worker itself is gone
+            self.close()
+            raise WorkerDied
+        if not answer:
+            raise WorkerDied
+        seconds, _, text = answer.decode().partition(" ")
+        found = Grade.of_json(text)
+        return Grade(**{**vars(found), "seconds": float(seconds)})
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            environment = {**os.environ, "TCEMU_QUIET": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tcemu.grade.worker", str(self.number)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+            )  # fmt: skip
+        return self._process
+
+    def close(self) -> None:
+        """End the worker, and what it grades."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def _write(pipe: int, content: bytes) -> None:
+    message = memoryview(_LENGTH.pack(len(content)) + content)
+    while message:
+        message = message[os.write(pipe, message) :]
+
+
+def _read(pipe: int, until: float | None = None) -> bytes | None:
+    """A message; None at the end of the pipe, or if it does not come in time."""
+    prefix = _exactly(pipe, _LENGTH.size, until)
+    return None if prefix is None else _exactly(pipe, _LENGTH.unpack(prefix)[0], until)
+
+
+def _exactly(pipe: int, size: int, until: float | None) -> bytes | None:
+    held = bytearray()
+    while len(held) < size:
+        left = None if until is None else max(0.0, until - time.monotonic())
+        if left is not None and not select.select([pipe], [], [], left)[0]:
+            return None
+        piece = os.read(pipe, min(size - len(held), 1 << 20))
+        if not piece:
+            return None
+        held += piece
+    return bytes(held)
+
+
+# ---------------------------------------------------------------------------------------------- in the worker
+
+
+def load() -> None:
+    """Load what every submission needs, so that the children have it: the exercises, numba, and usual kernels."""
+    from tcemu.backend import backend
+    from tcemu.course.bank import exercises
+    from tcemu.course.judges import Kernel, Values
+
+    backend()
+    for exercise in exercises().values():
+        if isinstance(exercise.judge, Values | Kernel):
+            with contextlib.suppress(Exception):  # a row that fails says so when it is used
+                exercise.judge.right(exercise.given())
+
+
+def serve(number: int) -> None:
+    """Grade what comes in, until the pipe is closed."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    load()
+    while (text := _read(incoming)) is not None:
+        _write(outgoing, _forked(text, number))
+
+
+def _forked(text: bytes, number: int) -> bytes:
+    """The grade that a child makes, with its seconds in front; nothing if the child dies."""
+    task = Task.of_json(text.decode())
+    until = time.monotonic() + _SPARE + task.limits.notebook * max(1, len(task.asked))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        _child(task, number, writing)
+    os.close(writing)
+    answer = _read(reading, until) or b""
+    os.close(reading)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return answer
+
+
+def _child(task: Task, number: int, writing: int) -> Any:
+    """Grade, and end; whatever happens, this process does not go on."""
+    try:
+        die_with_parent()
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        found = grade(task, number)
+        _write(writing, f"{found.seconds} {found.to_json()}".encode())
+    except BaseException as error:  # noqa: BLE001 - it is told, and the process ends
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+    finally:
+        os._exit(0)
+
+
+def die_with_parent() -> None:
+    """End this process when its parent ends (Linux)."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
