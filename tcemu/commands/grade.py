@@ -12,6 +12,7 @@ import click
 
 from tcemu.backend import cores
 from tcemu.commands.progress import bar
+from tcemu.commands.warm import warm_up
 from tcemu.errors import CourseError, did_you_mean
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--limit-memory", default="3G", show_default=True, metavar="BYTES", help="Memory of a process: 500M, 3G.")
 @click.option("--trusted", is_flag=True, help="Run without a box: for your own work alone.")
 @click.option("--retry-quarantined", is_flag=True, help="Grade again what ended its workers before.")
+@click.option("--no-warm", is_flag=True, help="Do not compile the kernels first, as `tcemu warm` does.")
 @click.option("--no-nbgrader", is_flag=True, help="Do not write nbgrader's gradebook.")
 def grade(
     submissions: Path,
@@ -55,6 +57,7 @@ def grade(
     limit_memory: str,
     trusted: bool,
     retry_quarantined: bool,
+    no_warm: bool,
     no_nbgrader: bool,
 ) -> None:
     """Mark the notebooks in SUBMISSIONS, which nobody needs to trust.
@@ -75,6 +78,8 @@ def grade(
     limits = Limits(cell=limit_cell, notebook=limit_notebook, memory=_bytes(limit_memory))
     handed = _handed(submissions, course, only)
     tasks = _tasks(handed, course, notebooks, limits, trusted)
+    if not no_warm and not scheduler and (warmed := warm_up()):
+        click.echo(warmed)
     engine = Scheduled(scheduler) if scheduler else Local(jobs or cores())
     with bar("{task.completed} of {task.total}") as shown:
         grades = run(tasks, out, engine, retry=retry_quarantined, told=lambda done, of: shown.show("grading", done, of))

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,14 +36,16 @@ _HIDDEN = ("course", "grade", "commands")
 _SEEN = ("grade/__init__.py", "grade/inside")
 #: The user inside, if the grader is root: one for each box, because the number of processes counts by user.
 _USERS = 61_000
-#: The only environment: nothing of the grader's. One thread for each library, which the limit on processes needs.
+#: The same for every box. One thread for each library, which the limit on processes needs.
 _ENVIRONMENT = {
-    "HOME": "/tmp", "TMPDIR": "/tmp", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
+    "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1",
     "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.grade.inside.frozen.Frozen",
 }  # fmt: skip
 #: Seconds that a box may take to start.
 _STARTS = 30.0
+#: Seconds between two looks at the memory.
+_WEIGHED = 0.3
 #: Bytes of what is written to standard error before the notebook begins.
 _NOTED = 4096
 
@@ -67,7 +70,7 @@ class Limits:
     #: Seconds for a cell, and for a notebook.
     cell: float = 20.0
     notebook: float = 90.0
-    #: Bytes of address space of a process; processes and threads; bytes of a file, and of all files.
+    #: Bytes of address space of a process, and of memory of all; processes and threads; bytes of a file, and of all.
     memory: int = 3 << 30
     processes: int = 48
     file: int = 16 << 20
@@ -89,6 +92,14 @@ class Seat:
     trusted: bool = False
     number: int = 0
     limits: Limits = field(default_factory=Limits)
+    #: Where compiled kernels are if not beside their sources.
+    cache: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The whole environment of a box: nothing of the grader's."""
+        home = tempfile.gettempdir() if self.trusted else "/tmp"
+        return {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, "TCEMU_KERNEL_CACHE": self.cache}
 
     def command(self) -> list[str]:
         """The command that starts a box."""
@@ -98,8 +109,10 @@ class Seat:
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}
         settings = {"limits": limits, "user": user, "path": _path()}
-        start = [_python(), "-I", "-S", "-B", str(_PACKAGE / "grade" / "inside" / "__main__.py"), json.dumps(settings)]
-        return [*_bubblewrap(self.limits), *start] if boxed else start
+        # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
+        program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
+        start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
+        return [*_bubblewrap(self), *start] if boxed else start
 
 
 def _python() -> str:
@@ -129,6 +142,7 @@ def _arguments() -> tuple[str, ...]:
             found += ["--symlink", os.readlink(place), str(place)]
         elif place.is_dir():
             found += ["--ro-bind", str(place), str(place)]
+    found += ["--perms", "0755", "--dir", "/etc"]
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
         found += ["--ro-bind-try", name, name]
     folders = [place for place in dict.fromkeys(_visible()) if not place.is_relative_to("/usr") and place.is_dir()]
@@ -145,16 +159,17 @@ def _arguments() -> tuple[str, ...]:
     return tuple(found)
 
 
-def _bubblewrap(limits: Limits) -> list[str]:
+def _bubblewrap(seat: Seat) -> list[str]:
     unshared = ["--unshare-all"] if os.geteuid() else [
         "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"
     ]  # fmt: skip
     more = ["--unshare-user", "--disable-userns"] if os.geteuid() else []
-    sets = [part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)]
+    sets = [part for name, value in seat.environment.items() for part in ("--setenv", name, value)]
+    cache = ["--ro-bind", seat.cache, seat.cache] if seat.cache else []
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
-        *_arguments(), "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
-        "--perms", "1777", "--size", str(limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/",
+        *_arguments(), *cache, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
+        "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/",
     ]  # fmt: skip
 
 
@@ -170,7 +185,7 @@ def _found() -> str:
 
 def check_box() -> None:
     """Start an empty box and end it. Raises BoxUnavailable."""
-    command = [*_bubblewrap(Limits()), "/usr/bin/env", "true"]
+    command = [*_bubblewrap(Seat()), "/usr/bin/env", "true"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_STARTS, check=False)  # noqa: S603 - our own
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -186,15 +201,31 @@ def check_box() -> None:
         )
 
 
+def resident(process: int) -> int:
+    """Bytes of memory that a process and all below it hold; of shared pages, each counts its part. 0 if it has ended.
+
+    >>> from tcemu.grade.box import resident
+    >>> resident(-1)
+    0
+    """
+    place = Path("/proc", str(process))
+    try:
+        lines = (place / "smaps_rollup").read_text().splitlines()
+        own = sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        below = [child for task in (place / "task").iterdir() for child in (task / "children").read_text().split()]
+    except (OSError, ValueError, IndexError):  # it has ended meanwhile
+        return 0
+    return own + sum(resident(int(child)) for child in below)
+
+
 class Box:
     """A running box. Raises BoxEnded once it is gone."""
 
     def __init__(self, seat: Seat, special: Writes, known: Mapping[str, Reads]) -> None:
         self._special, self._reader = special, Reader(known)
-        environment = {**_ENVIRONMENT, **({"TMPDIR": "", "HOME": "/nonexistent"} if seat.trusted else {})}
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             seat.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=environment, cwd="/", close_fds=True, start_new_session=True,
+            env=seat.environment, cwd="/", close_fds=True, start_new_session=True,
         )  # fmt: skip
         assert self._process.stdin and self._process.stdout and self._process.stderr  # noqa: S101 - for the types
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -202,6 +233,7 @@ class Box:
         #: the time at which it is over, on the clock of `time.monotonic`
         self.deadline = time.monotonic() + _STARTS
         self.trouble = ""
+        self._most, self._weighed = seat.limits.memory, time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -228,12 +260,16 @@ class Box:
         """End the box, which broke the rules of the messages."""
         return self._over(f"What came out of the box is not an answer: {told}.")
 
+    def check_alive(self) -> None:
+        """Raise BoxEnded if the box is gone."""
+        if self.trouble:
+            raise BoxEnded(self.trouble)
+
     # ------------------------------------------------------------------------------------------ messages
 
     def send(self, value: Any) -> None:
         """Send a message."""
-        if self.trouble:
-            raise BoxEnded(self.trouble)
+        self.check_alive()
         message = memoryview(framed(value, self._special))
         try:
             while message:
@@ -244,8 +280,7 @@ class Box:
 
     def receive(self) -> Any:
         """The next message."""
-        if self.trouble:
-            raise BoxEnded(self.trouble)
+        self.check_alive()
         try:
             header, body = lengths(self._read(PREFIX))
             return self._reader.read(self._read(header), self._read(body))
@@ -263,11 +298,15 @@ class Box:
         return bytes(held)
 
     def _wait(self, descriptor: int, *, writes: bool) -> None:
-        left = self.deadline - time.monotonic()
-        if left > 0:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLOUT if writes else select.POLLIN)
-            if poll.poll(1000 * left):
+        """Wait until a pipe is ready, and look at the clock and the scales meanwhile."""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT if writes else select.POLLIN)
+        while (now := time.monotonic()) < self.deadline:
+            if now > self._weighed + _WEIGHED:
+                self._weighed = now
+                if resident(self._process.pid) > self._most:
+                    raise self._over(f"It takes more than {self._most >> 20:,} MB of memory.")
+            if poll.poll(1000 * min(_WEIGHED, self.deadline - now)):
                 return
         raise self._over("time")
 

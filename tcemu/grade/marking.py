@@ -23,6 +23,7 @@ from tcemu.grade.box import Box, BoxEnded, Seat
 from tcemu.grade.inside.wire import Malformed
 from tcemu.grade.outside import Remote, legible
 from tcemu.grade.records import Mark
+from tcemu.tracebacks import described
 
 #: How often one exercise is judged; of several checks the last one counts.
 _CHECKS = 3
@@ -113,14 +114,18 @@ class Marking:
         """The cell's name in reports."""
         return f"{self.stem}.ipynb#{legible(cell.id, 40)}"
 
-    def judge(self, name: str, answer: Any) -> None:
-        """Judge an answer, unless the exercise has its mark or was judged too often."""
+    def judge(self, name: str, answer: Any, box: Box) -> None:
+        """Judge an answer, unless the exercise was judged too often. Raises BoxEnded if the box did not live so long."""
         if name not in self.wanted or self._judged.get(name, 0) >= _CHECKS or self._current:
             return
         self._current = name
         self._judged[name] = self._judged.get(name, 0) + 1
-        verdict = judged(self.wanted[name], answer, self.student)
-        self.marks[name] = mark_of(self.stem, verdict)
+        try:
+            mark = mark_of(self.stem, judged(self.wanted[name], answer, self.student))
+        except Exception as error:  # noqa: BLE001 - a judge that meets what nobody has thought of
+            mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
+        box.check_alive()  # judges take the box's end for an error of the answer's
+        self.marks[name] = mark
         self._current = ""
 
     def spoilt(self, number: int, cell: Cell, told: str) -> None:
@@ -184,25 +189,18 @@ class Run:
         for name, exercise in self._marking.wanted.items():
             if name in self._marking.marks:
                 continue
-            self._marking._current = name
             try:
                 self._clock()
                 _, there, answer = self.ask("value", name)
-                self._marking._current = ""
                 if there:
-                    self._marking.judge(name, answer)
-                    self._box_alive()
+                    self._marking.judge(name, answer, self._box)
             except BoxEnded as error:
-                self._marking._current = name
+                self._marking.marks[name] = failed(self._marking.stem, exercise, self._said(error))
                 self._marking.spoilt(-1, Cell("", ""), self._said(error))
                 return False
             if name not in self._marking.marks:
                 self._marking.marks[name] = failed(self._marking.stem, exercise, self._trouble or _UNREACHED)
         return True
-
-    def _box_alive(self) -> None:
-        if self._box.trouble:
-            raise BoxEnded(self._box.trouble)
 
     def _clock(self) -> None:
         """A cell, with its checks, has its time from here on."""
@@ -258,8 +256,7 @@ class Run:
             self._box.send(["reply", reply])
 
     def _check(self, name: str, answer: Any) -> None:
-        self._marking.judge(name if type(name) is str and name else named(answer), answer)
-        self._box_alive()
+        self._marking.judge(name if type(name) is str and name else named(answer), answer, self._box)
 
     def _given(self, name: str) -> dict[str, Any]:
         if type(name) is not str or name not in self._marking.wanted:

@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 #: Asks the box to do something; returns its answer. Raises BoxEnded.
 Ask = Callable[..., list[Any]]
 
-#: Registers of one warp that may be alive at a time, in banks and in bytes of all of them.
+#: Registers that may be alive at a time, in banks and in bytes of all of them.
 _BANKS, _BYTES = 50_000, 256 << 20
 #: Calls in one message.
 _CASES = 512
@@ -70,6 +70,8 @@ class Remote:
         #: the cells' names, which are the only files whose lines a report may quote
         self._files = frozenset(files)
         self._token = 0
+        #: registers of all warps that are alive: banks and bytes
+        self.held = [0, 0]
         #: warps whose launch is over
         self.dropped: list[int] = []
         #: what the box may call: the boxes that a Probe hands out
@@ -114,7 +116,7 @@ class Remote:
     def kernel(self, number: int, warp: Warp, arguments: tuple[Any, ...]) -> Any:
         """Run a warp: the box says which operation is next, until the kernel ends."""
         self._token += 1
-        token, work = self._token, Work(warp, self._files)
+        token, work = self._token, Work(warp, self._files, self.held)
         try:
             kind, operations, *rest = self._ask("start", token, number, work.place(), arguments)
             while kind == "operations":
@@ -123,8 +125,10 @@ class Remote:
         finally:
             if token:
                 self.dropped.append(token)
-            warp.core.at = None
+                work.release()
         work.perform(operations)
+        work.release()
+        warp.core.at = None
         if kind == "raised at":
             raise work.error(*rest)
         return _stand_in(rest[0])
@@ -183,11 +187,11 @@ class Reference:
 class Work:
     """What one warp does: the operations that the box asks for, on the warp's core here."""
 
-    def __init__(self, warp: Warp, files: frozenset[str]) -> None:
-        self._warp, self._core, self._files = warp, warp.core, files
+    def __init__(self, warp: Warp, files: frozenset[str], held: list[int]) -> None:
+        self._warp, self._core, self._files, self._held = warp, warp.core, files, held
         self._banks: dict[int, Registers] = {}
         self._numbers: dict[int, int] = {}
-        self._made = self._bytes = 0
+        self._made = 0
         #: registers whose content the box does not have
         self._untold: list[int] = []
         #: errors that were handed to the box, which may come back, and the lines that caused them
@@ -286,7 +290,7 @@ class Work:
         for number in numbers:
             registers = self._banks.pop(number, None)
             if registers is not None:
-                self._bytes -= registers.bank.bits.nbytes
+                self._count(-1, registers)
                 del self._numbers[id(registers.bank)]
 
     def nothing(self) -> None:
@@ -335,10 +339,19 @@ class Work:
         self._untold.append(number)
 
     def _add(self, number: int, registers: Registers) -> None:
-        self._bytes += registers.bank.bits.nbytes
-        if len(self._banks) >= _BANKS or self._bytes > _BYTES:
-            raise LaunchError("the kernel keeps more registers than a grader has memory for")
+        self._count(1, registers)
         self._banks[number], self._numbers[id(registers.bank)] = registers, number
+        if self._held[0] > _BANKS or self._held[1] > _BYTES:
+            raise LaunchError("the kernel keeps more registers than a grader has memory for")
+
+    def _count(self, sign: int, registers: Registers) -> None:
+        self._held[0] += sign
+        self._held[1] += sign * registers.bank.bits.nbytes
+
+    def release(self) -> None:
+        """The warp's registers are no longer needed."""
+        for registers in self._banks.values():
+            self._count(-1, registers)
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {

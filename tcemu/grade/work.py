@@ -44,9 +44,11 @@ class Task:
 
     @property
     def key(self) -> str:
-        """What the grade depends on, in 16 hexadecimal digits: the bytes, whose they are, the course and tcemu."""
-        parts = self.submission.student, self.submission.folder, self.submission.digest, *self.asked
-        return _digest(json.dumps([*parts, __version__, course_digest(self.course)]).encode())
+        """What the grade depends on, in 16 hexadecimal digits: the bytes, whose they are, limits, course and tcemu."""
+        submission = self.submission
+        whose = submission.student, submission.folder, submission.digest, submission.problems
+        how = self.asked, asdict(self.limits), self.trusted, __version__, course_digest(self.course)
+        return _digest(json.dumps([whose, how]).encode())
 
     def to_json(self) -> str:
         """The task as JSON."""
@@ -107,14 +109,14 @@ def wanted_in(stem: str, folder: str | None = None) -> dict[str, Exercise]:
     }
 
 
-def grade(task: Task, number: int = 0) -> Grade:
-    """The grade of a submission; `number` tells this worker from others on the machine."""
+def grade(task: Task, number: int = 0, cache: str = "") -> Grade:
+    """The grade of a submission; `number` tells this worker from others on the machine, `cache` where its kernels are."""
     begun = time.monotonic()
     submission = task.submission
-    seat = Seat(task.trusted, number, task.limits)
+    seat = Seat(task.trusted, number, task.limits, cache)
     marks = [mark for stem in task.asked for mark in _notebook(task, stem, seat)]
     return Grade(
-        submission.student, submission.digest, tuple(marks), "graded" if submission.files else "refused",
+        submission.student, submission.digest, tuple(marks), "graded" if set(submission.files) & set(task.asked) else "refused",
         "\n".join(submission.problems), __version__, course_digest(task.course), submission.folder,
         round(time.monotonic() - begun, 3),
     )  # fmt: skip

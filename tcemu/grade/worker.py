@@ -39,10 +39,13 @@ class Worker:
     def __init__(self, number: int = 0) -> None:
         self.number = number
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
 
     def grade(self, task: Task) -> Grade:
         """The grade of a submission. One of which the worker dies too often is quarantined."""
         for _ in range(DEATHS):
+            if self._closed:
+                raise WorkerDied
             with contextlib.suppress(WorkerDied):
                 return self._asked(task)
         return quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
@@ -56,7 +59,7 @@ class Worker:
         except OSError:
             answer = None
         if answer is None:  # the worker itself is gone
-            self.close()
+            self._end()
             raise WorkerDied
         if not answer:
             raise WorkerDied
@@ -69,12 +72,16 @@ class Worker:
             environment = {**os.environ, "TCEMU_QUIET": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tcemu.grade.worker", str(self.number)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
             )  # fmt: skip
         return self._process
 
     def close(self) -> None:
-        """End the worker, and what it grades."""
+        """End the worker, and what it grades; it does not start again."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -109,17 +116,25 @@ def _exactly(pipe: int, size: int, until: float | None) -> bytes | None:
 # ---------------------------------------------------------------------------------------------- in the worker
 
 
-def load() -> None:
-    """Load what every submission needs, so that the children have it: the exercises, numba, and usual kernels."""
+def load() -> str:
+    """Load what every submission needs, so that the children have it: the exercises, numba, and usual kernels.
+
+    The answer is the folder of the compiled kernels if they are not beside their sources, which the box sees anyway.
+    """
     from tcemu.backend import backend
     from tcemu.course.bank import exercises
     from tcemu.course.judges import Kernel, Values
 
-    backend()
+    if backend() == "reference":
+        return ""
     for exercise in exercises().values():
         if isinstance(exercise.judge, Values | Kernel):
             with contextlib.suppress(Exception):  # a row that fails says so when it is used
                 exercise.judge.right(exercise.given())
+    from tcemu.kernels.compiling import cache_folder
+
+    folder = cache_folder()
+    return "" if folder is None or folder.name == "__pycache__" else str(folder)
 
 
 def serve(number: int) -> None:
@@ -128,12 +143,13 @@ def serve(number: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    load()
+    die_with_parent()
+    cache = load()
     while (text := _read(incoming)) is not None:
-        _write(outgoing, _forked(text, number))
+        _write(outgoing, _forked(text, number, cache))
 
 
-def _forked(text: bytes, number: int) -> bytes:
+def _forked(text: bytes, number: int, cache: str) -> bytes:
     """The grade that a child makes, with its seconds in front; nothing if the child dies."""
     task = Task.of_json(text.decode())
     until = time.monotonic() + _SPARE + task.limits.notebook * max(1, len(task.asked))
@@ -141,7 +157,7 @@ def _forked(text: bytes, number: int) -> bytes:
     child = os.fork()
     if not child:
         os.close(reading)
-        _child(task, number, writing)
+        _child(task, number, cache, writing)
     os.close(writing)
     answer = _read(reading, until) or b""
     os.close(reading)
@@ -151,12 +167,12 @@ def _forked(text: bytes, number: int) -> bytes:
     return answer
 
 
-def _child(task: Task, number: int, writing: int) -> Any:
+def _child(task: Task, number: int, cache: str, writing: int) -> Any:
     """Grade, and end; whatever happens, this process does not go on."""
     try:
         die_with_parent()
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        found = grade(task, number)
+        found = grade(task, number, cache)
         _write(writing, f"{found.seconds} {found.to_json()}".encode())
     except BaseException as error:  # noqa: BLE001 - it is told, and the process ends
         print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
@@ -168,7 +184,8 @@ def die_with_parent() -> None:
     """End this process when its parent ends (Linux)."""
     import ctypes
 
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Starts in the box as `python -I -S __main__.py SETTINGS`: gives up what it does not need, then runs the notebook.
+"""Starts in the box as `python -S __main__.py SETTINGS`: gives up what it does not need, then runs the notebook.
 
 It uses the standard library alone until the path is set: without `site`, no .pth file and no sitecustomize runs.
 """

@@ -36,6 +36,8 @@ Reads = Callable[..., Any]
 HEADER, BODY = 8 << 20, 64 << 20
 #: Lists in lists at most, and characters of the text that stands for an object that cannot be sent.
 _DEEP, _SAID = 40, 300
+#: Bits of an integer.
+_BITS = 4096
 #: Elements of an array of objects that is sent as a list.
 _OBJECTS = 1 << 16
 _LENGTHS = struct.Struct("<II")
@@ -116,7 +118,8 @@ class Writer:
             return self._array("number", np.asarray(value))
         if isinstance(value, bool | int):
             number = int.__add__(value, 0)
-            return number if -(1 << 53) < number < 1 << 53 else ["int", hex(number)]
+            short = -(1 << 53) < number < 1 << 53
+            return number if short else ["int", hex(number)] if number.bit_length() <= _BITS else self._other("an integer")
         if isinstance(value, float):
             return ["float", struct.pack("<d", value).hex()]
         if isinstance(value, complex):
@@ -240,6 +243,12 @@ def _whole(number: Any) -> int:
     return number
 
 
+def _integer(digits: Any) -> int:
+    if len(digits) > _BITS // 4 + 3:
+        raise Malformed("an integer that is too long")
+    return int(digits, 16)
+
+
 def _span(kind: Callable[..., Any], *parts: Any) -> Any:
     if len(parts) != 3 or not all(part is None or type(part) is int for part in parts):
         raise Malformed("not a range")
@@ -254,7 +263,7 @@ _PLAIN: Mapping[str, Reads] = {
     "array": Reader.array,
     "number": Reader.number,
     "bytes": Reader.bytes,
-    "int": lambda _, digits: int(digits, 16),
+    "int": lambda _, digits: _integer(digits),
     "float": lambda _, digits: struct.unpack("<d", bytes.fromhex(digits))[0],
     "complex": lambda _, digits: complex(*struct.unpack("<dd", bytes.fromhex(digits))),
     "range": lambda _, *parts: _span(range, *parts),

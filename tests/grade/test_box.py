@@ -1,0 +1,135 @@
+"""What code in the box can reach, and what it can take."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from boxed import LIMITS, Probe, needs_box
+from places import ROOT
+from rows import rows
+
+from tcemu.grade import box
+from tcemu.grade.box import BoxEnded, BoxUnavailable, Seat, check_box, resident
+
+pytestmark = needs_box
+
+
+@pytest.fixture(scope="module")
+def inside():
+    probe = Probe()
+    yield probe
+    probe.box.end()
+
+
+READS = "try: X = {}\nexcept OSError as error: X = type(error).__name__"
+SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
+
+
+@rows(
+    "what, source, found",
+    [
+        ("solutions", READS.format(f"open({str(ROOT / 'solutions' / '02_fragments.ipynb')!r}).read()"),
+         "FileNotFoundError"),
+        ("tests", READS.format(f"__import__('os').listdir({str(ROOT / 'tests')!r})"), "FileNotFoundError"),
+        ("rows", "import os, tcemu\nX = os.listdir(os.path.dirname(tcemu.__file__) + '/course')", []),
+        ("the judges", "try: import tcemu.course.judges\nexcept ImportError: X = 'absent'", "absent"),
+        ("the grader", "import os, tcemu\nX = sorted(os.listdir(os.path.dirname(tcemu.__file__) + '/grade'))",
+         ["__init__.py", "inside"]),
+        ("the home folder", READS.format("open('/root/.bashrc').read()"), "FileNotFoundError"),
+        ("passwords", READS.format("open('/etc/passwd').read()"), "FileNotFoundError"),
+        ("the environment", "import os\nX = sorted(set(os.environ) & {'SECRET_OF_THE_GRADER', 'USER', 'PWD'})", ["PWD"]),
+        ("the first process's", READS.format("b'SECRET_OF_THE_GRADER' in open('/proc/1/environ', 'rb').read()"),
+         {False, "PermissionError"}),
+        ("other processes", "import os\nX = len([each for each in os.listdir('/proc') if each.isdigit()]) < 5", True),
+        ("writing the package", READS.format("open(__import__('tcemu').__file__, 'a')"), {"PermissionError", "OSError"}),
+        ("writing compiled kernels", "import os, tcemu\nplace = os.path.dirname(tcemu.__file__) + '/kernels/x.nbi'\n"
+         + READS.format("open(place, 'w')"), {"PermissionError", "OSError"}),
+        ("writing the root", READS.format("open('/x', 'w')"), {"PermissionError", "OSError"}),
+        ("writing where it may", READS.format("open('/tmp/x', 'w').write('12')"), 2),
+        ("the internet", SOCKET.format("socket.create_connection(('1.1.1.1', 53), 2)"), "refused"),
+        ("the machine itself", SOCKET.format("socket.create_connection(('127.0.0.1', 22), 2)"), "refused"),
+        ("abstract sockets", SOCKET.format("socket.socket(socket.AF_UNIX).connect('\\0/tmp/.X11-unix/X0')"), "refused"),
+        ("a packet socket", SOCKET.format("socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"), "refused"),
+        ("mounting", "import ctypes\nX = ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None)", -1),
+        ("signals to everybody", "import os\ntry: os.kill(1, 9); X = 'sent'\nexcept OSError: X = 'refused'",
+         {"sent", "refused"}),
+        ("a large file", "try:\n    with open('/tmp/large', 'wb') as file:\n        file.truncate(1 << 40)\n"
+         "except OSError: X = 'too large'", "too large"),
+        ("many files", "import os\ntry:\n    for n in range(20):\n        open(f'/tmp/f{n}', 'wb').write(bytes(8 << 20))\n"
+         "except OSError: X = 'full'\nfor n in range(20):\n    if os.path.exists(f'/tmp/f{n}'): os.remove(f'/tmp/f{n}')",
+         "full"),
+        ("memory", "try: bytearray(2 << 30)\nexcept MemoryError: X = 'refused'", "refused"),
+        ("many processes", "import os, time\nX = 0\nchildren = []\ntry:\n    for X in range(1000):\n"
+         "        child = os.fork()\n        if not child: time.sleep(60)\n        children.append(child)\n"
+         "except OSError: pass\nfor child in children: os.kill(child, 9)", range(1, LIMITS.processes)),
+        ("threads in one place", "import os\nX = os.sched_getaffinity(0) is not None", True),
+        (".pth files", "import sys\nX = 'site' in sys.modules", False),
+        ("a core of it", "import resource\nX = resource.getrlimit(resource.RLIMIT_CORE)[1]", 0),
+        ("root's rights", "X = [line for line in open('/proc/self/status') if line.startswith('CapEff')][0].split()[1]",
+         "0000000000000000"),
+    ],
+    lambda what, source, found: what,
+)  # fmt: skip
+def test_what_it_reaches(what, source, found, inside):
+    held = inside.finds(source)
+    assert held in found if isinstance(found, set | range) else held == found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def secret():
+    """A variable of the grader's, which no box may have. The fixture `inside` starts after it."""
+    os.environ["SECRET_OF_THE_GRADER"] = "42"
+    yield
+    del os.environ["SECRET_OF_THE_GRADER"]
+
+
+def test_it_ends_with_all_of_its_processes():
+    probe = Probe()
+    probe.finds("import os, time\nfor _ in range(3):\n    if not os.fork():\n        os.setsid()\n        time.sleep(60)")
+    process = probe.box._process.pid
+    assert resident(process) > 1 << 20
+    probe.box.end()
+    assert resident(process) == 0
+    assert probe.box._process.returncode == -9
+
+
+def test_what_many_processes_hold_together_is_limited():
+    probe = Probe(Seat(limits=box.Limits(memory=500 << 20, cell=20)))
+    with pytest.raises(BoxEnded, match="more than 500 MB of memory"):
+        probe.finds("import os, time\nfor _ in range(4):\n    if not os.fork():\n        held = b'x' * (150 << 20)\n"
+                    "        time.sleep(60)\ntime.sleep(60)")  # fmt: skip
+    probe.box.end()
+
+
+def test_without_bubblewrap_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(BoxUnavailable, match="apt-get install bubblewrap.*--trusted"):
+        check_box()
+
+
+def test_where_namespaces_are_forbidden_it_says_what_to_set(tmp_path, monkeypatch):
+    refuses = tmp_path / "bwrap"
+    refuses.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n")
+    refuses.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(BoxUnavailable, match="No permissions.*kernel.unprivileged_userns_clone"):
+        check_box()
+
+
+def test_a_box_does_not_outlive_its_grader():
+    source = (
+        "import sys\nfrom boxed import Probe\nprobe = Probe()\nprint(probe.box._process.pid, flush=True)\n"
+        "probe.finds('import time; time.sleep(100)')"
+    )
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "grade")])
+    command = [sys.executable, "-c", source]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}) as grader:
+        box_process = int(grader.stdout.readline())
+        grader.kill()
+    for _ in range(100):
+        if not resident(box_process):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the box is still there")
