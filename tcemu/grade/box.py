@@ -34,8 +34,8 @@ _PACKAGE = Path(tcemu.__file__).parent
 _HIDDEN = ("course", "grade", "commands")
 #: What it sees of them all the same.
 _SEEN = ("grade/__init__.py", "grade/inside")
-#: The user inside, if the grader is root: one for each box, because the number of processes counts by user.
-_USERS = 61_000
+#: The users inside, if the grader is root: each grading process has its own, because processes are counted by user.
+_USERS, _FEW = 61_000, 4_000
 #: The same for every box. One thread for each library, which the limit on processes needs.
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
@@ -87,10 +87,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Seat:
-    """Where boxes run: with bubblewrap, or without it for the teacher's own work. `number` tells neighbours apart."""
+    """Where boxes run: with bubblewrap, or without it for the teacher's own work."""
 
     trusted: bool = False
-    number: int = 0
     limits: Limits = field(default_factory=Limits)
     #: Where compiled kernels are if not beside their sources.
     cache: str = ""
@@ -104,7 +103,7 @@ class Seat:
     def command(self) -> list[str]:
         """The command that starts a box."""
         boxed = not self.trusted
-        user = _USERS + self.number if boxed and os.geteuid() == 0 else 0
+        user = _USERS + os.getpid() % _FEW if boxed and os.geteuid() == 0 else 0
         limits = self.limits.rlimits
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}

@@ -126,9 +126,11 @@ class Remote:
             if token:
                 self.dropped.append(token)
                 work.release()
-        work.perform(operations)
+        outcome, *said = work.perform(operations)
         work.release()
         warp.core.at = None
+        if outcome == "error":  # of an operation that the kernel did not wait for
+            raise work.error(said[-1])
         if kind == "raised at":
             raise work.error(*rest)
         return _stand_in(rest[0])
@@ -226,7 +228,7 @@ class Work:
         held = ((number, self._banks.get(number)) for number in made)
         return [(number, each.bank.bits) for number, each in held if each is not None and not each.bank.pending]
 
-    def error(self, number: Any, name: str, text: str) -> BaseException:
+    def error(self, number: Any, name: str = "", text: str = "") -> BaseException:
         """The error that ended the kernel: one from here if it is a launch's, else as it was described in there."""
         if type(number) is not int or not 0 <= number < len(self._errors):
             return Raised.of(name, text)

@@ -153,7 +153,7 @@ class Local:
         if any(not task.trusted for task in tasks):
             check_box()
         idle: SimpleQueue[Worker] = SimpleQueue()
-        workers = [Worker(number) for number in range(min(self.jobs, len(tasks)))]
+        workers = [Worker() for _ in range(min(self.jobs, len(tasks)))]
         for worker in workers:
             idle.put(worker)
 
@@ -186,7 +186,7 @@ def remotely(text: str) -> tuple[float, str]:
     task = Task.of_json(text)
     if not task.trusted:
         check_box()
-    worker = _OWN.setdefault(os.getpid(), Worker(os.getpid() % 4000))
+    worker = _OWN.setdefault(os.getpid(), Worker())
     found = worker.grade(task)
     return found.seconds, found.to_json()
 

@@ -109,11 +109,11 @@ def wanted_in(stem: str, folder: str | None = None) -> dict[str, Exercise]:
     }
 
 
-def grade(task: Task, number: int = 0, cache: str = "") -> Grade:
-    """The grade of a submission; `number` tells this worker from others on the machine, `cache` where its kernels are."""
+def grade(task: Task, cache: str = "") -> Grade:
+    """The grade of a submission; `cache` is the folder of compiled kernels, if they are not beside their sources."""
     begun = time.monotonic()
     submission = task.submission
-    seat = Seat(task.trusted, number, task.limits, cache)
+    seat = Seat(task.trusted, task.limits, cache)
     marks = [mark for stem in task.asked for mark in _notebook(task, stem, seat)]
     return Grade(
         submission.student, submission.digest, tuple(marks), "graded" if set(submission.files) & set(task.asked) else "refused",

@@ -34,10 +34,9 @@ class WorkerDied(Exception):  # noqa: N818 - what happened
 
 
 class Worker:
-    """A worker process, started when it is first needed. `number` tells it from others on the machine."""
+    """A worker process, started when it is first needed."""
 
-    def __init__(self, number: int = 0) -> None:
-        self.number = number
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
@@ -71,7 +70,7 @@ class Worker:
         if self._process is None or self._process.poll() is not None:
             environment = {**os.environ, "TCEMU_QUIET": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tcemu.grade.worker", str(self.number)],
+                [sys.executable, "-m", "tcemu.grade.worker"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
             )  # fmt: skip
         return self._process
@@ -137,7 +136,7 @@ def load() -> str:
     return "" if folder is None or folder.name == "__pycache__" else str(folder)
 
 
-def serve(number: int) -> None:
+def serve() -> None:
     """Grade what comes in, until the pipe is closed."""
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -146,10 +145,10 @@ def serve(number: int) -> None:
     die_with_parent()
     cache = load()
     while (text := _read(incoming)) is not None:
-        _write(outgoing, _forked(text, number, cache))
+        _write(outgoing, _forked(text, cache))
 
 
-def _forked(text: bytes, number: int, cache: str) -> bytes:
+def _forked(text: bytes, cache: str) -> bytes:
     """The grade that a child makes, with its seconds in front; nothing if the child dies."""
     task = Task.of_json(text.decode())
     until = time.monotonic() + _SPARE + task.limits.notebook * max(1, len(task.asked))
@@ -157,7 +156,7 @@ def _forked(text: bytes, number: int, cache: str) -> bytes:
     child = os.fork()
     if not child:
         os.close(reading)
-        _child(task, number, cache, writing)
+        _child(task, cache, writing)
     os.close(writing)
     answer = _read(reading, until) or b""
     os.close(reading)
@@ -167,12 +166,12 @@ def _forked(text: bytes, number: int, cache: str) -> bytes:
     return answer
 
 
-def _child(task: Task, number: int, cache: str, writing: int) -> Any:
+def _child(task: Task, cache: str, writing: int) -> Any:
     """Grade, and end; whatever happens, this process does not go on."""
     try:
         die_with_parent()
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        found = grade(task, number, cache)
+        found = grade(task, cache)
         _write(writing, f"{found.seconds} {found.to_json()}".encode())
     except BaseException as error:  # noqa: BLE001 - it is told, and the process ends
         print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
@@ -189,4 +188,4 @@ def die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve()

@@ -63,7 +63,7 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
         ("memory", "try: bytearray(2 << 30)\nexcept MemoryError: X = 'refused'", "refused"),
         ("many processes", "import os, time\nX = 0\nchildren = []\ntry:\n    for X in range(1000):\n"
          "        child = os.fork()\n        if not child: time.sleep(60)\n        children.append(child)\n"
-         "except OSError: pass\nfor child in children: os.kill(child, 9)", range(1, LIMITS.processes)),
+         "except OSError: pass\nfor child in children: os.kill(child, 9), os.waitpid(child, 0)", range(1, LIMITS.processes)),
         ("threads in one place", "import os\nX = os.sched_getaffinity(0) is not None", True),
         (".pth files", "import sys\nX = 'site' in sys.modules", False),
         ("a core of it", "import resource\nX = resource.getrlimit(resource.RLIMIT_CORE)[1]", 0),

@@ -108,7 +108,10 @@ class Writer:
             return value
         if depth > _DEEP:
             return self._other(value)
-        return self.special(value) or self._plain(value, depth)
+        try:
+            return self.special(value) or self._plain(value, depth)
+        except Exception:  # noqa: BLE001 - an object that lies about what it is
+            return self._other(value)
 
     def _plain(self, value: Any, depth: int) -> Any:
         """A value of one of Python's and numpy's types, whatever its subclass claims."""

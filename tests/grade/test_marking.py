@@ -1,0 +1,124 @@
+"""A box and the machine outside give the verdicts that `check` gives."""
+
+import json
+
+import pytest
+from boxed import SEAT, marks, needs_box
+from handed import notebook
+from places import ROOT
+from quick import QUICK
+from rows import rows
+
+from tcemu.course import exercise, exercises, judged
+from tcemu.course.solutions import solutions, wrong_answers
+from tcemu.grade.box import Seat
+from tcemu.grade.marking import mark_of, marks_of
+
+NOTEBOOKS = sorted((ROOT / "solutions").glob("[0-9][0-9]_*.ipynb"))
+#: Notebooks with every kind of judge: maps, values, kernels with barriers, copies and wgmma.
+FEW = ("02_fragments", "05_moving_matrices", "12_gemm")
+
+
+def handed_in(path, code=None):
+    """A notebook of solutions as a student hands it in, and its exercises; `code` replaces some solutions by name."""
+    every = list(solutions(path))
+    cells = [*every[0].setup]
+    for each in every:
+        cells += [(code or {}).get(each.name, each.code), each.asked]
+    return notebook(*cells), {each.name: exercise(each.name) for each in every}
+
+
+@needs_box
+@pytest.mark.parametrize("path", [
+    pytest.param(path, id=path.stem, marks=() if path.stem in FEW[:1] else pytest.mark.slow) for path in NOTEBOOKS
+])  # fmt: skip
+def test_every_solution_is_right_in_a_box(path):
+    """What the solutions earn here they earn with `check`, as tests/course/test_exercises.py shows: everything."""
+    content, wanted = handed_in(path)
+    found = marks_of(path.stem, content, wanted, "ada", SEAT)
+    assert [(mark.exercise, mark.says) for mark in found if mark.state != "right"] == []
+    assert [mark.points for mark in found] == [wanted[mark.exercise].points for mark in found]
+
+
+def test_every_exercise_is_among_them():
+    names = [each.name for path in NOTEBOOKS for each in solutions(path)]
+    assert set(names) == set(exercises(ROOT))
+
+
+#: Kernels with mistakes, each with words of what the sanitizer, the machine or the comparison says outside.
+KERNELS = [
+    ("without a barrier", "warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))\n"
+     "    warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))"),
+    ("an address outside", "warp.st_global(out.at(warp.laneid + 1), 1)"),
+    ("an illegal instruction", "warp.run('mma.sync.aligned.m16n8k15', 1)"),
+    ("an operand of another shape", "warp.st_global(out.at(warp.laneid), np.zeros(3))"),
+    ("an error of its own", "raise ValueError('no idea')"),
+    ("a deadlock", "warp.bar_sync(1, 64)"),
+    ("nothing", "return ..."),
+    ("a generator", "yield"),
+    ("unwritten registers", "c = warp.registers(1)\n    warp.st_global(out.at(warp.laneid), c + 1)"),
+    ("a part of the lanes", "with warp.only(warp.laneid < 7):\n        warp.st_global(out.at(warp.laneid), warp.ld_global("
+     "x.at(31 - warp.laneid)))"),
+    ("early exit", "with warp.only(warp.laneid < 7):\n        warp.exit()\n    warp.st_global(out.at(warp.laneid), "
+     "warp.ld_global(x.at(31 - warp.laneid)))"),
+    ("registers written in place", "c = warp.registers(2, fill=3)\n    c[:, 1] = warp.laneid\n    c[warp.laneid > 5, 0] = 7\n"
+     "    warp.st_global(out.at(warp.laneid), c[:, 0] + c[:, 1])"),
+    ("other lanes' values", "d = warp.shfl_sync('bfly', warp.ld_global(x.at(warp.laneid)), 31)\n"
+     "    warp.st_global(out.at(warp.laneid), d)"),
+    ("votes and sums", "p = warp.vote_sync('ballot', warp.laneid % 2 == 1)\n    s = warp.redux_sync('add.u32', warp.laneid)\n"
+     "    warp.st_global(out.at(warp.laneid), s + p)"),
+]  # fmt: skip
+
+
+@needs_box
+@rows("what, body", KERNELS, lambda what, body: what)
+def test_a_kernel_gets_the_same_verdict_as_with_check(what, body):
+    source = f"import numpy as np\ndef repair_swap(warp, x, out):\n    {body}"
+    namespace = {}
+    exec(source, namespace)
+    here = mark_of("02_fragments", judged(exercise("repair_swap"), namespace["repair_swap"], "ada"))
+    (mark,) = marks(source, "from tcemu.course import check\ncheck(repair_swap)", names=("repair_swap",)).values()
+    assert (mark.state, mark.points, mark.mistake) == (here.state, here.points, here.mistake), (mark.says, here.says)
+    assert _without_lines(mark.says) == _without_lines(here.says)
+
+
+def _without_lines(says):
+    """What is said, without the places of lines."""
+    import re
+
+    return re.sub(r" \(line [^)]*\)|\S*[/#]?\S*:\d+|<string>|02_fragments\S*|^ *\d* *\|.*$|>.*$", "", says, flags=re.M)
+
+
+@needs_box
+def test_wrong_answers_get_the_same_verdict_as_with_check():
+    """Every wrong answer that is a value, in one box: the mistake has the same name."""
+    values = {}
+    for name, answers in wrong_answers(ROOT / "solutions").items():
+        for each in answers:
+            answer = each.of(exercise(name).given("ada"))
+            if isinstance(answer, int | float | tuple | list | str) and not callable(answer) and name not in values:
+                values[name] = answer
+    found = marks(*(f"{name} = {answer!r}" for name, answer in values.items()), names=tuple(values))
+    for name, mark in found.items():
+        here = mark_of("02_fragments", judged(exercise(name), values[name], "ada"))
+        assert (mark.state, mark.points, mark.mistake, mark.says) == (here.state, here.points, here.mistake, here.says)
+    assert len(found) > 5 or QUICK
+
+
+def test_trusted_work_runs_without_a_box():
+    (mark,) = marks("def where_of_b(row, column):\n    return 4 * column + row // 2 % 4, row // 8", seat=Seat(trusted=True)).values()
+    assert mark.state == "right"
+
+
+@needs_box
+def test_of_several_checks_the_last_one_counts():
+    answer = "def where_of_b(row, column):\n    return 4 * column + row // 2 % 4, row // {}\ncheck(where_of_b)"
+    (mark,) = marks("from tcemu.course import check", answer.format(8), answer.format(4)).values()
+    assert mark.state == "wrong"
+
+
+@needs_box
+def test_a_mark_is_the_same_every_time():
+    source = "def where_of_b(row, column):\n    return hash(str(set('abc'))) % 32, row"
+    one, other = (json.dumps([vars(mark) for mark in marks(source).values()]) for _ in range(2))
+    assert one == other
