@@ -19,11 +19,12 @@ from dataclasses import replace
 from typing import Any
 
 from tcemu.course import progress
-from tcemu.course.answers import AnswerError, Unanswered, described, named, overheard
+from tcemu.course.answers import AnswerError, Unanswered, named, overheard
 from tcemu.course.bank import exercise, exercises
 from tcemu.course.record import Evidence, Exercise, Finding, Given
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError, briefly
+from tcemu.tracebacks import described
 
 #: Hints that were asked for in this process, by exercise.
 _HINTED: Counter[str] = Counter()

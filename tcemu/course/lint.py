@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from tcemu.course import progress
-from tcemu.course.answers import described
 from tcemu.course.bank import exercises
 from tcemu.course.checking import judged
 from tcemu.course.record import Exercise, Given
 from tcemu.course.release import released
 from tcemu.course.solutions import Solution, Wrong, solutions, taught, wrong_answers
 from tcemu.errors import CourseError
+from tcemu.tracebacks import described
 
 #: The learners whose variants are tried; the first has no name.
 LEARNERS = ("", "ada", "grace")

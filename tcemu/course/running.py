@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from tcemu.course import progress
-from tcemu.course.answers import described
 from tcemu.course.checking import verdicts_of
 from tcemu.course.solutions import execute
 from tcemu.errors import CourseError, TcemuError
+from tcemu.tracebacks import described
 
 #: Seconds that a notebook may take.
 LIMIT = 60.0

@@ -1,8 +1,8 @@
 """The box: a process that holds Python, tcemu without its exercises, and nothing else. It ends when it is told to.
 
-bubblewrap gives it namespaces of its own (files, processes, network, IPC, host name), limits bound what it takes, and the
-clock is outside: when time is up, the first process of its namespace is killed, and with it all the others. What comes out
-is read as messages of plain values (`inside.wire`); a message that breaks the rules counts like an end.
+bubblewrap gives it namespaces of its own (files, processes, network, IPC, host name), limits bound what it takes, and
+the clock is outside: when time is up, the first process of its namespace is killed, and with it all the others. What
+comes out is read as messages of plain values (`inside.wire`); a message that breaks the rules counts like an end.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self, cast
 
 import numpy
 
 import tcemu
 from tcemu.errors import CourseError
-from tcemu.grade.inside.wire import PREFIX, Malformed, Reads, Reader, Writes, framed, lengths
+from tcemu.grade.inside.wire import PREFIX, Malformed, Reader, Reads, Writes, framed, lengths
 
 _PACKAGE = Path(tcemu.__file__).parent
 #: Folders of the package that the box does not see: the exercises, their judges, and the grader.
@@ -40,8 +40,10 @@ _USERS, _FEW = 61_000, 4_000
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1",
-    "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.grade.inside.frozen.Frozen",
+    "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.kernels.frozen.Frozen",
 }  # fmt: skip
+#: The only folder in which it may write.
+_TMP = "/tmp"  # noqa: S108 - in the box, where nobody else is
 #: Seconds that a box may take to start.
 _STARTS = 30.0
 #: Seconds between two looks at the memory.
@@ -97,7 +99,7 @@ class Seat:
     @property
     def environment(self) -> dict[str, str]:
         """The whole environment of a box: nothing of the grader's."""
-        home = tempfile.gettempdir() if self.trusted else "/tmp"
+        home = tempfile.gettempdir() if self.trusted else _TMP
         return {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, "TCEMU_KERNEL_CACHE": self.cache}
 
     def command(self) -> list[str]:
@@ -138,7 +140,7 @@ def _arguments() -> tuple[str, ...]:
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         place = Path("/", name)
         if place.is_symlink():
-            found += ["--symlink", os.readlink(place), str(place)]
+            found += ["--symlink", str(place.readlink()), str(place)]
         elif place.is_dir():
             found += ["--ro-bind", str(place), str(place)]
     found += ["--perms", "0755", "--dir", "/etc"]
@@ -168,7 +170,7 @@ def _bubblewrap(seat: Seat) -> list[str]:
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
         *_arguments(), *cache, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
-        "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/",
+        "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP, "--chdir", _TMP, "--remount-ro", "/",
     ]  # fmt: skip
 
 
@@ -226,8 +228,8 @@ class Box:
             seat.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=seat.environment, cwd="/", close_fds=True, start_new_session=True,
         )  # fmt: skip
-        assert self._process.stdin and self._process.stdout and self._process.stderr  # noqa: S101 - for the types
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        incoming, outgoing = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        self._in, self._out = incoming.fileno(), outgoing.fileno()
         os.set_blocking(self._in, False)
         #: the time at which it is over, on the clock of `time.monotonic`
         self.deadline = time.monotonic() + _STARTS

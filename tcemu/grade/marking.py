@@ -1,17 +1,18 @@
 """Marks one notebook: its cells run in a box, and what they hand out is judged here.
 
-The box is told what to run, cell by cell. A check in the notebook hands its answer out, and is judged at once, while the
-box waits; what the notebook prints, returns or claims about its own answers counts for nothing. A cell that does not end,
-or ends its process, is left out when the notebook runs again in a new box, and costs the exercises that it checks.
+The box is told what to run, cell by cell. A check in the notebook hands its answer out, and is judged at once, while
+the box waits; what the notebook prints, returns or claims about its own answers counts for nothing. A cell that does
+not end, or ends its process, is left out when the notebook runs again in a new box, and costs the exercises that it
+checks.
 """
 
 from __future__ import annotations
 
 import linecache
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from tcemu.course.answers import named
 from tcemu.course.checking import judged
@@ -37,12 +38,12 @@ _UNREACHED = "The check was not reached."
 def marks_of(
     stem: str, content: bytes, wanted: Mapping[str, Exercise], student: str, seat: Seat | None = None
 ) -> list[Mark]:
-    """The marks of a notebook for `wanted`, in that order, with the variants of `student`. It does not raise.
+    r"""The marks of a notebook for `wanted`, in that order, with the variants of `student`. It does not raise.
 
     >>> from tcemu import course
     >>> from tcemu.grade.box import Seat
     >>> from tcemu.grade.marking import marks_of
-    >>> notebook = b'{"cells": [{"cell_type": "code", "source": "def where_of_a(row, column):\\\\n    return 0, 0"}]}'
+    >>> notebook = b'{"cells": [{"cell_type": "code", "source": "def where_of_a(row, column):\\n    return 0, 0"}]}'
     >>> (mark,) = marks_of("02", notebook, {"where_of_a": course.exercise("where_of_a")}, "ada", Seat(trusted=True))
     >>> mark.state, mark.points < mark.of
     ('wrong', True)
@@ -115,7 +116,7 @@ class Marking:
         return f"{self.stem}.ipynb#{legible(cell.id, 40)}"
 
     def judge(self, name: str, answer: Any, box: Box) -> None:
-        """Judge an answer, unless the exercise was judged too often. Raises BoxEnded if the box did not live so long."""
+        """Judge an answer, unless the exercise was judged too often. Raises BoxEnded."""
         if name not in self.wanted or self._judged.get(name, 0) >= _CHECKS or self._current:
             return
         self._current = name
@@ -151,7 +152,7 @@ class Run:
         self._box = Box(marking.seat, self._remote.special, self._remote.known)
         self._trouble = ""
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,7 +177,7 @@ class Run:
         else:
             self._quotable(file, cell.source)
             self._clock()
-            kind, error = self.ask("cell", cell.source, file)
+            _, error = self.ask("cell", cell.source, file)
             told = f"Cell {legible(cell.id, 40)} raises {legible(error)}" if error else ""
         for name in cell.checks if told else ():
             wanted = self._marking.wanted.get(name)
@@ -255,19 +256,22 @@ class Run:
         else:
             self._box.send(["reply", reply])
 
-    def _check(self, name: str, answer: Any) -> None:
+    def check(self, name: str, answer: Any) -> None:
+        """An answer."""
         self._marking.judge(name if type(name) is str and name else named(answer), answer, self._box)
 
-    def _given(self, name: str) -> dict[str, Any]:
+    def given(self, name: str) -> dict[str, Any]:
+        """The numbers of an exercise."""
         if type(name) is not str or name not in self._marking.wanted:
             raise CourseError(f"this notebook has no exercise called {legible(name, 60)}")
         return dict(self._marking.wanted[name].given(self._marking.student))
 
-    def _callback(self, number: int, arguments: Any) -> Any:
+    def callback(self, number: int, arguments: Any) -> Any:
+        """What the outside handed in to be called."""
         return self._remote.callback(number, arguments)
 
 
-_QUESTIONS = {"check": Run._check, "given": Run._given, "callback": Run._callback}
+_QUESTIONS: Mapping[str, Callable[..., Any]] = {"check": Run.check, "given": Run.given, "callback": Run.callback}
 #: The answers to each command, and how many parts each answer has.
 _ANSWERS = {
     "cell": ("ran",), "value": ("value",), "call": ("returned",),

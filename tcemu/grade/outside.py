@@ -1,8 +1,8 @@
 """What judges get for the answers of a box: functions whose calls are messages, and kernels that the machine runs here.
 
-A kernel's warps run on the real machine, under the sanitizer, in this process. Only the kernel's own code is in the box:
-each warp asks it for the next operation. So what a kernel costs, which rules it breaks and what it computes is found out
-here, whatever has been patched in there.
+A kernel's warps run on the real machine, under the sanitizer, in this process. Only the kernel's own code is in the
+box: each warp asks it for the next operations. So what a kernel costs, which rules it breaks and what it computes is
+found out here, whatever has been patched in there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tcemu.machine.sites import UNKNOWN
 from tcemu.machine.warp import Warp
 
 if TYPE_CHECKING:
-    from tcemu.machine.core import Core
+    pass
 
 Array = npt.NDArray[Any]
 #: Asks the box to do something; returns its answer. Raises BoxEnded.
@@ -53,7 +53,7 @@ class Raised(Exception):  # noqa: N818 - it stands for another one
 
 
 def legible(text: object, most: int = _TEXT) -> str:
-    """Text of the box as people may see it.
+    r"""Text of the box as people may see it.
 
     >>> from tcemu.grade.outside import legible
     >>> legible("one\x1b[31m two")
@@ -150,6 +150,7 @@ class Function:
             self.__signature__ = _signature(parameters)
 
     def __call__(self, *arguments: Any) -> Any:
+        """Call it in the box, or run it for a warp."""
         if arguments and type(arguments[0]) is Warp:
             return self._remote.kernel(self._number, arguments[0], arguments[1:])
         if self._known:
@@ -378,10 +379,9 @@ def _whole(bits: Any) -> int:
 def _stand_in(kind: Any) -> Any:
     """A generator or coroutine in place of the box's: who gets it sees what the kernel or function is."""
     if kind in ("generator", "asyncgen"):
-        return (each for each in ())
+        return (each for each in "")
     if kind == "coroutine":
-        made = _never()
-        return made
+        return _never()
     return None
 
 
@@ -389,12 +389,17 @@ async def _never() -> None:
     """Nobody waits for this."""
 
 
+_PLAIN = inspect.Parameter
+#: The kinds of parameters, by their numbers.
+_KINDS = (_PLAIN.POSITIONAL_ONLY, _PLAIN.POSITIONAL_OR_KEYWORD, _PLAIN.VAR_POSITIONAL, _PLAIN.KEYWORD_ONLY,
+          _PLAIN.VAR_KEYWORD)  # fmt: skip
+
+
 def _signature(parameters: Any) -> inspect.Signature:
     """The signature that a function of the box has. Raises Malformed."""
     try:
-        kinds = list(inspect._ParameterKind)
         return inspect.Signature([
-            inspect.Parameter(name, kinds[kind], default=None if optional else inspect.Parameter.empty)
+            inspect.Parameter(name, _KINDS[kind], default=None if optional else inspect.Parameter.empty)
             for name, kind, optional in parameters[:64]
         ])  # fmt: skip
     except (ValueError, TypeError, IndexError):

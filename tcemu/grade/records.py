@@ -34,7 +34,7 @@ def digest_of(files: Mapping[str, bytes]) -> str:
 
 @dataclass(frozen=True)
 class Submission:
-    """What one student handed in. `files` holds a notebook for each stem ("02_fragments"): its bytes, or where they are.
+    """What one student handed in: a notebook for each stem ("02_fragments"), as its bytes or where they are.
 
     >>> from tcemu.grade.records import Submission
     >>> one = Submission("ada", "submitted/ada", {"02_fragments": b"{}"})
@@ -104,7 +104,7 @@ class Mark:
 class Grade:
     """What one submission came to.
 
-    Regrading the same bytes with the same course and tcemu gives the same text of `to_json`, so `seconds` is left out
+    Grading the same bytes again with the same course and tcemu gives the same text of `to_json`, so `seconds` is left out
     of it, and of comparisons.
 
     >>> from tcemu.grade.records import Grade, Mark

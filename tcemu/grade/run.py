@@ -31,6 +31,10 @@ Told = Callable[[int, int], None]
 _LOCK = ".tcemu-grade.lock"
 
 
+def _silent(done: int, of: int) -> None:
+    """Tell nobody."""
+
+
 def asked_of(submissions: Sequence[Submission], course: str | None = None) -> tuple[str, ...]:
     """The exercise notebooks that somebody handed in, by their stems, in order.
 
@@ -96,7 +100,7 @@ class Engine(Protocol):
 
 
 def run(
-    tasks: Sequence[Task], out: Path, engine: Engine, *, retry: bool = False, told: Told = lambda done, of: None
+    tasks: Sequence[Task], out: Path, engine: Engine, *, retry: bool = False, told: Told = _silent
 ) -> list[Grade]:
     """The grades of all tasks, in their order; those that are in `out` already are not graded again.
 
@@ -206,12 +210,14 @@ class Scheduled:
         except ImportError as error:
             raise CourseError(f"--scheduler needs dask: {install('distributed')}") from error
         try:
-            client = distributed.Client(self.address, timeout=20, set_as_default=False)
+            connected: Any = distributed.Client
+            client = connected(self.address, timeout=20, set_as_default=False)
         except (OSError, ValueError) as error:
             raise CourseError(f"no dask scheduler answers at {self.address}: {error}") from error
         with client:
             futures = {self._submitted(client, task): task for task in tasks}
-            for future in distributed.as_completed(list(futures)):
+            ended: Any = distributed.as_completed
+            for future in ended(list(futures), loop=client.loop):
                 task = futures[future]
                 yield task, self._grade(distributed, future, task)
                 future.release()

@@ -16,7 +16,7 @@ from tcemu.course.manifests import MANIFEST, Manifest, manifest
 from tcemu.course.record import Exercise
 from tcemu.grade.box import Limits, Seat
 from tcemu.grade.marking import failed, marks_of
-from tcemu.grade.records import Grade, Mark, Submission
+from tcemu.grade.records import Grade, GradeState, Mark, Submission
 from tcemu.version import __version__
 
 #: Characters of the course's digest.
@@ -115,8 +115,9 @@ def grade(task: Task, cache: str = "") -> Grade:
     submission = task.submission
     seat = Seat(task.trusted, task.limits, cache)
     marks = [mark for stem in task.asked for mark in _notebook(task, stem, seat)]
+    state: GradeState = "graded" if set(submission.files) & set(task.asked) else "refused"
     return Grade(
-        submission.student, submission.digest, tuple(marks), "graded" if set(submission.files) & set(task.asked) else "refused",
+        submission.student, submission.digest, tuple(marks), state,
         "\n".join(submission.problems), __version__, course_digest(task.course), submission.folder,
         round(time.monotonic() - begun, 3),
     )  # fmt: skip

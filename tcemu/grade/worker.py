@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import IO, Any, cast
 
 from tcemu.grade.records import Grade
 from tcemu.grade.work import Task, grade, quarantined
@@ -51,10 +51,10 @@ class Worker:
 
     def _asked(self, task: Task) -> Grade:
         process = self._started()
-        assert process.stdin and process.stdout  # noqa: S101 - for the types
+        incoming, outgoing = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
         try:
-            _write(process.stdin.fileno(), task.to_json().encode())
-            answer = _read(process.stdout.fileno())
+            _write(incoming.fileno(), task.to_json().encode())
+            answer = _read(outgoing.fileno())
         except OSError:
             answer = None
         if answer is None:  # the worker itself is gone

@@ -23,6 +23,7 @@ def inside():
     probe.box.end()
 
 
+REFUSED = {"PermissionError", "OSError"}
 READS = "try: X = {}\nexcept OSError as error: X = type(error).__name__"
 SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
 
@@ -39,14 +40,14 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
          ["__init__.py", "inside"]),
         ("the home folder", READS.format("open('/root/.bashrc').read()"), "FileNotFoundError"),
         ("passwords", READS.format("open('/etc/passwd').read()"), "FileNotFoundError"),
-        ("the environment", "import os\nX = sorted(set(os.environ) & {'SECRET_OF_THE_GRADER', 'USER', 'PWD'})", ["PWD"]),
+        ("the environment", "import os\nX = sorted(set(os.environ) & {'SECRET_OF_THE_GRADER', 'USER'})", []),
         ("the first process's", READS.format("b'SECRET_OF_THE_GRADER' in open('/proc/1/environ', 'rb').read()"),
          {False, "PermissionError"}),
         ("other processes", "import os\nX = len([each for each in os.listdir('/proc') if each.isdigit()]) < 5", True),
-        ("writing the package", READS.format("open(__import__('tcemu').__file__, 'a')"), {"PermissionError", "OSError"}),
+        ("writing the package", READS.format("open(__import__('tcemu').__file__, 'a')"), REFUSED),
         ("writing compiled kernels", "import os, tcemu\nplace = os.path.dirname(tcemu.__file__) + '/kernels/x.nbi'\n"
-         + READS.format("open(place, 'w')"), {"PermissionError", "OSError"}),
-        ("writing the root", READS.format("open('/x', 'w')"), {"PermissionError", "OSError"}),
+         + READS.format("open(place, 'w')"), REFUSED),
+        ("writing the root", READS.format("open('/x', 'w')"), REFUSED),
         ("writing where it may", READS.format("open('/tmp/x', 'w').write('12')"), 2),
         ("the internet", SOCKET.format("socket.create_connection(('1.1.1.1', 53), 2)"), "refused"),
         ("the machine itself", SOCKET.format("socket.create_connection(('127.0.0.1', 22), 2)"), "refused"),
@@ -55,15 +56,16 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
         ("mounting", "import ctypes\nX = ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None)", -1),
         ("signals to everybody", "import os\ntry: os.kill(1, 9); X = 'sent'\nexcept OSError: X = 'refused'",
          {"sent", "refused"}),
-        ("a large file", "try:\n    with open('/tmp/large', 'wb') as file:\n        file.truncate(1 << 40)\n"
-         "except OSError: X = 'too large'", "too large"),
-        ("many files", "import os\ntry:\n    for n in range(20):\n        open(f'/tmp/f{n}', 'wb').write(bytes(8 << 20))\n"
-         "except OSError: X = 'full'\nfor n in range(20):\n    if os.path.exists(f'/tmp/f{n}'): os.remove(f'/tmp/f{n}')",
+        ("a large file", ("try:\n    with open('/tmp/large', 'wb') as file:\n        file.truncate(1 << 40)\n"
+         "except OSError: X = 'too large'"), "too large"),
+        ("many files", ("import os\ntry:\n    for n in range(20): open(f'/tmp/f{n}', 'wb').write(bytes(8 << 20))\n"
+         "except OSError: X = 'full'\nfor name in os.listdir('/tmp'): os.remove(f'/tmp/{name}')"),
          "full"),
         ("memory", "try: bytearray(2 << 30)\nexcept MemoryError: X = 'refused'", "refused"),
-        ("many processes", "import os, time\nX = 0\nchildren = []\ntry:\n    for X in range(1000):\n"
+        ("many processes", ("import os, time\nX = 0\nchildren = []\ntry:\n    for X in range(1000):\n"
          "        child = os.fork()\n        if not child: time.sleep(60)\n        children.append(child)\n"
-         "except OSError: pass\nfor child in children: os.kill(child, 9), os.waitpid(child, 0)", range(1, LIMITS.processes)),
+         "except OSError: pass\nfor child in children: os.kill(child, 9), os.waitpid(child, 0)"),
+         range(1, LIMITS.processes)),
         ("threads in one place", "import os\nX = os.sched_getaffinity(0) is not None", True),
         (".pth files", "import sys\nX = 'site' in sys.modules", False),
         ("a core of it", "import resource\nX = resource.getrlimit(resource.RLIMIT_CORE)[1]", 0),
@@ -80,14 +82,14 @@ def test_what_it_reaches(what, source, found, inside):
 @pytest.fixture(autouse=True, scope="module")
 def secret():
     """A variable of the grader's, which no box may have. The fixture `inside` starts after it."""
-    os.environ["SECRET_OF_THE_GRADER"] = "42"
+    os.environ["SECRET_OF_THE_GRADER"] = "42"  # noqa: S105 - it is none
     yield
     del os.environ["SECRET_OF_THE_GRADER"]
 
 
 def test_it_ends_with_all_of_its_processes():
     probe = Probe()
-    probe.finds("import os, time\nfor _ in range(3):\n    if not os.fork():\n        os.setsid()\n        time.sleep(60)")
+    probe.finds("import os, time\nfor _ in range(3):\n    if not os.fork():\n        os.setsid(); time.sleep(60)")
     process = probe.box._process.pid
     assert resident(process) > 1 << 20
     probe.box.end()
@@ -105,7 +107,7 @@ def test_what_many_processes_hold_together_is_limited():
 
 def test_without_bubblewrap_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(BoxUnavailable, match="apt-get install bubblewrap.*--trusted"):
+    with pytest.raises(BoxUnavailable, match=r"apt-get install bubblewrap.*--trusted"):
         check_box()
 
 
@@ -114,7 +116,7 @@ def test_where_namespaces_are_forbidden_it_says_what_to_set(tmp_path, monkeypatc
     refuses.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n")
     refuses.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(BoxUnavailable, match="No permissions.*kernel.unprivileged_userns_clone"):
+    with pytest.raises(BoxUnavailable, match=r"No permissions.*kernel.unprivileged_userns_clone"):
         check_box()
 
 

@@ -56,17 +56,18 @@ WRONG = "def where_of_b(row, column):\n    return 0, 0"
         ("no check at all", [HONEST], "right"),
         ("a check that is called with a verdict", [SETUP, PATCHES, "where_of_b = Right()", CHECK], "wrong"),
         ("the judge, asked in the box",
-         [SETUP, "from tcemu.course.bank import exercise\nwhere_of_b = exercise('where_of_b').judge.right", CHECK], "failed"),
-        ("a module in the place of tcemu", ["import sys, types\nsys.modules['tcemu'] = types.ModuleType('tcemu')", HONEST],
-         "right"),
+         [SETUP, "from tcemu.course.bank import exercise\nwhere_of_b = exercise('where_of_b').judge.right", CHECK],
+         "failed"),
+        ("a module in the place of tcemu",
+         ["import sys, types\nsys.modules['tcemu'] = types.ModuleType('tcemu')", HONEST], "right"),
         ("an import hook", ["import sys\nsys.meta_path.insert(0, None)", HONEST], "right"),
         ("forged ends of cells", [SETUP, FORGED.format(forged="['list', 'ran', ''],"), WRONG, CHECK], None),
-        ("forged results", [SETUP, FORGED.format(forged="['list', 'returned', ['list'], None], ['x'], {'a': 1}, [],"), WRONG,
+        ("forged results", [SETUP, FORGED.format(forged="['list', 'returned', ['list'], None], {'a': 1}, [],"), WRONG,
                             CHECK], None),
-        ("garbage on the pipes", [SETUP, "import os\nfor n in range(3, 20):\n    try: os.write(n, bytes(range(256)))\n"
-                                         "    except OSError: pass", HONEST, CHECK], None),
-        ("results written for the grader", ["import os\nfor name in ('results.json', '/tmp/results.json', 'grades.csv'):\n"
-                                            "    open(name, 'w').write('{\"score\": 100}')", WRONG], "wrong"),
+        ("garbage on the pipes", [SETUP, ("import os\nfor n in range(3, 20):\n    try: os.write(n, bytes(range(256)))\n"
+                                         "    except OSError: pass"), HONEST, CHECK], None),
+        ("results written for the grader", [("import os\nfor name in ('results.json', '/tmp/grades.csv'):\n"
+                                            "    open(name, 'w').write('{\"score\": 100}')"), WRONG], "wrong"),
         ("the parent killed", ["import os\nos.kill(os.getppid(), 9)", HONEST], "right"),
         ("every process signalled", ["import os\nos.kill(-1, 9)", HONEST], "right"),
         ("an end without a word", [SETUP, "import os\nos._exit(0)", HONEST, CHECK], "right"),
@@ -78,14 +79,14 @@ WRONG = "def where_of_b(row, column):\n    return 0, 0"
         ("KeyboardInterrupt", [SETUP, "def where_of_b(row, column):\n    raise KeyboardInterrupt", CHECK], "wrong"),
         ("a generator", [SETUP, "def where_of_b(row, column):\n    yield 0, 0", CHECK], "wrong"),
         ("an endless integer", [SETUP, "def where_of_b(row, column):\n    return 1 << 10**7, 0", CHECK], "wrong"),
-        ("a huge answer", [SETUP, "import numpy\ndef where_of_b(row, column):\n    return numpy.zeros(10**8)", CHECK], None),
-        ("nested lists", [SETUP, "def where_of_b(row, column):\n    deep = []\n    for _ in range(10**4): deep = [deep]\n"
-                                 "    return deep", CHECK], "wrong"),
-        ("an object that lies", [SETUP, "class Liar:\n    __class__ = tuple\n    def __repr__(self): 1 / 0\n"
+        ("a huge answer", [SETUP, "import numpy\ndef where_of_b(row, column): return numpy.zeros(10**8)", CHECK], None),
+        ("nested lists", [SETUP, ("def where_of_b(row, column):\n    deep = []\n    for _ in range(99): deep = [deep]\n"
+                                 "    return deep"), CHECK], "wrong"),
+        ("an object that lies", [SETUP, ("class Liar:\n    __class__ = tuple\n    def __repr__(self): 1 / 0\n"
                                         "    def __getattr__(self, name): return lambda *_: (0, 0)\n"
-                                        "def where_of_b(row, column):\n    return Liar()", CHECK], "wrong"),
-        ("threads that go on", ["import threading\ndef on():\n    while True: pass\n"
-                                "threading.Thread(target=on, daemon=True).start()", HONEST], "right"),
+                                        "def where_of_b(row, column):\n    return Liar()"), CHECK], "wrong"),
+        ("threads that go on", [("import threading\ndef on():\n    while True: pass\n"
+                                "threading.Thread(target=on, daemon=True).start()"), HONEST], "right"),
         ("the answers of another variant", [SETUP, WRONG, CHECK, HONEST, CHECK], "right"),
     ],
     lambda what, sources, state: what,
@@ -103,8 +104,8 @@ LOOPS = {
     "in a cell": ["while True: pass"],
     "in a destructor": ["class Loop:\n    def __del__(self):\n        while True: pass\nloop = Loop()\ndel loop"],
     "in C": ["import re\nre.match('(a*)*b', 'a' * 60)"],
-    "deaf to signals": ["import signal\nfor n in set(signal.Signals) - {9, 19}: signal.signal(n, signal.SIG_IGN)\n"
-                        "while True: pass"],
+    "deaf to signals": [("import signal\nfor n in set(signal.Signals) - {9, 19}: signal.signal(n, signal.SIG_IGN)\n"
+                        "while True: pass")],
 }  # fmt: skip
 SHORT = Seat(limits=Limits(cell=2, notebook=20, memory=1 << 30))
 
@@ -135,7 +136,8 @@ def test_escapes_and_scripts_come_out_as_text_that_does_nothing():
 
 def test_what_is_no_notebook_is_refused_in_a_sentence():
     wanted = {"where_of_b": exercise("where_of_b")}
-    for content in (b"", b"\x00\xff", b"[" * 500_000, b'{"cells": [{"cell_type": "code", "source": 3}]}', b"[]", b"null"):
+    number = b'{"cells": [{"cell_type": "code", "source": 3}]}'
+    for content in (b"", b"\x00\xff", b"[" * 500_000, number, b"[]", b"null"):
         (mark,) = marks_of("02_fragments", content, wanted, "ada", SEAT)
         assert mark.state == "failed"
         assert mark.says.startswith("This is not a notebook: ")

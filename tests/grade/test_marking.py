@@ -1,9 +1,10 @@
 """A box and the machine outside give the verdicts that `check` gives."""
 
 import json
+import re
 
 import pytest
-from boxed import SEAT, marks, needs_box
+from boxed import HONEST, SEAT, marks, needs_box
 from handed import notebook
 from places import ROOT
 from quick import QUICK
@@ -47,8 +48,8 @@ def test_every_exercise_is_among_them():
 
 #: Kernels with mistakes, each with words of what the sanitizer, the machine or the comparison says outside.
 KERNELS = [
-    ("without a barrier", "warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))\n"
-     "    warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))"),
+    ("without a barrier", ("warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))\n"
+     "    warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))")),
     ("an address outside", "warp.st_global(out.at(warp.laneid + 1), 1)"),
     ("an illegal instruction", "warp.run('mma.sync.aligned.m16n8k15', 1)"),
     ("an operand of another shape", "warp.st_global(out.at(warp.laneid), np.zeros(3))"),
@@ -57,16 +58,16 @@ KERNELS = [
     ("nothing", "return ..."),
     ("a generator", "yield"),
     ("unwritten registers", "c = warp.registers(1)\n    warp.st_global(out.at(warp.laneid), c + 1)"),
-    ("a part of the lanes", "with warp.only(warp.laneid < 7):\n        warp.st_global(out.at(warp.laneid), warp.ld_global("
-     "x.at(31 - warp.laneid)))"),
-    ("early exit", "with warp.only(warp.laneid < 7):\n        warp.exit()\n    warp.st_global(out.at(warp.laneid), "
-     "warp.ld_global(x.at(31 - warp.laneid)))"),
-    ("registers written in place", "c = warp.registers(2, fill=3)\n    c[:, 1] = warp.laneid\n    c[warp.laneid > 5, 0] = 7\n"
-     "    warp.st_global(out.at(warp.laneid), c[:, 0] + c[:, 1])"),
-    ("other lanes' values", "d = warp.shfl_sync('bfly', warp.ld_global(x.at(warp.laneid)), 31)\n"
-     "    warp.st_global(out.at(warp.laneid), d)"),
-    ("votes and sums", "p = warp.vote_sync('ballot', warp.laneid % 2 == 1)\n    s = warp.redux_sync('add.u32', warp.laneid)\n"
-     "    warp.st_global(out.at(warp.laneid), s + p)"),
+    ("a part of the lanes", ("with warp.only(warp.laneid < 7):\n        warp.st_global(out.at(warp.laneid), "
+     "warp.ld_global(x.at(31 - warp.laneid)))")),
+    ("early exit", ("with warp.only(warp.laneid < 7):\n        warp.exit()\n    warp.st_global(out.at(warp.laneid), "
+     "warp.ld_global(x.at(31 - warp.laneid)))")),
+    ("registers written in place", ("c = warp.registers(2, fill=3)\n    c[:, 1] = warp.laneid\n"
+     "    c[warp.laneid > 5, 0] = 7\n    warp.st_global(out.at(warp.laneid), c[:, 0] + c[:, 1])")),
+    ("other lanes' values", ("d = warp.shfl_sync('bfly', warp.ld_global(x.at(warp.laneid)), 31)\n"
+     "    warp.st_global(out.at(warp.laneid), d)")),
+    ("votes and sums", ("p = warp.vote_sync('ballot', warp.laneid % 2 == 1)\n"
+     "    s = warp.redux_sync('add.u32', warp.laneid)\n    warp.st_global(out.at(warp.laneid), s + p)")),
 ]  # fmt: skip
 
 
@@ -75,7 +76,7 @@ KERNELS = [
 def test_a_kernel_gets_the_same_verdict_as_with_check(what, body):
     source = f"import numpy as np\ndef repair_swap(warp, x, out):\n    {body}"
     namespace = {}
-    exec(source, namespace)
+    exec(source, namespace)  # noqa: S102 - the kernels above
     here = mark_of("02_fragments", judged(exercise("repair_swap"), namespace["repair_swap"], "ada"))
     (mark,) = marks(source, "from tcemu.course import check\ncheck(repair_swap)", names=("repair_swap",)).values()
     assert (mark.state, mark.points, mark.mistake) == (here.state, here.points, here.mistake), (mark.says, here.says)
@@ -84,9 +85,7 @@ def test_a_kernel_gets_the_same_verdict_as_with_check(what, body):
 
 def _without_lines(says):
     """What is said, without the places of lines."""
-    import re
-
-    return re.sub(r" \(line [^)]*\)|\S*[/#]?\S*:\d+|<string>|02_fragments\S*|^ *\d* *\|.*$|>.*$", "", says, flags=re.M)
+    return re.sub(r" \(line [^)]*\)|\S*:\d+|<string>|02_fragments\S*|^ *\d* *\|.*$|>.*$", "", says, flags=re.MULTILINE)
 
 
 @needs_box
@@ -106,7 +105,7 @@ def test_wrong_answers_get_the_same_verdict_as_with_check():
 
 
 def test_trusted_work_runs_without_a_box():
-    (mark,) = marks("def where_of_b(row, column):\n    return 4 * column + row // 2 % 4, row // 8", seat=Seat(trusted=True)).values()
+    (mark,) = marks(HONEST, seat=Seat(trusted=True)).values()
     assert mark.state == "right"
 
 

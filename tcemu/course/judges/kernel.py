@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, Unanswered, answered, described
+from tcemu.course.answers import AnswerError, Unanswered, answered
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import Evidence, Finding, Given
@@ -17,6 +17,7 @@ from tcemu.errors import LaunchError
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.sanitizer import RULES
+from tcemu.tracebacks import described
 
 Array = npt.NDArray[Any]
 

@@ -65,7 +65,7 @@ class Session:
 
     def _answer(self, message: list[Any]) -> Any:
         kind, *rest = message
-        return getattr(self, f"do_{kind}")(*rest)
+        return getattr(self, f"do_{kind}")(*rest)  # the outside can be trusted in here
 
     def _receive(self) -> Any:
         prefix = self._read(PREFIX)
@@ -90,9 +90,9 @@ class Session:
 
     def special(self, value: Any) -> list[Any] | None:
         """What is sent in a form of its own: registers, records, and functions by a number."""
-        if (warp := sys.modules.get("tcemu.grade.inside.warp")) and (held := warp.reference(value)):
-            return held
-        if (held := record(value)) or not callable(value) or isinstance(value, np.ndarray | np.generic):
+        warp = sys.modules.get("tcemu.grade.inside.warp")
+        held: list[Any] | None = (warp.reference(value) if warp else None) or record(value)
+        if held or not callable(value) or isinstance(value, np.ndarray | np.generic):
             return held
         number = self._numbers.get(id(value))
         if number is None:
@@ -178,7 +178,9 @@ def raised(error: BaseException) -> tuple[str, str]:
 
 def _awaited(result: Any) -> str:
     """What kind of thing a result is that nobody has run yet."""
-    kinds = {"coroutine": inspect.iscoroutine, "generator": inspect.isgenerator, "asyncgen": inspect.isasyncgen}
+    kinds: dict[str, Callable[[Any], bool]] = {
+        "coroutine": inspect.iscoroutine, "generator": inspect.isgenerator, "asyncgen": inspect.isasyncgen,
+    }  # fmt: skip
     return next((name for name, is_it in kinds.items() if is_it(result)), "")
 
 

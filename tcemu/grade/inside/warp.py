@@ -1,9 +1,9 @@
 """A kernel in the box: each operation of its warps is sent outside, where the machine runs it.
 
-A kernel gets the package's own Warp over a core that performs nothing. What cannot have a result for the kernel (writing
-registers, reading those whose content is known here) waits until an operation has one. Only operations let other warps
-run, so between two of them the registers of a warp stay what they are. The exception are results of wgmma: registers
-that may change under way are read outside every time.
+A kernel gets the package's own Warp over a core that performs nothing. Operations wait here until the kernel needs to
+know something: a predicate, or the content of registers that came from outside. Their order stays, so outside nobody
+can tell. Registers of a warp change by its own operations alone, so what is known stays true; the exception are results
+of wgmma, which are read outside every time while they are under way.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class RemoteCore(Core):
         self._gone: list[int] = []
         self.fiber: greenlet
 
-    watched = True  # type: ignore[assignment]
+    watched = True
 
     def by(self) -> Any:
         """Nothing: the outside knows who it is."""
@@ -211,7 +211,9 @@ class RemoteCore(Core):
                 "kernel may use it, and only while that kernel runs"
             )
         self._waiting.append([self.bits, self._site(), *operation])
-        return self._outcome(self.fiber.parent.switch(["operations", self.taken()]))
+        hub = self.fiber.parent
+        assert hub is not None  # noqa: S101 - for the types: whoever resumes a warp is its parent
+        return self._outcome(hub.switch(["operations", self.taken()]))
 
     def taken(self) -> list[Any]:
         """The operations that wait. Before the last, which has the outcome, come the banks that are gone by now."""
@@ -282,7 +284,7 @@ class Running:
 
     def __init__(self, session: Session, token: int, body: Callable[[], Any]) -> None:
         self._session, self._token = session, token
-        self._fiber = greenlet(lambda: body())
+        self._fiber = greenlet(body)
 
     @property
     def fiber(self) -> greenlet:

@@ -121,8 +121,9 @@ class Writer:
             return self._array("number", np.asarray(value))
         if isinstance(value, bool | int):
             number = int.__add__(value, 0)
-            short = -(1 << 53) < number < 1 << 53
-            return number if short else ["int", hex(number)] if number.bit_length() <= _BITS else self._other("an integer")
+            if number.bit_length() <= 53:
+                return number
+            return ["int", hex(number)] if number.bit_length() <= _BITS else self._other("a long integer")
         if isinstance(value, float):
             return ["float", struct.pack("<d", value).hex()]
         if isinstance(value, complex):
@@ -131,9 +132,10 @@ class Writer:
             return str.__str__(value)
         if isinstance(value, bytes | bytearray):
             return ["bytes", self._part(bytes(value))]
-        for kind, name in ((tuple, "tuple"), (list, "list")):
-            if isinstance(value, kind):
-                return [name, *(self.write(part, depth + 1) for part in kind.__iter__(value))]  # type: ignore[attr-defined]
+        if isinstance(value, tuple):
+            return ["tuple", *(self.write(part, depth + 1) for part in tuple.__iter__(value))]
+        if isinstance(value, list):
+            return ["list", *(self.write(part, depth + 1) for part in list.__iter__(value))]
         if isinstance(value, dict):
             pairs = dict.items(value)
             return ["dict", *([self.write(key, depth + 1), self.write(held, depth + 1)] for key, held in pairs)]

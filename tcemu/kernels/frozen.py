@@ -1,11 +1,14 @@
-"""Where numba finds compiled kernels in the box: in a read-only folder, compiled beforehand by the grader."""
+"""Where numba finds compiled kernels if nothing may be written: in a folder that somebody else has filled.
+
+The grader's boxes name it in NUMBA_CACHE_LOCATOR_CLASSES.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-import numba.core.caching as caching
+from numba.core import caching
 
 #: numba changed the name when it let others choose a locator.
 _Beside: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator  # noqa: SLF001

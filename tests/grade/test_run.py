@@ -1,0 +1,216 @@
+"""A run goes on where it stopped: nothing is lost or graded twice, and the bytes are the same."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from boxed import CHECK, HONEST, needs_box
+from click.testing import CliRunner
+from filelock import FileLock
+from handed import folder, notebook
+from places import ROOT
+
+from tcemu.cli import commands
+from tcemu.errors import CourseError
+from tcemu.grade.box import Limits
+from tcemu.grade.records import Grade, Mark, Submission
+from tcemu.grade.run import Scheduled, Store, run
+from tcemu.grade.work import Task, quarantined
+from tcemu.grade.worker import DEATHS, Worker, WorkerDied
+
+STUDENTS = ("ada", "bob", "Cäcilie", "../../eve")
+
+
+def task(student, content=b"{}", **more):
+    return Task(Submission(student, f"handed/{student}", {"02_fragments": content}), ("02_fragments",), **more)
+
+
+class Fake:
+    """An engine that notes whom it grades; `until` grades, and it is killed."""
+
+    def __init__(self, until=100):
+        self.graded, self.until = [], until
+
+    def grades(self, tasks):
+        for each in reversed(tasks):
+            if not self.until:
+                raise KeyboardInterrupt
+            self.until -= 1
+            student = each.submission.student
+            self.graded.append(student)
+            yield each, Grade(student, each.submission.digest, (Mark("where_of_b", "02_fragments", "right", 1, 1),))
+
+
+def contents(place):
+    return {path.name: path.read_bytes() for path in place.glob("grades/*.json")}
+
+
+def test_it_goes_on_where_it_stopped(tmp_path):
+    tasks = [task(student) for student in STUDENTS]
+    first, second, third, whole = Fake(2), Fake(), Fake(), Fake()
+    with pytest.raises(KeyboardInterrupt):
+        run(tasks, tmp_path / "one", first)
+    shown = []
+    grades = run(tasks, tmp_path / "one", second, told=lambda *numbers: shown.append(numbers))
+    assert sorted(first.graded + second.graded) == sorted(STUDENTS)
+    assert [grade.student for grade in grades] == list(STUDENTS)
+    assert shown == [(2, 4), (3, 4), (4, 4)]
+    assert run(tasks, tmp_path / "one", third) == grades
+    assert third.graded == []
+    run(tasks, tmp_path / "two", whole)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert not list(tmp_path.glob("*/grades/.*"))
+
+
+def test_what_changes_the_grade_is_graded_again(tmp_path):
+    engine = Fake()
+    first = task("ada")
+    other = replace(first, submission=replace(first.submission, student="bob"))
+    longer, shorter = replace(first, asked=("01_numbers",)), replace(first, limits=Limits(cell=3))
+    for each in (first, task("ada", b"[]"), longer, shorter, other):
+        run([each], tmp_path, engine)
+        run([each], tmp_path, engine)
+    assert engine.graded == ["ada"] * 4 + ["bob"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"student": "ada"}', b"\xff", b"[]"])
+def test_a_damaged_grade_is_graded_again(tmp_path, content):
+    engine, store = Fake(), Store(tmp_path / "grades")
+    run([task("ada")], tmp_path, engine)
+    store.path(task("ada")).write_bytes(content)
+    run([task("ada")], tmp_path, engine)
+    assert engine.graded == ["ada", "ada"]
+
+
+def test_two_graders_do_not_write_to_one_folder(tmp_path):
+    with FileLock(tmp_path / ".tcemu-grade.lock"), pytest.raises(CourseError, match="another grader writes to"):
+        run([task("ada")], tmp_path, Fake())
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CourseError, match="cannot write to"):
+        run([task("ada")], tmp_path / "file", Fake())
+
+
+def test_a_submission_that_kills_workers_is_quarantined_once_and_for_all(tmp_path):
+    class Dying(Worker):
+        deaths = 0
+
+        def _asked(self, task):
+            self.deaths += 1
+            raise WorkerDied
+
+    class Alone:
+        def __init__(self):
+            self.worker = Dying()
+
+        def grades(self, tasks):
+            for each in tasks:
+                yield each, self.worker.grade(each)
+
+    engine, again = Alone(), Alone()
+    (grade,) = run([task("eve")], tmp_path, engine)
+    assert (grade.state, grade.points, engine.worker.deaths) == ("quarantined", 0, DEATHS)
+    assert run([task("eve")], tmp_path, again) == [grade]
+    assert again.worker.deaths == 0
+    run([task("eve")], tmp_path, again, retry=True)
+    assert again.worker.deaths == DEATHS
+
+
+def test_a_grade_in_quarantine_says_so_for_every_exercise():
+    grade = quarantined(task("eve"), "It ends workers.")
+    assert {mark.says for mark in grade.marks} == {"It ends workers."}
+    assert Grade.of_json(grade.to_json()) == grade
+
+
+@needs_box
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_a_retry_and_not_the_grade():
+    content = notebook("import time\ntime.sleep(1.5)", HONEST, CHECK)
+    worker = Worker()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(worker.grade, task("ada", content))
+        for _ in range(200):
+            if worker._process is not None:
+                break
+            time.sleep(0.05)
+        time.sleep(1)
+        first = worker._process
+        first.kill()
+        grade = coming.result()
+    assert worker._process is not first
+    worker.close()
+    assert {mark.exercise: mark.state for mark in grade.marks}["where_of_b"] == "right"
+
+
+@needs_box
+@pytest.mark.slow
+def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(tmp_path):
+    hostile = notebook("import os\nos._exit(1)", "def where_of_b(row, column):\n    while True: pass")
+    files = {f"{name}/02_fragments.ipynb": notebook(HONEST, CHECK) for name in ("ada", "bob", "carl")}
+    handed = folder(tmp_path / "handed", files | {"eve/02_fragments.ipynb": hostile})
+    command = [sys.executable, "-m", "tcemu", "grade", str(handed), "--no-warm", "--no-nbgrader", "--limit-cell", "3",
+               "--jobs", "2"]  # fmt: skip
+    options = {"cwd": ROOT, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "stdout": subprocess.DEVNULL}
+    one, two = tmp_path / "one", tmp_path / "two"
+    with subprocess.Popen([*command, "--out", str(one)], **options) as process:
+        while not contents(one) and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    stopped = {path: path.stat().st_mtime_ns for path in one.glob("grades/*.json")}
+    assert stopped
+    for place in (one, two):
+        subprocess.run([*command, "--out", str(place)], check=True, timeout=200, **options)
+    assert {path: path.stat().st_mtime_ns for path in stopped} == stopped
+    assert contents(one) == contents(two)
+    assert len(contents(one)) == 4
+    assert (one / "grades.csv").read_bytes() == (two / "grades.csv").read_bytes()
+    assert (one / "report.html").read_bytes() == (two / "report.html").read_bytes()
+
+
+@needs_box
+@pytest.mark.slow
+def test_the_workers_of_a_scheduler_grade_and_one_that_dies_costs_nothing(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="the extra grade is not installed")
+    tasks = [task(student, notebook("import time\ntime.sleep(1)", HONEST, CHECK)) for student in ("ada", "bob", "carl")]
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(**options) as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+        killer = threading.Timer(3, os.kill, (victim, signal.SIGKILL))
+        killer.start()
+        grades = run(tasks, tmp_path, Scheduled(cluster.scheduler_address))
+        killer.cancel()
+    assert [grade.student for grade in grades] == ["ada", "bob", "carl"]
+    assert {mark.state for grade in grades for mark in grade.marks if mark.exercise == "where_of_b"} == {"right"}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--only", "adda"], "has nothing of adda. Did you mean 'ada'?"),
+        (["--notebook", "02_fragment"], "the course has no exercise notebook 02_fragment.ipynb"),
+        (["--limit-memory", "3X"], "give bytes such as 3G or 800M"),
+    ],
+)
+def test_a_wrong_option_is_told(tmp_path, more, says):
+    handed = folder(tmp_path / "handed", {"ada/02_fragments.ipynb": notebook(HONEST)})
+    options = ["grade", str(handed), "--out", str(tmp_path / "out"), "--no-warm", *more]
+    result = CliRunner().invoke(commands, options, catch_exceptions=True)
+    assert result.exit_code != 0
+    assert says.lower() in f"{result.output} {result.exception}".lower()
+
+
+def test_where_there_is_no_box_nothing_is_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    handed = folder(tmp_path / "handed", {"ada/02_fragments.ipynb": notebook("open('ran', 'w')")})
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(commands, ["grade", str(handed), "--out", "out", "--no-warm"])
+    assert "apt-get install bubblewrap" in str(result.exception)
+    assert not (tmp_path / "ran").exists()
