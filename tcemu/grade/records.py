@@ -104,7 +104,7 @@ class Mark:
 class Grade:
     """What one submission came to.
 
-    Grading the same bytes again with the same course and tcemu gives the same text of `to_json`, so `seconds` is left out
+    The same bytes, course and version of tcemu give the same text of `to_json`, so `seconds` is left out
     of it, and of comparisons.
 
     >>> from tcemu.grade.records import Grade, Mark
