@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import random
+import sqlite3
+from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
@@ -13,6 +15,7 @@ from quick import examples
 from rich.console import Console
 
 from tcemu.course import exercise, judged
+from tcemu.errors import CourseError
 from tcemu.grade.output import gradebook, tables, write_all
 from tcemu.grade.output.feedback import feedback
 from tcemu.grade.output.gradescope import results
@@ -235,6 +238,23 @@ def test_nbgrader_reads_the_gradebook_and_writing_it_again_changes_nothing(tmp_p
         CsvExportPlugin(to=str(tmp_path / "export.csv")).export(book)
     rows = {row["student_id"]: row for row in csv.DictReader(io.StringIO((tmp_path / "export.csv").read_text()))}
     assert (rows["ada"]["score"], rows["bob"]["score"], rows["ada"]["max_score"]) == ("4.0", "1.5", "6.0")
+
+
+def test_a_gradebook_that_is_none_is_left_alone(tmp_path):
+    path = tmp_path / "gradebook.db"
+    path.write_text("not a database, but long enough to be taken for one" * 20)
+    before = path.read_bytes()
+    with pytest.raises(CourseError, match="Move the file away"):
+        gradebook.write(CLASS, path)
+    assert path.read_bytes() == before
+    path.unlink()
+    with closing(sqlite3.connect(path)) as other:  # of a version that nbgrader does not know
+        other.execute("CREATE TABLE student (id TEXT)")
+        other.execute("CREATE TABLE course (id TEXT)")
+        other.commit()
+    with pytest.raises(CourseError, match="Move the file away"):
+        gradebook.write(CLASS, path)
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_ids_in_the_gradebook_survive_an_export_that_quotes_nothing():

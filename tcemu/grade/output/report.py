@@ -82,7 +82,14 @@ class Report:
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """The most important tables, for `rich.print`: what stops people, mistakes, who is alike."""
+    """The most important tables, for `rich.print`: what stops people, mistakes, who is alike.
+
+    >>> from tcemu.grade.output.report import Report, tables
+    >>> from tcemu.grade.records import Grade, Mark
+    >>> mark = Mark("where_of_a", "02_fragments", "wrong", 0.5, 2)
+    >>> [table.title for table in tables(Report.of([Grade("ada", "0", (mark,))], []))]
+    ['Exercises that stop people']
+    """
     kinds: tuple[tuple[str, tuple[str, ...], list[tuple[object, ...]]], ...] = (
         ("Exercises that stop people", ("exercise", "notebook", "tried", "right"),
          [(row.exercise, row.notebook, row.tried, row.right) for row in report.rows if row.stopped]),
