@@ -228,6 +228,9 @@ def test_nbgrader_reads_the_gradebook_and_writing_it_again_changes_nothing(tmp_p
         score = book.find_grade("where_of_b-check", "02_fragments", "02_fragments", "bob")
         score.manual_score = 1.5  # a teacher's
         book.db.commit()
+    before = path.read_bytes()
+    gradebook.write(CLASS, path)
+    assert path.read_bytes() == before
     gradebook.write([*CLASS, grade("fay", mark("where_of_bytes", points=2.0))], path)
     with Gradebook(f"sqlite:///{path}") as book:
         second = state(book)

@@ -1,7 +1,7 @@
 """nbgrader's gradebook, written through its own interface, so that its formgrader and its exports have the grades.
 
 Each notebook is an assignment with one notebook of the same name, as `nbgrader generate_assignment` makes it from the
-exercises, and each exercise is the grade cell EXERCISE-check. Writing the same grades again changes nothing; what a
+exercises, and each exercise is the grade cell EXERCISE-check. Writing the same grades again changes no byte; what a
 teacher has entered by hand stays. All is written into a copy, which takes the file's place at the end.
 """
 
@@ -41,7 +41,8 @@ def write(grades: Sequence[Grade], path: Path) -> None:
             draft = Path(folder) / path.name
             _copy(path, draft)
             _fill(grades, draft)
-            os.replace(draft, path)  # noqa: PTH105 - Path.replace says no more
+            if not path.exists() or _held(path) != _held(draft):
+                os.replace(draft, path)  # noqa: PTH105 - Path.replace says no more
     except (OSError, sqlite3.Error) as error:
         raise CourseError(
             f"cannot write the gradebook {path}: {error}. Move the file away to start a new one"
@@ -53,6 +54,12 @@ def _copy(path: Path, draft: Path) -> None:
     if path.exists():
         with closing(sqlite3.connect(path)) as before, closing(sqlite3.connect(draft)) as after:
             before.backup(after)
+
+
+def _held(path: Path) -> list[str]:
+    """All that a database holds, as SQL."""
+    with closing(sqlite3.connect(path)) as base:
+        return list(base.iterdump())
 
 
 def _fill(grades: Sequence[Grade], path: Path) -> None:
