@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import warnings
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +21,8 @@ from itertools import combinations
 from pathlib import Path
 
 from tcemu.course.manifests import manifest
-from tcemu.course.running import Cell
 from tcemu.grade.records import Submission
+from tcemu.grade.syntax import parsed
 
 GRAM, WINDOW = 12, 4
 #: A fingerprint is rare if at most this many students have it, or this part of the class.
@@ -93,10 +92,7 @@ def shape(sources: Iterable[str]) -> tuple[str, ...]:
     >>> shape(["x = 1  # mine"]) == shape(["other=1"])
     True
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python thinks of a stranger's backslashes
-        trees = [tree for source in sources if (tree := Cell("", source).tree)]
-    return tuple(node for tree in trees for node in _nodes(tree))
+    return tuple(node for cell in parsed(sources) if cell.tree for node in _nodes(cell.tree))
 
 
 def _nodes(tree: ast.AST) -> Iterator[str]:

@@ -7,7 +7,6 @@ they are read as Python literals. No code of anybody's is run.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,9 @@ from typing import Any
 from tcemu.course.bank import exercises
 from tcemu.course.checking import judged
 from tcemu.course.record import Exercise
-from tcemu.course.running import Cell
 from tcemu.grade.output.similarity import sources
 from tcemu.grade.records import Grade, Submission
+from tcemu.grade.syntax import parsed
 
 #: Comparisons at most; a judge takes milliseconds for each.
 _MOST = 2000
@@ -76,15 +75,12 @@ def literals(cells: Sequence[str]) -> Mapping[str, Any]:
     {'a': 1, 'b': [1, 2], 'c': (3,)}
     """
     found: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python thinks of a stranger's backslashes
-        trees = [tree for source in cells if (tree := Cell("", source).tree)]
-    for tree in trees:
-        for name, value in (pair for node in ast.walk(tree) for pair in _named(node)):
-            try:
-                found[name] = ast.literal_eval(_inner(value))
-            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-                continue
+    trees = [cell.tree for cell in parsed(cells) if cell.tree]
+    for name, value in (pair for tree in trees for node in ast.walk(tree) for pair in _named(node)):
+        try:
+            found[name] = ast.literal_eval(_inner(value))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue
     return found
 
 
