@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from quick import examples
 from rich.console import Console
 
-from tcemu.course import exercise, judged
+from tcemu.course import exercise, judged, manifest
 from tcemu.errors import CourseError
 from tcemu.grade.output import gradebook, tables, write_all
+from tcemu.grade.output.catalogue import Catalogue
 from tcemu.grade.output.feedback import feedback
 from tcemu.grade.output.gradescope import results
 from tcemu.grade.output.sheet import sheet
@@ -191,6 +192,15 @@ def test_the_report_tells_what_stops_people_and_is_inert(written):
     assert "4 submissions, 3 of them graded" in page.text
     nobody = write_all([CLASS[1]], out / "other", nbgrader=False)
     assert [row.exercise for row in nobody.unsolved] == ["where_of_b", "who_answers"]
+
+
+def test_a_course_of_one_s_own_has_its_own_titles(tmp_path):
+    rows = ['title = "Mine"', "[[notebook]]", 'file = "01_mine.ipynb"', 'title = "My own"', "minutes = 1"]
+    (tmp_path / "course.toml").write_text("\n".join(rows))
+    write_all(CLASS, tmp_path / "out", course=manifest(tmp_path), nbgrader=False)
+    told = grade("ada", Mark("where_of_b", "01_mine", "right", 1.0, 1))
+    assert "01 My own" in inert(feedback(told, Catalogue(manifest(tmp_path)))).text
+    assert "01_mine" in inert(feedback(told)).text
 
 
 def test_no_name_or_message_moves_the_terminal_s_cursor(tmp_path):
