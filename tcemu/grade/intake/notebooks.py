@@ -38,7 +38,7 @@ def cleaned(held: bytes) -> Cleaned:
 
     >>> from tcemu.grade.intake.notebooks import cleaned
     >>> cleaned(b'{"cells": [{"cell_type": "code", "source": ["x = 1\\n", "y = 2"]}]}').sources
-    ('x = 1\\ny = 2',)
+    ('x = 1\ny = 2',)
     """
     cells = [cell for cell in _cells(_parsed(held)) if isinstance(cell, dict) and cell.get("cell_type") == "code"]
     problems: list[str] = []

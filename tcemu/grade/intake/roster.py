@@ -34,7 +34,17 @@ class Roster:
 
     @classmethod
     def read(cls, path: Path) -> Roster:
-        """The roster in a CSV file. Raises CourseError, which says what is wrong with it."""
+        r"""The roster in a CSV file. Raises CourseError, which says what is wrong with it.
+
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from tcemu.grade.intake import Roster
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "roster.csv")
+        ...     _ = path.write_text("handed_in,learner\nbyronada,ada\n")
+        ...     Roster.read(path)["byronada"]
+        'ada'
+        """
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 rows = list(csv.DictReader(file))

@@ -16,6 +16,7 @@ def results(grade: Grade, course: Catalogue | None = None) -> str:
 
     Every text is plain ("text"), so that Gradescope shows markup instead of following it.
 
+    >>> import json
     >>> from tcemu.grade.output.gradescope import results
     >>> from tcemu.grade.records import Grade, Mark
     >>> held = json.loads(results(Grade("ada", "0", (Mark("where_of_a", "02_fragments", "right", 2.0, 2),))))
