@@ -6,6 +6,7 @@ import nbformat
 import pytest
 from handed import ANSWER, GOOD, STEM, archive, folder, notebook
 
+from tcemu.course import RECORD
 from tcemu.errors import CourseError
 from tcemu.grade.intake import Roster, submissions
 from tcemu.grade.records import Submission
@@ -87,6 +88,10 @@ WAYS = {
                 {"ada": [ANSWER], "bob": [ANSWER, "x = 2"]}),
     "one student": ({"exercises/02_fragments.ipynb": OTHER, "notebooks/02_fragments.ipynb": GOOD},
                     {"work": [ANSWER, "x = 2"]}),
+    "a course with more in it": ({RECORD: b"{}", "exercises/02_fragments.ipynb": OTHER, "mine.ipynb": notebook("1")},
+                                 {"work": [ANSWER, "x = 2"]}),
+    "a file that was not renamed": ({"ada.ipynb": GOOD, "02_fragments.ipynb": OTHER},
+                                    {"ada": [ANSWER], "02_fragments": [ANSWER, "x = 2"]}),
 }  # fmt: skip
 
 
