@@ -11,6 +11,7 @@ from tcemu.course import exercise, judged
 from tcemu.grade.output.similarity import groups
 from tcemu.grade.output.variants import elsewhere, literals
 from tcemu.grade.records import Grade, Mark, Submission
+from tcemu.grade.syntax import CELL, CELLS, parsed
 
 CODE = """
 def where_of_b(row, column):
@@ -83,10 +84,20 @@ def test_what_half_of_the_class_wrote_is_no_copy_but_the_same_notebook_is_a_grou
     assert found.students == ("ada", "bob", "cid", "dee", "eve", "fay")
 
 
-@pytest.mark.parametrize("source", ["def broken(:", "\0", "(" * 5000, "-" * 20_000 + "1", "+".join(["1"] * 20_000)])
-def test_code_that_cannot_be_parsed_is_left_out(source):
+UNFIT = ["def broken(:", "\0", "(" * 5000, "-" * 20_000 + "1", "+".join(["1"] * 16_000), "f'" + "{1}" * 200_000 + "'"]
+
+
+@pytest.mark.parametrize("source", UNFIT)
+def test_code_that_cannot_be_parsed_or_takes_minutes_is_left_out(source):
+    assert parsed([source]) == []
     assert groups([handed("ada", source), handed("bob", source)]) == []
     assert literals([source]) == {}
+
+
+def test_a_notebook_of_many_long_cells_is_parsed_in_part():
+    cells = [f"x{number} = '{'y' * (CELL - 20)}'" for number in range(10)]
+    assert 0 < len(parsed(cells)) < 10
+    assert len(parsed(["1"] * (CELLS + 1))) == CELLS
 
 
 # ---------------------------------------------------------------------------------------------- variants

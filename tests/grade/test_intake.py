@@ -6,8 +6,9 @@ import nbformat
 import pytest
 from handed import ANSWER, GOOD, STEM, archive, folder, notebook
 
+from tcemu.course import RECORD
 from tcemu.errors import CourseError
-from tcemu.grade.intake import submissions
+from tcemu.grade.intake import Roster, submissions
 from tcemu.grade.records import Submission
 
 METADATA = """---
@@ -87,6 +88,10 @@ WAYS = {
                 {"ada": [ANSWER], "bob": [ANSWER, "x = 2"]}),
     "one student": ({"exercises/02_fragments.ipynb": OTHER, "notebooks/02_fragments.ipynb": GOOD},
                     {"work": [ANSWER, "x = 2"]}),
+    "a course with more in it": ({RECORD: b"{}", "exercises/02_fragments.ipynb": OTHER, "mine.ipynb": notebook("1")},
+                                 {"work": [ANSWER, "x = 2"]}),
+    "a file that was not renamed": ({"ada.ipynb": GOOD, "02_fragments.ipynb": OTHER},
+                                    {"ada": [ANSWER], "02_fragments": [ANSWER, "x = 2"]}),
 }  # fmt: skip
 
 
@@ -133,6 +138,20 @@ def test_what_is_no_code_does_not_change_the_digest(tmp_path):
         return submissions(tmp_path)[0].digest
 
     assert digest() == digest(metadata={"saved": "later"})
+
+
+def test_a_roster_names_the_learners_and_brings_a_student_s_hand_ins_together(tmp_path):
+    (tmp_path / "roster.csv").write_text("\ufeffhanded_in,learner,group\nByronAda,ada,1\n")
+    work = folder(tmp_path / "work", {"byronada_1_2_02_fragments.ipynb": GOOD, "bob_3_4_02_fragments.ipynb": GOOD})
+    found = submissions(work, roster=Roster.read(tmp_path / "roster.csv"))
+    assert [each.student for each in found] == ["ada", "bob"]
+    for text, part in {"name,learner\na,b\n": "line 2", "handed_in,learner\na,\n": "line 2",
+                       "handed_in,learner\na,b\nA,c\n": "listed twice"}.items():  # fmt: skip
+        (tmp_path / "roster.csv").write_text(text)
+        with pytest.raises(CourseError, match=part):
+            Roster.read(tmp_path / "roster.csv")
+    with pytest.raises(CourseError, match="cannot read the roster"):
+        Roster.read(tmp_path / "none.csv")
 
 
 def test_the_members_of_a_group_have_places_of_their_own(tmp_path):

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick import examples
 
+from tcemu.grade import syntax
 from tcemu.grade.intake import limits, submissions
 from tcemu.grade.intake.found import Refused
 from tcemu.grade.intake.gradescope import rows
@@ -72,10 +73,11 @@ FILES = {
                             "nested"),
         "quotes without end": (b'{"cells": "' + b'\\"' * 2_000_000, "not JSON"),
         "too long": (b" " * (limits.NOTEBOOK + 1), "larger than 8 MB"),
-        "too much code": (notebook("#" * (limits.CODE + 1)), "of code"),
+        "too much code": (notebook(ANSWER, *["#" * syntax.CELL] * 4), "of code"),
+        "a cell that takes minutes to parse": (notebook(ANSWER, "f'" + "{1}" * 200_000 + "'"), "Code cell 2 has"),
         "source that is a number": (cell(source=5), "code cell 2 is not text"),
         "source of objects": (cell(source=[{"a": 1}]), "code cell 2 is not text"),
-        "too many cells": (notebook(ANSWER, *["1"] * limits.CELLS), "code cells"),
+        "too many cells": (notebook(ANSWER, *["1"] * syntax.CELLS), "code cells"),
     },
     "work.zip": {
         "not an archive": (b"PK", "not a zip archive"),

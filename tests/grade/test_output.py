@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import random
+import sqlite3
+from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
@@ -12,8 +14,10 @@ from hypothesis import strategies as st
 from quick import examples
 from rich.console import Console
 
-from tcemu.course import exercise, judged
+from tcemu.course import exercise, judged, manifest
+from tcemu.errors import CourseError
 from tcemu.grade.output import gradebook, tables, write_all
+from tcemu.grade.output.catalogue import Catalogue
 from tcemu.grade.output.feedback import feedback
 from tcemu.grade.output.gradescope import results
 from tcemu.grade.output.sheet import sheet
@@ -190,6 +194,15 @@ def test_the_report_tells_what_stops_people_and_is_inert(written):
     assert [row.exercise for row in nobody.unsolved] == ["where_of_b", "who_answers"]
 
 
+def test_a_course_of_one_s_own_has_its_own_titles(tmp_path):
+    rows = ['title = "Mine"', "[[notebook]]", 'file = "01_mine.ipynb"', 'title = "My own"', "minutes = 1"]
+    (tmp_path / "course.toml").write_text("\n".join(rows))
+    write_all(CLASS, tmp_path / "out", course=manifest(tmp_path), nbgrader=False)
+    told = grade("ada", Mark("where_of_b", "01_mine", "right", 1.0, 1))
+    assert "01 My own" in inert(feedback(told, Catalogue(manifest(tmp_path)))).text
+    assert "01_mine" in inert(feedback(told)).text
+
+
 def test_no_name_or_message_moves_the_terminal_s_cursor(tmp_path):
     said = "\x1b[2J[red]x[/red]\r\u202e\x9b"
     report = write_all([grade(said, mark("where_of_b", "wrong", mistake=said))], tmp_path, nbgrader=False)
@@ -225,6 +238,9 @@ def test_nbgrader_reads_the_gradebook_and_writing_it_again_changes_nothing(tmp_p
         score = book.find_grade("where_of_b-check", "02_fragments", "02_fragments", "bob")
         score.manual_score = 1.5  # a teacher's
         book.db.commit()
+    before = path.read_bytes()
+    gradebook.write(CLASS, path)
+    assert path.read_bytes() == before
     gradebook.write([*CLASS, grade("fay", mark("where_of_bytes", points=2.0))], path)
     with Gradebook(f"sqlite:///{path}") as book:
         second = state(book)
@@ -235,6 +251,23 @@ def test_nbgrader_reads_the_gradebook_and_writing_it_again_changes_nothing(tmp_p
         CsvExportPlugin(to=str(tmp_path / "export.csv")).export(book)
     rows = {row["student_id"]: row for row in csv.DictReader(io.StringIO((tmp_path / "export.csv").read_text()))}
     assert (rows["ada"]["score"], rows["bob"]["score"], rows["ada"]["max_score"]) == ("4.0", "1.5", "6.0")
+
+
+def test_a_gradebook_that_is_none_is_left_alone(tmp_path):
+    path = tmp_path / "gradebook.db"
+    path.write_text("not a database, but long enough to be taken for one" * 20)
+    before = path.read_bytes()
+    with pytest.raises(CourseError, match="Move the file away"):
+        gradebook.write(CLASS, path)
+    assert path.read_bytes() == before
+    path.unlink()
+    with closing(sqlite3.connect(path)) as other:  # of a version that nbgrader does not know
+        other.execute("CREATE TABLE student (id TEXT)")
+        other.execute("CREATE TABLE course (id TEXT)")
+        other.commit()
+    with pytest.raises(CourseError, match="Move the file away"):
+        gradebook.write(CLASS, path)
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_ids_in_the_gradebook_survive_an_export_that_quotes_nothing():

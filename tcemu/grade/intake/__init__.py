@@ -1,5 +1,6 @@
 """What was handed in, read by somebody who trusts none of it: folders and archives become plain records."""
 
 from tcemu.grade.intake.reading import submissions
+from tcemu.grade.intake.roster import Roster
 
-__all__ = ["submissions"]
+__all__ = ["Roster", "submissions"]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
+from tcemu.course.lay_out import RECORD
 from tcemu.course.source import FOLDERS
 from tcemu.grade.intake import gradescope, limits
 from tcemu.grade.intake.found import Found, Refused
@@ -150,9 +151,16 @@ def _text(found: Found) -> str:
 
 
 def _is_one(files: Sequence[Found], lessons: Lessons) -> bool:
-    """Whether these are the notebooks themselves, so that one student handed them in."""
-    return any(
-        found.parts[0] in FOLDERS if len(found.parts) > 1 else lessons.named(_stem(found.name)) for found in files
+    """Whether these are the notebooks themselves, so that one student handed them in.
+
+    All of them have to be: one file of a class that is still called as it was released is no reason to give a student
+    everybody's work.
+    """
+    if any(found.parts == (RECORD,) for found in files):
+        return True  # a course that was laid out for somebody, with whatever else they put there
+    books = [found.parts for found in files if found.name.endswith((".ipynb", ".zip"))]
+    return bool(books) and all(
+        parts[0] in FOLDERS if len(parts) > 1 else lessons.named(_stem(parts[0])) for parts in books
     )
 
 

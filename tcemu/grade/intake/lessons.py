@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from tcemu.course.manifests import Manifest
-from tcemu.course.running import Cell
+from tcemu.grade.syntax import parsed
 
 #: What browsers, JupyterLab and Canvas add to the name of a copy: "02_fragments (1)", "-Copy2", "-1".
 _COPY = re.compile(r"(?: ?\([0-9]{1,4}\)|-Copy[0-9]{1,4}|-[0-9]{1,4}|_copy|-checkpoint)$")
@@ -48,12 +47,7 @@ class Lessons:
 
     def answered(self, sources: Iterable[str]) -> str:
         """The notebook most of whose exercises the cells define or check, or "" if that is none or two."""
-        names: set[str] = set()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python thinks of a stranger's backslashes
-            for source in sources:
-                cell = Cell("", source)
-                names |= cell.makes | {*cell.checks}
+        names = {name for cell in parsed(sources) for name in (*cell.makes, *cell.checks)}
         counts = sorted(((len(names & known), stem) for stem, known in self.exercises.items()), reverse=True)
         if not counts or not counts[0][0] or (len(counts) > 1 and counts[1][0] == counts[0][0]):
             return ""

@@ -6,8 +6,6 @@ MB = 1 << 20
 
 #: Bytes of a notebook, its pictures included.
 NOTEBOOK = 8 * MB
-#: Bytes of the code in a notebook, and the number of its cells.
-CODE, CELLS = MB, 2000
 #: How deep the brackets of a notebook's JSON are nested; a real one has about 8.
 DEPTH = 64
 #: Files of one student that are looked at, their bytes together, and how deep their folders are nested.

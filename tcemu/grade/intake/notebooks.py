@@ -15,7 +15,8 @@ from typing import Any
 
 from tcemu.errors import counted
 from tcemu.grade.intake.found import Refused
-from tcemu.grade.intake.limits import CELLS, CODE, DEPTH, amount
+from tcemu.grade.intake.limits import DEPTH, amount
+from tcemu.grade.syntax import BOOK, CELL, CELLS
 
 #: Strings, which may contain brackets, and brackets. A string that does not end matches too: every byte is seen once.
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -37,7 +38,7 @@ def cleaned(held: bytes) -> Cleaned:
 
     >>> from tcemu.grade.intake.notebooks import cleaned
     >>> cleaned(b'{"cells": [{"cell_type": "code", "source": ["x = 1\\n", "y = 2"]}]}').sources
-    ('x = 1\\ny = 2',)
+    ('x = 1\ny = 2',)
     """
     cells = [cell for cell in _cells(_parsed(held)) if isinstance(cell, dict) and cell.get("cell_type") == "code"]
     problems: list[str] = []
@@ -48,14 +49,16 @@ def cleaned(held: bytes) -> Cleaned:
         source = _source(cell.get("source"))
         if source is None:
             problems.append(f"The source of code cell {number} is not text.")
+        elif (size := len(source.encode())) > CELL:
+            problems.append(f"Code cell {number} has {amount(size)}; cells of more than {amount(CELL)} are left out.")
         else:
             name = _named(cell.get("id"), number)
             if name in kept:
                 problems.append(f"Two cells have the id {name}.")
             kept[_free(name, kept)] = source
     size = sum(len(source.encode()) for source in kept.values())
-    if size > CODE:
-        raise Refused(f"contains {amount(size)} of code; at most {amount(CODE)} are read")
+    if size > BOOK:
+        raise Refused(f"contains {amount(size)} of code; at most {amount(BOOK)} are read")
     return Cleaned(_written(kept), tuple(kept.values()), _few(problems))
 
 

@@ -16,6 +16,7 @@ from tcemu.grade.intake.hand_ins import Handed, unwrapped, way_of
 from tcemu.grade.intake.lessons import Lessons
 from tcemu.grade.intake.limits import ARCHIVE, FILES, NOTEBOOK, STUDENT, amount
 from tcemu.grade.intake.notebooks import Cleaned, cleaned
+from tcemu.grade.intake.roster import Roster
 from tcemu.grade.plain import alike, name_of
 from tcemu.grade.records import Submission
 
@@ -23,8 +24,10 @@ from tcemu.grade.records import Submission
 _REFUSED = frozenset({".gz", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz"})
 
 
-def submissions(path: Path, course: Manifest | None = None) -> list[Submission]:
+def submissions(path: Path, course: Manifest | None = None, roster: Roster | None = None) -> list[Submission]:
     """What was handed in at `path`, a folder, a zip archive or a notebook: one record for each student, by name.
+
+    Without a `roster`, students are called what the hand-in calls them.
 
     What is wrong with a file becomes a sentence in its student's `problems`; the others are read all the same. The
     notebooks of the records are made anew: they have code cells and nothing else. Nothing is written to disk. Raises
@@ -47,8 +50,9 @@ def submissions(path: Path, course: Manifest | None = None) -> list[Submission]:
     if not handed:
         raise CourseError(f"{path} holds nothing that was handed in: neither notebooks nor archives")
     students: dict[str, list[Handed]] = {}
+    learners = roster or Roster({})
     for each in handed:
-        students.setdefault(each.student, []).append(each)
+        students.setdefault(learners[each.student], []).append(each)
     names = _names(sorted(students))
     looks = _looks(names)
     found = [_submission(names[raw], students[raw], lessons, looks.get(names[raw], "")) for raw in sorted(students)]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from tcemu.course.bank import exercises
-from tcemu.course.manifests import manifest
+from tcemu.grade.output.catalogue import Catalogue, installed
 from tcemu.grade.output.pages import page
 from tcemu.grade.output.words import about_grade
 from tcemu.grade.records import Grade, Mark
@@ -31,7 +30,7 @@ class Book:
         return sum(mark.of for _, mark in self.marks)
 
 
-def feedback(grade: Grade) -> str:
+def feedback(grade: Grade, course: Catalogue | None = None) -> str:
     """The page of one student.
 
     It repeats what the marks say: the words with which `check` answers in the notebook, which a learner may read.
@@ -43,30 +42,10 @@ def feedback(grade: Grade) -> str:
     >>> "The lane of A[8][0] is wrong." in feedback(Grade("ada", "0", (mark,)))
     True
     """
-    return page("feedback.html", grade=grade, about=about_grade(grade), books=list(_books(grade)))
+    books = list(_books(grade, course or installed()))
+    return page("feedback.html", grade=grade, about=about_grade(grade), books=books)
 
 
-def _books(grade: Grade) -> Iterator[Book]:
+def _books(grade: Grade, course: Catalogue) -> Iterator[Book]:
     for stem, marks in groupby(grade.marks, key=lambda mark: mark.notebook):
-        yield Book(label(stem), tuple((title(mark.exercise), mark) for mark in marks))
-
-
-def label(stem: str) -> str:
-    """What a notebook is called: its number and title, if it is one of the course.
-
-    >>> from tcemu.grade.output.feedback import label
-    >>> label("02_fragments"), label("mine")
-    ('02 Fragments', 'mine')
-    """
-    return next((entry.label for entry in manifest().notebooks if entry.file == f"{stem}.ipynb"), stem)
-
-
-def title(name: str) -> str:
-    """What an exercise is called: its title, if it is one of the course.
-
-    >>> from tcemu.grade.output.feedback import title
-    >>> title("where_of_a"), title("mine")
-    ('Where is A[row][column]?', 'mine')
-    """
-    row = exercises().get(name)
-    return row.title if row else name
+        yield Book(course.label(stem), tuple((course.title(mark.exercise), mark) for mark in marks))

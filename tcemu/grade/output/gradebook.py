@@ -1,8 +1,8 @@
 """nbgrader's gradebook, written through its own interface, so that its formgrader and its exports have the grades.
 
 Each notebook is an assignment with one notebook of the same name, as `nbgrader generate_assignment` makes it from the
-exercises, and each exercise is the grade cell EXERCISE-check. Writing the same grades again changes nothing; what a
-teacher has entered by hand stays.
+exercises, and each exercise is the grade cell EXERCISE-check. Writing the same grades again changes no byte; what a
+teacher has entered by hand stays. All is written into a copy, which takes the file's place at the end.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sqlite3
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from tcemu.errors import CourseError
 from tcemu.grade.plain import cell
 from tcemu.grade.records import Grade, Mark
 
@@ -30,11 +33,53 @@ _BREAKS = re.compile(r"""[,;"'\\/]""")
 def write(grades: Sequence[Grade], path: Path) -> None:
     """Write the grades into the SQLite file at `path`, which is made if it does not exist.
 
-    nbgrader has to be installed: it is part of the extra `grade`.
+    nbgrader has to be installed: it is part of the extra `grade`. Raises CourseError if the file cannot be read or
+    written.
     """
+    try:
+        with TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
+            draft = Path(folder) / path.name
+            _copy(path, draft)
+            _fill(grades, draft)
+            if not path.exists() or _held(path) != _held(draft):
+                os.replace(draft, path)  # noqa: PTH105 - Path.replace says no more
+    except (OSError, sqlite3.Error) as error:
+        raise CourseError(
+            f"cannot write the gradebook {path}: {error}. Move the file away to start a new one"
+        ) from error
+
+
+def _copy(path: Path, draft: Path) -> None:
+    """Copy a gradebook as it is between two changes, even if nbgrader has it open."""
+    if path.exists():
+        with closing(sqlite3.connect(path)) as before, closing(sqlite3.connect(draft)) as after:
+            before.backup(after)
+
+
+def _held(path: Path) -> list[str]:
+    """All that a database holds, as SQL."""
+    with closing(sqlite3.connect(path)) as base:
+        return list(base.iterdump())
+
+
+def _fill(grades: Sequence[Grade], path: Path) -> None:
+    """Write the grades into a gradebook. Raises sqlite3.Error for a file that this version of nbgrader cannot use."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        _write(grades, path)
+    except SQLAlchemyError as error:
+        raise sqlite3.DatabaseError(str(error).partition("\n")[0]) from error
+
+
+def _write(grades: Sequence[Grade], path: Path) -> None:
     from nbgrader.api import Gradebook
+    from sqlalchemy import event
 
     with _scripts(), Gradebook(f"sqlite:///{path}") as book, book.db.no_autoflush:
+        # nbgrader commits thousands of times; nobody else sees the copy, so none of them has to reach the disk.
+        event.listen(book.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
+        book.engine.dispose()
         for stem, marks in sorted(_notebooks(grades).items()):
             _assignment(book, stem, marks)
         for grade in grades:

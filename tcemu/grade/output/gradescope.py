@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tcemu.course.bank import exercises
+from tcemu.grade.output.catalogue import Catalogue, installed
 from tcemu.grade.output.words import WORDS, about_grade
 from tcemu.grade.plain import visible
 from tcemu.grade.records import Grade, Mark
 
 
-def results(grade: Grade) -> str:
+def results(grade: Grade, course: Catalogue | None = None) -> str:
     """The results of one student as JSON, for Gradescope's /autograder/results/results.json.
 
     Every text is plain ("text"), so that Gradescope shows markup instead of following it.
 
+    >>> import json
     >>> from tcemu.grade.output.gradescope import results
     >>> from tcemu.grade.records import Grade, Mark
     >>> held = json.loads(results(Grade("ada", "0", (Mark("where_of_a", "02_fragments", "right", 2.0, 2),))))
@@ -30,17 +31,16 @@ def results(grade: Grade) -> str:
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "tests": [_test(mark, number) for number, mark in enumerate(grade.marks, 1)],
+        "tests": [_test(mark, number, course or installed()) for number, mark in enumerate(grade.marks, 1)],
         "extra_data": {"student": grade.student, "digest": grade.digest, "tcemu": grade.tcemu, "course": grade.course},
     }
     return json.dumps(held, indent=1, sort_keys=True) + "\n"
 
 
-def _test(mark: Mark, number: int) -> dict[str, Any]:
-    row = exercises().get(mark.exercise)
+def _test(mark: Mark, number: int, course: Catalogue) -> dict[str, Any]:
     said = [f"{WORDS[mark.state]}.", mark.says, mark.mistake, *(f"{name}: {n:,}" for name, n in mark.scores.items())]
     return {
-        "name": visible(f"{mark.notebook}: {row.title if row else mark.exercise}"),
+        "name": visible(f"{mark.notebook}: {course.title(mark.exercise)}"),
         "name_format": "text",
         "number": str(number),
         "score": round(mark.points, 4),

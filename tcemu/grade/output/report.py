@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from tcemu.errors import counted
-from tcemu.grade.output.feedback import label, title
+from tcemu.grade.output.catalogue import Catalogue, installed
 from tcemu.grade.output.pages import page
 from tcemu.grade.output.sheet import number
 from tcemu.grade.output.similarity import Group, groups
@@ -44,14 +44,19 @@ class Report:
     elsewhere: Sequence[Answer] = ()
     #: Whether the submissions were compared.
     compared: bool = False
+    course: Catalogue = field(default_factory=installed)
 
     @classmethod
-    def of(cls, grades: Sequence[Grade], submissions: Sequence[Submission]) -> Report:
+    def of(
+        cls, grades: Sequence[Grade], submissions: Sequence[Submission], course: Catalogue | None = None
+    ) -> Report:
         """The report on a class; without the submissions, nothing is said about who is alike."""
-        told = cls(grades, rows(grades), mistakes(grades))
+        course = course or installed()
+        told = cls(grades, rows(grades), mistakes(grades), course=course)
         if not submissions:
             return told
-        return replace(told, alike=groups(submissions), elsewhere=elsewhere(grades, submissions), compared=True)
+        alike, others = groups(submissions, course), elsewhere(grades, submissions, course)
+        return replace(told, alike=alike, elsewhere=others, compared=True)
 
     @property
     def unsolved(self) -> list[Row]:
@@ -74,15 +79,23 @@ class Report:
         """The report as a page."""
         special = [(grade, about) for grade in self.grades if (about := about_grade(grade))]
         parts = spread(self.grades)
+        versions = sorted({(grade.tcemu, grade.course) for grade in self.grades})
         most = max((count for _, count in parts), default=0) or 1
         return page(
-            "report.html", report=self, spread=parts, most=most, special=special, label=label, title=title, long=_LONG,
-            versions=sorted({(grade.tcemu, grade.course) for grade in self.grades}),
+            "report.html", report=self, spread=parts, most=most, special=special, long=_LONG,
+            label=self.course.label, title=self.course.title, versions=versions,
         )  # fmt: skip
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """The most important tables, for `rich.print`: what stops people, mistakes, who is alike."""
+    """The most important tables, for `rich.print`: what stops people, mistakes, who is alike.
+
+    >>> from tcemu.grade.output.report import Report, tables
+    >>> from tcemu.grade.records import Grade, Mark
+    >>> mark = Mark("where_of_a", "02_fragments", "wrong", 0.5, 2)
+    >>> [table.title for table in tables(Report.of([Grade("ada", "0", (mark,))], []))]
+    ['Exercises that stop people']
+    """
     kinds: tuple[tuple[str, tuple[str, ...], list[tuple[object, ...]]], ...] = (
         ("Exercises that stop people", ("exercise", "notebook", "tried", "right"),
          [(row.exercise, row.notebook, row.tried, row.right) for row in report.rows if row.stopped]),

@@ -12,18 +12,15 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import warnings
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations
-from pathlib import Path
 
-from tcemu.course.manifests import manifest
-from tcemu.course.running import Cell
+from tcemu.grade.output.catalogue import Catalogue, installed
 from tcemu.grade.records import Submission
+from tcemu.grade.syntax import parsed
 
 GRAM, WINDOW = 12, 4
 #: A fingerprint is rare if at most this many students have it, or this part of the class.
@@ -43,7 +40,7 @@ class Group:
     part: float
 
 
-def groups(submissions: Sequence[Submission]) -> list[Group]:
+def groups(submissions: Sequence[Submission], course: Catalogue | None = None) -> list[Group]:
     """The groups that a teacher should look at, the most alike first. None of them is proof of anything.
 
     >>> from tcemu.grade.output.similarity import groups
@@ -53,12 +50,14 @@ def groups(submissions: Sequence[Submission]) -> list[Group]:
     found: list[Group] = []
     for stem in sorted({stem for each in submissions for stem in each.files}):
         shapes = {each.student: shape(sources(each.read(stem))) for each in submissions if stem in each.files}
-        found += _in_notebook(stem, {name: nodes for name, nodes in shapes.items() if nodes})
+        released = fingerprints(shape((course or installed()).released(stem)))
+        found += _in_notebook(stem, {name: nodes for name, nodes in shapes.items() if nodes}, released)
     return sorted(found, key=lambda group: (-group.part, group.notebook, group.students))
 
 
-def _in_notebook(stem: str, shapes: Mapping[str, tuple[str, ...]]) -> Iterator[Group]:
-    released = frozenset(fingerprints(_released(stem)))
+def _in_notebook(
+    stem: str, shapes: Mapping[str, tuple[str, ...]], released: frozenset[int]
+) -> Iterator[Group]:
     prints = {name: fingerprints(nodes) - released for name, nodes in shapes.items()}
     same: dict[str, list[str]] = {}
     for name, nodes in sorted(shapes.items()):
@@ -93,10 +92,7 @@ def shape(sources: Iterable[str]) -> tuple[str, ...]:
     >>> shape(["x = 1  # mine"]) == shape(["other=1"])
     True
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python thinks of a stranger's backslashes
-        trees = [tree for source in sources if (tree := Cell("", source).tree)]
-    return tuple(node for tree in trees for node in _nodes(tree))
+    return tuple(node for cell in parsed(sources) if cell.tree for node in _nodes(cell.tree))
 
 
 def _nodes(tree: ast.AST) -> Iterator[str]:
@@ -130,16 +126,3 @@ def fingerprints(nodes: Sequence[str]) -> frozenset[int]:
 def sources(content: bytes) -> list[str]:
     """The sources of a plain notebook, which intake wrote."""
     return [str(cell["source"]) for cell in json.loads(content)["cells"]]
-
-
-@cache
-def _released(stem: str) -> tuple[str, ...]:
-    """The nodes of the notebooks of that name as they were released."""
-    paths = [path for name, path in manifest().contents().items() if Path(name).name == f"{stem}.ipynb"]
-    return tuple(node for path in paths for node in shape(_released_sources(path)))
-
-
-def _released_sources(path: Path) -> Iterator[str]:
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        if cell["cell_type"] == "code":
-            yield "".join(cell["source"])

@@ -7,17 +7,16 @@ they are read as Python literals. No code of anybody's is run.
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tcemu.course.bank import exercises
 from tcemu.course.checking import judged
 from tcemu.course.record import Exercise
-from tcemu.course.running import Cell
+from tcemu.grade.output.catalogue import Catalogue, installed
 from tcemu.grade.output.similarity import sources
 from tcemu.grade.records import Grade, Submission
+from tcemu.grade.syntax import parsed
 
 #: Comparisons at most; a judge takes milliseconds for each.
 _MOST = 2000
@@ -36,7 +35,9 @@ class Answer:
     right_for: tuple[str, ...]
 
 
-def elsewhere(grades: Sequence[Grade], submissions: Sequence[Submission]) -> list[Answer]:
+def elsewhere(
+    grades: Sequence[Grade], submissions: Sequence[Submission], course: Catalogue | None = None
+) -> list[Answer]:
     """The answers that are wrong here and right for others, by student.
 
     >>> from tcemu.grade.output.variants import elsewhere
@@ -47,7 +48,7 @@ def elsewhere(grades: Sequence[Grade], submissions: Sequence[Submission]) -> lis
     students = sorted(grade.student for grade in grades)
     left, found = _MOST, []
     for grade in sorted(grades, key=lambda grade: grade.student):
-        for row, value in _wrong_literals(grade, handed.get(grade.student)):
+        for row, value in _wrong_literals(grade, handed.get(grade.student), course or installed()):
             others = [other for other in students if other != grade.student][: max(left, 0)]
             left -= len(others)
             right = [other for other in others if judged(row, value, other)]
@@ -56,14 +57,16 @@ def elsewhere(grades: Sequence[Grade], submissions: Sequence[Submission]) -> lis
     return found
 
 
-def _wrong_literals(grade: Grade, submission: Submission | None) -> Iterator[tuple[Exercise, Any]]:
+def _wrong_literals(
+    grade: Grade, submission: Submission | None, course: Catalogue
+) -> Iterator[tuple[Exercise, Any]]:
     """The wrong answers that vary from student to student and are written down as literals."""
     if submission is None:
         return
     for stem in sorted({mark.notebook for mark in grade.marks} & {*submission.files}):
         held = literals(sources(submission.read(stem)))
         for mark in grade.marks:
-            row = exercises().get(mark.exercise)
+            row = course.exercise(mark.exercise)
             if mark.notebook == stem and mark.state == "wrong" and row and row.varies and mark.exercise in held:
                 yield row, held[mark.exercise]
 
@@ -76,15 +79,12 @@ def literals(cells: Sequence[str]) -> Mapping[str, Any]:
     {'a': 1, 'b': [1, 2], 'c': (3,)}
     """
     found: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python thinks of a stranger's backslashes
-        trees = [tree for source in cells if (tree := Cell("", source).tree)]
-    for tree in trees:
-        for name, value in (pair for node in ast.walk(tree) for pair in _named(node)):
-            try:
-                found[name] = ast.literal_eval(_inner(value))
-            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-                continue
+    trees = [cell.tree for cell in parsed(cells) if cell.tree]
+    for name, value in (pair for tree in trees for node in ast.walk(tree) for pair in _named(node)):
+        try:
+            found[name] = ast.literal_eval(_inner(value))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue
     return found
 
 

@@ -16,8 +16,10 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
+from tcemu.course.manifests import Manifest
 from tcemu.errors import CourseError
 from tcemu.grade.output import gradebook
+from tcemu.grade.output.catalogue import Catalogue, installed
 from tcemu.grade.output.feedback import feedback
 from tcemu.grade.output.gradescope import results
 from tcemu.grade.output.report import Report
@@ -27,12 +29,14 @@ from tcemu.grade.records import Grade, Submission
 
 
 def write_all(
-    grades: Iterable[Grade], out: Path, submissions: Iterable[Submission] = (), *, nbgrader: bool = True
-) -> Report:
+    grades: Iterable[Grade], out: Path, submissions: Iterable[Submission] = (), *,
+    course: Manifest | None = None, nbgrader: bool = True,
+) -> Report:  # fmt: skip
     """Write all files into the folder `out`, and return the report, whose tables a terminal can show.
 
-    `submissions` are compared with each other for the report. The gradebook, which takes longer than all the rest, is
-    written if `nbgrader` is asked for and installed. Raises CourseError if `out` cannot be written.
+    `submissions` are compared with each other for the report. `course` is by default the installed one. The gradebook,
+    which takes longer than all the rest, is written if `nbgrader` is asked for and installed. Raises CourseError if
+    `out` cannot be written.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -46,11 +50,12 @@ def write_all(
     1 submission, 1 of them graded. Points: 0 on average, median 0, from 0 to 0.
     """
     ordered = sorted(grades, key=lambda grade: grade.student)
-    report = Report.of(ordered, sorted(submissions, key=lambda each: each.student))
+    names = Catalogue(course) if course else installed()
+    report = Report.of(ordered, sorted(submissions, key=lambda each: each.student), names)
     try:
         for grade in ordered:
-            _write(out / "feedback" / f"{file_name(grade.student)}.html", feedback(grade))
-            _write(out / "gradescope" / f"{file_name(grade.student)}.json", results(grade))
+            _write(out / "feedback" / f"{file_name(grade.student)}.html", feedback(grade, names))
+            _write(out / "gradescope" / f"{file_name(grade.student)}.json", results(grade, names))
         _write(out / "grades.csv", sheet(ordered))
         _write(out / "report.html", report.html)
     except OSError as error:
