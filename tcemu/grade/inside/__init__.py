@@ -2,3 +2,5 @@
 
 Nothing that it says about itself is believed. It hands out plain values (`wire`), and those are marked outside.
 """
+
+__all__: list[str] = []
