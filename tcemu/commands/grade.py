@@ -29,6 +29,9 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Where the grades go.")
 @click.option("--course", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="The folder of the course, which has a course.toml, in place of the installed one.")  # fmt: skip
+@click.option("--roster", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="A CSV file with the columns handed_in and learner: what the hand-in calls students, and what their "
+                   "own notebooks call them.")  # fmt: skip
 @click.option("--notebook", "notebooks", multiple=True, metavar="NAME",
               help="Grade this notebook alone, such as 02_fragments; may be repeated. By default, all that anybody "
                    "handed in.")  # fmt: skip
@@ -48,6 +51,7 @@ def grade(
     submissions: Path,
     out: Path,
     course: Path | None,
+    roster: Path | None,
     notebooks: tuple[str, ...],
     only: tuple[str, ...],
     jobs: int | None,
@@ -71,19 +75,20 @@ def grade(
     """
     from rich.console import Console
 
+    from tcemu.course import manifest
     from tcemu.grade.box import Limits
     from tcemu.grade.output import tables, write_all
     from tcemu.grade.run import Local, Scheduled, run
 
     limits = Limits(cell=limit_cell, notebook=limit_notebook, memory=_bytes(limit_memory))
-    handed = _handed(submissions, course, only)
+    handed = _handed(submissions, course, roster, only)
     tasks = _tasks(handed, course, notebooks, limits, trusted)
     if not no_warm and not scheduler and (warmed := warm_up()):
         click.echo(warmed)
     engine = Scheduled(scheduler) if scheduler else Local(jobs or cores())
     with bar("{task.completed} of {task.total}") as shown:
         grades = run(tasks, out, engine, retry=retry_quarantined, told=lambda done, of: shown.show("grading", done, of))
-    report = write_all(grades, out, handed, nbgrader=not no_nbgrader)
+    report = write_all(grades, out, handed, course=manifest(course), nbgrader=not no_nbgrader)
     console = Console(highlight=False)
     for table in tables(report):
         console.print(table)
@@ -98,12 +103,13 @@ def _bytes(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def _handed(path: Path, course: Path | None, only: Sequence[str]) -> list[Submission]:
+def _handed(path: Path, course: Path | None, roster: Path | None, only: Sequence[str]) -> list[Submission]:
     """What was handed in, by the students that were asked for. Raises CourseError if one of them is not there."""
     from tcemu.course import manifest
+    from tcemu.grade.intake import Roster
     from tcemu.grade.intake import submissions as read
 
-    found = read(path, manifest(course))
+    found = read(path, manifest(course), None if roster is None else Roster.read(roster))
     names = [each.student for each in found]
     for name in only:
         if name not in names:

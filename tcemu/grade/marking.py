@@ -101,9 +101,15 @@ class Marking:
             with Run(self, until) as run:
                 if run.everything():
                     break
+        says = self.overdue if time.monotonic() > until else _UNREACHED
         for name in self.wanted:
             if name not in self.marks:
-                self.marks[name] = failed(self.stem, self.wanted[name], _UNREACHED)
+                self.marks[name] = failed(self.stem, self.wanted[name], says)
+
+    @property
+    def overdue(self) -> str:
+        """That the notebook's time is up."""
+        return f"The notebook did not end within {self.seat.limits.notebook:g} seconds."
 
     def todo(self) -> list[tuple[int, Cell]]:
         """The cells to run, with their numbers: those that the exercises without a mark need."""
@@ -208,6 +214,8 @@ class Run:
         self._box.deadline = min(time.monotonic() + self._marking.seat.limits.cell, self._until)
 
     def _said(self, error: BoxEnded) -> str:
+        if str(error) == "time" and time.monotonic() > self._until:
+            return self._marking.overdue
         if str(error) == "time":
             return f"It did not end within {self._marking.seat.limits.cell:g} seconds."
         return legible(error)

@@ -36,7 +36,8 @@ Ask = Callable[..., list[Any]]
 
 #: Registers that may be alive at a time, in banks and in bytes of all of them.
 _BANKS, _BYTES = 50_000, 256 << 20
-#: Calls in one message.
+#: Operations and calls in one message.
+_OPERATIONS_AT_ONCE = 2000
 _CASES = 512
 #: Characters of a name and of a message from the box.
 _NAME, _TEXT = 60, 400
@@ -212,6 +213,8 @@ class Work:
         """Perform operations in order; the outcome is that of the last one, or the first error."""
         outcome: Any = None
         try:
+            if len(operations) > _OPERATIONS_AT_ONCE:
+                raise Malformed("more operations at once than anybody waits for")
             for active, where, name, *rest in operations:
                 self._core.bits = _whole(active) & self._core.there
                 self._core.at = self._site(where)
