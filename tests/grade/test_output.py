@@ -41,7 +41,7 @@ CLASS = [
     grade("ada", mark("where_of_b", points=2.0), mark("who_answers", points=2.0)),
     grade("bob", WRONG, mark("who_answers", "open", 0.0)),
     grade(HOSTILE, WRONG, mark("who_answers", "failed", 0.0, says=f"Cell 3 raises {HOSTILE}\nline 2")),
-    grade("eve", state="quarantined", says="work.zip is damaged."),
+    grade("eve", mark("where_of_b", "failed", 0.0), state="quarantined", says="work.zip is damaged."),
 ]
 
 
@@ -53,7 +53,7 @@ def test_the_sheet_reads_back_as_what_was_written():
     assert head[-2:] == ["where_of_b", "who_answers"]
     ada, bob, *_, eve = (dict(zip(head, row, strict=True)) for row in read)
     assert (ada["points"], ada["of"], bob["where_of_b"], bob["who_answers"]) == ("4", "4", "0.5", "0")
-    assert (eve["state"], eve["says"], eve["where_of_b"]) == ("quarantined", "work.zip is damaged.", "")
+    assert (eve["state"], eve["says"], eve["where_of_b"]) == ("quarantined", "work.zip is damaged.", "0")
 
 
 def test_no_cell_of_the_sheet_is_a_formula():
@@ -234,7 +234,7 @@ def test_nbgrader_reads_the_gradebook_and_writing_it_again_changes_nothing(tmp_p
         first = state(book)
         assert first["ada", "02_fragments", "where_of_b-check"] == (2.0, None, 2.0)
         assert first["bob", "02_fragments", "where_of_b-check"] == (0.5, None, 2.0)
-        assert len(first) == 6
+        assert len(first) == 8
         score = book.find_grade("where_of_b-check", "02_fragments", "02_fragments", "bob")
         score.manual_score = 1.5  # a teacher's
         book.db.commit()

@@ -52,7 +52,8 @@ class Report:
     ) -> Report:
         """The report on a class; without the submissions, nothing is said about who is alike."""
         course = course or installed()
-        told = cls(grades, rows(grades), mistakes(grades), course=course)
+        graded = [grade for grade in grades if grade.state == "graded"]  # the others' marks say nothing about exercises
+        told = cls(grades, rows(graded), mistakes(graded), course=course)
         if not submissions:
             return told
         alike, others = groups(submissions, course), elsewhere(grades, submissions, course)
