@@ -84,7 +84,8 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
 
 def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> Any:
     """What the learner's function returns. Raises Unanswered for dots, AnswerError for what it raises."""
-    title = f"{named(answer)}({', '.join(map(briefly, values))})"
+    shown = [name if _is_long(value) else briefly(value) for name, value in zip(names, values, strict=True)]
+    title = f"{named(answer)}({', '.join(shown)})"
     try:
         result = answer(*values)
     except KeyboardInterrupt:
@@ -100,6 +101,10 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
     if inspect.isgenerator(result):
         raise AnswerError(f"{title} returns a generator. Use return, not yield.")
     return result
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.size > 8
 
 
 def named(answer: Any) -> str:
