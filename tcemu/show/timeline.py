@@ -152,8 +152,8 @@ def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
     if not alike:
         return []
     shares = np.array([_shares(same, scale) for same in alike.values()])
-    names, idle = list(alike), shares.sum(0) <= 0.5
-    keys = [None if idles else names[most] for most, idles in zip(shares.argmax(0).tolist(), idle.tolist(), strict=True)]
+    names, most, taken = list(alike), shares.argmax(0).tolist(), (shares.sum(0) > 0.5).tolist()
+    keys = [names[which] if takes else None for which, takes in zip(most, taken, strict=True)]
     found, at = [], 0
     for most, same in groupby(keys):
         length = len(list(same))
