@@ -19,6 +19,7 @@ from tcemu.machine.events import Observer
 from tcemu.machine.grid import Grid
 from tcemu.machine.memory import GlobalMemory, is_buffer
 from tcemu.machine.pending import POLICIES, Policy, check_policy
+from tcemu.machine.strategy import InOrder
 from tcemu.machine.warp import Warp
 
 Array = npt.NDArray[Any]
@@ -128,10 +129,12 @@ def launch(
     seed: int = 0,
     policy: Policy | Sequence[Policy] = "late",
     observers: Sequence[Observer] = (),
+    strategy: InOrder | None = None,
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
 
-    A LaunchError that ends it has the result so far as `launch`; the arrays are then unchanged.
+    A `strategy` decides in place of the seed and the policy; it is used up by one run. A LaunchError that ends the
+    launch has the result so far as `launch`; the arrays are then unchanged.
     """
     if not callable(kernel):
         raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
@@ -147,7 +150,7 @@ def launch(
             memory = GlobalMemory(buffers)
             pointers = iter(memory.pointers)
             passed = [next(pointers) if is_buffer(given) else given for given in args]
-            _run(kernel, passed, replace(shape, policy=each), memory, listening, result)
+            _run(kernel, passed, replace(shape, policy=each), memory, listening, result, strategy)
             outcomes.append(memory)
         outcomes[0].copy_back()
     except LaunchError as error:
@@ -182,10 +185,11 @@ def _run(
     memory: GlobalMemory,
     observers: Sequence[Observer],
     result: Launch,
+    strategy: InOrder | None,
 ) -> None:
     """Run all blocks under one policy."""
     result.counts, result.blocks = Counter(), 0
-    grid = Grid(shape, memory, observers, result.counts)
+    grid = Grid(shape, memory, observers, result.counts, strategy=strategy)
     try:
         grid.run(lambda core: _body(kernel, core, args))
     finally:
