@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, briefly, counted, shown
+from tcemu.errors import LaunchError, briefly, counted, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import Core
@@ -58,15 +58,18 @@ class Launch:
     reports: list[Any] = field(default_factory=list)
     #: The error that ended the launch early, if a report describes it too.
     error: LaunchError | None = None
-    #: The arrays whose content depended on the policy, if several were tried.
+    #: The arrays whose content depended on the policy or seed, if several were tried.
     parted: list[Parting] = field(default_factory=list)
+    #: Of several seeds, the first under which something was reported or the launch ended early.
+    failing: int | None = None
 
     def __repr__(self) -> str:
         told = f"{counted(self.blocks, 'block')} of {self.block}, {counted(self.counts.total(), 'instruction')}"
         told += f", policy {self.policy}"
         found = f", {counted(len(self.reports), 'report')}" if self.reports else ""
         if self.parted:
-            found += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on the policy"
+            causes = listing(dict.fromkeys(f"the {each.cause}" for each in self.parted), "and")
+            found += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on {causes}"
         return f"<launch of {self.kernel} on {self.target}: {told}{found}{', ended early' if self.error else ''}>"
 
 
@@ -88,11 +91,13 @@ class Parting:
     index: tuple[int, ...]
     policies: tuple[str, str]
     values: tuple[Any, Any]
+    #: what the result depends on: "policy", "seed" or "schedule"; `policies` are then two of those
+    cause: str = "policy"
 
     def __str__(self) -> str:
         one, other = (f"{value!r} under {policy}" for value, policy in zip(self.values, self.policies, strict=True))
         where = ", ".join(map(str, self.index))
-        return f"argument {self.argument} at [{where}] is {one}, {other}: the result depends on the policy"
+        return f"argument {self.argument} at [{where}] is {one}, {other}: the result depends on the {self.cause}"
 
 
 def shape_of(
@@ -157,7 +162,7 @@ def launch(
         error.launch = result
         raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]
-    result.parted = _partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
+    result.parted = partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
     return result
 
 
@@ -210,7 +215,9 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
     return body
 
 
-def _partings(places: Sequence[int], policies: Sequence[str], contents: Sequence[Sequence[Array]]) -> list[Parting]:
+def partings(
+    places: Sequence[int], policies: Sequence[str], contents: Sequence[Sequence[Array]], cause: str = "policy"
+) -> list[Parting]:
     """For each array that differs between the first policy and another, the first place of a difference."""
     found = []
     for place, *versions in zip(places, *contents, strict=True):
@@ -219,7 +226,7 @@ def _partings(places: Sequence[int], policies: Sequence[str], contents: Sequence
             if differ.any():
                 index = tuple(int(i) for i in np.argwhere(differ.reshape(*other.shape, -1).any(axis=-1))[0])
                 values = versions[0][index], other[index]
-                found.append(Parting(place, index, (policies[0], policy), values))
+                found.append(Parting(place, index, (policies[0], policy), values, cause))
                 break
     return found
 
