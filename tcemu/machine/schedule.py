@@ -27,6 +27,8 @@ Item = TypeVar("Item")
 
 #: @: the warp stands aside before the operation. ~: what the operation begins ends at the other time.
 Mark = Literal["@", "~"]
+#: After this many loads in a row that bring nothing new, a warp counts as one that polls.
+_POLLS = 16
 #: What a schedule starts from.
 _POLICIES: tuple[Literal["late", "early"], ...] = ("late", "early")
 _DELAY = re.compile(r"(\d{1,9})\.(\d{1,4})([@~])(\d{1,9})")
@@ -117,15 +119,16 @@ class Delaying(InOrder):
         return range(count)[:: self._step]
 
     def interrupts(self, strand: Strand, instruction: Instruction) -> bool:
-        """Whether the warp stands aside here."""
-        if Delay(strand.block, strand.warp, "@", strand.operations) not in self._delays:
-            return False
-        self._aside.append(strand)
-        return True
+        """Whether the warp stands aside here, or polls and lets others go first."""
+        if (strand.block, strand.warp, "@", strand.operations) in self._delays:
+            self._aside.append(strand)
+            return True
+        return strand.repeats > _POLLS
 
     def runs(self, able: Sequence[Strand], busy: Sequence[Strand]) -> Strand:
         """The first warp that does not stand aside; if all do, or poll, the one that has stood aside longest."""
-        self._running = next((each for each in busy if each not in self._aside), None) or self._back(able) or able[0]
+        going = (each for each in busy if each not in self._aside and each.repeats <= _POLLS)
+        self._running = next(going, None) or self._back(able) or (busy or able)[0]
         return self._running
 
     def _back(self, able: Sequence[Strand]) -> Strand | None:
@@ -140,7 +143,7 @@ class Delaying(InOrder):
         here = strand.block, strand.warp, strand.operations
         self.begun[here] = None
         block, warp, operation = here
-        return (self.policy == "early") != (Delay(block, warp, "~", operation) in self._delays)
+        return (self.policy == "early") != ((block, warp, "~", operation) in self._delays)
 
 
 def _delay(word: str) -> Delay:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -153,7 +153,11 @@ class _Search:
             vain = 0
             drawn[len(schedule.delays)] += 1
             self._try(schedule)
-        self.found.levels += [Level(delays, many, None) for delays, many in sorted(drawn.items())]
+        levels = {level.delays: level for level in self.found.levels}
+        for delays, many in drawn.items():
+            before = levels.get(delays, Level(delays, 0, None))
+            levels[delays] = replace(before, ran=before.ran + many)
+        self.found.levels = [levels[delays] for delays in sorted(levels)]
 
     def _try(self, schedule: Schedule) -> bool:
         """Run one schedule; return whether the search goes on."""

@@ -3,11 +3,13 @@
 Not every operation is such a point. One that touches nothing but its warp's registers commutes with whatever other
 warps do, as does a load or store of bytes that no other warp writes: standing aside there is the same as standing aside
 before the warp's next point. Of ordinary accesses to shared memory between two operations that synchronise, the first
-stands for all: if the others are not ordered by synchronisation, the sanitizer reports a race in any order.
+stands for all: if the others are not ordered by synchronisation, the sanitizer reports a race in any order. And of the
+looks of a loop that polls, the first stands for those that follow before another warp has run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,6 +55,8 @@ class Step:
     site: Site
     #: whether it synchronises, or may be what another warp waits for
     meets: bool
+    #: whether it only looks, as far as other warps can tell
+    looks: bool = True
     #: the ordinary accesses: the memory, and the grains
     accesses: list[tuple[tuple[str, int], npt.NDArray[np.int64]]] = field(default_factory=list)
 
@@ -113,7 +117,8 @@ class Trace:
     def _meets(self, bys: tuple[events.By, ...]) -> None:
         for by in bys:
             if (by.block, by.warp) in self._now:
-                self._now[by.block, by.warp].meets = True
+                step = self._now[by.block, by.warp]
+                step.meets, step.looks = True, False
 
     def _access(self, event: events.Accessed) -> None:
         by, memory = event.by, self._memory(event.space, event.block)
@@ -122,6 +127,7 @@ class Trace:
         step = self._now[by.block, by.warp]
         step.accesses.append((memory, grains))
         step.meets |= bool(event.order)
+        step.looks &= not event.writes
 
     def _use(
         self, memory: tuple[str, int], addresses: npt.NDArray[np.int64], size: int, bit: np.uint64, writes: bool
@@ -140,7 +146,7 @@ class Trace:
     def points(self, begun: dict[tuple[int, int, int], None]) -> list[Point]:
         """The points of the run, in the order in which it reached them; `begun` is that of its strategy."""
         found, accessed = [], dict.fromkeys(self._now, False)
-        for step in self.steps:
+        for step in self._fresh():
             shared_only = all(memory[0] == "shared" for memory, _ in step.accesses)
             if step.meets:
                 accessed[step.who] = False
@@ -152,6 +158,19 @@ class Trace:
             if (*step.who, step.number) in begun:
                 found.append(Point(Delay(*step.who, "~", step.number), step.opcode, step.site))
         return found
+
+    def _fresh(self) -> Iterator[Step]:
+        """The steps, without those of a loop that polls: the same look again, while nobody has changed anything."""
+        who, seen = None, set[object]()
+        for step in self.steps:
+            if step.who != who or not step.looks:
+                who, seen = step.who, set()
+            if step.looks and (step.meets or step.accesses):
+                look = step.site, step.opcode, *(grains.tobytes() for _, grains in step.accesses)
+                if look in seen:
+                    continue
+                seen.add(look)
+            yield step
 
     def _conflicts(self, step: Step) -> bool:
         return any(self._users[memory].conflict(grains) for memory, grains in step.accesses)
