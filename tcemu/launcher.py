@@ -121,8 +121,8 @@ def observing(begin: Begin) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(instead: Callable[..., Launch]) -> Iterator[None]:
-    """Call `instead` in place of tcemu.launch inside a with statement, with the same arguments.
+def replacing(instead: Callable[..., Launch] | None) -> Iterator[None]:
+    """Call `instead` in place of tcemu.launch inside a with statement, with the same arguments; None: tcemu.launch.
 
     >>> from tcemu.launcher import replacing
     >>> asked = []
