@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from inspect import signature
 from typing import Any
 
-from tcemu.errors import LaunchError, briefly, counted
+from tcemu.errors import LaunchError, briefly
+from tcemu.machine.arguments import check_arguments
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import Kernel, Launch
 from tcemu.machine.launch import launch as run
@@ -77,7 +77,7 @@ def launch(
     watch = Sanitizer(sanitizer if begin is None else "off")
     if not isinstance(observers, list | tuple):
         raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(observers)}")
-    _check_arguments(kernel, args)
+    check_arguments(kernel, args)
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "observers": listening}
@@ -150,19 +150,3 @@ def _order(seed: int, seeds: object, policy: object, schedule: object) -> dict[s
     if seed:
         raise LaunchError(f"seeds names all seeds: leave seed out; got seed={briefly(seed)} and {briefly(seeds)}")
     return {"seeds": seeds, "policy": policy}
-
-
-def _check_arguments(kernel: object, args: object) -> None:
-    """Raise LaunchError unless the kernel takes a warp and this number of arguments."""
-    if not callable(kernel) or not isinstance(args, list | tuple):
-        return  # the machine reports what is wrong
-    try:
-        signature(kernel).bind(None, *args)
-    except TypeError as error:
-        given = counted(len(args), "argument")
-        raise LaunchError(
-            f"the kernel is called with the warp and then args=, which has {given}: {error}. Its parameters are "
-            f"{signature(kernel)}"
-        ) from None
-    except ValueError:  # a callable without a known signature
-        return

@@ -153,7 +153,7 @@ class _Checks:
 
     def launch(self, kernel: Any, grid: Any, block: Any, args: Any, **options: Any) -> Launch:
         """Check a launch; return its result, so that the function goes on."""
-        from tcemu.schedules.sweep import fresh
+        from tcemu.machine.arguments import fresh
 
         began = time.monotonic()
         for order in ("seed", "seeds", "policy", "schedule", "sanitizer", "observers"):
@@ -194,7 +194,7 @@ class _Checks:
 
         form = kernel, str((grid, block, options)), tuple(_form(each) for each in args)
         if form in self._searched:
-            check.covered = "searched with an earlier launch"
+            check.covered = "with an earlier launch"
             return
         self._searched.add(form)
         limits: dict[str, Any] = {"delays": self.delays, "runs": self.budget, "seconds": self.seconds}

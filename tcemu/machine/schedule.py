@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 
 from tcemu.errors import LaunchError, briefly
+from tcemu.machine.events import Site
+from tcemu.machine.sites import site
 from tcemu.machine.strategy import InOrder
 
 if TYPE_CHECKING:
@@ -39,7 +41,12 @@ _FORM = (
 
 
 class Delay(NamedTuple):
-    """One departure from the order: before, or in what is begun by, an operation of a warp, counted from 1."""
+    """One departure from the order: before, or in what is begun by, an operation of a warp, counted from 1.
+
+    >>> from tcemu.schedules import Delay
+    >>> str(Delay(block=0, warp=1, mark="@", operation=12))
+    '0.1@12'
+    """
 
     block: int
     warp: int
@@ -58,8 +65,12 @@ class Schedule:
     >>> schedule = Schedule.parse("late backwards 0.1@12")
     >>> schedule.policy, schedule.backwards, schedule.delays[0].operation, str(schedule)
     ('late', True, 12, 'late backwards 0.1@12')
-    >>> str(schedule.without(schedule.delays[0]))
-    'late backwards'
+    >>> fewer = schedule.without(schedule.delays[0])
+    >>> str(fewer), fewer.also(*schedule.delays) == schedule
+    ('late backwards', True)
+    >>> strategy = schedule.strategy()  # what the machine asks during a launch
+    >>> strategy.policy, list(strategy.lanes(4))
+    ('late', [3, 2, 1, 0])
     """
 
     policy: Literal["late", "early"] = "late"
@@ -74,7 +85,7 @@ class Schedule:
         if policy is None:
             raise LaunchError(f"{_FORM}; got {briefly(text)}")
         backwards = words[1:2] == ["backwards"]
-        return cls(policy, backwards, tuple(sorted(map(_delay, words[1 + backwards :]))))
+        return cls(policy, backwards, tuple(sorted(set(map(_delay, words[1 + backwards :])))))
 
     def __str__(self) -> str:
         return " ".join([self.policy, *(["backwards"] * self.backwards), *map(str, self.delays)])
@@ -93,7 +104,11 @@ class Schedule:
 
 
 class Delaying(InOrder):
-    """Follows a schedule. `begun` lists the operations that began asynchronous work, as (block, warp, operation)."""
+    """Follows a schedule.
+
+    `begun` lists the operations that began asynchronous work, as (block, warp, operation), and `stopped` where warps
+    stood aside.
+    """
 
     preempts = True
 
@@ -105,6 +120,7 @@ class Delaying(InOrder):
         self._aside: list[Strand] = []
         self._running: Strand
         self.begun: dict[tuple[int, int, int], None] = {}
+        self.stopped: dict[Delay, tuple[str, Site]] = {}
 
     def blocks(self, order: list[Item]) -> list[Item]:
         """In order or backwards."""
@@ -120,8 +136,10 @@ class Delaying(InOrder):
 
     def interrupts(self, strand: Strand, instruction: Instruction) -> bool:
         """Whether the warp stands aside here, or polls and lets others go first."""
-        if (strand.block, strand.warp, "@", strand.operations) in self._delays:
+        here = Delay(strand.block, strand.warp, "@", strand.operations)
+        if here in self._delays:
             self._aside.append(strand)
+            self.stopped[here] = instruction.opcode, site()
             return True
         return strand.repeats > _POLLS
 

@@ -33,13 +33,21 @@ class Level:
         kind = f"with {counted(self.delays, 'delay')}" if self.delays else "without a delay"
         if self.there == self.ran:
             return f"all {counted(self.ran, 'order')} {kind}" if self.ran else f"no order {kind}: there is none"
-        of = "" if self.there is None else f" of {self.there:,}"
-        return f"{self.ran:,}{of} orders {kind}"
+        if self.there is None:
+            return f"{counted(self.ran, 'order')} {kind}"
+        return f"{self.ran:,} of {counted(self.there, 'order')} {kind}"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A schedule under which a kernel fails, with as few delays as possible, and the reason."""
+    """A schedule under which a kernel fails, with as few delays as possible, and the reason.
+
+    >>> def last_wins(warp, out):
+    ...     warp.st_global(out.at(warp.laneid), warp.warpid, order="relaxed")
+    >>> failure = tcemu.search_schedules(last_wins, block=64, args=(np.zeros(32, np.uint32),)).failures[0]
+    >>> failure.replay, failure.what.cause, failure.steps
+    ('schedule="late backwards"', 'schedule', ())
+    """
 
     schedule: Schedule
     what: Report | Exception | Parting
@@ -68,7 +76,14 @@ class Failure:
 
 @dataclass
 class ScheduleSearch:
-    """The result of tcemu.search_schedules: its failures, and what it covered."""
+    """The result of tcemu.search_schedules: its failures, and what it covered.
+
+    >>> def meet(warp):
+    ...     warp.bar_sync()
+    >>> found = tcemu.search_schedules(meet, block=64, delays=1)
+    >>> found.failures, found.covered
+    ([], 'all 4 orders without a delay; all 8 orders with 1 delay; in 12 runs')
+    """
 
     kernel: str
     #: Schedules that ran before a failure was found, or all of them, without those that shrank it.

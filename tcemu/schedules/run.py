@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, TcemuError
+from tcemu.errors import TcemuError
+from tcemu.machine.arguments import check_arguments, fresh
 from tcemu.machine.launch import Kernel, Launch, Parting, partings
 from tcemu.machine.launch import launch as run
 from tcemu.machine.memory import is_buffer
 from tcemu.machine.schedule import Delay, Schedule
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.sanitizer import Sanitizer
-from tcemu.schedules.sweep import fresh
 from tcemu.schedules.trace import Point, Trace
 
 Array = npt.NDArray[Any]
@@ -90,6 +90,7 @@ class Run:
 
 def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
     """Run a case under a schedule; `first` is the run whose results are compared with these."""
+    check_arguments(case.kernel, case.args)
     done, trace, watch, strategy = Run(schedule), Trace(), Sanitizer("collect"), schedule.strategy()
     args = fresh(case.args)
     try:
@@ -100,15 +101,15 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
             case.check(*args)
         done.contents = [each for each in args if is_buffer(each)]
     except (TcemuError, AssertionError) as error:
-        if isinstance(error, TcemuError) and not isinstance(error, LaunchError) and first is None:
-            raise  # not a matter of schedules: nobody has seen the kernel work
         done.launch = getattr(error, "launch", None)
+        if first is None and done.launch is None and isinstance(error, TcemuError):
+            raise  # not a matter of schedules: nobody has seen the kernel work
         if not watch.errors:
             done.findings.append(Finding(error))
     done.findings[:0] = map(Finding, watch.errors)
     done.points = trace.points(strategy.begun)
     found = ((delay, trace.at(delay)) for delay in schedule.delays)
-    done.reached = {delay: (step.opcode, step.site) for delay, step in found if step is not None}
+    done.reached = {delay: (step.opcode, step.site) for delay, step in found if step is not None} | strategy.stopped
     if case.check is None and first is not None and first.contents and done.contents and not done.findings:
         _compare(case, done, first)
     return done

@@ -198,13 +198,18 @@ def _simpler(schedule: Schedule) -> Iterator[Schedule]:
 
 
 def _extended(parents: Sequence[Run]) -> Iterator[Schedule]:
-    """The schedules with one delay more: first those at the first pass over a line, then the last, and so on."""
+    """The schedules with one delay more: first those at the first pass over a line, then the last, and so on.
+
+    Delays of different warps come before several of one.
+    """
     rounds: dict[int, list[Schedule]] = {}
     for parent in parents:
         held = set(parent.schedule.delays)
+        warps = {delay[:2] for delay in held}
         for number, point in _rounds(parent.points):
             if point.delay not in held:
-                rounds.setdefault(number, []).append(parent.schedule.also(point.delay))
+                again = point.delay[:2] in warps
+                rounds.setdefault(number + again, []).append(parent.schedule.also(point.delay))
     for number in sorted(rounds):
         yield from rounds[number]
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tcemu.errors import LaunchError, briefly
+from tcemu.machine.arguments import fresh
 from tcemu.machine.launch import Kernel, Launch, partings
 from tcemu.machine.launch import launch as run
 from tcemu.machine.memory import is_buffer
 from tcemu.progress import Progress
-
-Array = npt.NDArray[Any]
 
 
 def sweep(
@@ -57,19 +55,6 @@ def sweep(
     assert result is not None  # noqa: S101 - there is at least one seed
     result.failing = failing
     return result
-
-
-def fresh(args: Sequence[Any]) -> list[Any]:
-    """Arguments with copies of their arrays; an array that is given twice stays one."""
-    copies: dict[Any, Array] = {}
-    made = []
-    for each in args:
-        if is_buffer(each):
-            same = each.__array_interface__["data"], each.strides, each.shape, each.dtype
-            made.append(copies.setdefault(same, each.copy()))
-        else:
-            made.append(each)
-    return made
 
 
 def seeds_of(given: object) -> list[int]:
