@@ -34,7 +34,7 @@ class Pending:
 
     def add(self, task: Task) -> None:
         """Begin a task."""
-        if self._strategy.at_once(task):
+        if self._strategy.at_once(task) and task.queue not in self._queues:  # else it comes after those before it
             task.run()
         else:
             self._tasks[task] = None

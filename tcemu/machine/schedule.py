@@ -110,7 +110,7 @@ class Delaying(InOrder):
     stood aside.
     """
 
-    preempts = True
+    preempts, together = True, 4
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule.policy)

@@ -1,11 +1,13 @@
 """Strategies: every decision goes through one, so a recorded run can be repeated and steered."""
 
+import functools
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from tcemu.machine.launch import launch
+from tcemu.machine.pending import Pending, Task
 from tcemu.machine.strategy import AtRandom, InOrder
 
 POINTS = ("blocks", "warps", "lanes", "interrupts", "runs", "at_once", "ends", "must_end")
@@ -70,3 +72,30 @@ def test_a_strategy_steers():
     assert [by.block for by in issued] == sorted((by.block for by in issued), reverse=True)
     assert issued[0].warp == 1
     assert out == [0] * 64, "the last lane to exchange is lane 0 of warp 0"
+
+
+def test_tasks_of_a_queue_stay_in_order_whatever_a_strategy_says():
+    class Second(InOrder):
+        def at_once(self, task):
+            return task.queue != "late"
+
+    order = []
+    pending = Pending("late", Second("late"))
+    for queue, name in (("now", "n1"), ("late", "l1"), ("now", "n2"), ("late", "l2")):
+        pending.add(Task(queue, functools.partial(order.append, name)))
+    assert order == ["n1", "n2"]
+
+    class Once(InOrder):
+        asked = 0
+
+        def at_once(self, task):
+            self.asked += 1
+            return self.asked > 1
+
+    order.clear()
+    pending = Pending("early", Once("early"))
+    for name in ("a1", "a2"):
+        pending.add(Task("a", functools.partial(order.append, name)))
+    assert order == [], "the second one comes after the first"
+    pending.finish_all()
+    assert order == ["a1", "a2"]
