@@ -69,6 +69,14 @@ def launch(
     >>> result = tcemu.launch(scale, grid=1, block=64, args=(x, 0.5))
     >>> x[:4], result.reports
     (array([0. , 0.5, 1. , 1.5], dtype=float32), [])
+    >>> def last_wins(warp, out):
+    ...     warp.st_global(out.at(warp.laneid), warp.warpid, order="relaxed")
+    >>> out = np.zeros(32, np.uint32)
+    >>> (parted,) = tcemu.launch(last_wins, block=64, args=(out,), seeds=10).parted
+    >>> parted.cause, parted.values, out[0]
+    ('seed', (np.uint32(1), np.uint32(0)), np.uint32(1))
+    >>> tcemu.launch(last_wins, block=64, args=(out,), schedule="late backwards").parted, out[0]
+    ([], np.uint32(0))
     """
     begin, instead = _BEGIN.get(), _INSTEAD.get()
     if instead is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from tcemu.errors import counted
+from tcemu.errors import counted, listing
 from tcemu.machine.launch import Launch, Parting
 from tcemu.machine.schedule import Delay, Schedule
 from tcemu.sanitizer.report import Report
@@ -101,9 +101,22 @@ class ScheduleSearch:
         """What was tried."""
         return f"{'; '.join(map(str, self.levels))}; in {counted(self.runs, 'run')}"
 
+    @property
+    def left(self) -> str:
+        """What was not tried."""
+        whole = [level.delays for level in self.levels if level.ran == level.there]
+        rest = [
+            f"{counted(level.there - level.ran, 'order')} with {counted(level.delays, 'delay')}"
+            for level in self.levels
+            if level.there is not None and level.there > level.ran
+        ]
+        most = max(whole, default=0) + len(rest)
+        more = f"orders with more than {counted(most, 'delay')}" if most else "orders with a delay"
+        return f"{listing([*rest, more], 'and')}; asynchronous work that ends neither at once nor as late as it can"
+
     def __str__(self) -> str:
         if not self.failures:
-            told = [f"{self.kernel}: no failure found.", f"Tried: {self.covered}."]
+            told = [f"{self.kernel}: no failure found.", f"Tried: {self.covered}.", f"Not tried: {self.left}."]
             if self.parted is not None:
                 told.append(f"The result depends on the order, as it may with atomic operations: {self.parted}")
             return "\n".join(told)
@@ -120,7 +133,7 @@ class ScheduleSearch:
             parts.append(f"<p><b>{escape(each.title)}</b><br><code>tcemu.launch(..., {escape(each.replay)})</code></p>")
             parts.append(f'<pre style="white-space:pre-wrap">{escape(str(each))}</pre>')
         if not self.failures:
-            parts.append("<p>No failure found.</p>")
+            parts.append(f"<p>No failure found. Not tried: {escape(self.left)}.</p>")
         return "".join(parts)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

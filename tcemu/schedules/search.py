@@ -51,7 +51,8 @@ def search_schedules(
     the policies "late" and "early", forwards and backwards (the last block, warp and lane first), and then with delays:
     a warp stands aside at one operation until no other warp can go on, or a copy ends early where it would end late, or
     late where it would end early. All orders with one delay are tried, then all with two, up to `delays`, within a
-    budget of `runs` and `seconds`; what does not fit is sampled.
+    budget of `runs` and `seconds`; what does not fit is sampled. Orders that no warp can tell apart count as one
+    (tcemu.schedules.trace says which); the result says what was tried and what was not.
 
     A run fails if the sanitizer reports an error, if the launch does not come to its end, or if the arrays hold
     something else than after the first run; kernels that use atom or red may give different results, unless `check`,

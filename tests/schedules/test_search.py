@@ -99,6 +99,7 @@ def test_it_says_what_it_covered():
     ]
     assert done.runs == 44
     assert done.covered in str(done)
+    assert "Not tried: orders with more than 2 delays; asynchronous work that ends neither at once nor" in str(done)
     assert repr(done) == "<schedules of two_stores: no failure in 44 runs>"
     assert "No failure found" in done._repr_html_()
 
@@ -107,7 +108,8 @@ def test_what_does_not_fit_is_sampled():
     given = {"block": 64, "args": (np.zeros(1, np.uint32),), "shared": 64}
     done = tcemu.search_schedules(two_stores, **given, runs=12)
     assert done.runs == 12
-    assert str(done.levels[1]).endswith("of 16 orders with 1 delay")
+    assert str(done.levels[1]) == f"{done.levels[1].ran} of 16 orders with 1 delay"
+    assert f"Not tried: {16 - done.levels[1].ran} orders with 1 delay and orders with more than 1 delay" in str(done)
     assert tcemu.search_schedules(two_stores, **given, runs=2).runs == 2
     assert tcemu.search_schedules(two_stores, **given, delays=0).runs == 4
 
