@@ -172,6 +172,24 @@ def test_reports_errors_and_results_are_failures():
     assert "shared-race" in found(report)._repr_html_()
 
 
+def test_whatever_a_kernel_raises_in_a_rare_order_is_a_failure():
+    def broken(warp):
+        raise ValueError("in any order")
+
+    with pytest.raises(ValueError, match="in any order"):
+        tcemu.search_schedules(broken)
+
+    def at_times(warp, out):
+        with leader(warp):
+            old = int(warp.atom_global("exch.b32", out.at(0), 1 + warp.warpid)[0, 0])
+        if old == 2:
+            raise ValueError("warp 1 came first")
+
+    (failure,) = tcemu.search_schedules(at_times, block=64, args=(np.zeros(1, np.uint32),)).failures
+    assert failure.title == "ValueError: warp 1 came first"
+    assert failure.replay == 'schedule="late backwards"'
+
+
 def test_atomics_may_give_other_results_unless_a_check_says_no():
     def tickets(warp, out):
         with leader(warp):

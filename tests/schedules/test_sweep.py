@@ -1,5 +1,7 @@
 """tcemu.launch under several seeds: one result, and where the others differ or fail."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from kernels_rare import leader
@@ -108,6 +110,28 @@ def test_progress_is_silent_for_two_seconds_and_where_nobody_looks(capsys, monke
         for done in range(6):
             progress.show(done)
     assert capsys.readouterr() == ("", "")
+
+
+def test_progress_in_a_notebook(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, data, raw):
+            shown.append(data["text/html"])
+
+    monkeypatch.setattr("tcemu.progress._PATIENCE", 0)
+    monkeypatch.setattr("tcemu.progress._PAUSE", 0)
+    monkeypatch.delenv("TCEMU_QUIET", raising=False)
+    monkeypatch.setattr("tcemu.progress.shell", lambda: SimpleNamespace(kernel=True))
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: Handle())
+    with Progress("seeds", 1000) as progress:
+        progress.show(1)
+        progress.show(1000)
+    assert shown == [
+        '<label>seeds: 1 of 1,000 <progress value="1" max="1000"></progress></label>',
+        '<label>seeds: 1,000 of 1,000 <progress value="1000" max="1000"></progress></label>',
+        "",
+    ]
 
 
 def test_progress_in_a_terminal(capsys, monkeypatch):
