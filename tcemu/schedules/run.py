@@ -111,6 +111,8 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
     done.reached = {delay: (step.opcode, step.site) for delay, step in found if step is not None} | strategy.stopped
     if case.check is None and first is not None and first.contents and done.contents and not done.findings:
         _compare(case, done, first)
+    if first is not None:
+        done.contents = []  # they may be large, and are compared
     return done
 
 

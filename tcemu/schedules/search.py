@@ -27,8 +27,10 @@ from tcemu.schedules.trace import Point
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
 #: Of a budget that is too small for all schedules with a number of delays, the part that runs the most promising ones.
 _SHARE = 0.5
-#: The most delays of a schedule that is drawn at random, above the number that all were tried of.
-_DEEPER = 2
+#: The most delays of a schedule that is drawn at random, above those of the parent.
+_DEEPER = 3
+#: After so many draws in a row that have been tried, the sampling ends.
+_VAIN = 100
 
 
 def search_schedules(
@@ -79,7 +81,9 @@ def search_schedules(
             f"a search takes a number of delays, at least 0, and of runs and seconds; got delays={briefly(delays)}, "
             f"runs={briefly(runs)}, seconds={briefly(seconds)}"
         )
-    return _Search(Case(kernel, args, options, check), *limits, seconds).search()
+    case = Case(kernel, args, options, check)
+    with Progress(f"schedules of {case.name}", max(runs, len(BASES))) as bar:
+        return _Search(case, *limits, seconds, bar, ScheduleSearch(case.name)).search()
 
 
 @dataclass
@@ -90,26 +94,24 @@ class _Search:
     delays: int
     runs: int
     seconds: float
+    bar: Progress
+    found: ScheduleSearch
     first: Run | None = None
     #: the runs without failure at the current number of delays, whose points the next number adds to
     parents: list[Run] = field(default_factory=list)
     tried: set[Schedule] = field(default_factory=set)
     failed: Run | None = None
+    began: float = field(default_factory=time.monotonic)
+    random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - a sample, not a secret
 
     def search(self) -> ScheduleSearch:
         """Run schedules until one fails, all have run or the budget is spent."""
-        self.began, self.random = time.monotonic(), Random(0)  # noqa: S311 - a sample, not a secret
-        self.found = ScheduleSearch(self.case.name)
-        with Progress(f"schedules of {self.case.name}", max(self.runs, len(BASES))) as self.bar:
-            self._all(0, list(BASES[: max(self.runs, 1)]), len(BASES))
-            for count in range(1, self.delays + 1):
-                if self.failed or not self._left:
-                    break
-                if not self._deepen(count):
-                    break
-            self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
-            if self.failed:
-                self.found.failures = self._shrunk(self.failed)
+        goes_on = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
+        for count in range(1, self.delays + 1):
+            goes_on = goes_on and self._left > 0 and self._deepen(count)
+        self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
+        if self.failed:
+            self.found.failures = self._shrunk(self.failed)
         return self.found
 
     @property
@@ -126,10 +128,11 @@ class _Search:
         chosen = candidates[: int(self._left * _SHARE)]
         self._all(count, chosen, len(candidates))
         if not self.failed:
-            self._sample(count, parents)
+            self._sample(parents)
         return False
 
     def _all(self, count: int, schedules: Iterable[Schedule], there: int) -> bool:
+        """Run schedules with `count` delays, of which there are so many; return whether all ran, and none failed."""
         ran = 0
         for schedule in schedules:
             if ran and not self._left:
@@ -138,15 +141,15 @@ class _Search:
             if not self._try(schedule):
                 break
         self.found.levels.append(Level(count, ran, there))
-        return ran == there
+        return ran == there and not self.failed
 
-    def _sample(self, count: int, parents: Sequence[Run]) -> None:
-        """Draw schedules with `count` delays or more."""
+    def _sample(self, parents: Sequence[Run]) -> None:
+        """Draw schedules that have more delays than the parents, until the budget is spent or nothing new comes."""
         drawn: Counter[int] = Counter()
         vain = 0
-        while self._left and not self.failed and vain < 100:
+        while self._left and not self.failed and vain < _VAIN:
             base = self.random.choice(parents)
-            points = self.random.sample(base.points, min(len(base.points), self.random.randint(1, 1 + _DEEPER)))
+            points = self.random.sample(base.points, min(len(base.points), self.random.randint(1, _DEEPER)))
             schedule = base.schedule.also(*(point.delay for point in points))
             if schedule in self.tried:
                 vain += 1

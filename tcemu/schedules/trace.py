@@ -33,8 +33,10 @@ _OWN = (
 _LOOKS = "mbarrier."
 #: Bytes of memory that are told apart, as a shift.
 _GRAIN = 3
-#: The bit of asynchronous work, and of the warps, of which some share a bit.
-_ASYNCHRONOUS, _BITS = np.uint64(1 << 63), 63
+#: Users of memory besides warps: none, and asynchronous work.
+_NOBODY, _ASYNCHRONOUS = -1, -2
+#: More than the warps of a block, to number the warps of all blocks.
+_WARPS = 64
 
 
 class Point(NamedTuple):
@@ -62,24 +64,27 @@ class Step:
 
 
 class Users:
-    """By grain of a memory: bits of the warps that read and that wrote it."""
+    """By grain of a memory: its first user, and whether there are several, and whether one of them writes it."""
 
     def __init__(self) -> None:
-        self._read, self._wrote = np.zeros(64, np.uint64), np.zeros(64, np.uint64)
+        self._first = np.full(64, _NOBODY)
+        self._several, self._written = np.zeros(64, bool), np.zeros(64, bool)
 
-    def add(self, grains: npt.NDArray[np.int64], bit: np.uint64, writes: bool) -> None:
+    def add(self, grains: npt.NDArray[np.int64], user: int, writes: bool) -> None:
         """Somebody reads or writes these grains."""
         most = int(grains.max(initial=0))
-        if most >= len(self._read):
+        if most >= len(self._first):
             more = (0, most + 1)
-            self._read, self._wrote = np.pad(self._read, more), np.pad(self._wrote, more)
-        (self._wrote if writes else self._read)[grains] |= bit
+            self._first = np.pad(self._first, more, constant_values=_NOBODY)
+            self._several, self._written = np.pad(self._several, more), np.pad(self._written, more)
+        first = self._first[grains]
+        self._several[grains] |= (first != _NOBODY) & (first != user)
+        self._first[grains] = np.where(first == _NOBODY, user, first)
+        self._written[grains] |= writes
 
     def conflict(self, grains: npt.NDArray[np.int64]) -> bool:
         """Whether several use one of these grains, and at least one of them writes it."""
-        everybody = self._read[grains] | self._wrote[grains]
-        several = (everybody & (everybody - np.uint64(1))) != 0
-        return bool((several & (self._wrote[grains] != 0)).any())
+        return bool((self._several[grains] & self._written[grains]).any())
 
 
 class Trace:
@@ -122,19 +127,19 @@ class Trace:
 
     def _access(self, event: events.Accessed) -> None:
         by, memory = event.by, self._memory(event.space, event.block)
-        bit = np.uint64(1 << (64 * by.block + by.warp) % _BITS)
-        grains = self._use(memory, event.addresses, event.size, bit, event.writes)
+        user = _WARPS * by.block + by.warp
+        grains = self._use(memory, event.addresses, event.size, user, event.writes)
         step = self._now[by.block, by.warp]
         step.accesses.append((memory, grains))
         step.meets |= bool(event.order)
         step.looks &= not event.writes
 
     def _use(
-        self, memory: tuple[str, int], addresses: npt.NDArray[np.int64], size: int, bit: np.uint64, writes: bool
+        self, memory: tuple[str, int], addresses: npt.NDArray[np.int64], size: int, user: int, writes: bool
     ) -> npt.NDArray[np.int64]:
         starts = np.asarray(addresses, np.int64).reshape(-1, 1)
         grains = np.unique((starts + np.arange(0, max(size, 1), 1 << _GRAIN)) >> _GRAIN)
-        self._users.setdefault(memory, Users()).add(grains, bit, writes)
+        self._users.setdefault(memory, Users()).add(grains, user, writes)
         return grains
 
     @staticmethod

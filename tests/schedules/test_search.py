@@ -62,13 +62,6 @@ def test_mended_twins_are_silent(row):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", RARE, **named)
-def test_mended_twins_are_silent_for_long(row):
-    found = search(row, mended=True, runs=300)
-    assert not found.failures, str(found)
-
-
-@pytest.mark.slow
 def test_a_failure_of_two_delays_is_found():
     (row,) = [row for row in RARE if row.name == DEEP]
     (failure,) = search(row, runs=400).failures
@@ -126,6 +119,15 @@ def test_operations_of_one_warp_alone_are_no_points():
     done = tcemu.search_schedules(kernel, block=64, args=args, shared=256)
     assert done.runs == 4
     assert str(done.levels[1]) == "no order with 1 delay: there is none"
+
+
+def test_warps_of_different_blocks_are_told_apart():
+    def kernel(warp, out):
+        if (warp.ctaid[0], warp.warpid) in {(0, 1), (1, 0)}:
+            warp.st_global(out.at(warp.laneid), 1)
+
+    done = tcemu.search_schedules(kernel, grid=2, block=64, args=(np.zeros(32, np.uint32),), delays=1)
+    assert str(done.levels[1]) == "all 8 orders with 1 delay", "each of two stores, from each of four bases"
 
 
 def test_a_loop_that_polls_is_one_point():
