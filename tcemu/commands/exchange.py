@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tcemu.commands.sanitize import Checked, Found
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {"error": "error", "hint": "note"}
+#: SARIF's words for severities.
+_LEVELS = {"error": "error", "warning": "warning", "hint": "note"}
 
 
 def as_sarif(done: Sequence[Checked], what: str) -> str:

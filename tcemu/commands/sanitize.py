@@ -25,7 +25,7 @@ POLICIES = ("late", "early", "random")
 #: What stands for a rule where the sanitizer's rules do not say what is wrong.
 ERROR, RESULT = "launch-error", "result-depends-on-order"
 #: Colours of the first word of a report.
-_STYLES = {"error": "bold red", "hint": "bold cyan"}
+_STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
 
 
 @dataclass(frozen=True)

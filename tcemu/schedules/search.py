@@ -25,6 +25,8 @@ from tcemu.schedules.trace import Point
 
 #: The schedules without a delay.
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
+#: What tcemu.launch knows besides about the blocks of a launch.
+_SHAPE = ("resident", "cluster")
 #: Of a budget that is too small for all schedules with a number of delays, the part that runs the most promising ones.
 _SHARE = 0.5
 #: The most delays of a schedule that is drawn at random, above those of the parent.
@@ -74,6 +76,12 @@ def search_schedules(
     >>> print(found.failures[0].replay)
     schedule="late 0.0@2"
     """
+    wrong = [name for name in more if name not in _SHAPE]
+    if wrong:
+        raise LaunchError(
+            f"a search has no {wrong[0]}=: it decides about the order itself, and collects what the sanitizer reports. "
+            f"It takes what says which blocks there are: grid, block, shared, target, {', '.join(_SHAPE)}"
+        )
     options = {"grid": grid, "block": block, "shared": shared, "target": target, **more}
     limits = whole(delays, "delays", LaunchError), whole(runs, "runs", LaunchError)
     if min(limits) < 0 or not isinstance(seconds, int | float) or seconds <= 0:

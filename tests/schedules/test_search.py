@@ -227,6 +227,8 @@ def test_what_is_no_search():
     for wrong in ({"delays": -1}, {"runs": -3}, {"seconds": 0}, {"seconds": "long"}):
         with pytest.raises(LaunchError, match="a search takes"):
             tcemu.search_schedules(kernel, **wrong)
+    with pytest.raises(LaunchError, match="a search has no policy=: it decides about the order itself"):
+        tcemu.search_schedules(kernel, policy="late")
     with pytest.raises(LaunchError, match="runs is a whole number"):
         tcemu.search_schedules(kernel, runs="many")
     with pytest.raises(LaunchError, match="a kernel is a function"):
