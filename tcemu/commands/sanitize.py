@@ -158,7 +158,7 @@ class _Checks:
         began = time.monotonic()
         for order in ("seed", "seeds", "policy", "schedule", "sanitizer", "observers"):
             options.pop(order, None)
-        before = fresh(args) if isinstance(args, list | tuple) else args
+        before = fresh(args)
         check = Checked(getattr(kernel, "__qualname__", "kernel"))
         result = self._first(check, kernel, grid, block, args, options)
         self.done.append(check)

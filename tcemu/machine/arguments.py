@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, counted
+from tcemu.errors import LaunchError, briefly, counted
 from tcemu.machine.memory import is_buffer
 
 
@@ -29,7 +29,12 @@ def check_arguments(kernel: object, args: object) -> None:
 
 
 def fresh(args: Sequence[Any]) -> list[Any]:
-    """Arguments with copies of their arrays; an array that is given twice stays one."""
+    """Arguments with copies of their arrays; an array that is given twice stays one.
+
+    Raises LaunchError if `args` is neither a tuple nor a list.
+    """
+    if not isinstance(args, list | tuple):
+        raise LaunchError(f"args is a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     copies: dict[Any, npt.NDArray[Any]] = {}
     made = []
     for each in args:

@@ -31,7 +31,7 @@ def sweep(
     first LaunchError, with a note of its seed; the arrays are then unchanged.
     """
     numbers = seeds_of(seeds)
-    before = fresh(args) if isinstance(args, list | tuple) else args
+    before = fresh(args)
     result: Launch | None = None
     failing: int | None = None
     with Progress("seeds", len(numbers)) as progress:
@@ -57,12 +57,12 @@ def sweep(
     return result
 
 
-def seeds_of(given: object) -> list[int]:
+def seeds_of(given: object) -> Sequence[int]:
     """The seeds: those before a number, or those that are given. Raises LaunchError if there is none."""
     numbers: list[object] = []
-    if isinstance(given, int | np.integer) and not isinstance(given, bool):
-        numbers = list(range(int(given)))
-    elif isinstance(given, Iterable) and not isinstance(given, str | bytes):
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given > 0:
+        return range(int(given))
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         numbers = list(given)
     wrong = [each for each in numbers if isinstance(each, bool) or not isinstance(each, int | np.integer) or each < 0]
     if not numbers or wrong:

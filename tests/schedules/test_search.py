@@ -229,6 +229,8 @@ def test_what_is_no_search():
             tcemu.search_schedules(kernel, **wrong)
     with pytest.raises(LaunchError, match="a search has no policy=: it decides about the order itself"):
         tcemu.search_schedules(kernel, policy="late")
+    with pytest.raises(LaunchError, match="args is a tuple"):
+        tcemu.search_schedules(kernel, args=3)
     with pytest.raises(LaunchError, match="runs is a whole number"):
         tcemu.search_schedules(kernel, runs="many")
     with pytest.raises(LaunchError, match="a kernel is a function"):
