@@ -8,7 +8,7 @@ from typing import Any as _Any
 from tcemu.version import __version__
 
 if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker read
-    from tcemu import formats, gemm, layouts, live, machine, microscaling, sanitizer, show, sparse, wmma
+    from tcemu import formats, gemm, layouts, live, machine, microscaling, sanitizer, schedules, show, sparse, wmma
     from tcemu.errors import (
         ArithmeticUnknown,
         FormatError,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker rea
     )
     from tcemu.instructions import Instruction, matmul, parse, run
     from tcemu.launcher import launch
+    from tcemu.schedules import search_schedules
     from tcemu.timing import wavefronts
 
 __all__ = [
@@ -49,6 +50,8 @@ __all__ = [
     "parse",
     "run",
     "sanitizer",
+    "schedules",
+    "search_schedules",
     "show",
     "sparse",
     "wavefronts",
@@ -62,6 +65,7 @@ _HOMES = {
     "OperandError TargetError TcemuError UndefinedBehaviour",
     "instructions": "Instruction matmul parse run",
     "launcher": "launch",
+    "schedules": "search_schedules",
     "timing": "wavefronts",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from math import inf
+from threading import Thread
 from typing import TypeVar
 
 from tcemu.errors import KernelsUnavailable, did_you_mean, install, listing
@@ -38,6 +40,17 @@ def backend(products: float = inf) -> str:
     The environment is read on each call until an implementation is chosen for good.
     """
     return _State.chosen or _choose(products)
+
+
+def load_soon() -> None:
+    """Start to load the kernels in the background: a reader who has a slider in view will ask again and again."""
+    if not _State.chosen:
+        Thread(target=_load_quietly, name="tcemu-load").start()
+
+
+def _load_quietly() -> None:
+    with suppress(KernelsUnavailable):  # whoever computes hears of it
+        backend()
 
 
 def computed(products: int) -> None:

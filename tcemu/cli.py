@@ -21,6 +21,7 @@ from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
 from tcemu.commands.profile import profile
+from tcemu.commands.sanitize import sanitize
 from tcemu.commands.warm import warm, warm_up
 from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
 from tcemu.errors import TcemuError
@@ -128,6 +129,7 @@ commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(profile)
 commands.add_command(record)
+commands.add_command(sanitize)
 commands.add_command(verify)
 commands.add_command(warm)
 

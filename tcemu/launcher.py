@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from inspect import signature
 from typing import Any
 
-from tcemu.errors import LaunchError, briefly, counted
+from tcemu.errors import LaunchError, briefly
+from tcemu.machine.arguments import check_arguments
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import Kernel, Launch
 from tcemu.machine.launch import launch as run
 from tcemu.machine.pending import Policy
+from tcemu.machine.schedule import Schedule
 from tcemu.sanitizer.sanitizer import Mode, Sanitizer
+from tcemu.schedules.sweep import sweep
 
-__all__ = ["launch", "observing"]
+__all__ = ["launch", "observing", "replacing"]
 
 #: Makes the observers of a launch, from its kernel.
 Begin = Callable[[Kernel], Sequence[Observer]]
 _BEGIN: ContextVar[Begin | None] = ContextVar("begin", default=None)
+_INSTEAD: ContextVar[Callable[..., Launch] | None] = ContextVar("instead", default=None)
 
 
 def launch(
@@ -31,7 +34,9 @@ def launch(
     shared: int = 0,
     target: str = "sm_90a",
     seed: int = 0,
+    seeds: int | Iterable[int] | None = None,
     policy: Policy | Sequence[Policy] = "late",
+    schedule: str | None = None,
     sanitizer: Mode = "raise",
     observers: Sequence[Observer] = (),
 ) -> Launch:
@@ -45,6 +50,10 @@ def launch(
     fixes. `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can go on), "early"
     (at once) or "random". With several policies, the kernel runs once under each, on the same input; the arrays get the
     results of the first, and the result's `parted` says where the others differ.
+
+    `seeds` is a number of seeds, which are tried from 0 on, or the seeds themselves: the kernel runs once under each,
+    as it does with several policies, and an error says which seed it came under. `schedule` repeats an order that
+    tcemu.search_schedules has found; it takes the place of seed and policy.
 
     `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (the result's `reports`
     lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
@@ -60,17 +69,32 @@ def launch(
     >>> result = tcemu.launch(scale, grid=1, block=64, args=(x, 0.5))
     >>> x[:4], result.reports
     (array([0. , 0.5, 1. , 1.5], dtype=float32), [])
+    >>> def last_wins(warp, out):
+    ...     warp.st_global(out.at(warp.laneid), warp.warpid, order="relaxed")
+    >>> out = np.zeros(32, np.uint32)
+    >>> (parted,) = tcemu.launch(last_wins, block=64, args=(out,), seeds=10).parted
+    >>> parted.cause, parted.values, out[0]
+    ('seed', (np.uint32(1), np.uint32(0)), np.uint32(1))
+    >>> tcemu.launch(last_wins, block=64, args=(out,), schedule="late backwards").parted, out[0]
+    ([], np.uint32(0))
     """
-    begin = _BEGIN.get()
+    begin, instead = _BEGIN.get(), _INSTEAD.get()
+    if instead is not None:
+        given = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
+        return instead(kernel, grid, block, args, **given, schedule=schedule, sanitizer=sanitizer, observers=observers)
     watch = Sanitizer(sanitizer if begin is None else "off")
     if not isinstance(observers, list | tuple):
         raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(observers)}")
-    _check_arguments(kernel, args)
+    check_arguments(kernel, args)
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
-    more: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "policy": policy, "observers": listening}
+    more: dict[str, Any] = {"shared": shared, "target": target, "observers": listening}
+    more |= _order(seed, seeds, policy, schedule)
     try:
-        result = run(kernel, grid, block, args, **more)
+        if seeds is None:
+            result = run(kernel, grid, block, args, **more)
+        else:
+            result = sweep(kernel, grid, block, args, **more, failed=lambda: bool(watch.errors))
     except LaunchError as error:
         if error.launch is None or watch.mode == "raise" or not watch.errors:
             raise
@@ -104,17 +128,33 @@ def observing(begin: Begin) -> Iterator[None]:
         _BEGIN.reset(token)
 
 
-def _check_arguments(kernel: object, args: object) -> None:
-    """Raise LaunchError unless the kernel takes a warp and this number of arguments."""
-    if not callable(kernel) or not isinstance(args, list | tuple):
-        return  # the machine reports what is wrong
+@contextmanager
+def replacing(instead: Callable[..., Launch] | None) -> Iterator[None]:
+    """Call `instead` in place of tcemu.launch inside a with statement, with the same arguments; None: tcemu.launch.
+
+    >>> from tcemu.launcher import replacing
+    >>> asked = []
+    >>> with replacing(lambda kernel, grid, block, args, **options: asked.append((grid, options["shared"]))):
+    ...     tcemu.launch(lambda warp: warp.bar_sync(), 2, shared=1024)
+    >>> asked
+    [(2, 1024)]
+    """
+    token = _INSTEAD.set(instead)
     try:
-        signature(kernel).bind(None, *args)
-    except TypeError as error:
-        given = counted(len(args), "argument")
-        raise LaunchError(
-            f"the kernel is called with the warp and then args=, which has {given}: {error}. Its parameters are "
-            f"{signature(kernel)}"
-        ) from None
-    except ValueError:  # a callable without a known signature
-        return
+        yield
+    finally:
+        _INSTEAD.reset(token)
+
+
+def _order(seed: int, seeds: object, policy: object, schedule: object) -> dict[str, Any]:
+    """What decides the order. Raises LaunchError if several things would."""
+    if schedule is not None:
+        if seed or seeds is not None or policy != "late":
+            raise LaunchError("a schedule says the whole order: leave seed, seeds and policy out")
+        read = Schedule.parse(schedule)
+        return {"policy": read.policy, "strategy": read.strategy()}
+    if seeds is None:
+        return {"seed": seed, "policy": policy}
+    if seed:
+        raise LaunchError(f"seeds names all seeds: leave seed out; got seed={briefly(seed)} and {briefly(seeds)}")
+    return {"seeds": seeds, "policy": policy}

@@ -27,6 +27,17 @@ ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 
+#: Elements of outputs whose content is wider than they are, outside everything that scrolls.
+_CUT_OFF = """() => {
+    const scrolls = (each) => ["auto", "scroll"].includes(getComputedStyle(each).overflowX);
+    const reached = (each) => scrolls(each) || (!each.matches(".jp-OutputArea-output") && reached(each.parentElement));
+    const wide = [...document.querySelectorAll(".jp-OutputArea-output, .jp-OutputArea-output *")].filter(
+        (each) => each instanceof HTMLElement && each.clientWidth > 1 && each.scrollWidth > each.clientWidth + 1
+            && getComputedStyle(each).display !== "inline" && !reached(each));
+    return wide.map((each) => each.outerHTML.slice(0, 160));
+}"""
+
+
 @contextmanager
 def jupyterlab(theme: str, home: Path) -> Iterator[str]:
     """A JupyterLab of its own with copies of the notebooks; its address."""
@@ -110,6 +121,15 @@ class Lab:
         found = Axe().run(self.page, context={"include": [[".jp-OutputArea-output"]]}).response["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {node['html'][:200]}" for each in serious for node in each["nodes"]]
+
+    def cut_off(self) -> list[str]:
+        """What is wider than its place in an output and cannot be scrolled to, as on a page at 200 % zoom."""
+        self.page.set_viewport_size({"width": 700, "height": 500})
+        self.page.wait_for_timeout(500)
+        found: list[str] = self.page.evaluate(_CUT_OFF)
+        self.shot("zoomed")
+        self.page.set_viewport_size({"width": 1400, "height": 1000})
+        return found
 
     def shot(self, name: str, element: Any = None) -> None:
         """Keep a screenshot, where a folder for them is named."""

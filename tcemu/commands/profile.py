@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import runpy
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tcemu.commands.functions import function_named, save
 from tcemu.commands.report import Part, Report, write
-from tcemu.errors import LaunchError, TcemuError, counted, did_you_mean, listing
+from tcemu.errors import LaunchError, TcemuError, counted
 
 if TYPE_CHECKING:
     from tcemu.machine.events import Observer
@@ -51,7 +49,7 @@ def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> Non
     waited for, the lines that warps spent most time on, shared memory's conflicts, and what the sanitizer reports. The
     exit code is 1 if it reports an error. --svg and --trace write the launch that took longest.
     """  # noqa: D301 - click's mark for lines that it does not wrap
-    runs = _observed(_function(what))
+    runs = _observed(function_named(what, "profile"))
     if not runs:
         raise TcemuError(f"{what} did not launch a kernel: a profile needs at least one tcemu.launch")
     for run in runs:
@@ -69,10 +67,7 @@ def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> Non
 
 
 def _save(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise TcemuError(f"cannot write {path}: {error.strerror}") from None
+    save(path, text)
     click.echo(f"{path} is written.")
 
 
@@ -119,44 +114,6 @@ def _observed(function: Callable[[], object]) -> list[_Run]:
                 raise
             runs.runs[-1].error = error
     return runs.runs
-
-
-def _function(what: str) -> Callable[[], object]:
-    """The function that FILE:FUNCTION names. Raises TcemuError if there is no such file or function."""
-    name, colon, wanted = what.rpartition(":")
-    path = Path(name)
-    if not colon or not wanted.isidentifier():
-        raise TcemuError(f"{what!r} does not name a function in a file; write FILE:FUNCTION, e.g. kernel.py:run")
-    if not path.is_file():
-        raise TcemuError(f"there is no file {name}")
-    with _beside(path):
-        held = runpy.run_path(str(path.resolve()), run_name="__profile__")
-    found = held.get(wanted)
-    if not callable(found):
-        there = [each for each, value in held.items() if callable(value) and not each.startswith("_")]
-        raise TcemuError(f"{path} has no function {wanted}.{did_you_mean(wanted, there)}")
-    needed = [
-        each.name
-        for each in signature(found).parameters.values()
-        if each.default is Parameter.empty and each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    if needed:
-        launch = f"def run(): tcemu.launch({wanted}, grid=1, block=128, args=(...))"
-        raise TcemuError(
-            f"{wanted} takes {listing(needed, 'and')}; a profile calls a function without arguments, which launches "
-            f"the kernel: {launch}"
-        )
-    return found  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[None]:
-    """The file may import what lies beside it."""
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        yield
-    finally:
-        sys.path.pop(0)
 
 
 # ---------------------------------------------------------------------------------------------------- what is printed

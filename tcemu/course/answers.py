@@ -84,7 +84,8 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
 
 def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> Any:
     """What the learner's function returns. Raises Unanswered for dots, AnswerError for what it raises."""
-    title = f"{named(answer)}({', '.join(map(briefly, values))})"
+    shown = [name if _is_long(value) else briefly(value) for name, value in zip(names, values, strict=True)]
+    title = f"{named(answer)}({', '.join(shown)})"
     try:
         result = answer(*values)
     except KeyboardInterrupt:
@@ -114,6 +115,10 @@ def all_called(answer: Callable[..., Any], names: Sequence[str], cases: Iterable
     if ahead is not None:
         ahead(answer, every)
     return (called(answer, names, case) for case in every)
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.size > 8
 
 
 def named(answer: Any) -> str:

@@ -65,13 +65,10 @@ def _exchange(
     core: Core, by: By, space: Space, where: Array, size: int, operands: list[Array], step: Callable[..., Array]
 ) -> Array:
     """Let the lanes change memory one after the other; return the bytes (n, size) that each found."""
-    memory, random = core.memory(space), core.block.grid.scheduler.random
+    memory = core.memory(space)
     before = memory.read(where, size)
-    lanes = list(range(len(where)))
-    if core.block.shape.seed:
-        random.shuffle(lanes)
     old = np.zeros_like(before)
-    for lane in lanes:
+    for lane in core.block.grid.scheduler.strategy.lanes(len(where)):
         place = where[lane : lane + 1]
         old[lane] = memory.read(place, size)
         memory.write(place, step(old[lane], *(each[lane] for each in operands)).reshape(1, size))

@@ -66,7 +66,7 @@ class Block:
         self.shared = Bytes("shared", self.shape.shared, [(0, self.shape.shared, "shared memory")])
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
-        self.pending = Pending(self.shape.policy)
+        self.pending = Pending(self.shape.policy, self.grid.scheduler.strategy)
         self.pool = RegisterPool(self.shape.registers)
         self.warpgroups = [Warpgroup(self, number) for number in range(-(-self.warps // 4))]
 

@@ -100,7 +100,7 @@ class Core:
         if not self.bits:
             grid.scheduler.check(self.strand)
             return None
-        grid.scheduler.pause(self.strand, instruction.changes)
+        grid.scheduler.pause(self.strand, instruction)
         if grid.failure is not None:
             raise grid.failure
         grid.counts[instruction.opcode] += 1

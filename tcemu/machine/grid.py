@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, product
-from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcemu.errors import Deadlock, LaunchError, TcemuError, ranges
@@ -15,6 +14,7 @@ from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Event, Observer, Stuck, Waiting
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.scheduler import Scheduler
+from tcemu.machine.strategy import InOrder, strategy_of
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -33,9 +33,10 @@ class Grid:
         observers: Sequence[Observer],
         counts: Counter[str],
         resident: int = 1,
+        strategy: InOrder | None = None,
     ) -> None:
         self.shape, self.memory, self.observers, self.counts = shape, memory, tuple(observers), counts
-        self.scheduler = Scheduler(shape.seed)
+        self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed))
         #: the instructions that this launch has executed, as the kernel gave them
         self.bound: dict[str | Instruction, Bound] = {}
         #: the error that ended the launch
@@ -64,9 +65,7 @@ class Grid:
     def _order(self) -> list[tuple[int, Index3]]:
         x, y, z = self.shape.grid
         order = list(enumerate((a, b, c) for c, b, a in product(range(z), range(y), range(x))))
-        if self.shape.seed:
-            Random(self.shape.seed).shuffle(order)  # noqa: S311 - an order, not a secret
-        return order
+        return self.scheduler.strategy.blocks(order)
 
     def _admit(self) -> None:
         """Start the next block, if there is one."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, briefly, counted, shown
+from tcemu.errors import LaunchError, briefly, counted, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import Core
@@ -19,6 +19,7 @@ from tcemu.machine.events import Observer
 from tcemu.machine.grid import Grid
 from tcemu.machine.memory import GlobalMemory, is_buffer
 from tcemu.machine.pending import POLICIES, Policy, check_policy
+from tcemu.machine.strategy import InOrder
 from tcemu.machine.warp import Warp
 
 Array = npt.NDArray[Any]
@@ -57,15 +58,18 @@ class Launch:
     reports: list[Any] = field(default_factory=list)
     #: The error that ended the launch early, if a report describes it too.
     error: LaunchError | None = None
-    #: The arrays whose content depended on the policy, if several were tried.
+    #: The arrays whose content depended on the policy or seed, if several were tried.
     parted: list[Parting] = field(default_factory=list)
+    #: Of several seeds, the first under which something was reported or the launch ended early.
+    failing: int | None = None
 
     def __repr__(self) -> str:
         told = f"{counted(self.blocks, 'block')} of {self.block}, {counted(self.counts.total(), 'instruction')}"
         told += f", policy {self.policy}"
         found = f", {counted(len(self.reports), 'report')}" if self.reports else ""
         if self.parted:
-            found += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on the policy"
+            causes = listing(dict.fromkeys(f"the {each.cause}" for each in self.parted), "and")
+            found += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on {causes}"
         return f"<launch of {self.kernel} on {self.target}: {told}{found}{', ended early' if self.error else ''}>"
 
 
@@ -87,11 +91,13 @@ class Parting:
     index: tuple[int, ...]
     policies: tuple[str, str]
     values: tuple[Any, Any]
+    #: what the result depends on: "policy", "seed" or "schedule"; `policies` are then two of those
+    cause: str = "policy"
 
     def __str__(self) -> str:
         one, other = (f"{value!r} under {policy}" for value, policy in zip(self.values, self.policies, strict=True))
         where = ", ".join(map(str, self.index))
-        return f"argument {self.argument} at [{where}] is {one}, {other}: the result depends on the policy"
+        return f"argument {self.argument} at [{where}] is {one}, {other}: the result depends on the {self.cause}"
 
 
 def shape_of(
@@ -128,10 +134,12 @@ def launch(
     seed: int = 0,
     policy: Policy | Sequence[Policy] = "late",
     observers: Sequence[Observer] = (),
+    strategy: InOrder | None = None,
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
 
-    A LaunchError that ends it has the result so far as `launch`; the arrays are then unchanged.
+    A `strategy` decides in place of the seed and the policy; it is used up by one run. A LaunchError that ends the
+    launch has the result so far as `launch`; the arrays are then unchanged.
     """
     if not callable(kernel):
         raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
@@ -147,14 +155,14 @@ def launch(
             memory = GlobalMemory(buffers)
             pointers = iter(memory.pointers)
             passed = [next(pointers) if is_buffer(given) else given for given in args]
-            _run(kernel, passed, replace(shape, policy=each), memory, listening, result)
+            _run(kernel, passed, replace(shape, policy=each), memory, listening, result, strategy)
             outcomes.append(memory)
         outcomes[0].copy_back()
     except LaunchError as error:
         error.launch = result
         raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]
-    result.parted = _partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
+    result.parted = partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
     return result
 
 
@@ -182,10 +190,11 @@ def _run(
     memory: GlobalMemory,
     observers: Sequence[Observer],
     result: Launch,
+    strategy: InOrder | None,
 ) -> None:
     """Run all blocks under one policy."""
     result.counts, result.blocks = Counter(), 0
-    grid = Grid(shape, memory, observers, result.counts)
+    grid = Grid(shape, memory, observers, result.counts, strategy=strategy)
     try:
         grid.run(lambda core: _body(kernel, core, args))
     finally:
@@ -206,7 +215,9 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
     return body
 
 
-def _partings(places: Sequence[int], policies: Sequence[str], contents: Sequence[Sequence[Array]]) -> list[Parting]:
+def partings(
+    places: Sequence[int], policies: Sequence[str], contents: Sequence[Sequence[Array]], cause: str = "policy"
+) -> list[Parting]:
     """For each array that differs between the first policy and another, the first place of a difference."""
     found = []
     for place, *versions in zip(places, *contents, strict=True):
@@ -215,7 +226,7 @@ def _partings(places: Sequence[int], policies: Sequence[str], contents: Sequence
             if differ.any():
                 index = tuple(int(i) for i in np.argwhere(differ.reshape(*other.shape, -1).any(axis=-1))[0])
                 values = versions[0][index], other[index]
-                found.append(Parting(place, index, (policies[0], policy), values))
+                found.append(Parting(place, index, (policies[0], policy), values, cause))
                 break
     return found
 

@@ -1,20 +1,13 @@
-"""The asynchronous work that a block has under way, and the policy that decides when its effects appear."""
+"""The asynchronous work that a block has under way. A strategy decides when its effects appear."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from random import Random
-from typing import Literal, get_args
 
-from tcemu.errors import LaunchError, listing, shown
+from tcemu.machine.strategy import POLICIES, InOrder, Policy, check_policy
 
-#: early: at once. late: when a warp waits for it, or nothing else can go on. random: at any moment in between.
-Policy = Literal["early", "late", "random"]
-POLICIES: tuple[Policy, ...] = get_args(Policy)
-
-#: Under the policy random, the probability that a task ends at a turn of a warp.
-_OFTEN = 0.25
+__all__ = ["POLICIES", "Groups", "Pending", "Policy", "Task", "check_policy"]
 
 
 class Task:
@@ -30,17 +23,18 @@ class Task:
 
 
 class Pending:
-    """Tasks in the order in which they began."""
+    """Tasks in the order in which they began; without a strategy, the policy alone decides when they end."""
 
-    def __init__(self, policy: Policy) -> None:
-        self.policy = check_policy(policy)
+    def __init__(self, policy: Policy, strategy: InOrder | None = None) -> None:
+        self.policy = policy
+        self._strategy = strategy or InOrder(policy)
         #: in order; a dictionary, so that a task can be removed from any position
         self._tasks: dict[Task, None] = {}
         self._queues: dict[object, deque[Task]] = {}
 
     def add(self, task: Task) -> None:
         """Begin a task."""
-        if self.policy == "early":
+        if self._strategy.at_once(task) and task.queue not in self._queues:  # else it comes after those before it
             task.run()
         else:
             self._tasks[task] = None
@@ -57,17 +51,18 @@ class Pending:
             pass
 
     def step(self) -> bool:
-        """End the oldest task; return whether there was one."""
-        oldest = next(iter(self._tasks), None)
-        if oldest is None:
+        """End a task, the oldest unless the strategy has another one; return whether there was one."""
+        if not self._tasks:
             return False
-        self._end(oldest)
+        self._end(self._strategy.must_end(self._tasks))
         return True
 
-    def perhaps(self, random: Random) -> None:
-        """Under the policy random, perhaps end a task."""
-        if self.policy == "random" and self._tasks and random.random() < _OFTEN:
-            self._end(random.choice(list(self._tasks)))
+    def perhaps(self) -> None:
+        """End a task if the strategy says so."""
+        if self._tasks:
+            task = self._strategy.ends(self._tasks)
+            if task is not None:
+                self._end(task)
 
     def _end(self, task: Task) -> None:
         while not task.done:
@@ -110,10 +105,3 @@ class Groups:
             pending.finish(self._committed.popleft())
             self._ended += 1
         return self._ended
-
-
-def check_policy(policy: object) -> Policy:
-    """The policy. Raises LaunchError if there is no such policy."""
-    if not isinstance(policy, str) or policy not in POLICIES:
-        raise LaunchError(f"policy is {listing(map(repr, POLICIES))}; got {shown(policy)}")
-    return policy

@@ -1,8 +1,8 @@
-"""The scheduler, which decides which warp runs next. Warps are greenlets.
+"""The scheduler, which lets warps take turns as a strategy decides. Warps are greenlets.
 
 Under seed 0 a warp runs until it must wait, and the order is fixed. Under any other seed the scheduler may switch
-before any operation, as a chip could, in an order that the seed alone decides. A scheduler belongs to a launch: it
-holds the warps of all blocks in flight.
+before any operation, as a chip could, in an order that the seed alone decides (strategy.py). A scheduler belongs to a
+launch: it holds the warps of all blocks in flight.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from random import Random
+from typing import TYPE_CHECKING
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from tcemu.errors import LaunchError
 from tcemu.machine.events import Waiting
 from tcemu.machine.pending import Pending
+from tcemu.machine.strategy import InOrder
 
-#: The probability that a warp is interrupted before an operation, under seeds other than 0.
-_SWITCH = 0.3
+if TYPE_CHECKING:
+    from tcemu.instructions import Instruction
+
 #: After this many operations a warp lets others run in any case: it may be polling memory in a loop.
 _TURN = 256
 #: How often all warps may test without success, with nothing under way, before the launch counts as stuck.
@@ -49,9 +51,8 @@ class Strand:
 class Scheduler:
     """The warps of the blocks in flight, and what is under way for them."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)  # noqa: S311 - an order, not a secret
-        self._fixed = seed == 0
+    def __init__(self, strategy: InOrder) -> None:
+        self.strategy, self._preempts = strategy, strategy.preempts
         #: what each block in flight has under way
         self._pending: dict[int, Pending] = {}
         self._strands: list[Strand] = []
@@ -65,21 +66,18 @@ class Scheduler:
     def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:
         """Start a block; `ended` is called once all its warps have exited."""
         self._pending[block], self._ended[block] = pending, ended
-        self._strands += strands
+        self._strands += self.strategy.warps(strands)
 
     # ------------------------------------------------------------------------------------------ from a warp
 
-    def pause(self, strand: Strand, changes: bool) -> None:
-        """Before an operation of a warp: let others go first if the seed says so.
-
-        `changes` says whether the operation can make a difference to others, or to the warp's own memory.
-        """
+    def pause(self, strand: Strand, instruction: Instruction) -> None:
+        """Before an operation of a warp: let others go first if the strategy says so."""
         self.check(strand)
         strand.operations += 1
-        if changes:
+        if instruction.changes:
             strand.looks = None
             strand.repeats = self._in_vain = 0
-        if strand.operations % _TURN == 0 or (not self._fixed and self.random.random() < _SWITCH):
+        if strand.operations % _TURN == 0 or (self._preempts and self.strategy.interrupts(strand, instruction)):
             self._hub.switch()
 
     def wait(self, strand: Strand, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
@@ -144,21 +142,19 @@ class Scheduler:
                         return self._waiting()
                 if able:
                     for pending in self._pending.values():
-                        pending.perhaps(self.random)
+                        pending.perhaps()
                     self._resume(self._choose(able, busy))
         finally:
             self._kill()
         return ()
 
     def _step(self) -> bool:
-        """End the oldest task that some block has under way; return whether there was one."""
+        """End a task that some block has under way; return whether there was one."""
         return any(pending.step() for pending in list(self._pending.values()))
 
     def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
-        if not self._fixed:
-            return self.random.choice(able)
-        chosen = (busy or able)[0]
-        if not busy or chosen.operations % _TURN == 0:  # its turn is over: to the end of the queue
+        chosen = self.strategy.runs(able, busy)
+        if self.strategy.queues and (not busy or chosen.operations % _TURN == 0):  # its turn is over
             self._strands.remove(chosen)
             self._strands.append(chosen)
         return chosen

@@ -1,6 +1,6 @@
-"""The rows of a tile in shared memory: the banks of each 16-byte chunk, and what an ldmatrix of them costs.
+"""The rows of a tile in shared memory: the banks of each 16-byte unit, and what an ldmatrix of them costs.
 
-Padding moves every row on by some bytes; a swizzle stores chunk c of a row at the place of chunk c XOR row mod 2, 4 or
+Padding moves every row on by some bytes; a swizzle stores unit u of a row at the place of unit u XOR row mod 2, 4 or
 8 (rows shorter than 128 bytes share a line, and count as one row).
 """
 
@@ -19,8 +19,8 @@ from tcemu.timing.banks import BANKS, WORD
 from tcemu.timing.wavefronts import Wavefronts, wavefronts
 
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
-#: Bytes of a chunk: a row of an 8 by 8 matrix of 16-bit elements.
-CHUNK = 16
+#: Bytes of a unit: a row of an 8 by 8 matrix of 16-bit elements.
+UNIT = 16
 ROWS = 16
 _LEFT, _TOP, _WIDE, _HIGH = 58, 58, 448, 26
 _GAP, _COUNT = 108, 36
@@ -28,43 +28,43 @@ _GAP, _COUNT = 108, 36
 
 @dataclass(frozen=True)
 class Tile:
-    """16 rows of a tile, and the chunk at which an ldmatrix.x4 of 16 by 16 elements begins."""
+    """16 rows of a tile, and the unit at which an ldmatrix.x4 of 16 by 16 elements begins."""
 
     row_bytes: int
     padding: int
     swizzle: int
-    chunk: int
+    unit: int
 
     @property
-    def chunks(self) -> int:
-        """Chunks of a row."""
-        return self.row_bytes // CHUNK
+    def units(self) -> int:
+        """Units of a row."""
+        return self.row_bytes // UNIT
 
-    def address(self, row: int, chunk: int) -> int:
-        """The byte address of a chunk."""
+    def address(self, row: int, unit: int) -> int:
+        """The byte address of a unit."""
         turn = row // max(1, BANKS * WORD // self.row_bytes) % self.swizzle
-        return row * (self.row_bytes + self.padding) + CHUNK * (chunk ^ turn)
+        return row * (self.row_bytes + self.padding) + UNIT * (unit ^ turn)
 
-    def bank(self, row: int, chunk: int) -> int:
-        """The first of the four banks of a chunk."""
-        return self.address(row, chunk) // WORD % BANKS
+    def bank(self, row: int, unit: int) -> int:
+        """The first of the four banks of a unit."""
+        return self.address(row, unit) // WORD % BANKS
 
     @property
     def addresses(self) -> npt.NDArray[np.int64]:
-        """What the 32 lanes give to ldmatrix.x4: lanes 0 to 15 the rows of a chunk, the others those of the next."""
-        return np.array([self.address(lane % ROWS, self.chunk + lane // ROWS) for lane in range(32)])
+        """What the 32 lanes give to ldmatrix.x4: lanes 0 to 15 the rows of a unit, the others those of the next."""
+        return np.array([self.address(lane % ROWS, self.unit + lane // ROWS) for lane in range(32)])
 
     def read(self, phase: int) -> list[tuple[int, int]]:
-        """The rows and chunks that a phase reads: one of the four 8 by 8 matrices."""
-        return [(8 * (phase % 2) + row, self.chunk + phase // 2) for row in range(8)]
+        """The rows and units that a phase reads: one of the four 8 by 8 matrices."""
+        return [(8 * (phase % 2) + row, self.unit + phase // 2) for row in range(8)]
 
 
-def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, chunk: int = 0) -> Picture:
-    """The banks of every 16-byte chunk of a tile with 16 rows, and the wavefronts of an ldmatrix.x4 that reads it.
+def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: int = 0) -> Picture:
+    """The banks of every 16-byte unit of a tile with 16 rows, and the wavefronts of an ldmatrix.x4 that reads it.
 
     `row_bytes` is 32, 64, 128 or 256, and `padding` the unused bytes after each row, a multiple of 16. A `swizzle` of
-    2, 4 or 8 exchanges that many chunks, 1 none. The ldmatrix.x4 loads 16 by 16 elements of 16 bits at `chunk` and the
-    chunk after it. Chunks of a phase that compete for the same banks are marked.
+    2, 4 or 8 exchanges that many units, 1 none. The ldmatrix.x4 loads 16 by 16 elements of 16 bits at `unit` and the
+    unit after it. Units of a phase that compete for the same banks are marked.
     Raises OperandError for anything else.
 
     >>> tcemu.show.padded_tile(128).title
@@ -72,16 +72,16 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, chunk:
     >>> tcemu.show.padded_tile(128, padding=16).title
     '128-byte rows, 16 bytes of padding, no swizzle: 4 wavefronts, 4 without conflicts'
     >>> tcemu.show.padded_tile(128, swizzle=8).title
-    '128-byte rows, no padding, chunk XOR row mod 8: 4 wavefronts, 4 without conflicts'
+    '128-byte rows, no padding, unit XOR row mod 8: 4 wavefronts, 4 without conflicts'
     """
-    tile = _tile(row_bytes, padding, swizzle, chunk)
+    tile = _tile(row_bytes, padding, swizzle, unit)
     found = wavefronts(tile.addresses, LDMATRIX)
     right = _LEFT + _WIDE + _GAP + 8 * _COUNT + 116
     body = [*_cells(tile), *_phases(tile, found)]
     low = _TOP + ROWS * _HIGH + 22
     notes = (
-        "A number: the first of the chunk's four banks. Framed: the 8 × 8 matrices that ldmatrix.x4 reads, one by one.",
-        "Marked: other chunks of the same phase are in the same banks.",
+        "A number: the first of the unit's four banks. Framed: the 8 × 8 matrices that ldmatrix.x4 reads, one by one.",
+        "Marked: other units of the same phase are in the same banks.",
     )
     body += [svg.text(_LEFT, low + 18 * line, note, "s") for line, note in enumerate(notes)]
     count = counted(int(found.count), "wavefront")
@@ -89,19 +89,19 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, chunk:
     return picture(title, _in_words(tile, found), right, low + 32, body)
 
 
-def _tile(row_bytes: object, padding: object, swizzle: object, chunk: object) -> Tile:
+def _tile(row_bytes: object, padding: object, swizzle: object, unit: object) -> Tile:
     if row_bytes not in (32, 64, 128, 256):
         raise OperandError(f"rows have 32, 64, 128 or 256 bytes here; got {briefly(row_bytes)}")
     size = whole(row_bytes, "a number of bytes")
-    chunks, gap, turn = size // CHUNK, whole(padding, "the padding"), whole(swizzle, "a swizzle")
-    if not 0 <= gap <= 128 or gap % CHUNK:
-        raise OperandError(f"the padding is a multiple of {CHUNK} bytes, as ldmatrix needs it, up to 128; got {gap}")
-    turns = [each for each in (1, 2, 4, 8) if each <= chunks]
+    units, gap, turn = size // UNIT, whole(padding, "the padding"), whole(swizzle, "a swizzle")
+    if not 0 <= gap <= 128 or gap % UNIT:
+        raise OperandError(f"the padding is a multiple of {UNIT} bytes, as ldmatrix needs it, up to 128; got {gap}")
+    turns = [each for each in (1, 2, 4, 8) if each <= units]
     if turn not in turns:
-        raise OperandError(f"a swizzle exchanges {listing(turns)} of the {chunks} chunks of a row; got {turn}")
-    start = whole(chunk, "a chunk")
-    if not 0 <= start < chunks - 1:
-        raise OperandError(f"chunk {start}: the ldmatrix.x4 reads it and the next one, so it is {span(0, chunks - 2)}")
+        raise OperandError(f"a swizzle exchanges {listing(turns)} of the {units} units of a row; got {turn}")
+    start = whole(unit, "a unit")
+    if not 0 <= start < units - 1:
+        raise OperandError(f"unit {start}: the ldmatrix.x4 reads it and the next one, so it is {span(0, units - 2)}")
     return Tile(size, gap, turn, start)
 
 
@@ -110,7 +110,7 @@ def _how(tile: Tile) -> str:
     padding = f"{tile.padding} bytes of padding" if tile.padding else "no padding"
     shared = max(1, BANKS * WORD // tile.row_bytes)
     row = f"(row div {shared})" if shared > 1 else "row"
-    swizzle = f"chunk XOR {row} mod {tile.swizzle}" if tile.swizzle > 1 else "no swizzle"
+    swizzle = f"unit XOR {row} mod {tile.swizzle}" if tile.swizzle > 1 else "no swizzle"
     return f"{padding}, {swizzle}"
 
 
@@ -118,20 +118,20 @@ def _how(tile: Tile) -> str:
 
 
 def _busy(tile: Tile, phase: int) -> Counter[int]:
-    """How many chunks of a phase begin in each bank."""
-    return Counter(tile.bank(row, chunk) for row, chunk in tile.read(phase))
+    """How many units of a phase begin in each bank."""
+    return Counter(tile.bank(row, unit) for row, unit in tile.read(phase))
 
 
 def _cells(tile: Tile) -> list[str]:
-    """The chunks, those that are read on top, those in conflict marked."""
-    wide = _WIDE / tile.chunks
+    """The units, those that are read on top, those in conflict marked."""
+    wide = _WIDE / tile.units
     plain, loud = list[str](), list[str]()
     read = {place: phase for phase in range(4) for place in tile.read(phase)}
     busy = [_busy(tile, phase) for phase in range(4)]
     for row in range(ROWS):
-        for chunk in range(tile.chunks):
-            x, y, bank = _LEFT + chunk * wide, _TOP + row * _HIGH, tile.bank(row, chunk)
-            phase = read.get((row, chunk))
+        for unit in range(tile.units):
+            x, y, bank = _LEFT + unit * wide, _TOP + row * _HIGH, tile.bank(row, unit)
+            phase = read.get((row, unit))
             clash = phase is not None and busy[phase][bank] > 1
             drawn = [svg.rect(x, y, wide, _HIGH, "x" if clash else "fb" if phase is not None else "p")]
             drawn += [svg.hatch(x + 1, y + 1, wide - 2, _HIGH - 2)] if clash else []
@@ -140,39 +140,39 @@ def _cells(tile: Tile) -> list[str]:
             (plain if phase is None else loud).extend(drawn)
     frames = []
     for phase in range(4):
-        row, chunk = tile.read(phase)[0]
-        x, y = _LEFT + chunk * wide, _TOP + row * _HIGH
+        row, unit = tile.read(phase)[0]
+        x, y = _LEFT + unit * wide, _TOP + row * _HIGH
         frames.append(svg.rect(x, y, wide, 8 * _HIGH, "k"))
     return [*plain, *loud, *frames, *_axes(tile, wide)]
 
 
 def _axes(tile: Tile, wide: float) -> list[str]:
-    elements = [svg.text(_LEFT, 20, "16 rows of the tile, in chunks of 16 bytes", "b")]
+    elements = [svg.text(_LEFT, 20, "16 rows of the tile, in units of 16 bytes", "b")]
     rows = ("row 0", *range(1, ROWS))
     elements += [svg.text(_LEFT - 8, _TOP + row * _HIGH + 17, name, "s t", "end") for row, name in enumerate(rows)]
-    for chunk in range(tile.chunks):
-        name = chunk if chunk or wide < 36 else "chunk 0"
-        elements.append(svg.text(_LEFT + (chunk + 0.5) * wide, _TOP - 8, name, "s t c"))
+    for unit in range(tile.units):
+        name = unit if unit or wide < 36 else "unit 0"
+        elements.append(svg.text(_LEFT + (unit + 0.5) * wide, _TOP - 8, name, "s t c"))
     return elements
 
 
 def _phases(tile: Tile, found: Wavefronts) -> list[str]:
-    """For each phase, how many chunks each four banks deliver."""
+    """For each phase, how many units each four banks deliver."""
     left = _LEFT + _WIDE + _GAP
-    elements = [svg.text(left - 70, 20, "ldmatrix.x4, phase by phase: chunks from each four banks", "b")]
+    elements = [svg.text(left - 70, 20, "ldmatrix.x4, phase by phase: units from each four banks", "b")]
     middles = ((place, left + (place + 0.5) * _COUNT) for place in range(8))
     elements += [svg.text(x, _TOP - 8, f"{4 * place}–{4 * place + 3}", "s t c") for place, x in middles]
     for phase, each in enumerate(found.phases):
         y, busy = _TOP + phase * 2 * _HIGH, _busy(tile, phase)
-        rows, chunk = tile.read(phase), tile.read(phase)[0][1]
+        rows, unit = tile.read(phase), tile.read(phase)[0][1]
         elements.append(svg.text(left - 8, y + 13, f"rows {span(rows[0][0], rows[-1][0], '–')}", "s t", "end"))
-        elements.append(svg.text(left - 8, y + 27, f"chunk {chunk}", "s t", "end"))
+        elements.append(svg.text(left - 8, y + 27, f"unit {unit}", "s t", "end"))
         for place in range(8):
-            x, chunks = left + place * _COUNT, busy[4 * place]
-            elements.append(svg.rect(x, y, _COUNT, 34, "x" if chunks > 1 else "fb" if chunks else "p"))
-            elements += [svg.hatch(x + 1, y + 1, _COUNT - 2, 32)] if chunks > 1 else []
-            look = "n b c halo" if chunks > 1 else "n c" if chunks else "n c q"
-            elements.append(svg.text(x + _COUNT / 2, y + 21, chunks or "·", look))
+            x, units = left + place * _COUNT, busy[4 * place]
+            elements.append(svg.rect(x, y, _COUNT, 34, "x" if units > 1 else "fb" if units else "p"))
+            elements += [svg.hatch(x + 1, y + 1, _COUNT - 2, 32)] if units > 1 else []
+            look = "n b c halo" if units > 1 else "n c" if units else "n c q"
+            elements.append(svg.text(x + _COUNT / 2, y + 21, units or "·", look))
         note = counted(each.wavefronts, "wavefront")
         elements.append(svg.text(left + 8 * _COUNT + 10, y + 21, note, "b" if each.wavefronts > 1 else "s"))
     total = f"{counted(int(found.count), 'wavefront')}; without conflicts {found.least}"
@@ -180,11 +180,11 @@ def _phases(tile: Tile, found: Wavefronts) -> list[str]:
 
 
 def _in_words(tile: Tile, found: Wavefronts) -> str:
-    """The text alternative: the banks of the chunks that each phase reads, and its wavefronts."""
+    """The text alternative: the banks of the units that each phase reads, and its wavefronts."""
     parts = []
     for phase, each in enumerate(found.phases):
         read = tile.read(phase)
-        banks = ", ".join(str(tile.bank(row, chunk)) for row, chunk in read)
-        rows = f"rows {span(read[0][0], read[-1][0])}, chunk {read[0][1]}"
+        banks = ", ".join(str(tile.bank(row, unit)) for row, unit in read)
+        rows = f"rows {span(read[0][0], read[-1][0])}, unit {read[0][1]}"
         parts.append(f"Phase {phase}, {rows}: first banks {banks}; {counted(each.wavefronts, 'wavefront')}.")
-    return f"Each chunk of 16 bytes is in four banks. {' '.join(parts)}"
+    return f"Each unit of 16 bytes is in four banks. {' '.join(parts)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from html import escape
 
 #: Font sizes in pixels: text, small text, and the digits in matrix cells.
@@ -47,6 +48,7 @@ STYLES = {
 }
 
 
+@lru_cache(1 << 14)
 def number(length: float) -> str:
     """A length for SVG: at most two decimals, and none if they are zero."""
     return f"{length:.2f}".rstrip("0").rstrip(".") if length else "0"
@@ -64,8 +66,13 @@ def rect(x: float, y: float, width: float, height: float, style: str) -> str:
 
 def text(x: float, y: float, content: object, style: str = "", anchor: str = "start") -> str:
     """Text with its baseline at y; `anchor` is start, middle or end."""
+    return _text(x, y, str(content), style, anchor)
+
+
+@lru_cache(1 << 14)  # when a slider moves, most of a map's hundreds of labels stay as they were
+def _text(x: float, y: float, content: str, style: str, anchor: str) -> str:
     placed = _attributes(x=x, y=y, **{"text-anchor": "" if anchor == "start" else anchor, "class": style})
-    return f"<text{placed}>{escape(str(content), quote=False)}</text>"
+    return f"<text{placed}>{escape(content, quote=False)}</text>"
 
 
 def group(elements: Iterable[str], style: str) -> str:

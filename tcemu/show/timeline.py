@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -143,15 +146,14 @@ def _rows(spans: Iterable[Span]) -> list[tuple[str, list[Span]]]:
 
 def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
     """The row in stretches of whole pixels, each with what took most of its time."""
-    cycles = (scale.end - scale.start) / _WIDE
-    pixels: list[dict[tuple[str, bool], float]] = [{} for _ in range(_WIDE)]
+    alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
     for span in spans:
-        first, last = (min(max((each - scale.start) / cycles, 0.0), _WIDE) for each in (span.start, span.end))
-        key = span.what, span.waits
-        for pixel in range(int(first), min(int(last) + 1, _WIDE)):
-            share = min(last, pixel + 1) - max(first, pixel)
-            pixels[pixel][key] = pixels[pixel].get(key, 0.0) + share
-    keys = [max(each, key=each.__getitem__) if sum(each.values()) > 0.5 else None for each in pixels]
+        alike[span.what, span.waits].append(span)
+    if not alike:
+        return []
+    shares = np.array([_shares(same, scale) for same in alike.values()])
+    names, most, taken = list(alike), shares.argmax(0).tolist(), (shares.sum(0) > 0.5).tolist()
+    keys = [names[which] if takes else None for which, takes in zip(most, taken, strict=True)]
     found, at = [], 0
     for most, same in groupby(keys):
         length = len(list(same))
@@ -159,6 +161,14 @@ def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
             found.append(_Piece(_LEFT + at, _LEFT + at + length, *most))
         at += length
     return found
+
+
+def _shares(spans: Sequence[Span], scale: _Scale) -> npt.NDArray[np.float64]:
+    """How much of each pixel these spans take, (_WIDE,)."""
+    times = np.array([(span.start, span.end) for span in spans])
+    first, last = np.clip((times - scale.start) * (_WIDE / (scale.end - scale.start)), 0, _WIDE).T[:, :, None]
+    before = np.clip(np.arange(_WIDE + 1) - first, 0, last - first).sum(0)  # taken up to the edges of the pixels
+    return np.diff(before)
 
 
 def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tcemu.backend import load_soon
+
 #: A control as view.js takes it: kind, name, label, value, and what its kind needs.
 Control = dict[str, Any]
 
@@ -39,6 +41,8 @@ def view(
 
     With a `button`, typed values count only when it is pressed. `head` is a question above the controls.
     """
+    if not button:  # each position of a slider is a computation
+        load_soon()
     made = _view()(controls=list(controls), button=button, head=head)
     made.observe(lambda change: asked(change["new"]["values"]), "asked")
     return made

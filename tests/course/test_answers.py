@@ -257,3 +257,22 @@ def test_evidence_is_plain_arrays():
 def test_dots_anywhere_are_no_answer():
     for dots in (..., (1, ...), [..., 2], [[..., 1, 2], [3, 4, 5]], lambda *values: ..., lambda *values: (..., 1)):
         assert judged(FUNCTION if callable(dots) else ARRAY, dots).state == "open"
+
+
+def test_a_dict_without_a_key_says_which():
+    pair = exercise(judges.Values(lambda given: [80, 2], np.int64, names=("target", "splits")))
+    verdict = judged(pair, {"target": 80})
+    assert (verdict.state, verdict.says) == (
+        "wrong", "The answer has no 'splits'. It is a dict with the keys target and splits.",
+    )  # fmt: skip
+    assert judged(pair, {"splits": 2, "target": 80}).state == "right"
+    assert judged(pair, {}).state == "open"
+
+
+def test_a_long_array_is_named_and_not_printed():
+    two = exercise(judges.Values(lambda given: 0, np.int64), draw=lambda rng: {"A": np.zeros((4, 4)), "k": 3})
+
+    def odd(A, k):
+        return k // 0
+
+    assert judged(two, odd).says.startswith("odd(A, 3) raises ZeroDivisionError")

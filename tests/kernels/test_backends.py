@@ -142,6 +142,26 @@ def test_a_large_first_answer_is_the_kernels():
     assert answers(FIRST.replace("64", "1"), TCEMU_KERNELS="numba")[0][0], "who asks for numba gets it at once"
 
 
+SLIDER = """
+import json, sys, threading
+from tcemu.show.widgets import bits_of_a_number
+explorer = bits_of_a_number("e4m3")
+before = "numba" in sys.modules
+explorer._repr_mimebundle_()
+for thread in threading.enumerate():
+    if thread.name == "tcemu-load":
+        thread.join()
+print(json.dumps([before, "numba" in sys.modules]))
+"""
+
+
+def test_a_slider_loads_numba_in_the_background():
+    pytest.importorskip("numba")
+    assert answers(SLIDER) == [False, True]
+    assert answers(SLIDER, TCEMU_KERNELS="reference") == [False, False]
+    assert not ask("from tcemu.backend import load_soon; load_soon()", TCEMU_KERNELS="nonsense").stderr
+
+
 RUN = """
 import numpy as np, tcemu
 i = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")

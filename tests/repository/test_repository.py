@@ -16,10 +16,11 @@ def text(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_continuous_integration_runs_the_readmes_test_line_and_nothing_else():
+def test_continuous_integration_runs_the_readmes_test_lines_and_nothing_else():
     commands = [line for line in text(".ci/run").splitlines() if line and not line.startswith("#")]
     assert commands[:2] == ["set -euo pipefail", 'cd "$(dirname "$0")/.."']
-    (line,) = commands[2:]
+    debian, line = commands[2:]
+    assert f"\n    {debian}\n" in text("README.md")
     assert f"\n    {line}\n" in text("README.md")
     assert line.endswith("-m pytest -n auto")
 

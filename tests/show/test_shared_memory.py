@@ -36,17 +36,17 @@ def test_padding_and_swizzle_cost_what_one_counts_by_hand(
 
 
 @pytest.mark.parametrize("row_bytes", [32, 64, 128, 256])
-def test_a_swizzle_moves_chunks_inside_their_row(row_bytes: int) -> None:
+def test_a_swizzle_moves_units_inside_their_row(row_bytes: int) -> None:
     """So that nothing is overwritten; and a 128-byte one is that of wgmma and of tensor copies."""
     for swizzle in (each for each in (1, 2, 4, 8) if each <= row_bytes // 16):
         tile = Tile(row_bytes, 0, swizzle, 0)
-        places = [[tile.address(row, chunk) for chunk in range(tile.chunks)] for row in range(16)]
+        places = [[tile.address(row, unit) for unit in range(tile.units)] for row in range(16)]
         assert [sorted(each) for each in places] == np.arange(0, 16 * row_bytes, 16).reshape(16, -1).tolist()
     same = Descriptor.for_tile("f16", 16, 64, swizzle=128)
     assert all(Tile(128, 0, 8, 0).address(r, c) == same.address(r, 8 * c, "f16") for r in range(16) for c in range(8))
 
 
-def test_the_marked_chunks_are_those_in_conflict() -> None:
+def test_the_marked_units_are_those_in_conflict() -> None:
     picture = show.padded_tile(128, 32, 1, 2)
     found = tcemu.wavefronts(Tile(128, 32, 1, 2).addresses, LDMATRIX)
     assert found.count == 8
@@ -57,9 +57,9 @@ def test_the_marked_chunks_are_those_in_conflict() -> None:
     assert show.padded_tile(128, 16, 1, 2).svg.count('class="x"') == 0
 
 
-def test_the_sliders_move_padding_swizzle_and_chunk() -> None:
+def test_the_sliders_move_padding_swizzle_and_unit() -> None:
     explorer = widgets.conflicts_of_ldmatrix(64)
-    assert explorer.set(padding=16, chunk=2) == show.padded_tile(64, 16, 1, 2)
+    assert explorer.set(padding=16, unit=2) == show.padded_tile(64, 16, 1, 2)
     assert explorer.set(swizzle="XOR mod 4", padding=0) == show.padded_tile(64, 0, 4, 2)
     assert widgets.conflicts_of_ldmatrix(128, swizzle=8).picture == show.padded_tile(128, 0, 8)
     with pytest.raises(TcemuError, match="swizzle takes none, XOR mod 2 or XOR mod 4"):
@@ -72,8 +72,8 @@ def test_the_sliders_move_padding_swizzle_and_chunk() -> None:
         ((100,), "rows have 32, 64, 128 or 256 bytes here; got 100"),
         ((128, 8), "the padding is a multiple of 16 bytes"),
         ((128, 144), "up to 128; got 144"),
-        ((64, 0, 8), "a swizzle exchanges 1, 2 or 4 of the 4 chunks of a row; got 8"),
-        ((64, 0, 1, 3), "chunk 3: the ldmatrix.x4 reads it and the next one, so it is 0 to 2"),
+        ((64, 0, 8), "a swizzle exchanges 1, 2 or 4 of the 4 units of a row; got 8"),
+        ((64, 0, 1, 3), "unit 3: the ldmatrix.x4 reads it and the next one, so it is 0 to 2"),
     ],
 )
 def test_rows_that_cannot_be_drawn_are_refused(given: tuple[int, ...], words: str) -> None:

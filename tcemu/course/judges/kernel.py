@@ -151,8 +151,9 @@ class Kernel:
             wrong = bits(held) != bits(np.asarray(right, held.dtype).reshape(before.shape))
             if not (bits(held)[wrong] == bits(before)[wrong]).all():
                 return ""
-            what = f"The kernel stores nothing in {self.out}" if wrong.all() else "Nothing is stored in what is wrong"
-            return f"{what}: it holds what it held before."
+            if wrong.all():
+                return f"The kernel stores nothing in {self.out}: it holds what it held before."
+            return "The kernel stores nothing in the wrong elements: they hold what they held before."
 
         compared = Values(lambda _: right, right.dtype, self.mistakes, what=self.out, observed=unwritten)
         return compared.mark({"values": np.asarray(got, right.dtype).reshape(right.shape)}, given)

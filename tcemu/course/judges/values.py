@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.accidents import about_array, accident
-from tcemu.course.answers import array, called, function
+from tcemu.course.answers import AnswerError, array, called, function
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.record import Evidence, Finding, Given
-from tcemu.errors import counted
+from tcemu.errors import counted, listing
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
@@ -70,11 +70,19 @@ class Values:
 
     def _by_name(self, answer: Any) -> list[Any]:
         """The numbers of a dict, or of a list in their order. Raises AnswerError for what is not a number."""
-        numbers = [answer.get(name, ...) for name in self.names] if type(answer) is dict else answer
+        numbers = self._of_dict(answer) if type(answer) is dict else answer
         if isinstance(numbers, list) and all(part is not ... for part in numbers):
             for name, number in zip(self.names, numbers, strict=False):
                 array(number, (), self.dtype, name)
         return numbers
+
+    def _of_dict(self, answer: dict[Any, Any]) -> list[Any]:
+        """The numbers in their order; the dots of an exercise may stand for all of them."""
+        missing = [name for name in self.names if name not in answer]
+        if missing and len(missing) < len(self.names):
+            has = listing(self.names, "and")
+            raise AnswerError(f"The answer has no {missing[0]!r}. It is a dict with the keys {has}.")
+        return [answer.get(name, ...) for name in self.names]
 
     def _right(self, given: Given) -> Array:
         return np.asarray(self.right(given), self.dtype)

@@ -21,23 +21,23 @@ from tcemu.show.explorers.explorer import Choice, Explorer, Range, Values, range
 from tcemu.show.picture import Picture
 
 
-def conflicts_of_ldmatrix(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, chunk: int = 0) -> Explorer:
+def conflicts_of_ldmatrix(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: int = 0) -> Explorer:
     """The banks of a tile's rows, and the wavefronts of an ldmatrix.x4: a slider for padding, a list of swizzles.
 
-    The slider for the chunk moves the 16 by 16 elements that are read; see show.padded_tile. Raises OperandError for
+    The slider for the unit moves the 16 by 16 elements that are read; see show.padded_tile. Raises OperandError for
     rows or a start that are not possible.
     """
-    show.padded_tile(row_bytes, padding, swizzle, chunk)  # raises for another size
-    chunks = row_bytes // 16
-    swizzles = {"none" if each == 1 else f"XOR mod {each}": each for each in (1, 2, 4, 8) if each <= chunks}
+    show.padded_tile(row_bytes, padding, swizzle, unit)  # raises for another size
+    units = row_bytes // 16
+    swizzles = {"none" if each == 1 else f"XOR mod {each}": each for each in (1, 2, 4, 8) if each <= units}
     start = next(name for name, each in swizzles.items() if each == swizzle)
     controls: dict[str, Range | Choice] = {
         "padding": Range("padding in bytes", 128, padding, 16),
         "swizzle": Choice("swizzle", tuple(swizzles), start),
-        "chunk": Range("first chunk", chunks - 2, chunk),
+        "unit": Range("first unit", units - 2, unit),
     }
     return Explorer(
-        lambda padding, swizzle, chunk: show.padded_tile(row_bytes, padding, swizzles[swizzle], chunk), controls
+        lambda padding, swizzle, unit: show.padded_tile(row_bytes, padding, swizzles[swizzle], unit), controls
     )
 
 

@@ -1,0 +1,105 @@
+"""What `tcemu sanitize` found in the formats that code hosts read: SARIF 2.1.0 and JUnit's XML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from tcemu.version import __version__
+
+if TYPE_CHECKING:
+    from tcemu.commands.sanitize import Checked, Found
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+#: SARIF's words for severities.
+_LEVELS = {"error": "error", "warning": "warning", "hint": "note"}
+
+
+def as_sarif(done: Sequence[Checked], what: str) -> str:
+    """A log with one run; each mistake is a result, at the kernel's line."""
+    found = list({each.key: each for check in done for each in check.found}.values())
+    rules = list(dict.fromkeys(each.rule for each in found))
+    driver = {"name": "tcemu", "version": __version__, "rules": [_rule(rule) for rule in rules]}
+    results = [_result(each, rules.index(each.rule), what) for each in found]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(name: str) -> dict[str, Any]:
+    from tcemu.commands.sanitize import RESULT
+    from tcemu.sanitizer import RULES
+
+    known = RULES.get(name)
+    if known is None:
+        told = "The result depends on the order." if name == RESULT else "The launch did not come to its end."
+        return {"id": name, "shortDescription": {"text": told}}
+    return {
+        "id": name,
+        "shortDescription": {"text": known.title},
+        "fullDescription": {"text": f"{known.rule} (PTX ISA {known.section})"},
+        "help": {"text": known.fix},
+        "defaultConfiguration": {"level": _LEVELS[known.severity]},
+    }
+
+
+def _result(found: Found, number: int, what: str) -> dict[str, Any]:
+    site = found.site or (what.rpartition(":")[0], 1, "")
+    made: dict[str, Any] = {
+        "ruleId": found.rule,
+        "ruleIndex": number,
+        "level": _LEVELS[found.severity],
+        "message": {"text": found.text},
+        "locations": [_location(site)],
+    }
+    if found.earlier is not None:
+        made["relatedLocations"] = [{**_location(found.earlier), "id": 1, "message": {"text": "collides with this"}}]
+    if found.replay:
+        made["properties"] = {"replay": f"tcemu.launch(..., {found.replay})"}
+    return made
+
+
+def _location(site: tuple[str, int, str]) -> dict[str, Any]:
+    file, line, function = site
+    place = {"artifactLocation": {"uri": _uri(file)}, "region": {"startLine": max(line, 1)}}
+    return {"physicalLocation": place} | ({"logicalLocations": [{"name": function}]} if function else {})
+
+
+def _uri(file: str) -> str:
+    """Relative to the current folder, as code hosts want it, if the file is below."""
+    path = Path(file).resolve()
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_uri()
+
+
+def as_junit(done: Sequence[Checked], what: str) -> str:
+    """A suite with one case for each launch; hints are its output, errors its failures."""
+    suite = ElementTree.Element(
+        "testsuite",
+        name="tcemu sanitize",
+        tests=str(len(done)),
+        failures=str(sum(check.failed for check in done)),
+        errors="0",
+        skipped="0",
+        time=f"{sum(check.seconds for check in done):.3f}",
+    )
+    for number, check in enumerate(done, 1):
+        name = f"{check.kernel} (launch {number})"
+        case = ElementTree.SubElement(suite, "testcase", classname=what, name=name, time=f"{check.seconds:.3f}")
+        errors = [each for each in check.found if each.severity == "error"]
+        if errors:
+            failure = ElementTree.SubElement(case, "failure", type=errors[0].rule, message=errors[0].title)
+            failure.text = _plain("\n\n".join(each.text for each in errors))
+        told = [check.covered, *(each.text for each in check.found if each.severity != "error")]
+        ElementTree.SubElement(case, "system-out").text = _plain("\n\n".join(filter(None, told)))
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Without the control characters that XML does not have."""
+    return "".join(each for each in text if each >= " " or each in "\n\t")

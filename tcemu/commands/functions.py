@@ -1,0 +1,58 @@
+"""The function that FILE:FUNCTION names, for commands that run what launches kernels."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import Parameter, signature
+from pathlib import Path
+
+from tcemu.errors import TcemuError, did_you_mean, listing
+
+
+def function_named(what: str, command: str) -> Callable[[], object]:
+    """The function that FILE:FUNCTION names, for `tcemu COMMAND`. Raises TcemuError if it cannot be called."""
+    name, colon, wanted = what.rpartition(":")
+    path = Path(name)
+    if not colon or not wanted.isidentifier():
+        raise TcemuError(f"{what!r} does not name a function in a file; write FILE:FUNCTION, e.g. kernel.py:run")
+    if not path.is_file():
+        raise TcemuError(f"there is no file {name}")
+    with _beside(path):
+        held = runpy.run_path(str(path.resolve()), run_name=f"__{command}__")
+    found = held.get(wanted)
+    if not callable(found):
+        there = [each for each, value in held.items() if callable(value) and not each.startswith("_")]
+        raise TcemuError(f"{path} has no function {wanted}.{did_you_mean(wanted, there)}")
+    needed = [
+        each.name
+        for each in signature(found).parameters.values()
+        if each.default is Parameter.empty and each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if needed:
+        launch = f"def run(): tcemu.launch({wanted}, grid=1, block=128, args=(...))"
+        raise TcemuError(
+            f"{wanted} takes {listing(needed, 'and')}; tcemu {command} calls a function without arguments, which "
+            f"launches the kernel: {launch}"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[None]:
+    """The file may import what lies beside it."""
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        yield
+    finally:
+        sys.path.pop(0)
+
+
+def save(path: Path, text: str) -> None:
+    """Write a file. Raises TcemuError if that is not possible."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TcemuError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,254 @@
+"""``tcemu sanitize``: runs kernels under all policies and searches their schedules; for people and for CI."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tcemu.commands.functions import function_named, save
+from tcemu.errors import LaunchError, TcemuError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tcemu.machine.launch import Launch
+    from tcemu.schedules import ScheduleSearch
+
+POLICIES = ("late", "early", "random")
+#: What stands for a rule where the sanitizer's rules do not say what is wrong.
+ERROR, RESULT = "launch-error", "result-depends-on-order"
+#: Colours of the first word of a report.
+_STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that is wrong: the rule, the text, where, and what it collides with."""
+
+    rule: str
+    severity: str
+    title: str
+    text: str
+    #: (file, line, function), or None if no line of the kernel is concerned
+    site: tuple[str, int, str] | None = None
+    earlier: tuple[str, int, str] | None = None
+    #: the argument of tcemu.launch under which it happened
+    replay: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for the same mistake in several launches."""
+        return self.rule, self.site, self.earlier
+
+
+@dataclass
+class Checked:
+    """A launch, and what is wrong with it."""
+
+    kernel: str
+    found: list[Found] = field(default_factory=list)
+    #: what the search covered, in words
+    covered: str = ""
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error was found, not only hints."""
+        return any(each.severity == "error" for each in self.found)
+
+
+@click.command()
+@click.argument("what", metavar="FILE:FUNCTION")
+@click.option(
+    "--policies",
+    default=",".join(POLICIES),
+    show_default=True,
+    help="Policies of the first runs, separated by commas.",
+)
+@click.option("--seeds", type=click.IntRange(1), default=2, show_default=True, help="Seeds of the first runs.")
+@click.option("--delays", type=click.IntRange(0), default=2, show_default=True, help="Delays that the search combines.")
+@click.option(
+    "--budget", type=click.IntRange(0), default=200, show_default=True, help="Runs of the search; 0: no search."
+)
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Its time.")
+@click.option("--sarif", type=click.Path(path_type=Path, dir_okay=False), help="Write the reports as SARIF 2.1.0.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a test case for each launch.")
+def sanitize(
+    what: str,
+    policies: str,
+    seeds: int,
+    delays: int,
+    budget: int,
+    seconds: float,
+    sarif: Path | None,
+    junit: Path | None,
+) -> None:
+    """Run FUNCTION of the Python file FILE and print what its kernels do wrong, in whatever order.
+
+    FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that does:
+
+    \b
+        def run():
+            tcemu.launch(kernel, grid=1, block=128, args=(a, b, d), shared=24576)
+
+    Each launch runs under all policies and several seeds. If nothing is wrong, a search tries orders with few delays,
+    within a budget for each launch; launches of one kernel in the same form are searched once. The exit code is 1 if
+    there is an error, 0 if there is none, and 2 if FUNCTION cannot be run.
+    """  # noqa: D301 - click's mark for lines that it does not wrap
+    from rich.console import Console
+
+    from tcemu.launcher import replacing
+
+    checks = _Checks(_policies(policies), seeds, delays, budget, seconds)
+    function = function_named(what, "sanitize")
+    with replacing(checks.launch), suppress(_Ended):
+        function()
+    if not checks.done:
+        raise TcemuError(f"{what} did not launch a kernel: there is nothing to check")
+    _print(Console(highlight=False, soft_wrap=True), checks.done)
+    _write(sarif, junit, checks.done, what)
+    sys.exit(1 if any(each.failed for each in checks.done) else 0)
+
+
+def _policies(given: str) -> tuple[str, ...]:
+    from tcemu.machine.pending import check_policy
+
+    return tuple(check_policy(each.strip()) for each in given.split(","))
+
+
+def _write(sarif: Path | None, junit: Path | None, done: Sequence[Checked], what: str) -> None:
+    from tcemu.commands.exchange import as_junit, as_sarif
+
+    for path, text in ((sarif, as_sarif), (junit, as_junit)):
+        if path is not None:
+            save(path, text(done, what))
+            click.echo(f"{path} is written.")
+
+
+# ---------------------------------------------------------------------------------------------------- running
+
+
+class _Ended(Exception):  # noqa: N818 - not an error of its own
+    """A launch has no result that the function could go on with."""
+
+
+@dataclass
+class _Checks:
+    """Takes the place of tcemu.launch."""
+
+    policies: tuple[str, ...]
+    seeds: int
+    delays: int
+    budget: int
+    seconds: float
+    done: list[Checked] = field(default_factory=list)
+    _searched: set[object] = field(default_factory=set)
+
+    def launch(self, kernel: Any, grid: Any, block: Any, args: Any, **options: Any) -> Launch:
+        """Check a launch; return its result, so that the function goes on."""
+        from tcemu.machine.arguments import fresh
+
+        began = time.monotonic()
+        for order in ("seed", "seeds", "policy", "schedule", "sanitizer", "observers"):
+            options.pop(order, None)
+        before = fresh(args)
+        check = Checked(getattr(kernel, "__qualname__", "kernel"))
+        result = self._first(check, kernel, grid, block, args, options)
+        self.done.append(check)
+        if not check.failed and self.budget:
+            self._search(check, kernel, grid, block, before, options)
+        check.seconds = time.monotonic() - began
+        return result
+
+    def _first(self, check: Checked, kernel: Any, grid: Any, block: Any, args: Any, options: dict[str, Any]) -> Launch:
+        """Under the policies and seeds."""
+        from tcemu.launcher import launch, replacing
+
+        more: dict[str, Any] = {"policy": self.policies, "seeds": self.seeds, "sanitizer": "collect"}
+        try:
+            with replacing(None):
+                result = launch(kernel, grid, block, args, **options, **more)
+        except LaunchError as error:
+            if error.launch is None:
+                raise  # it never began
+            check.found.append(_of(error, f"seed={error.launch.failing}"))
+            return error.launch  # type: ignore[no-any-return]
+        except TcemuError as error:
+            check.found.append(_of(error, ""))
+            self.done.append(check)
+            raise _Ended from error
+        found = [*result.reports, *result.parted] or ([result.error] if result.error else [])
+        check.found += [_of(each, f"seed={result.failing}" if result.failing else "") for each in found]
+        return result
+
+    def _search(self, check: Checked, kernel: Any, grid: Any, block: Any, args: Any, options: dict[str, Any]) -> None:
+        """Under other schedules."""
+        from tcemu.schedules import search_schedules
+
+        form = kernel, str((grid, block, options)), tuple(_form(each) for each in args)
+        if form in self._searched:
+            check.covered = "with an earlier launch"
+            return
+        self._searched.add(form)
+        limits: dict[str, Any] = {"delays": self.delays, "runs": self.budget, "seconds": self.seconds}
+        search: ScheduleSearch = search_schedules(kernel, grid, block, args, **limits, **options)
+        check.covered = search.covered
+        check.found += [_of(each.what, each.replay, str(each)) for each in search.failures]
+
+
+def _form(argument: Any) -> object:
+    """What distinguishes launches: arrays by their shape, all else by what it is."""
+    shape = getattr(argument, "shape", None)
+    return repr(argument)[:200] if shape is None else (shape, str(getattr(argument, "dtype", "")))
+
+
+def _of(what: Any, replay: str, text: str = "") -> Found:
+    """A report, an error or a result that differs."""
+    from tcemu.machine.launch import Parting
+    from tcemu.sanitizer import Report
+
+    text = text or str(what)
+    if isinstance(what, Report):
+        earlier = None if what.earlier is None else what.earlier.site[:3]
+        return Found(what.rule, what.severity, what.about.title, text, what.site[:3], earlier, replay)
+    if isinstance(what, Parting):
+        return Found(RESULT, "error", "the result depends on the order", f"error {RESULT}: {text}", replay=replay)
+    title = str(what).splitlines()[0] if str(what) else type(what).__name__
+    return Found(ERROR, "error", title, f"error {ERROR}: {type(what).__name__}: {text}", replay=replay)
+
+
+# ---------------------------------------------------------------------------------------------------- printing
+
+
+def _print(console: Console, done: Sequence[Checked]) -> None:
+    from rich.text import Text
+
+    told: set[object] = set()
+    for number, check in enumerate(done, 1):
+        verdict = "error" if check.failed else "clean"
+        covered = f"; searched: {check.covered}" if check.covered else ""
+        console.print(Text.assemble((f"{number}. {check.kernel}", "bold"), f": {verdict}{covered}"))
+        for each in check.found:
+            again = each.key in told
+            told.add(each.key)
+            console.print(_coloured(each, again))
+    failed = sum(check.failed for check in done)
+    console.print(f"{len(done):,} launch{'es' * (len(done) != 1)}, {failed:,} with errors")
+
+
+def _coloured(found: Found, again: bool) -> Any:
+    from rich.text import Text
+
+    text = f"{found.severity} {found.rule}: {found.title}, as above" if again else found.text
+    if found.replay and found.replay not in text:
+        text += f"\n  to repeat it: tcemu.launch(..., {found.replay})"
+    lines = Text("\n".join(f"  {line}" for line in text.splitlines()))
+    lines.highlight_regex(rf"^\s*{found.severity} [\w-]+", _STYLES.get(found.severity, "bold"))
+    return lines

@@ -1,0 +1,236 @@
+"""The search: runs a kernel under schedules with few delays, and shrinks the first one that fails.
+
+Delay-bounded scheduling (Emmi, Qadeer and Rakamaric, POPL 2011): an order is a fixed one with a few delays, and most
+bugs of order need one or two. The search goes through the numbers of delays from below. While a number's schedules fit
+the budget, all of them run, those that delay the first or the last pass over a line before the others; when they no
+longer do, schedules are drawn at random until the budget is spent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from tcemu.errors import LaunchError, briefly, whole
+from tcemu.machine.launch import Kernel
+from tcemu.machine.schedule import Schedule
+from tcemu.progress import Progress
+from tcemu.schedules.result import Failure, Level, ScheduleSearch, failures_of
+from tcemu.schedules.run import Case, Run, attempt
+from tcemu.schedules.trace import Point
+
+#: The schedules without a delay.
+BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
+#: What tcemu.launch knows besides about the blocks of a launch.
+_SHAPE = ("resident", "cluster")
+#: Of a budget that is too small for all schedules with a number of delays, the part that runs the most promising ones.
+_SHARE = 0.5
+#: The most delays of a schedule that is drawn at random, above those of the parent.
+_DEEPER = 3
+#: After so many draws in a row that have been tried, the sampling ends.
+_VAIN = 100
+
+
+def search_schedules(
+    kernel: Kernel,
+    grid: int | Sequence[int] = 1,
+    block: int | Sequence[int] = 32,
+    args: Sequence[Any] = (),
+    *,
+    shared: int = 0,
+    target: str = "sm_90a",
+    delays: int = 2,
+    runs: int = 400,
+    seconds: float = 30.0,
+    check: Callable[..., object] | None = None,
+    **more: Any,
+) -> ScheduleSearch:
+    """Look for an order of warps and asynchronous work under which a kernel fails.
+
+    The arguments up to `target` are those of tcemu.launch; the arrays in `args` do not change. The kernel runs under
+    the policies "late" and "early", forwards and backwards (the last block, warp and lane first), and then with delays:
+    a warp stands aside at one operation until no other warp can go on, or a copy ends early where it would end late, or
+    late where it would end early. All orders with one delay are tried, then all with two, up to `delays`, within a
+    budget of `runs` and `seconds`; what does not fit is sampled. Orders that no warp can tell apart count as one
+    (tcemu.schedules.trace says which); the result says what was tried and what was not.
+
+    A run fails if the sanitizer reports an error, if the launch does not come to its end, or if the arrays hold
+    something else than after the first run; kernels that use atom or red may give different results, unless `check`,
+    which is called with the arguments after each run, raises AssertionError. The search ends with the first failure,
+    reduced to the delays that it needs. Raises LaunchError for what no GPU would launch.
+
+    >>> def one_of_two_arrives(warp, out):  # the flag is set before the data
+    ...     if warp.warpid == 0:
+    ...         with warp.only(warp.laneid == 0):
+    ...             warp.st_global(out.at(1), 1, order="relaxed")
+    ...             warp.st_global(out.at(0), 7)
+    ...     else:
+    ...         while (warp.ld_global(out.at(1), order="relaxed") == 0).any():
+    ...             warp.nanosleep(20)
+    ...         warp.st_global(out.at(2), warp.ld_global(out.at(0)))
+    >>> found = tcemu.search_schedules(one_of_two_arrives, block=64, args=(np.zeros(3, np.uint32),))
+    >>> print(found.failures[0].replay)
+    schedule="late 0.0@2"
+    """
+    wrong = [name for name in more if name not in _SHAPE]
+    if wrong:
+        raise LaunchError(
+            f"a search has no {wrong[0]}=: it decides about the order itself, and collects what the sanitizer reports. "
+            f"It takes what says which blocks there are: grid, block, shared, target, {', '.join(_SHAPE)}"
+        )
+    options = {"grid": grid, "block": block, "shared": shared, "target": target, **more}
+    limits = whole(delays, "delays", LaunchError), whole(runs, "runs", LaunchError)
+    if min(limits) < 0 or not isinstance(seconds, int | float) or seconds <= 0:
+        raise LaunchError(
+            f"a search takes a number of delays, at least 0, and of runs and seconds; got delays={briefly(delays)}, "
+            f"runs={briefly(runs)}, seconds={briefly(seconds)}"
+        )
+    case = Case(kernel, args, options, check)
+    with Progress(f"schedules of {case.name}", max(runs, len(BASES))) as bar:
+        return _Search(case, *limits, seconds, bar, ScheduleSearch(case.name)).search()
+
+
+@dataclass
+class _Search:
+    """A search under way."""
+
+    case: Case
+    delays: int
+    runs: int
+    seconds: float
+    bar: Progress
+    found: ScheduleSearch
+    first: Run | None = None
+    #: the runs without failure at the current number of delays, whose points the next number adds to
+    parents: list[Run] = field(default_factory=list)
+    tried: set[Schedule] = field(default_factory=set)
+    failed: Run | None = None
+    began: float = field(default_factory=time.monotonic)
+    random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - a sample, not a secret
+
+    def search(self) -> ScheduleSearch:
+        """Run schedules until one fails, all have run or the budget is spent."""
+        goes_on = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
+        for count in range(1, self.delays + 1):
+            goes_on = goes_on and self._left > 0 and self._deepen(count)
+        self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
+        if self.failed:
+            self.found.failures = self._shrunk(self.failed)
+        return self.found
+
+    @property
+    def _left(self) -> int:
+        """How many runs the budget still has."""
+        return 0 if time.monotonic() - self.began > self.seconds else max(0, self.runs - len(self.tried))
+
+    def _deepen(self, count: int) -> bool:
+        """Run the schedules with `count` delays; return whether all of them ran."""
+        parents, self.parents = self.parents, []
+        candidates = list(dict.fromkeys(_extended(parents)))
+        if len(candidates) <= self._left:
+            return self._all(count, candidates, len(candidates))
+        chosen = candidates[: int(self._left * _SHARE)]
+        self._all(count, chosen, len(candidates))
+        if not self.failed:
+            self._sample(parents)
+        return False
+
+    def _all(self, count: int, schedules: Iterable[Schedule], there: int) -> bool:
+        """Run schedules with `count` delays, of which there are so many; return whether all ran, and none failed."""
+        ran = 0
+        for schedule in schedules:
+            if ran and not self._left:
+                break
+            ran += 1
+            if not self._try(schedule):
+                break
+        self.found.levels.append(Level(count, ran, there))
+        return ran == there and not self.failed
+
+    def _sample(self, parents: Sequence[Run]) -> None:
+        """Draw schedules that have more delays than the parents, until the budget is spent or nothing new comes."""
+        drawn: Counter[int] = Counter()
+        vain = 0
+        while self._left and not self.failed and vain < _VAIN:
+            base = self.random.choice(parents)
+            points = self.random.sample(base.points, min(len(base.points), self.random.randint(1, _DEEPER)))
+            schedule = base.schedule.also(*(point.delay for point in points))
+            if schedule in self.tried:
+                vain += 1
+                continue
+            vain = 0
+            drawn[len(schedule.delays)] += 1
+            self._try(schedule)
+        levels = {level.delays: level for level in self.found.levels}
+        for delays, many in drawn.items():
+            before = levels.get(delays, Level(delays, 0, None))
+            levels[delays] = replace(before, ran=before.ran + many)
+        self.found.levels = [levels[delays] for delays in sorted(levels)]
+
+    def _try(self, schedule: Schedule) -> bool:
+        """Run one schedule; return whether the search goes on."""
+        self.tried.add(schedule)
+        run = attempt(self.case, schedule, self.first)
+        self.bar.show(len(self.tried))
+        if self.first is None:
+            self.first, self.found.result = run, run.launch
+        self.found.parted = self.found.parted or run.parted
+        if run.findings:
+            self.failed = run
+            return False
+        self.parents.append(run)
+        return True
+
+    # ------------------------------------------------------------------------------------------ shrinking
+
+    def _shrunk(self, failed: Run) -> list[Failure]:
+        """The failures of the simplest schedule that fails in the same way."""
+        wanted = failed.findings[0].key
+        simpler: Schedule | None = failed.schedule
+        while simpler is not None:
+            simpler = None
+            for schedule in _simpler(failed.schedule):
+                run = attempt(self.case, schedule, self.first)
+                if wanted in run.keys:
+                    failed, simpler = run, schedule
+                    break
+        return failures_of(failed)
+
+
+def _simpler(schedule: Schedule) -> Iterator[Schedule]:
+    """Schedules with one delay fewer, then the same delays on a simpler base."""
+    yield from map(schedule.without, schedule.delays)
+    for base in BASES:
+        if (base.backwards, base.policy != "late") < (schedule.backwards, schedule.policy != "late"):
+            yield base.also(*schedule.delays)
+
+
+def _extended(parents: Sequence[Run]) -> Iterator[Schedule]:
+    """The schedules with one delay more: first those at the first pass over a line, then the last, and so on.
+
+    Delays of different warps come before several of one.
+    """
+    rounds: dict[int, list[Schedule]] = {}
+    for parent in parents:
+        held = set(parent.schedule.delays)
+        warps = {delay[:2] for delay in held}
+        for number, point in _rounds(parent.points):
+            if point.delay not in held:
+                again = point.delay[:2] in warps
+                rounds.setdefault(number + again, []).append(parent.schedule.also(point.delay))
+    for number in sorted(rounds):
+        yield from rounds[number]
+
+
+def _rounds(points: Sequence[Point]) -> Iterator[tuple[int, Point]]:
+    """Each point with its round: 0 for a warp's first pass over a line, 1 for its last, 2 for its second..."""
+    lines: dict[object, list[Point]] = {}
+    for point in points:
+        lines.setdefault((point.delay[:3], point.site), []).append(point)
+    for passes in lines.values():
+        for number, point in enumerate(passes):
+            yield (0 if number == 0 else 1 if number == len(passes) - 1 else number + 1), point

@@ -1,0 +1,88 @@
+"""One launch under several seeds, each on the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tcemu.errors import LaunchError, briefly
+from tcemu.machine.arguments import fresh
+from tcemu.machine.launch import Kernel, Launch, partings
+from tcemu.machine.launch import launch as run
+from tcemu.machine.memory import is_buffer
+from tcemu.progress import Progress
+
+
+def sweep(
+    kernel: Kernel,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    seeds: int | Iterable[int],
+    failed: Callable[[], bool],
+    **more: Any,
+) -> Launch:
+    """Run a kernel under each seed; the arrays get the results under the first, and `parted` says which differ.
+
+    The result is that of the first seed; its `failing` is the first seed after which `failed` returned True. Raises the
+    first LaunchError, with a note of its seed; the arrays are then unchanged.
+    """
+    numbers = seeds_of(seeds)
+    before = fresh(args)
+    result: Launch | None = None
+    failing: int | None = None
+    with Progress("seeds", len(numbers)) as progress:
+        for done, seed in enumerate(numbers):
+            given = fresh(before) if done else args
+            try:
+                one = run(kernel, grid, block, given, seed=seed, **more)
+            except LaunchError as error:
+                _restore(args, before)
+                error.add_note(f"It came under seed {seed}, after {done} of {len(numbers)} seeds; repeat: seed={seed}")
+                if error.launch is not None:
+                    error.launch.failing = seed
+                raise
+            if failing is None and failed():
+                failing = seed
+            if result is None:
+                result = one
+            else:
+                _compare(result, (numbers[0], args), (seed, given))
+            progress.show(done + 1)
+    assert result is not None  # noqa: S101 - there is at least one seed
+    result.failing = failing
+    return result
+
+
+def seeds_of(given: object) -> Sequence[int]:
+    """The seeds: those before a number, or those that are given. Raises LaunchError if there is none."""
+    numbers: list[object] = []
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given > 0:
+        return range(int(given))
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        numbers = list(given)
+    wrong = [each for each in numbers if isinstance(each, bool) or not isinstance(each, int | np.integer) or each < 0]
+    if not numbers or wrong:
+        raise LaunchError(
+            f"seeds is a number of seeds, at least 1, or integers of at least 0: seeds=20, seeds=range(100, 200) or "
+            f"seeds=[3, 17]; got {briefly(given)}"
+        )
+    return [int(each) for each in numbers]  # type: ignore[call-overload] # they are
+
+
+def _compare(result: Launch, one: tuple[int, Sequence[Any]], other: tuple[int, Sequence[Any]]) -> None:
+    """Note the arrays that differ between two seeds, if no earlier seed has shown it."""
+    places = [number for number, given in enumerate(one[1]) if is_buffer(given)]
+    contents = [[args[place] for place in places] for _, args in (one, other)]
+    known = {parting.argument for parting in result.parted}
+    found = partings(places, [f"seed {seed}" for seed, _ in (one, other)], contents, "seed")
+    result.parted += [parting for parting in found if parting.argument not in known]
+
+
+def _restore(args: Sequence[Any], before: Sequence[Any]) -> None:
+    for given, old in zip(args, before, strict=True):
+        if is_buffer(given) and given.flags.writeable:
+            given[...] = old

@@ -1,0 +1,149 @@
+"""tcemu.launch under several seeds: one result, and where the others differ or fail."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from kernels_rare import leader
+
+import tcemu
+from tcemu.errors import Deadlock, LaunchError, UndefinedBehaviour
+from tcemu.progress import Progress
+
+
+def last(warp, out):
+    """The last warp to store wins."""
+    with leader(warp):
+        warp.st_global(out.at(0), 1 + warp.warpid, order="relaxed")
+
+
+def test_the_result_is_that_of_the_first_seed():
+    for seeds in ([0, 1, 2, 3, 4, 5, 6, 7], range(8), 8):
+        out = np.zeros(1, np.uint32)
+        done = tcemu.launch(last, block=64, args=(out,), seeds=seeds)
+        assert out[0] == 2
+        assert done.seed == 0
+        (parted,) = done.parted
+        assert parted.cause == "seed"
+        assert parted.policies[0] == "seed 0"
+        assert parted.values == (2, 1)
+        assert "the result depends on the seed" in str(parted)
+        assert "1 array depends on the seed" in repr(done)
+    seed = int(parted.policies[1].removeprefix("seed "))
+    tcemu.launch(last, block=64, args=(out,), seed=seed)
+    assert out[0] == 1
+
+
+def test_each_seed_has_the_same_input():
+    def add(warp, out, same):
+        assert out == same, "an array given twice stays one"
+        warp.red_global("add.u32", out.at(0), 1)
+
+    out = np.zeros(1, np.uint32)
+    done = tcemu.launch(add, args=(out, out), seeds=5)
+    assert out[0] == 32
+    assert not done.parted
+
+
+def test_policies_and_seeds():
+    def early(warp, source, out):
+        warp.cp_async(4 * warp.laneid, source.at(warp.laneid), 4)
+        warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))
+
+    source, out = np.ones(32, np.uint32), np.zeros(32, np.uint32)
+    options = {"args": (source, out), "shared": 128, "sanitizer": "off", "seeds": 3}
+    (parted,) = tcemu.launch(early, **options, policy=("late", "early")).parted
+    assert (parted.cause, parted.policies) == ("policy", ("late", "early"))
+
+
+def rarely_stuck(warp, out):
+    """Warp 1 waits for a second arrival if it comes first."""
+    with leader(warp):
+        first = int(warp.atom_global("exch.b32", out.at(0), 1)[0, 0]) == 0
+    if warp.warpid and first:
+        warp.bar_sync(1, 64)
+
+
+def test_an_error_says_its_seed():
+    out = np.zeros(1, np.uint32)
+    with pytest.raises(LaunchError) as caught:
+        tcemu.launch(rarely_stuck, block=64, args=(out,), seeds=range(100))
+    (note,) = caught.value.__notes__
+    seed = caught.value.launch.failing
+    assert note == f"It came under seed {seed}, after {seed} of 100 seeds; repeat: seed={seed}"
+    assert seed > 0
+    assert out[0] == 0, "the arrays are unchanged"
+    with pytest.raises((Deadlock, UndefinedBehaviour)):
+        tcemu.launch(rarely_stuck, block=64, args=(out,), seed=seed)
+
+
+def test_collecting_says_the_first_failing_seed():
+    out = np.zeros(1, np.uint32)
+    done = tcemu.launch(rarely_stuck, block=64, args=(out,), seeds=range(100), sanitizer="collect")
+    assert done.error is not None
+    assert done.failing > 0
+
+    def racing(warp):
+        warp.st_shared(4 * warp.threads, 0)
+        warp.ld_shared(4 * (63 - warp.threads))
+
+    done = tcemu.launch(racing, block=64, shared=256, seeds=(7, 8), sanitizer="collect")
+    assert done.failing == 7
+    assert len(done.reports) >= 1
+    assert tcemu.launch(lambda warp: warp.bar_sync(), block=64, seeds=2).failing is None
+
+
+@pytest.mark.parametrize("seeds", [0, -1, [], "12", [1, -2], [True], 1.5, None.__class__, [1.0]])
+def test_what_are_no_seeds(seeds):
+    with pytest.raises(LaunchError, match="seeds is a number of seeds, at least 1, or integers of at least 0"):
+        tcemu.launch(lambda warp: None, seeds=seeds)
+
+
+def test_seed_and_seeds():
+    with pytest.raises(LaunchError, match="args is a tuple"):
+        tcemu.launch(lambda warp: None, args=3, seeds=2)
+    with pytest.raises(LaunchError, match="seeds names all seeds: leave seed out"):
+        tcemu.launch(lambda warp: None, seed=3, seeds=5)
+
+
+def test_progress_is_silent_for_two_seconds_and_where_nobody_looks(capsys, monkeypatch):
+    monkeypatch.setattr("tcemu.progress._PATIENCE", 0)
+    with Progress("seeds", 5) as progress:
+        for done in range(6):
+            progress.show(done)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_in_a_notebook(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, data, raw):
+            shown.append(data["text/html"])
+
+    monkeypatch.setattr("tcemu.progress._PATIENCE", 0)
+    monkeypatch.setattr("tcemu.progress._PAUSE", 0)
+    monkeypatch.delenv("TCEMU_QUIET", raising=False)
+    monkeypatch.setattr("tcemu.progress.shell", lambda: SimpleNamespace(kernel=True))
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: Handle())
+    with Progress("seeds", 1000) as progress:
+        progress.show(1)
+        progress.show(1000)
+    assert shown == [
+        '<label>seeds: 1 of 1,000 <progress value="1" max="1000"></progress></label>',
+        '<label>seeds: 1,000 of 1,000 <progress value="1000" max="1000"></progress></label>',
+        "",
+    ]
+
+
+def test_progress_in_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("tcemu.progress._PATIENCE", 0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("TCEMU_QUIET", raising=False)
+    with Progress("seeds", 5) as progress:
+        progress.show(3)
+        assert progress._end is not None
+    monkeypatch.setenv("TCEMU_QUIET", "1")
+    with Progress("seeds", 5) as progress:
+        progress.show(3)
+        assert progress._end is None
