@@ -21,7 +21,6 @@ from tcemu.course.running import Cell, cells_of, needed
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError
 from tcemu.grade.box import Box, BoxEnded, Seat
-from tcemu.grade.inside.wire import Malformed
 from tcemu.grade.outside import Remote, legible
 from tcemu.grade.records import Mark
 from tcemu.tracebacks import described
@@ -257,9 +256,11 @@ class Run:
         try:
             kind, *rest = question
             reply = _QUESTIONS[kind](self, *rest)
-        except (CourseError, TcemuError) as error:
+        except BoxEnded:
+            raise
+        except TcemuError as error:
             self._box.send(["refuse", legible(error)])
-        except (Malformed, TypeError, ValueError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever the notebook asks with
             self._box.send(["refuse", f"The question is not understood ({type(error).__name__})."])
         else:
             self._box.send(["reply", reply])
