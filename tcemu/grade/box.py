@@ -27,7 +27,7 @@ import numpy
 
 import tcemu
 from tcemu.errors import CourseError
-from tcemu.grade.inside.wire import PREFIX, Malformed, Reader, Reads, Writes, framed, lengths
+from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
 
 _PACKAGE = Path(tcemu.__file__).parent
 #: Folders of the package that the box does not see: the exercises, their judges, and the grader.
@@ -123,14 +123,18 @@ def _python() -> str:
 
 def _path() -> list[str]:
     """Where the interpreter looks for packages, without any .pth file."""
-    installed = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
-    return list(dict.fromkeys([*installed, str(Path(numpy.__file__).parents[1]), str(_PACKAGE.parent)]))
+    return list(dict.fromkeys([*_installed(), str(_PACKAGE.parent)]))
+
+
+def _installed() -> list[str]:
+    """The folders of installed packages. The one that tcemu is in, if it is not installed, is a whole repository."""
+    return [*(sysconfig.get_path(name) for name in ("purelib", "platlib")), str(Path(numpy.__file__).parents[1])]
 
 
 def _visible() -> Iterator[Path]:
-    """The folders that the box sees besides /usr."""
-    yield Path(sys.base_prefix)
-    yield from map(Path, _path()[:-1])
+    """The folders that the box sees besides /usr, the package last."""
+    yield from map(Path, dict.fromkeys([sys.base_prefix, *_installed()]))
+    yield _PACKAGE
 
 
 @cache
@@ -146,8 +150,9 @@ def _arguments() -> tuple[str, ...]:
     found += ["--perms", "0755", "--dir", "/etc"]
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
         found += ["--ro-bind-try", name, name]
-    folders = [place for place in dict.fromkeys(_visible()) if not place.is_relative_to("/usr") and place.is_dir()]
-    for place in (*folders, _PACKAGE):
+    for place in _visible():
+        if not place.is_dir() or (place.is_relative_to("/usr") and place != _PACKAGE):
+            continue
         for parent in reversed(place.parents[:-1]):  # readable by anybody, whatever the real ones are
             found += ["--perms", "0755", "--dir", str(parent)]
         found += ["--ro-bind", str(place), str(place)]
@@ -169,8 +174,9 @@ def _bubblewrap(seat: Seat) -> list[str]:
     cache = ["--ro-bind", seat.cache, seat.cache] if seat.cache else []
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
-        *_arguments(), *cache, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
-        "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP, "--chdir", _TMP, "--remount-ro", "/",
+        # What is mounted later lies on top: Python, the package or the kernels may be below /tmp on this machine.
+        "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP,
+        *_arguments(), *cache, "--remount-ro", "/dev", "--chdir", _TMP, "--remount-ro", "/",
     ]  # fmt: skip
 
 
@@ -185,7 +191,7 @@ def _found() -> str:
 
 
 def check_box() -> None:
-    """Start an empty box and end it. Raises BoxUnavailable."""
+    """Start a box and end it. Raises BoxUnavailable."""
     command = [*_bubblewrap(Seat()), "/usr/bin/env", "true"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_STARTS, check=False)  # noqa: S603 - our own
@@ -200,6 +206,7 @@ def check_box() -> None:
             "run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). For your own work alone, "
             "--trusted runs it without a box"
         )
+    Box(Seat(), lambda _: None, {}).end()
 
 
 def resident(process: int) -> int:
@@ -220,7 +227,7 @@ def resident(process: int) -> int:
 
 
 class Box:
-    """A running box. Raises BoxEnded once it is gone."""
+    """A running box. Raises BoxUnavailable if it does not start, and BoxEnded once it is gone."""
 
     def __init__(self, seat: Seat, special: Writes, known: Mapping[str, Reads]) -> None:
         self._special, self._reader = special, Reader(known)
@@ -235,6 +242,25 @@ class Box:
         self.deadline = time.monotonic() + _STARTS
         self.trouble = ""
         self._most, self._weighed = seat.limits.memory, time.monotonic()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Wait until it is ready. What goes wrong before has nothing to do with the notebook, which it does not have."""
+        try:
+            ready = self.receive()
+        except BoxEnded as error:
+            told = self._noted() or ("it takes too long" if str(error) == "time" else str(error))
+            self.end()
+            raise BoxUnavailable(f"the box does not start here, so nothing can be marked: {told}") from None
+        if ready != READY:
+            self.end()
+            raise BoxUnavailable("the box runs another version of tcemu, so nothing can be marked")
+
+    def _noted(self) -> str:
+        """What was written to standard error before the box was ready."""
+        if not self._process.stderr or not select.select([self._process.stderr], [], [], 0)[0]:
+            return ""
+        return os.read(self._process.stderr.fileno(), _NOTED).decode(errors="replace").strip()[-300:]
 
     def __enter__(self) -> Self:
         return self
@@ -317,10 +343,5 @@ class Box:
             code = self._process.wait(2)
         except subprocess.TimeoutExpired:  # it has only closed its pipe
             return self._over("The notebook closed the pipe to the grader.")
-        noted = b""
-        if self._process.stderr and select.select([self._process.stderr], [], [], 0)[0]:
-            noted = os.read(self._process.stderr.fileno(), _NOTED)
-        if b"bwrap:" in noted or b"Error" in noted:
-            return self._over(f"The box did not start: {noted.decode(errors='replace').strip()[-300:]}")
         what = f"by signal {-code}" if code < 0 else f"by signal {code - 128}" if code > 128 else f"with code {code}"
         return self._over(f"The process ended {what}.")

@@ -50,9 +50,10 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store the function compiled for a signature."""
+        """Store the function compiled for a signature; where nothing can be written, it is for this process alone."""
         try:
-            super().save_overload(sig, data)
+            with suppress(OSError):
+                super().save_overload(sig, data)
         finally:
             self._lock.release(force=True)
 

@@ -288,6 +288,8 @@ def lengths(prefix: bytes) -> tuple[int, int]:
 
 #: Bytes in front of a message.
 PREFIX = _LENGTHS.size
+#: The first message of a box.
+READY = "ready"
 
 # ---------------------------------------------------------------------------------------------- records
 
