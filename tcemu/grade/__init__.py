@@ -4,7 +4,7 @@
     run.py       many submissions: workers, schedulers, and grades that stay
     worker.py    a process that forks for each submission; work.py grades one
     marking.py   one notebook: its cells run in a box, its answers are judged here
-    outside.py   what judges get for the answers of a box; kernels run on the machine here
+    outside.py   what judges get for the answers of a box; warps.py runs kernels on the machine here
     box.py       bubblewrap, limits, messages
     inside/      what runs in the box
     output/      grades.csv, pages, Gradescope's results, nbgrader's gradebook, the teacher's report

@@ -21,8 +21,9 @@ from tcemu.course.running import Cell, cells_of, needed
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError
 from tcemu.grade.box import Box, BoxEnded, Seat
-from tcemu.grade.outside import Remote, legible
+from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
+from tcemu.grade.warps import legible
 from tcemu.tracebacks import described
 
 #: How often one exercise is judged; of several checks the last one counts.
