@@ -70,6 +70,10 @@ def grade(
     notebooks named after students. The folder OUT gets grades.csv, a page for each student, Gradescope's results,
     nbgrader's gradebook, and report.html for the teacher.
 
+    The numbers of an exercise follow from the learner's name: the user of a JupyterHub, or the name given to `tcemu
+    check --as`. Gradescope, Moodle and Canvas have other names; --roster translates them. A submission of which nobody
+    knows the learner's name says so in its feedback and in the report.
+
     Each notebook runs in a box of its own, without network, course or neighbours (Linux, bubblewrap). If the command is
     interrupted, run it again: it goes on where it was.
     """

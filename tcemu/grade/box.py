@@ -257,10 +257,11 @@ class Box:
             raise BoxUnavailable("the box runs another version of tcemu, so nothing can be marked")
 
     def _noted(self) -> str:
-        """What was written to standard error before the box was ready."""
+        """The last line that was written to standard error before the box was ready."""
         if not self._process.stderr or not select.select([self._process.stderr], [], [], 0)[0]:
             return ""
-        return os.read(self._process.stderr.fileno(), _NOTED).decode(errors="replace").strip()[-300:]
+        noted = os.read(self._process.stderr.fileno(), _NOTED).decode(errors="replace")
+        return next((line for line in reversed(noted.splitlines()) if line.strip()), "")[:300]
 
     def __enter__(self) -> Self:
         return self
