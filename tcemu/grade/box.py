@@ -28,6 +28,7 @@ import numpy
 import tcemu
 from tcemu.errors import CourseError
 from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
+from tcemu.grade.syscalls import opened
 
 _PACKAGE = Path(tcemu.__file__).parent
 #: Folders of the package that the box does not see: the exercises, their judges, and the grader.
@@ -102,8 +103,8 @@ class Seat:
         home = tempfile.gettempdir() if self.trusted else _TMP
         return {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, "TCEMU_KERNEL_CACHE": self.cache}
 
-    def command(self) -> list[str]:
-        """The command that starts a box."""
+    def command(self, calls: int = -1) -> list[str]:
+        """The command that starts a box; `calls` is the descriptor with the system calls that it may not make."""
         boxed = not self.trusted
         user = _USERS + os.getpid() % _FEW if boxed and os.geteuid() == 0 else 0
         limits = self.limits.rlimits
@@ -113,7 +114,7 @@ class Seat:
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
         program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
         start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
-        return [*_bubblewrap(self), *start] if boxed else start
+        return [*_bubblewrap(self, calls), *start] if boxed else start
 
 
 def _python() -> str:
@@ -165,13 +166,14 @@ def _arguments() -> tuple[str, ...]:
     return tuple(found)
 
 
-def _bubblewrap(seat: Seat) -> list[str]:
+def _bubblewrap(seat: Seat, calls: int = -1) -> list[str]:
     unshared = ["--unshare-all"] if os.geteuid() else [
         "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"
     ]  # fmt: skip
     more = ["--unshare-user", "--disable-userns"] if os.geteuid() else []
     sets = [part for name, value in seat.environment.items() for part in ("--setenv", name, value)]
     cache = ["--ro-bind", seat.cache, seat.cache] if seat.cache else []
+    more += ["--seccomp", str(calls)] if calls >= 0 else []
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
         # What is mounted later lies on top: Python, the package or the kernels may be below /tmp on this machine.
@@ -231,10 +233,15 @@ class Box:
 
     def __init__(self, seat: Seat, special: Writes, known: Mapping[str, Reads]) -> None:
         self._special, self._reader = special, Reader(known)
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            seat.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=seat.environment, cwd="/", close_fds=True, start_new_session=True,
-        )  # fmt: skip
+        calls = -1 if seat.trusted else opened()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                seat.command(calls), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=seat.environment, cwd="/", pass_fds=[calls] if calls >= 0 else [], start_new_session=True,
+            )  # fmt: skip
+        finally:
+            if calls >= 0:
+                os.close(calls)
         incoming, outgoing = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         self._in, self._out = incoming.fileno(), outgoing.fileno()
         os.set_blocking(self._in, False)
