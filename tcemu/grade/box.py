@@ -252,7 +252,7 @@ class Box:
         self._begin()
 
     def _begin(self) -> None:
-        """Wait until it is ready. What goes wrong before has nothing to do with the notebook, which it does not have."""
+        """Wait until it is ready. What goes wrong before is not the notebook's fault: the box does not have it yet."""
         try:
             ready = self.receive()
         except BoxEnded as error:

@@ -66,8 +66,8 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
          {"sent", "refused"}),
         ("a large file", ("try:\n    with open('/tmp/large', 'wb') as file:\n        file.truncate(1 << 40)\n"
          "except OSError: X = 'too large'"), "too large"),
-        ("many files", ("import os\ntry:\n    for n in range(20): open(f'/tmp/f{n}', 'wb').write(bytes(8 << 20))\n"
-         "except OSError: X = 'full'\nfor n in range(20):\n    if os.path.exists(f'/tmp/f{n}'): os.remove(f'/tmp/f{n}')"),
+        ("many files", ("import os\ntry:\n    for n in range(20): open(f'/tmp/{n}', 'wb').write(bytes(8 << 20))\n"
+         "except OSError: X = 'full'\nfor n in range(20):\n    if os.path.exists(f'/tmp/{n}'): os.remove(f'/tmp/{n}')"),
          "full"),
         ("memory", "try: bytearray(2 << 30)\nexcept MemoryError: X = 'refused'", "refused"),
         ("many processes", ("import os, time\nX = 0\nchildren = []\ntry:\n    for X in range(1000):\n"
@@ -147,7 +147,7 @@ def test_a_box_does_not_outlive_its_grader():
 
 def test_a_checkout_below_tmp_is_in_the_box(tmp_path):
     """The box has a /tmp of its own, which must not hide the package."""
-    place = Path(tempfile.mkdtemp(prefix="tcemu-", dir="/tmp"))  # noqa: S108 - the folder that this is about
+    place = Path(tempfile.mkdtemp(prefix="tcemu-", dir="/tmp"))
     try:
         shutil.copytree(Path(tcemu.__file__).parent, place / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))
         source = "import tcemu\nfrom tcemu.grade.box import check_box\ncheck_box()\nprint(tcemu.__file__)"
@@ -160,7 +160,7 @@ def test_a_checkout_below_tmp_is_in_the_box(tmp_path):
 
 def test_a_box_that_does_not_start_marks_nobody(monkeypatch):
     monkeypatch.setattr(box, "_path", list)
-    with pytest.raises(BoxUnavailable, match="nothing can be marked: .*No module named 'tcemu'"):
+    with pytest.raises(BoxUnavailable, match=r"nothing can be marked: .*No module named 'tcemu'"):
         marks(HONEST)
 
 
