@@ -1,4 +1,4 @@
-"""What `tcemu grade` does under load: python benchmarks/grading.py [submissions].
+"""What `tcemu grade` does under load: python benchmarks/grading.py [submissions [parts]].
 
 Three parts, each with the figures of one run:
 
@@ -38,7 +38,7 @@ KINDS = {"solved": 1, "half": 2, "unsolved": 0}
 ATTACKS = (
     "while True: pass",
     "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
-    "held = []\nwhile True: held.append(bytearray(1 << 24))",
+    "[bytearray(1 << 24) for _ in iter(int, 1)]",
     "import os\nos._exit(0)",
     "import ctypes\nctypes.string_at(0)",
     "import os\nos.closerange(3, 100)",
@@ -89,10 +89,10 @@ def everybody(count: int) -> list[Work]:
 
 
 def wrongly(work: Work, found: Grade) -> list[str]:
-    """The exercises that came to another state than they have to, in a hostile notebook only the honest ones."""
+    """The exercises that came to another state than they have to; in a hostile notebook, the first may be anything."""
+    asked = list(wanted_in(work.task.asked[0]))[work.kind == "hostile" :]
     right = {mark.exercise for mark in found.marks if mark.state == "right"}
-    first = next(iter(wanted_in(work.task.asked[0]))) if work.kind == "hostile" else ""
-    return sorted((right ^ work.right) - {first})
+    return [name for name in asked if (name in right) is not (name in work.right)]
 
 
 @contextmanager
@@ -182,9 +182,9 @@ def scheduled(count: int = 1000) -> None:
 def main() -> None:
     """Run the three parts."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    locally(count)
-    with_a_death(max(6, count // 5))
-    scheduled()
+    parts = {"1": lambda: locally(count), "2": lambda: with_a_death(max(6, count // 5)), "3": scheduled}
+    for name in sys.argv[2:] or parts:
+        parts[name]()
 
 
 if __name__ == "__main__":

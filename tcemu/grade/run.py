@@ -235,7 +235,8 @@ class Scheduled:
             try:
                 yield from self._together(distributed, client, tasks)
             except CancelledError:
-                raise CourseError(f"the dask scheduler at {self.address} has gone; run the same command again") from None
+                told = f"the dask scheduler at {self.address} has gone; run the same command again"
+                raise CourseError(told) from None
 
     def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
         """All tasks at once. Those that were there when workers died are tried again, one after the other.
