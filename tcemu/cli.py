@@ -15,6 +15,7 @@ import click
 from tcemu.commands.board import board
 from tcemu.commands.book import book
 from tcemu.commands.check import check
+from tcemu.commands.classroom import classroom
 from tcemu.commands.exercises import exercises
 from tcemu.commands.grade import grade
 from tcemu.commands.isa import isa
@@ -123,6 +124,7 @@ def _lay_out(folder: Path, course: Path | None) -> None:
 commands.add_command(board)
 commands.add_command(book)
 commands.add_command(check)
+commands.add_command(classroom)
 commands.add_command(exercises)
 commands.add_command(grade)
 commands.add_command(isa)
