@@ -328,6 +328,8 @@ class MbarrierArrived(WarpEvent):
     phase: int
     count: int
     transaction: int = 0
+    #: release, or relaxed: then the arrival publishes nothing
+    order: Order = "release"
 
 
 @dataclass(eq=False)
@@ -340,10 +342,14 @@ class MbarrierCompleted(BlockEvent):
 
 @dataclass(eq=False)
 class MbarrierWaited(WarpEvent):
-    """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals."""
+    """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals.
+
+    With the `order` relaxed, it sees none of these until it executes a fence.
+    """
 
     address: int
     phase: int
+    order: Order = "acquire"
 
 
 # ------------------------------------------------------------------------------------------------ asynchronous copies

@@ -45,3 +45,16 @@ def site() -> Site:
     if found is None or found[0] is not code:
         found = _cache[key] = code, Site(name, frame.f_lineno, code.co_qualname)
     return found[1]
+
+
+def callers_of(inner: Site) -> tuple[Site, ...]:
+    """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now."""
+    frame, found = _getframe(1), []
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_NOT_KERNELS) or name.startswith(tuple(KERNELS)):
+            found.append(Site(name, frame.f_lineno, frame.f_code.co_qualname))
+        frame = frame.f_back  # type: ignore[assignment]
+    if inner not in found:
+        return inner.inlined
+    return (*inner.inlined, *found[found.index(inner) + 1 :])

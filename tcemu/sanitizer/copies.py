@@ -83,6 +83,7 @@ class Copies:
         if here is None:
             return
         self._mbarriers.attached.append(by)
+        here.phase(event.phase).attached = True
         here.arrived = joined(here.arrived, self._clocks.release(by.warp, by.active))
         for record, lanes, _ in self._open[by.warp]:
             if lanes & by.active == lanes and not self._records.attached(record):

@@ -13,8 +13,8 @@ from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 #: Warps of a warpgroup.
 GROUP = 4
-#: The rule for each kind of fault: hardware raises an exception, or the bytes hold no mbarrier.
-_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "operands": "mbarrier-init"}
+#: The rule for each kind of fault for which hardware raises an exception.
+_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned"}
 
 
 class Divergence:
@@ -77,7 +77,7 @@ class Divergence:
 
     def _stuck(self, event: Stuck) -> None:
         """Report only the first reason that applies: the others follow from it."""
-        for explains in (self._bytes, self._missed, self._start_apart, self._exited, self._apart):
+        for explains in (self._bytes, self._missed, self._block.flush, self._start_apart, self._exited, self._apart):
             if explains(event.waiting):
                 return
         one = event.waiting[0]

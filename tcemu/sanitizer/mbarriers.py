@@ -19,6 +19,7 @@ from tcemu.machine.events import (
     MbarrierWaited,
     ProxyFenced,
 )
+from tcemu.sanitizer.arrivals import Arrivals
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
 from tcemu.sanitizer.report import Earlier
@@ -26,6 +27,8 @@ from tcemu.sanitizer.shared import SharedMemory
 
 #: Bytes of an mbarrier object.
 BYTES = 8
+#: The fix where an mbarrier is destroyed too early.
+_LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
 
@@ -40,6 +43,8 @@ class Phase:
     copy: Earlier | None = None
     #: whether a report already says that the two differ
     told: bool = False
+    #: whether a cp.async.mbarrier.arrive counts in it
+    attached: bool = False
 
 
 @dataclass
@@ -61,6 +66,13 @@ class Mbarrier:
     #: the last expect_tx
     expecting: By | None = None
     phases: dict[int, Phase] = field(default_factory=dict)
+    #: the arrivals of the current phase that bring no bytes, and the last arrival of completed phases
+    arrivals: list[By] = field(default_factory=list)
+    completed_by: dict[int, By] = field(default_factory=dict)
+    #: whether an arrival or a wait was relaxed
+    relaxed: bool = False
+    #: the last use by lanes of a warp, with the warp's time then: by (warp, mask)
+    uses: dict[tuple[int, int], tuple[int, Earlier]] = field(default_factory=dict)
 
     def phase(self, number: int) -> Phase:
         """The bytes of one phase, kept from the first call on."""
@@ -76,6 +88,9 @@ class Mbarriers:
         #: the first repeated wait for a phase: who waited, the mbarrier's address, the phase's number, its copy
         self._again: tuple[By, int, int, Earlier] | None = None
         shared.unexpected = self._unexpected
+        self.arrivals = Arrivals(block)
+        #: mbarriers that mbarrier.inval has destroyed, by address
+        self.destroyed: dict[int, Earlier] = {}
         #: cp.async.mbarrier.arrive instructions, by identity, whose arrival is still to come
         self.attached: list[By] = []
         #: warps that issue bulk copies into shared memory
@@ -106,9 +121,26 @@ class Mbarriers:
         )
 
     def _inval(self, event: MbarrierInvalidated) -> None:
+        by, here = event.by, self.found.pop(event.address, None)
+        if here is not None:
+            self._check_unused(by, here, event.address)
         cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
-        self._shared.bytes_again(event.by, "mbarrier.inval", cells)
-        self.found.pop(event.address, None)
+        self._shared.bytes_again(by, "mbarrier.inval", cells)
+        self.destroyed[event.address] = Earlier(by, "mbarrier.inval")
+
+    def _check_unused(self, by: By, here: Mbarrier, address: int) -> None:
+        """Report the end of an mbarrier that others may still use, or on which a copy may still complete."""
+        row, what = self._clocks.view(by.warp, by.active), f"the mbarrier at {address}"
+        for (warp, lanes), (time, use) in here.uses.items():
+            if not (row[THREAD + 32 * warp + lanes_in(lanes)] > time).all():
+                message = f"mbarrier.inval destroys {what}, and nothing orders it after {use.what} of warp {warp}"
+                self._block.report("mbarrier-object", by, message, what=what, earlier=use, remedy=_LAST)
+                return
+        for number, account in here.phases.items():
+            if account.copy and row[here.column] <= number:
+                message = f"mbarrier.inval destroys {what}, but nothing shows that its phase {number} is complete"
+                self._block.report("mbarrier-object", by, message, what=what, earlier=account.copy, remedy=_LAST)
+                return
 
     def used(self, by: By, address: int, opcode: str) -> Mbarrier | None:
         """The mbarrier that lanes use, if any; report the use if they may not see its mbarrier.init yet."""
@@ -120,6 +152,8 @@ class Mbarriers:
             )
             what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
             self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
+        if here is not None:
+            here.uses[by.warp, by.active] = self._clocks.time[by.warp], Earlier(by, opcode)
         return here
 
     def _seen(self, by: By, here: Mbarrier) -> bool:
@@ -144,6 +178,8 @@ class Mbarriers:
     def _fault(self, event: Faulted) -> None:
         """A phase got more bytes or arrivals than it can take. If a missed wait explains the arrivals, report that."""
         here, by, what = self.found.get(event.address), event.by, f"the mbarrier at {event.address}"
+        if event.kind == "operands":
+            self._missing(by, event.address, event.message)
         if event.kind == "bytes":
             self._block.report("expect-tx", by, event.message, what=what)
         if event.kind != "arrivals" or here is None:
@@ -152,8 +188,17 @@ class Mbarriers:
         if copy and copy.by.warp == by.warp:
             message = f"the warp prepares {what} for the next copy before the copy of phase {here.count} has ended"
             self._block.report("overwritten-early", by, message, what=what, earlier=copy)
-        elif not self.check_again():
+        elif not self.check_again() and not self._block.flush():
             self._block.report("mbarrier-arrivals", by, event.message, what=what)
+
+    def _missing(self, by: By, address: int, told: str) -> None:
+        """There is no mbarrier at the address: not yet, or no longer."""
+        gone, what = self.destroyed.get(address), f"the mbarrier at {address}"
+        if gone is None:
+            self._block.report("mbarrier-init", by, told, what="shared memory")
+        else:
+            message = f"warp {by.warp} uses {what} after mbarrier.inval of warp {gone.by.warp} has destroyed it"
+            self._block.report("mbarrier-object", by, message, what=what, earlier=gone, remedy=_LAST)
 
     # ---------------------------------------------------------------------------------------- phases
 
@@ -165,8 +210,12 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.arrive" if event.count else "mbarrier.expect_tx")
         if here is None:
             return
+        self.arrivals.arrive(event, here)
         if event.count:
-            here.arrived = joined(here.arrived, self._clocks.release(by.warp, by.active))
+            here.relaxed |= event.order == "relaxed"
+            row = self._block.fences.handed_on(by.warp, by.active, event.order)
+            here.arrived = here.arrived if row is None else joined(here.arrived, row)
+            here.completed_by[event.phase] = by
         if event.transaction:
             account = here.phase(event.phase)
             account.expected += event.transaction
@@ -178,7 +227,9 @@ class Mbarriers:
             return
         here.completed[event.phase], here.count = here.arrived, event.phase + 1
         self.check_bytes(here, event.address, event.phase)
+        self.arrivals.check_once(here, event.address, event.phase)
         here.completed.pop(event.phase - _KEPT, None)
+        here.completed_by.pop(event.phase - _KEPT, None)
         here.phases.pop(event.phase - _KEPT, None)
 
     def _wait(self, event: MbarrierWaited) -> None:
@@ -193,7 +244,8 @@ class Mbarriers:
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
         row[here.column] = event.phase + 1
-        self._clocks.acquire(by.warp, by.active, row)
+        here.relaxed |= event.order == "relaxed"
+        self._block.fences.found(by.warp, by.active, event.order, row)
 
     # ---------------------------------------------------------------------------------------- bytes
 

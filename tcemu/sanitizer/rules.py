@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-Severity = Literal["error", "hint"]
+Severity = Literal["error", "warning", "hint"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
-from tcemu.machine.events import BlockEnded, BlockStarted, Event
+from tcemu.machine.events import BlockEnded, BlockStarted, Event, Faulted, Stuck
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
 from tcemu.sanitizer.copies import Copies
@@ -49,7 +49,7 @@ class Sanitizer:
         self.reports: list[Report] = []
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
-        self._watches: dict[int, dict[type[Event], list[Callable[[Any], None]]]] = {}
+        self._watches: dict[int, dict[type[Event], list[Callable[[Any], object]]]] = {}
 
     @property
     def errors(self) -> list[Report]:
@@ -77,7 +77,7 @@ class Sanitizer:
             return
         self._known[report.key] = report
         self.reports.append(report)
-        if report.severity == "hint":
+        if report.severity != "error":
             return
         if self.mode == "raise":
             error = UndefinedBehaviour(str(report))
@@ -91,7 +91,7 @@ class Sanitizer:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
 
-def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
+def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
     """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
@@ -105,8 +105,10 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
         shared,
         Flags(block),
     ]
-    handlers: dict[type[Event], list[Callable[[Any], None]]] = {}
+    handlers: dict[type[Event], list[Callable[[Any], object]]] = {}
     for section in sections:
         for kind, handler in section.handlers.items():
             handlers.setdefault(kind, []).append(handler)
+    for last in (BlockEnded, Stuck, Faulted):
+        handlers.setdefault(last, []).append(block.flush)
     return handlers
