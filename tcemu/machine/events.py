@@ -149,6 +149,8 @@ class Disagreed(WarpsEvent):
     """Two warps of a warpgroup reached different instructions, but all four must execute the same one."""
 
     instructions: tuple[Instruction, ...]
+    #: in what they disagree, if they reached the same instruction: an operand and its values
+    operands: str = ""
 
 
 @dataclass(eq=False)
@@ -193,8 +195,8 @@ class Faulted(WarpEvent):
 
     instruction: Instruction
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
-    #: overflows
-    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes"]
+    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes"]
     space: Space
     message: str
     #: the mbarrier's address
@@ -266,6 +268,14 @@ class Touched(WarpEvent):
 
 
 # ------------------------------------------------------------------------------------------------ barriers
+
+
+@dataclass(eq=False)
+class Shuffled(WarpEvent):
+    """Some lanes of a warp, but not all, executed shfl.sync: `sources` (32,) says from which lane each one reads."""
+
+    instruction: Instruction
+    sources: npt.NDArray[Any]
 
 
 class WarpSynced(WarpEvent):
@@ -449,6 +459,8 @@ class Wgmma:
     a: tuple[Registers, ...]
     reads: tuple[tuple[str, Addresses, int], ...]
     adds: bool = True
+    #: the metadata of a sparse one, of each warp
+    e: tuple[Registers, ...] = ()
 
 
 class WgmmaFenced(WarpEvent):

@@ -31,6 +31,8 @@ class Block:
         self.records = Records(self.clocks)
         self.shadow = Shadow(started.shared, tiles)
         self.exited: dict[int, By] = {}
+        #: what a warp did that looks like synchronisation but orders nothing, for the reports of others
+        self.in_vain: dict[int, str] = {}
         #: passes a finished report to the sanitizer
         self.tell = tell
         #: reports that come after those of the rules that explain them

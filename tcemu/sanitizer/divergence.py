@@ -14,7 +14,7 @@ from tcemu.sanitizer.report import Earlier, lanes_of, many
 #: Warps of a warpgroup.
 GROUP = 4
 #: The rule for each kind of fault for which hardware raises an exception.
-_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned"}
+_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "lanes": "absent-lanes"}
 
 
 class Divergence:
@@ -57,6 +57,8 @@ class Divergence:
         if one.site.line > other.site.line:  # the report is the same whichever warp came first
             one, other, first, second = other, one, second, first
         message = f"warp {other.warp} executes {second}, but warp {one.warp} of the same warpgroup executes {first}"
+        if event.operands:
+            message = f"warps {one.warp} and {other.warp} of a warpgroup execute {first} with different {event.operands}"
         self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
 
     def _counts(self, event: BarrierDisagreed) -> None:
@@ -71,13 +73,24 @@ class Divergence:
     def _faulted(self, event: Faulted) -> None:
         rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
         if rule is not None:
-            self._block.report(rule, event.by, event.message, what=f"{event.space} memory")
+            what = "the membermask" if event.kind == "lanes" else f"{event.space} memory"
+            self._block.report(rule, event.by, event.message, what=what)
 
     # ---------------------------------------------------------------------------------------- deadlocks
 
     def _stuck(self, event: Stuck) -> None:
         """Report only the first reason that applies: the others follow from it."""
-        for explains in (self._bytes, self._missed, self._block.flush, self._start_apart, self._exited, self._apart):
+        if any(each.kind == "registers" for each in event.waiting):
+            return  # register_budget.py explains it
+        for explains in (
+            self._bytes,
+            self._missed,
+            self._block.flush,
+            self._spins,
+            self._start_apart,
+            self._exited,
+            self._apart,
+        ):
             if explains(event.waiting):
                 return
         one = event.waiting[0]
@@ -100,6 +113,18 @@ class Divergence:
         there = [each for each in waiting if each.kind == "mbarrier"]
         missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
         return missed or (bool(there) and (self._mbarriers.check_blind() or self._mbarriers.check_again()))
+
+    def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a loop that waits for a value which nobody writes; return whether there was one."""
+        spinning = [each for each in waiting if each.kind == "memory"]
+        if not spinning:
+            return False
+        one, others = spinning[0], [each for each in waiting if each.kind != "memory"]
+        told = [f"{many('warp', tuple(sorted(each.by.warp for each in spinning)))}: waiting for {one.what}"]
+        told += [f"warp {each.by.warp}: waiting for {each.what}" for each in others]
+        told += [f"{many('warp', tuple(sorted(self._block.exited)))}: exited"] if self._block.exited else []
+        self._block.report("flag-never-set", one.by, "; ".join(told), what=one.what)
+        return True
 
     def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report four consecutive warps that act as a warpgroup but start elsewhere; return whether there were any."""

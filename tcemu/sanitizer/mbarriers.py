@@ -215,6 +215,8 @@ class Mbarriers:
             here.relaxed |= event.order == "relaxed"
             row = self._block.fences.handed_on(by.warp, by.active, event.order)
             here.arrived = here.arrived if row is None else joined(here.arrived, row)
+            if row is None:
+                self._block.in_vain[by.warp] = f"the arrival at {by.site} is .relaxed and hands on nothing"
             here.completed_by[event.phase] = by
         if event.transaction:
             account = here.phase(event.phase)
@@ -244,7 +246,9 @@ class Mbarriers:
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
         row[here.column] = event.phase + 1
-        here.relaxed |= event.order == "relaxed"
+        if event.order == "relaxed":
+            here.relaxed = True
+            self._block.in_vain[by.warp] = f"the wait at {by.site} is .relaxed and learns nothing"
         self._block.fences.found(by.warp, by.active, event.order, row)
 
     # ---------------------------------------------------------------------------------------- bytes

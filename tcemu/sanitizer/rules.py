@@ -279,11 +279,20 @@ _DIVERGENCE = (
         "Move the instruction out of the branch.",
     ),
     Rule(
+        "absent-lanes",
+        "lanes that a .sync instruction names or reads do not execute it",
+        "9.7.9.6",
+        "Every lane that executes a .sync instruction must be in its membermask, and every lane of the membermask must "
+        "execute it. What shfl reads from a lane that does not execute it is undefined.",
+        "Let all lanes that the membermask names execute the instruction, and no others.",
+    ),
+    Rule(
         "warpgroup-divergent",
         "the warps of a warpgroup execute different instructions",
         "9.7.15.1",
-        "The four warps of a warpgroup must execute the same wgmma instructions in the same order.",
-        "Do not let the control flow around a wgmma instruction depend on the warp's number.",
+        "The four warps of a warpgroup must execute the same wgmma instructions, and the same setmaxnreg, in the same "
+        "order.",
+        "Do not let the control flow around such an instruction depend on the warp's number.",
     ),
     Rule(
         "barrier-threads",
@@ -299,6 +308,14 @@ _DIVERGENCE = (
         "A thread that has exited cannot take part in a barrier or a warpgroup. If others still need it, the behaviour "
         "is undefined: they may wait for ever or not at all.",
         "Keep all threads running until the last barrier, or give the barrier the number of threads that still arrive.",
+    ),
+    Rule(
+        "flag-never-set",
+        "a loop waits for a value that nobody writes",
+        "8.7",
+        "A thread that loads the same location again and again goes on only when another thread stores to it. If all "
+        "others have ended or wait themselves, nobody ever will.",
+        "Let a thread that does not wait for this one store the value that the loop waits for, to this location.",
     ),
     Rule(
         "deadlock",

@@ -14,10 +14,13 @@ from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
+from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.register_budget import RegisterBudget
 from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
+from tcemu.sanitizer.shuffles import Shuffles
 from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
@@ -104,6 +107,9 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
         Wgmmas(block, shared),
         shared,
         Flags(block),
+        GlobalMemory(block),
+        Shuffles(block),
+        RegisterBudget(block),
     ]
     handlers: dict[type[Event], list[Callable[[Any], object]]] = {}
     for section in sections:

@@ -262,6 +262,8 @@ class SharedMemory:
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         here, there, what = self._earlier(side.record), self._earlier(other.record), self._shadow.extent(cells)
         message = f"{here.what} {does} {what}; {there.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
+        vain = dict.fromkeys(self._block.in_vain.get(each.by.warp, "") for each in (there, here))
+        message = "; ".join([message, *filter(None, vain)])
         lanes = (side.lane,) if self._records.lanewise[side.record] else ()
         report = Report(verdict.rule, message, here.by, what, there, lanes)
         if verdict.until:

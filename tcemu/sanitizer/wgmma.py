@@ -207,7 +207,8 @@ class Wgmmas:
         for place, by in enumerate(wgmma.bys):
             warp = self._warps[by.warp]
             d, *a = self._registers(wgmma, place)
-            under_way = UnderWay(wgmma, by, frozenset(d.numbers), frozenset().union(*(each.numbers for each in a)))
+            read = (*a, *wgmma.e[place : place + 1])
+            under_way = UnderWay(wgmma, by, frozenset(d.numbers), frozenset().union(*(each.numbers for each in read)))
             self._check_fence(warp, under_way, d, *a)
             warp.open.append(under_way)
             warp.pending.append(under_way)
