@@ -211,7 +211,7 @@ class Core:
             if not whole:
                 raise OperandError(told)
             self.tell(Faulted, self.by(), instruction, "lanes", "shared", told)
-            self.block.grid.fail(MembermaskWrong(told))
+            raise MembermaskWrong(told)
 
     # ---------------------------------------------------------------------------------------- registers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.machine.events import (
+    BlockEnded,
     By,
     CopiesArrive,
     CopiesCommitted,
@@ -17,7 +18,13 @@ from tcemu.sanitizer.clocks import joined
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import Kind
+from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shared import SharedMemory
+
+#: The fix where a block ends too early.
+_LEAVE = (
+    "Before the issuing thread exits, let it execute cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0."
+)
 
 
 class Copies:
@@ -33,11 +40,14 @@ class Copies:
         self._groups = {"cp.async": [0 for _ in warps], "bulk": [0 for _ in warps]}
         #: a warp's bulk copies out of shared memory: their column, and the lanes that issued them
         self._out: dict[int, tuple[int, int]] = {}
+        #: each warp's bulk copies out of shared memory that no wait has covered, with their groups
+        self._leaving: dict[int, list[tuple[Copy, int]]] = {}
         self.handlers: Handlers = {
             CopyIssued: self._issue,
             CopiesCommitted: self._commit,
             CopiesWaited: self._wait,
             CopiesArrive: self._arrive,
+            BlockEnded: self._end,
         }
 
     def _issue(self, event: CopyIssued) -> None:
@@ -110,6 +120,7 @@ class Copies:
         column, lanes = self._out.get(warp) or (self._clocks.agent(), 0)
         self._out[warp] = column, lanes | by.active
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])
+        self._leaving.setdefault(warp, []).append((copy, self._groups["bulk"][warp]))
         cells = self._block.shadow.tile(addresses, size)
         self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
 
@@ -117,4 +128,17 @@ class Copies:
         """The waiting lanes that issued bulk copies learn that the groups before `below` have been read."""
         column, lanes = self._out.get(by.warp, (0, 0))
         if lanes & by.active:
+            left = self._leaving.get(by.warp, [])
+            self._leaving[by.warp] = [each for each in left if each[1] >= below or not each[0].by.active & by.active]
             self._clocks.learn(by.warp, lanes & by.active, column, below)
+
+    def _end(self, event: BlockEnded) -> None:
+        """Report copies that may still read the block's shared memory when the next block gets it."""
+        for warp, leaving in self._leaving.items():
+            for copy, group in leaving[:1]:
+                opcode, why = copy.instruction.opcode, "no cp.async.bulk.wait_group of the thread that issued it covers it"
+                if group >= self._groups["bulk"][warp]:
+                    why = "it is in no group, because no cp.async.bulk.commit_group followed it"
+                message = f"the block ends while {opcode} may still read its shared memory: {why}"
+                report = Report("overwritten-early", message, copy.by, "shared memory", remedy=_LEAVE)
+                self._block.later(report)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from tcemu.errors import counted
 from tcemu.machine.events import BarrierDisagreed, By, Disagreed, Faulted, Issued, Stuck, Waiting
+from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 #: Warps of a warpgroup.
 GROUP = 4
+#: The fix for a count that nobody can fill.
+_COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
 #: The rule for each kind of fault for which hardware raises an exception.
 _FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "lanes": "absent-lanes"}
 
@@ -20,8 +23,8 @@ _FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "lanes": "absent
 class Divergence:
     """Checks which threads of a block execute an instruction, and explains deadlocks."""
 
-    def __init__(self, block: Block, mbarriers: Mbarriers) -> None:
-        self._block, self._clocks, self._mbarriers = block, block.clocks, mbarriers
+    def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
+        self._block, self._clocks, self._mbarriers, self._barriers = block, block.clocks, mbarriers, barriers
         self.handlers: Handlers = {
             Issued: self._issued,
             Disagreed: self._disagreed,
@@ -141,13 +144,29 @@ class Divergence:
         """Report a wait for warps that have exited; return whether there was one."""
         for each in waiting:
             gone = self._gone(each)
-            if gone:
+            if gone and not self._counted(each, gone):
                 has = "has" if len(gone) == 1 else "have"
                 message = f"warp {each.by.warp} waits for {each.what}, but {many('warp', gone)} {has} exited"
                 earlier = Earlier(self._block.exited[gone[0]], "end")
                 self._block.report("exited-threads", each.by, message, what=many("warp", gone), earlier=earlier)
                 return True
         return False
+
+    def _counted(self, waiting: Waiting, gone: tuple[int, ...]) -> bool:
+        """Report a barrier that counts threads which never use it; return whether it does."""
+        if waiting.kind != "barrier":
+            return False
+        wanted, arrived, ever = self._barriers.counts(waiting.key)
+        if ever & set(gone) or 32 * len({*arrived, *gone}) == wanted:
+            return False  # they would complete it
+        by, what = waiting.by, f"barrier {waiting.key}"
+        message = (
+            f"{what} waits for {wanted} threads, but only {many('warp', arrived)} ({32 * len(arrived)} threads) "
+            f"arrive{'s' * (len(arrived) == 1)}; {many('warp', gone)}, which never arrived at it, "
+            f"{'has' if len(gone) == 1 else 'have'} exited"
+        )
+        self._block.report("barrier-threads", by, message, what=what, remedy=_COUNT)
+        return True
 
     def _gone(self, waiting: Waiting) -> tuple[int, ...]:
         """The exited warps that a warp may be waiting for."""

@@ -57,6 +57,8 @@ class GlobalMemory:
         #: how many stores are in the notes
         self._noted = 0
         self._notes: list[Notes] = []
+        #: the time of each warp's last fence.proxy.async for global memory
+        self._fences: dict[int, int] = {}
         #: each warp's stores that it has not fenced
         self._open: list[list[Store]] = [[] for _ in range(block.warps)]
         self.handlers: Handlers = {Accessed: self._accessed, ProxyFenced: self._fence, CopyIssued: self._copy}
@@ -74,6 +76,7 @@ class GlobalMemory:
         if "global" not in event.spaces:
             return
         warp, active = event.by.warp, event.by.active
+        self._fences[warp] = self._clocks.time[warp]
         still = []
         for store in self._open[warp]:
             if store.fenced is None:
@@ -135,7 +138,7 @@ class GlobalMemory:
             rule, cause = "proxy-fence-barrier", "there is no barrier between the writer's fence and the copy"
             if not fenced:
                 cause = "there is no barrier between the write and the copy"
-        elif self._clocks.fence_views[by.warp] is not None:
+        elif self._fences.get(by.warp, 0) > (store.time if by.warp == store.by.warp else 0):
             rule, cause = "proxy-fence-thread", "a thread other than the writer executed fence.proxy.async"
         else:
             rule, cause = "proxy-fence-missing", "the writer executed no fence.proxy.async for global memory since"

@@ -296,9 +296,10 @@ _DIVERGENCE = (
     ),
     Rule(
         "barrier-threads",
-        "warps give one barrier different numbers of threads",
+        "the count of a barrier does not fit the threads that arrive",
         "9.7.13.1",
-        "Until a barrier completes, every warp that arrives at it must give the same number of threads.",
+        "Every warp that arrives at a barrier must give the same number of threads, until it completes: as many as "
+        "arrive, 32 for each warp.",
         "Give each barrier the same number everywhere, and use different barriers for groups that meet separately.",
     ),
     Rule(

@@ -98,10 +98,11 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
     """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
+    barriers = Barriers(block)
     sections: list[Section] = [
-        Divergence(block, mbarriers),
+        Divergence(block, mbarriers, barriers),
         Fragments(block),
-        Barriers(block),
+        barriers,
         mbarriers,
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),

@@ -208,3 +208,23 @@ def a_flag_at_its_place(warp, g):
     else:
         while not (warp.ld_global(g, order="acquire")[:, 0] == 1).all():
             pass
+
+
+# ------------------------------------------------------------------------------------------------ counts of barriers
+
+
+@faulty("barrier-threads", block=160)
+def a_named_barrier_for_more_than_use_it(warp, g):
+    """The four warps that multiply meet at a barrier that counts another warpgroup, too."""
+    if warp.warpid == 4:
+        return
+    if warp.warpid < 2:
+        warp.bar_sync(1, 128)  # <- reported
+
+
+@correct(block=160)
+def a_named_barrier_for_those_that_use_it(warp, g):
+    if warp.warpid == 4:
+        return
+    if warp.warpid < 2:
+        warp.bar_sync(1, 64)
