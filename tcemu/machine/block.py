@@ -72,7 +72,9 @@ class Block:
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
         """Add the block to the scheduler: each warp will run its body."""
-        self.grid.tell(BlockStarted, self.number, self.shape.threads, self.shape.shared, self.shape.target)
+        content = self.shared.bytes.view()
+        content.flags.writeable = False
+        self.grid.tell(BlockStarted, self.number, self.shape.threads, self.shape.shared, self.shape.target, content)
         strands = []
         for core, body in bodies:
             core.strand = Strand(self.number, core.index, body)

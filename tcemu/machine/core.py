@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, LaunchError, MembermaskWrong, MemoryFault, OperandError, briefly
+from tcemu.errors import AddressError, Disagreement, LaunchError, MemoryFault, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
@@ -211,7 +211,7 @@ class Core:
             if not whole:
                 raise OperandError(told)
             self.tell(Faulted, self.by(), instruction, "lanes", "shared", told)
-            raise MembermaskWrong(told)
+            raise Disagreement(told)
 
     # ---------------------------------------------------------------------------------------- registers
 

@@ -65,6 +65,7 @@ def access(
     size: int,
     lanes: Array,
     order: Order,
+    data: Array | None = None,
 ) -> None:
     """Check an access of `lanes` (bool) at `where` (n,), and report it."""
     try:
@@ -72,7 +73,7 @@ def access(
     except AddressError as error:
         core.fault(by, instruction, space, error)
     if core.watched:
-        core.tell(Accessed, by, instruction, space, writes, where, size, LANES[lanes], False, order)
+        core.tell(Accessed, by, instruction, space, writes, where, size, LANES[lanes], False, order, data)
 
 
 def strength(instruction: Instruction) -> Order:
@@ -136,8 +137,9 @@ def st(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
         for space, lanes, at in spaces(core, by, instruction, where):
-            access(core, by, instruction, space, True, at, size, lanes, order)
-            core.memory(space).write(at, (given if len(at) == WARP else given[lanes]).view(np.uint8))
+            data = (given if len(at) == WARP else given[lanes]).view(np.uint8)
+            access(core, by, instruction, space, True, at, size, lanes, order, data)
+            core.memory(space).write(at, data)
 
     return act
 

@@ -110,6 +110,8 @@ class BlockStarted(BlockEvent):
     threads: int
     shared: int
     target: str
+    #: the bytes of its shared memory as they are now, read-only
+    content: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
 
     @property
     def warps(self) -> int:
@@ -222,6 +224,8 @@ class Accessed(WarpEvent):
     lanes: npt.NDArray[Any]
     collective: bool = False
     order: Order = ""
+    #: what st is about to write, uint8 (n, size)
+    data: npt.NDArray[np.uint8] | None = None
 
     @property
     def opcode(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing
+from tcemu.errors import AddressError, Disagreement, LaunchError, OperandError, briefly, listing
 from tcemu.instructions import Instruction
 from tcemu.instructions.instruction import placed
 from tcemu.instructions.run import operation_on
@@ -325,7 +325,7 @@ def _shared(
         for role, one, other in zip(names[start:], end, ends[0], strict=False):
             if _differ(one, other):
                 core.tell(Disagreed, (bys[0], by), (instruction, instruction), role)
-                raise LaunchError(
+                raise Disagreement(
                     f"{instruction}: {role} is {briefly(other)} in warp {bys[0].warp} and {briefly(one)} in warp "
                     f"{by.warp}, but it must be the same in all four ({by})"
                 )

@@ -31,12 +31,18 @@ class Block:
         self.records = Records(self.clocks)
         self.shadow = Shadow(started.shared, tiles)
         self.exited: dict[int, By] = {}
+        #: the content of its shared memory
+        self.content = started.content
+        #: what explains that an access has not ended, by its record and the one that collides with it, if known
+        self.ways: list[Callable[[int, int], str]] = []
         #: what a warp did that looks like synchronisation but orders nothing, for the reports of others
         self.in_vain: dict[int, str] = {}
         #: passes a finished report to the sanitizer
         self.tell = tell
         #: reports that come after those of the rules that explain them
         self._later: list[Report] = []
+        #: hints that come at the end
+        self._hints: list[Report] = []
 
     def report(self, rule: str, by: By, message: str, **details: Any) -> None:
         """Report that the access or instruction of `by` broke a rule; `details` are fields of the report."""
@@ -45,6 +51,17 @@ class Block:
     def later(self, report: Report) -> None:
         """Report this when the warps next meet, or when the block can go no further: another rule may explain it."""
         self._later.append(report)
+
+    def hint(self, report: Report) -> None:
+        """Report this hint at the end of the block."""
+        self._hints.append(report)
+
+    def end(self, _: object = None) -> None:
+        """Report all that was put off."""
+        self.flush()
+        hints, self._hints = self._hints, []
+        for report in hints:
+            self.tell(report)
 
     def flush(self, _: object = None) -> bool:
         """Report what was put off; return whether there was anything."""

@@ -159,9 +159,9 @@ class Divergence:
         wanted, arrived, ever = self._barriers.counts(waiting.key)
         if ever & set(gone) or 32 * len({*arrived, *gone}) == wanted:
             return False  # they would complete it
-        by, what = waiting.by, f"barrier {waiting.key}"
+        by, what, there = waiting.by, f"barrier {waiting.key}", many("warp", tuple(sorted(arrived)))
         message = (
-            f"{what} waits for {wanted} threads, but only {many('warp', arrived)} ({32 * len(arrived)} threads) "
+            f"{what} waits for {wanted} threads, but only {there} ({32 * len(arrived)} threads) "
             f"arrive{'s' * (len(arrived) == 1)}; {many('warp', gone)}, which never arrived at it, "
             f"{'has' if len(gone) == 1 else 'have'} exited"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tcemu.machine.events import (
+    FULL,
     BlockEnded,
     By,
     CopyIssued,
@@ -22,7 +23,7 @@ from tcemu.machine.events import (
 from tcemu.sanitizer.arrivals import Arrivals
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
-from tcemu.sanitizer.report import Earlier
+from tcemu.sanitizer.report import Earlier, lanes_of, many
 from tcemu.sanitizer.shared import SharedMemory
 
 #: Bytes of an mbarrier object.
@@ -69,6 +70,8 @@ class Mbarrier:
     #: the arrivals of the current phase that bring no bytes, and the last arrival of completed phases
     arrivals: list[By] = field(default_factory=list)
     completed_by: dict[int, By] = field(default_factory=dict)
+    #: each warp's last wait: the phase, the lanes and the line
+    waits: dict[int, tuple[int, int, By]] = field(default_factory=dict)
     #: whether an arrival or a wait was relaxed
     relaxed: bool = False
     #: the last use by lanes of a warp, with the warp's time then: by (warp, mask)
@@ -89,6 +92,7 @@ class Mbarriers:
         self._again: tuple[By, int, int, Earlier] | None = None
         shared.unexpected = self._unexpected
         self.arrivals = Arrivals(block)
+        block.ways.append(self._way)
         #: mbarriers that mbarrier.inval has destroyed, by address
         self.destroyed: dict[int, Earlier] = {}
         #: cp.async.mbarrier.arrive instructions, by identity, whose arrival is still to come
@@ -239,6 +243,7 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.try_wait")
         if here is None:
             return
+        here.waits[by.warp] = event.phase, by.active, by
         account = here.phases.get(event.phase)
         if account and account.copy and self._clocks.view(by.warp, by.active)[here.column] > event.phase:
             self._again = self._again or (by, event.address, event.phase, account.copy)
@@ -250,6 +255,21 @@ class Mbarriers:
             here.relaxed = True
             self._block.in_vain[by.warp] = f"the wait at {by.site} is .relaxed and learns nothing"
         self._block.fences.found(by.warp, by.active, event.order, row)
+
+    def _way(self, record: int, user: int) -> str:
+        """Which phase of which mbarrier shows that a bulk copy has ended, and for which one its user has waited."""
+        records = self._block.records
+        for address, here in self.found.items():
+            if records.column[record] == here.column:
+                phase, warp = int(records.clock[record]), records.by[user].warp
+                last = here.waits.get(warp)
+                told = f"it ends with phase {phase} of the mbarrier at {address}"
+                if last is None:
+                    return f"{told}, on which warp {warp} has not waited"
+                number, lanes, by = last
+                who = f"warp {warp}" if lanes == FULL else f"only {many('lane', lanes_of(lanes))} of warp {warp}"
+                return f"{told}; {who} last waited for phase {number}, at {by.site}"
+        return ""
 
     # ---------------------------------------------------------------------------------------- bytes
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
-from tcemu.machine.events import BlockEnded, BlockStarted, Event, Faulted, Stuck
+from tcemu.machine.events import BarrierCompleted, BlockEnded, BlockStarted, Event, Faulted, Stuck
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
 from tcemu.sanitizer.copies import Copies
@@ -116,6 +116,7 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
     for section in sections:
         for kind, handler in section.handlers.items():
             handlers.setdefault(kind, []).append(handler)
+    handlers[BarrierCompleted].append(block.flush)
     for last in (BlockEnded, Stuck, Faulted):
-        handlers.setdefault(last, []).append(block.flush)
+        handlers.setdefault(last, []).append(block.end)
     return handlers

@@ -6,10 +6,14 @@ from collections import Counter
 
 import kernels_correct  # noqa: F401 - they fill the tables
 import kernels_correct_idioms  # noqa: F401
+import kernels_ends  # noqa: F401
 import kernels_faulty_copies  # noqa: F401
 import kernels_faulty_memory  # noqa: F401
 import kernels_faulty_order  # noqa: F401
 import kernels_faulty_wgmma  # noqa: F401
+import kernels_global_proxy  # noqa: F401
+import kernels_lanes  # noqa: F401
+import kernels_mbarriers  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready

@@ -228,3 +228,12 @@ def a_named_barrier_for_those_that_use_it(warp, g):
         return
     if warp.warpid < 2:
         warp.bar_sync(1, 64)
+
+
+@faulty("flag-never-set", block=64)
+def two_warps_wait_for_each_other_s_flags(warp, g):
+    """Each sets its flag after it has seen the other's."""
+    mine, other = g + 4 * warp.warpid, g + 4 * (1 - warp.warpid)
+    while not (warp.ld_global(other, order="acquire")[:, 0] == 1).all():  # <- reported
+        pass
+    warp.st_global(mine, 1, order="release")
