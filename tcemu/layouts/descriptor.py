@@ -157,7 +157,8 @@ class Descriptor:
 
         `atoms_along` is the direction in which neighbouring atoms are contiguous; `pitch` is the distance in bytes from
         one such run to the next, by default without a gap. In a box that TMA wrote, the atoms go in the direction that
-        is not `major`: along "MN" for K-major, along "K" for MN-major. A swizzled tile that does not start on its pattern's boundary gets a base offset.
+        is not `major`: along "MN" for K-major, along "K" for MN-major. A swizzled tile that does not start on its
+        pattern's boundary gets a base offset.
 
         Raises LayoutError if no descriptor can express the tile: a start that is not a multiple of 16 (with a swizzle,
         of 128), a pitch that is too small, an offset of 256 KiB or more.

@@ -21,6 +21,7 @@ from tcemu.tracebacks import place
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.instructions.facts import Space
+    from tcemu.machine.allocation import Shared
     from tcemu.machine.registers import Registers
 
 Addresses = npt.NDArray[np.int64]
@@ -112,6 +113,8 @@ class BlockStarted(BlockEvent):
     target: str
     #: the bytes of its shared memory as they are now, read-only
     content: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    #: the names of what lies there, if the launch named it
+    names: Shared | None = None
 
     @property
     def warps(self) -> int:

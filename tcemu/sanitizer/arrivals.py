@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _ONCE = "Let each thread that mbarrier.init counts arrive once in each phase."
 _KNOW = (
-    "Before a thread arrives for the next phase, let it wait for this one, or synchronise with a thread that has waited."
+    "Before a thread arrives for the next phase, let it wait for this one, or synchronise with a thread that has "
+    "waited."
 )
 
 
@@ -39,7 +40,7 @@ class Arrivals:
         by, number = event.by, event.phase - 1
         blind = sum(lanes for lanes in self._strangers(by, here, number))
         if blind:
-            what = f"the mbarrier at {event.address}"
+            what = self._block.mbarrier(event.address)
             message = (
                 f"{many('lane', lanes_of(blind))} of warp {by.warp} arrive{'s' * (blind.bit_count() == 1)} in phase "
                 f"{event.phase} of {what} without knowing that phase {number} is complete: in another order of the "
@@ -86,7 +87,7 @@ class Arrivals:
             return
         thread = int(counts.argmax())
         first, again = [by for by in arrivals if by.warp == thread // 32 and by.active >> thread % 32 & 1][:2]
-        what = f"the mbarrier at {address}"
+        what = self._block.mbarrier(address)
         message = f"warp {again.warp}, lane {thread % 32} arrives twice in phase {number} of {what}"
         earlier = Earlier(first, "mbarrier.arrive")
         self._block.later(Report("mbarrier-arrivals", message, again, what, earlier, (thread % 32,), remedy=_ONCE))

@@ -29,7 +29,7 @@ class Block:
         self.clocks = Clocks(started.threads)
         self.fences = Fences(self.clocks)
         self.records = Records(self.clocks)
-        self.shadow = Shadow(started.shared, tiles)
+        self.shadow = Shadow(started.shared, tiles, started.names)
         self.exited: dict[int, By] = {}
         #: the content of its shared memory
         self.content = started.content
@@ -43,6 +43,11 @@ class Block:
         self._later: list[Report] = []
         #: hints that come at the end
         self._hints: list[Report] = []
+
+    def mbarrier(self, address: int) -> str:
+        """``the mbarrier at 1024 (full[0])``."""
+        told = self.shadow.names.told(address, address + 8) if self.shadow.names else ""
+        return f"the mbarrier at {address}" + (f" ({told})" if told else "")
 
     def report(self, rule: str, by: By, message: str, **details: Any) -> None:
         """Report that the access or instruction of `by` broke a rule; `details` are fields of the report."""

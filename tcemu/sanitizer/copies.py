@@ -169,7 +169,8 @@ class Copies:
         """Report copies that may still read the block's shared memory when the next block gets it."""
         for warp, leaving in self._leaving.items():
             for copy, group, callers in leaving[:1]:
-                opcode, why = copy.instruction.opcode, "no cp.async.bulk.wait_group of the thread that issued it covers it"
+                opcode = copy.instruction.opcode
+                why = "no cp.async.bulk.wait_group of the thread that issued it covers it"
                 if group >= self._groups["bulk"][warp]:
                     why = "it is in no group, because no cp.async.bulk.commit_group followed it"
                 message = f"the block ends while {opcode} may still read its shared memory: {why}"

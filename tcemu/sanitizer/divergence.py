@@ -61,7 +61,8 @@ class Divergence:
             one, other, first, second = other, one, second, first
         message = f"warp {other.warp} executes {second}, but warp {one.warp} of the same warpgroup executes {first}"
         if event.operands:
-            message = f"warps {one.warp} and {other.warp} of a warpgroup execute {first} with different {event.operands}"
+            who = f"warps {one.warp} and {other.warp} of a warpgroup"
+            message = f"{who} execute {first} with different values of {event.operands}"
         self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
 
     def _counts(self, event: BarrierDisagreed) -> None:

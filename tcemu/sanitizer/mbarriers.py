@@ -134,7 +134,7 @@ class Mbarriers:
 
     def _check_unused(self, by: By, here: Mbarrier, address: int) -> None:
         """Report the end of an mbarrier that others may still use, or on which a copy may still complete."""
-        row, what = self._clocks.view(by.warp, by.active), f"the mbarrier at {address}"
+        row, what = self._clocks.view(by.warp, by.active), self._block.mbarrier(address)
         for (warp, lanes), (time, use) in here.uses.items():
             if not (row[THREAD + 32 * warp + lanes_in(lanes)] > time).all():
                 message = f"mbarrier.inval destroys {what}, and nothing orders it after {use.what} of warp {warp}"
@@ -151,10 +151,10 @@ class Mbarriers:
         here = self.found.get(address)
         if here is not None and not self._seen(by, here):
             message = (
-                f"{opcode} uses the mbarrier at {address}, which warp {here.init.warp} initialised, with no barrier "
-                f"after mbarrier.init"
+                f"{opcode} uses {self._block.mbarrier(address)}, which warp {here.init.warp} initialised, with no "
+                f"barrier after mbarrier.init"
             )
-            what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
+            what, earlier = self._block.mbarrier(address), Earlier(here.init, "mbarrier.init")
             self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
         if here is not None:
             here.uses[by.warp, by.active] = self._clocks.time[by.warp], Earlier(by, opcode)
@@ -175,13 +175,13 @@ class Mbarriers:
 
     def _check_fenced(self, here: Mbarrier, by: By, address: int, opcode: str) -> None:
         if not here.fenced:
-            what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
+            what, earlier = self._block.mbarrier(address), Earlier(here.init, "mbarrier.init")
             message = f"{opcode} completes on {what}, but the thread that initialised it has executed no fence since"
             self._block.report("mbarrier-init-fence", by, message, what=what, earlier=earlier)
 
     def _fault(self, event: Faulted) -> None:
         """A phase got more bytes or arrivals than it can take. If a missed wait explains the arrivals, report that."""
-        here, by, what = self.found.get(event.address), event.by, f"the mbarrier at {event.address}"
+        here, by, what = self.found.get(event.address), event.by, self._block.mbarrier(event.address)
         if event.kind == "operands":
             self._missing(by, event.address, event.message)
         if event.kind == "bytes":
@@ -197,7 +197,7 @@ class Mbarriers:
 
     def _missing(self, by: By, address: int, told: str) -> None:
         """There is no mbarrier at the address: not yet, or no longer."""
-        gone, what = self.destroyed.get(address), f"the mbarrier at {address}"
+        gone, what = self.destroyed.get(address), self._block.mbarrier(address)
         if gone is None:
             self._block.report("mbarrier-init", by, told, what="shared memory")
         else:
@@ -263,7 +263,7 @@ class Mbarriers:
             if records.column[record] == here.column:
                 phase, warp = int(records.clock[record]), records.by[user].warp
                 last = here.waits.get(warp)
-                told = f"it ends with phase {phase} of the mbarrier at {address}"
+                told = f"it ends with phase {phase} of {self._block.mbarrier(address)}"
                 if last is None:
                     return f"{told}, on which warp {warp} has not waited"
                 number, lanes, by = last
@@ -296,11 +296,11 @@ class Mbarriers:
         copy = account.copy
         by = here.expecting or (copy.by if copy else here.init)
         message = (
-            f"phase {number} of the mbarrier at {address} expects {account.expected} bytes, but its copies bring "
+            f"phase {number} of {self._block.mbarrier(address)} expects {account.expected} bytes, but its copies bring "
             f"{account.issued}"
         )
         earlier = copy if here.expecting else None
-        self._block.report("expect-tx", by, message, what=f"the mbarrier at {address}", earlier=earlier)
+        self._block.report("expect-tx", by, message, what=self._block.mbarrier(address), earlier=earlier)
         return True
 
     def check_missed(self, by: By, address: int) -> bool:
@@ -309,7 +309,7 @@ class Mbarriers:
         if here is None:
             return False
         seen = int(self._clocks.view(by.warp, by.active)[here.column])
-        missed, what = here.count - seen, f"the mbarrier at {address}"
+        missed, what = here.count - seen, self._block.mbarrier(address)
         accounts = [here.phases.get(number, Phase()) for number in (seen, seen + 1)]
         if missed >= 2 and accounts[1].copy:
             message = f"the copy refills its stage before warp {by.warp} has seen phase {seen} of {what} complete"
@@ -339,7 +339,7 @@ class Mbarriers:
         if self._again is None:
             return False
         by, address, number, copy = self._again
-        what = f"the mbarrier at {address}"
+        what = self._block.mbarrier(address)
         message = f"the wait finds phase {number} of {what}, which the warp has already seen complete: wrong parity"
         self._block.report("tma-unwaited", by, message, what=what, earlier=copy)
         return True

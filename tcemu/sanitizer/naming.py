@@ -21,17 +21,17 @@ Array = npt.NDArray[Any]
 
 #: How a writer learns that the bytes are free, by the kind of access that uses them; and how a copy into them does.
 _FREE = {
-    Kind.WGMMA: "Execute wgmma.wait_group for the mma_async's group, then notify the writer: with a barrier, or with an "
-    "arrive on the stage's empty mbarrier.",
-    Kind.CP_ASYNC: "Execute cp.async.wait_group for the copy's group in the threads that copy, then a barrier, before "
-    "the bytes are written again.",
-    Kind.BULK: "Before the bytes are written again, let the thread that issued the copy wait for it "
-    "(cp.async.bulk.wait_group.read; for a copy into shared memory its mbarrier), then notify the writer with a "
+    Kind.WGMMA: "Wait until the reader has ended, with wgmma.wait_group for the mma_async's group; then notify the "
+    "writer with a barrier, or with an arrive on the stage's empty mbarrier.",
+    Kind.CP_ASYNC: "Wait until the copy has ended, with cp.async.wait_group in the threads that copy; then a barrier, "
+    "before the bytes are written again.",
+    Kind.BULK: "Wait until the reader has ended: let the thread that issued the copy wait for it, with "
+    "cp.async.bulk.wait_group.read or, for a copy into shared memory, on its mbarrier; then notify the writer with a "
     "barrier.",
 }
 _REFILL = {
-    Kind.BULK: "Let the readers arrive on the stage's empty mbarrier after their last load, and let the producer wait "
-    "for that phase before the copy.",
+    Kind.BULK: "Wait until the reader has ended: let the readers arrive on the stage's empty mbarrier after their last "
+    "load, and let the producer wait for that phase before the copy.",
 }
 #: What orders the accesses of cp.async, which no mbarrier without cp.async.mbarrier.arrive knows.
 _ORDER = {
@@ -152,7 +152,8 @@ class Naming:
             where = "the barrier comes before it" if began else "no barrier follows it"
             return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but {where}")
         if began and self._all_fence_late(write, user):
-            return Verdict("proxy-fence-barrier", "all threads execute fence.proxy.async after the barrier, not before it")
+            late = "all threads execute fence.proxy.async after the barrier, not before it"
+            return Verdict("proxy-fence-barrier", late)
         too_early = 0 < clocks.fenced[lane] <= records.began[write.record][warp]
         if self._fenced_elsewhere(write, known, warp) and not (too_early and not self._fenced_behind(write)):
             return Verdict("proxy-fence-thread", "a thread other than the writer executed fence.proxy.async")
@@ -162,7 +163,7 @@ class Naming:
         )
 
     def _all_fence_late(self, write: Side, user: int) -> bool:
-        """Whether the user's warp runs the writer's code, too, and all of its lanes fenced after it knew of the write."""
+        """Whether the user's warp runs the writer's code, too, and all its lanes fenced after it knew of the write."""
         records, clocks = self._records, self._clocks
         warp, line = records.warps[user][0], records.by[write.record].site
         view = clocks.fence_views[warp]

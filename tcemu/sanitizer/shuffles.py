@@ -76,8 +76,8 @@ class Shuffles:
         else:
             source = int(event.sources[lanes[0]])
             message = (
-                f"lane {lanes[0]} reads lane {source}, which got its value in an earlier step from a lane that does not "
-                f"execute {event.instruction.opcode}"
+                f"lane {lanes[0]} reads lane {source}, which got its value in an earlier step from a lane that does "
+                f"not execute {event.instruction.opcode}"
             )
         self._block.report(
             "absent-lanes", by, f"{message}: the value is undefined", what="values", lanes=lanes, remedy=_FIX
