@@ -634,7 +634,7 @@ WRONG = {
     ],
     "repair_absent_lanes": [
         (shuffled(source=0, inside=True), "Let all lanes execute shfl.sync"),
-        (shuffled(source=5), "D is zero"),
+        (shuffled(source=5), "Every wrong value is 0"),
         (shuffled(source=None), "D is not halved"),
     ],
     "repair_tma_unwaited": [

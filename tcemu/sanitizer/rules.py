@@ -292,7 +292,7 @@ _DIVERGENCE = (
         "9.7.15.1",
         "The four warps of a warpgroup must execute the same wgmma instructions, and the same setmaxnreg, in the same "
         "order.",
-        "Do not let the control flow around such an instruction depend on the warp's number.",
+        "Do not let the control flow around a wgmma instruction depend on the warp's number.",
     ),
     Rule(
         "barrier-threads",
