@@ -90,4 +90,6 @@ class Arrivals:
         what = self._block.mbarrier(address)
         message = f"warp {again.warp}, lane {thread % 32} arrives twice in phase {number} of {what}"
         earlier = Earlier(first, "mbarrier.arrive")
-        self._block.later(Report("mbarrier-arrivals", message, again, what, earlier, (thread % 32,), remedy=_ONCE))
+        report = Report("mbarrier-arrivals", message, again, what, earlier, (thread % 32,), remedy=_ONCE)
+        report.weight = "warning"  # the count may be meant so
+        self._block.later(report)

@@ -50,6 +50,8 @@ class Earlier:
 
     by: By
     what: str
+    #: the lines that called the function of the access, innermost first
+    callers: tuple[Site, ...] = ()
 
     @property
     def site(self) -> Site:
@@ -57,7 +59,8 @@ class Earlier:
         return self.by.site
 
     def __str__(self) -> str:
-        return f"{self.what} of warp {self.by.warp} at {self.site}"
+        called = "".join(f", called at {caller}" for caller in self.callers)
+        return f"{self.what} of warp {self.by.warp} at {self.site}{called}"
 
 
 @dataclass

@@ -301,7 +301,7 @@ class SharedMemory:
         return self._records.by[side.record].site.line
 
     def _earlier(self, record: int) -> Earlier:
-        return Earlier(self._records.by[record], self._records.opcode[record])
+        return Earlier(self._records.by[record], self._records.opcode[record], self._records.callers[record])
 
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         here, there, what = self._earlier(side.record), self._earlier(other.record), self._shadow.extent(cells)
@@ -312,6 +312,7 @@ class SharedMemory:
         lanes = (side.lane,) if self._records.lanewise[side.record] else ()
         remedy = verdict.remedy or self._naming.remedy(verdict.rule, side, other)
         report = Report(verdict.rule, message, here.by, what, there, lanes, remedy=remedy, weight=verdict.weight)
+        report.callers = self._records.callers[side.record]
         if verdict.weight == "hint":
             self._block.hint(report)
         elif verdict.rule == "lane-race" and self._block.warps > 1:
