@@ -453,7 +453,7 @@ def begin_flags(warp):
 
 
 def flagged(place, *, late=False, order="release"):
-    """The producer waits for a flag at FLAG; thread 0 sets the one at `place`, before or after it waits for the copy."""
+    """The producer waits for a flag at FLAG; thread 0 sets the one at `place`, or sets it only after the copy."""
 
     def kernel(warp, a, b, d):
         begin_flags(warp)

@@ -64,8 +64,9 @@ def callers_of(inner: Site) -> tuple[Site, ...]:
         return inner.inlined
     found, frame = [*inner.inlined], frame.f_back
     while frame is not None:
-        code = frame.f_code
-        if not _is_ours(code.co_filename):
-            found.append(Site(code.co_filename, frame.f_lineno, code.co_qualname))
+        code, line = frame.f_code, frame.f_lineno
+        within = (code.co_filename, line) == (inner.file, inner.line)  # the line that has the comprehension
+        if not within and not _is_ours(code.co_filename):
+            found.append(Site(code.co_filename, line, code.co_qualname))
         frame = frame.f_back
     return tuple(found)
