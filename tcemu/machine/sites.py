@@ -58,9 +58,9 @@ def _is_ours(name: str) -> bool:
 def callers_of(inner: Site) -> tuple[Site, ...]:
     """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now."""
     frame: FrameType | None = _getframe(1)
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and (frame.f_code.co_filename != inner.file or frame.f_lineno != inner.line):
         frame = frame.f_back
-    if frame is None or frame.f_lineno != inner.line or frame.f_code.co_filename != inner.file:
+    if frame is None:
         return inner.inlined
     found, frame = [*inner.inlined], frame.f_back
     while frame is not None:

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tcemu.machine.events import By, MbarrierArrived
-from tcemu.sanitizer.clocks import THREAD, lanes_in
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 if TYPE_CHECKING:
     from tcemu.sanitizer.block import Block
-    from tcemu.sanitizer.mbarriers import Mbarrier
+    from tcemu.sanitizer.mbarrier_state import Mbarrier, Wait
 
 _ONCE = "Let each thread that mbarrier.init counts arrive once in each phase."
 _KNOW = (
     "Before a thread arrives for the next phase, let it wait for this one, or synchronise with a thread that has "
     "waited."
+)
+
+#: The fix for a phase that a warp may miss.
+SEEN = (
+    "Let the threads that wait tell those that arrive: through an empty mbarrier on which they arrive after their wait, "
+    "or with a barrier."
 )
 
 
@@ -93,3 +99,26 @@ class Arrivals:
         report = Report("mbarrier-arrivals", message, again, what, earlier, (thread % 32,), remedy=_ONCE)
         report.weight = "warning"  # the count may be meant so
         self._block.later(report)
+
+    # ---------------------------------------------------------------------------------------- nobody misses it
+
+    def check_seen(self, here: Mbarrier, address: int, number: int) -> None:
+        """Report a phase that can complete before a warp has seen the one before it: its parity tells no more."""
+        row = here.completed.get(number)
+        if row is None or here.relaxed:
+            return
+        for warp, wait in here.waits.items():
+            if wait.phase != number - 1 or self._knows_wait(row, warp, wait):
+                continue
+            what = self._block.mbarrier(address)
+            message = (
+                f"phase {number} of {what} can complete before warp {warp} has seen phase {number - 1}: nothing orders "
+                f"its arrivals after this wait, and a wait that comes too late waits for the next phase with its parity"
+            )
+            earlier = Earlier(here.completed_by[number], "the last arrival") if number in here.completed_by else None
+            self._block.later(Report("mbarrier-arrivals", message, wait.by, what, earlier, remedy=SEEN))
+
+    def _knows_wait(self, row: Array, warp: int, wait: Wait) -> bool:
+        """Whether the threads that arrived knew that a warp had waited."""
+        lanes = THREAD + 32 * warp + lanes_in(wait.lanes)
+        return bool((row[lanes] > wait.time).any() or row[self._clocks.met_base + warp] > wait.time)

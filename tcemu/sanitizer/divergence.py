@@ -116,7 +116,9 @@ class Divergence:
         """Report a wait for a phase by a warp that missed an earlier phase; return whether there was one."""
         there = [each for each in waiting if each.kind == "mbarrier"]
         missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
-        return missed or (bool(there) and (self._mbarriers.check_blind() or self._mbarriers.check_again()))
+        if missed or not there or self._mbarriers.check_blind() or self._mbarriers.check_again():
+            return missed or bool(there)
+        return any(self._mbarriers.check_lost(each.by, each.key) for each in there)
 
     def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a loop that waits for a value which nobody writes; return whether there was one."""

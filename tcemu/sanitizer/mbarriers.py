@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from tcemu.machine.events import (
@@ -20,66 +18,21 @@ from tcemu.machine.events import (
     MbarrierWaited,
     ProxyFenced,
 )
-from tcemu.sanitizer.arrivals import Arrivals
+from tcemu.sanitizer.arrivals import SEEN, Arrivals
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
-from tcemu.sanitizer.report import Earlier, lanes_of, many
+from tcemu.sanitizer.mbarrier_state import Mbarrier, Phase, Wait
+from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 from tcemu.sanitizer.shared import SharedMemory
 
 #: Bytes of an mbarrier object.
 BYTES = 8
 #: The fix where an mbarrier is destroyed too early.
 _LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
+#: The fix where a copy outlives its block.
+_AWAIT = "Wait for the phase of every copy before the block ends, or do not start copies that nobody uses."
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
-
-
-@dataclass
-class Phase:
-    """The bytes that one phase expects and the bytes that its copies bring."""
-
-    expected: int = 0
-    issued: int = 0
-    #: the first copy
-    copy: Earlier | None = None
-    #: whether a report already says that the two differ
-    told: bool = False
-    #: whether a cp.async.mbarrier.arrive counts in it
-    attached: bool = False
-
-
-@dataclass
-class Mbarrier:
-    """An mbarrier object, from mbarrier.init on."""
-
-    column: int
-    init: By
-    #: the column of the thread that initialised it, and the time of that thread's warp then
-    thread: int
-    clock: int
-    #: the joined knowledge of the threads that arrived in the current phase and before it
-    arrived: Array
-    completed: dict[int, Array] = field(default_factory=dict)
-    #: number of completed phases
-    count: int = 0
-    #: whether the thread that initialised it has executed a fence since
-    fenced: bool = False
-    #: the last expect_tx
-    expecting: By | None = None
-    phases: dict[int, Phase] = field(default_factory=dict)
-    #: the arrivals of the current phase that bring no bytes, and the last arrival of completed phases
-    arrivals: list[By] = field(default_factory=list)
-    completed_by: dict[int, By] = field(default_factory=dict)
-    #: each warp's last wait: the phase, the lanes and the line
-    waits: dict[int, tuple[int, int, By]] = field(default_factory=dict)
-    #: whether an arrival or a wait was relaxed
-    relaxed: bool = False
-    #: the last use by lanes of a warp, with the warp's time then: by (warp, mask)
-    uses: dict[tuple[int, int], tuple[int, Earlier]] = field(default_factory=dict)
-
-    def phase(self, number: int) -> Phase:
-        """The bytes of one phase, kept from the first call on."""
-        return self.phases.setdefault(number, Phase())
 
 
 class Mbarriers:
@@ -234,6 +187,7 @@ class Mbarriers:
         here.completed[event.phase], here.count = here.arrived, event.phase + 1
         self.check_bytes(here, event.address, event.phase)
         self.arrivals.check_once(here, event.address, event.phase)
+        self.arrivals.check_seen(here, event.address, event.phase)
         here.completed.pop(event.phase - _KEPT, None)
         here.completed_by.pop(event.phase - _KEPT, None)
         here.phases.pop(event.phase - _KEPT, None)
@@ -243,7 +197,7 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.try_wait")
         if here is None:
             return
-        here.waits[by.warp] = event.phase, by.active, by
+        here.waits[by.warp] = Wait(event.phase, by.active, by, self._clocks.time[by.warp])
         account = here.phases.get(event.phase)
         if account and account.copy and self._clocks.view(by.warp, by.active)[here.column] > event.phase:
             self._again = self._again or (by, event.address, event.phase, account.copy)
@@ -266,9 +220,9 @@ class Mbarriers:
                 told = f"it ends with phase {phase} of {self._block.mbarrier(address)}"
                 if last is None:
                     return f"{told}, on which warp {warp} has not waited"
-                number, lanes, by = last
-                who = f"warp {warp}" if lanes == FULL else f"only {many('lane', lanes_of(lanes))} of warp {warp}"
-                return f"{told}; {who} last waited for phase {number}, at {by.site}"
+                every, some = f"warp {warp}", many("lane", lanes_of(last.lanes))
+                who = every if last.lanes == FULL else f"only {some} of {every}"
+                return f"{told}; {who} last waited for phase {last.phase}, at {last.by.site}"
         return ""
 
     # ---------------------------------------------------------------------------------------- bytes
@@ -325,6 +279,18 @@ class Mbarriers:
             return True
         return any(account.copy for account in accounts[:missed])
 
+    def check_lost(self, by: By, address: int) -> bool:
+        """Report a warp that missed a phase without copies; return whether it did."""
+        here = self.found.get(address)
+        seen = int(self._clocks.view(by.warp, by.active)[here.column]) if here else 0
+        if here is None or here.count - seen < 2:
+            return False
+        what, last = self._block.mbarrier(address), here.completed_by.get(here.count - 1)
+        message = f"phase {here.count - 1} of {what} completed before warp {by.warp} had seen phase {seen}"
+        earlier = Earlier(last, "the last arrival") if last else None
+        self._block.report("mbarrier-arrivals", by, message, what=what, earlier=earlier, remedy=SEEN)
+        return True
+
     def check_blind(self) -> bool:
         """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return whether any exist."""
         told = False
@@ -359,4 +325,24 @@ class Mbarriers:
 
     def _end(self, event: BlockEnded) -> None:
         for address, here in self.found.items():
-            self.check_all(here, address)
+            if not self.check_all(here, address):
+                self._check_awaited(here, address)
+
+    def _check_awaited(self, here: Mbarrier, address: int) -> None:
+        """Warn of a copy that nobody has waited for when the block ends."""
+        seen = max(int(row[here.column]) for row in self._all_rows())
+        for number, account in here.phases.items():
+            if account.copy and number >= seen:
+                what = self._block.mbarrier(address)
+                message = (
+                    f"the block ends, and nobody has waited for phase {number} of {what}: the copy may still write to "
+                    f"its shared memory when the next block has it"
+                )
+                report = Report("tma-unwaited", message, account.copy.by, what, remedy=_AWAIT, weight="warning")
+                self._block.later(report)
+                return
+
+    def _all_rows(self) -> list[Array]:
+        """What lanes of the block know."""
+        partial = [row for known in self._clocks.partial for row in known.values()]
+        return [*self._clocks.rows, *partial]

@@ -260,3 +260,44 @@ def made_again_between_barriers(warp, g):
         if warp.warpid == 0:
             with one(warp):
                 warp.mbarrier_inval(BAR)
+
+
+# ------------------------------------------------------------------------------------------------ phases
+
+
+@faulty("mbarrier-arrivals", block=64)
+def a_phase_that_a_slow_warp_may_miss(warp, g):
+    """Warp 0 begins the next phase without knowing that warp 1 has seen this one."""
+    barrier(warp, BAR)
+    for phase in range(2):
+        if warp.warpid == 0:
+            with one(warp):
+                warp.mbarrier_arrive(BAR)
+                warp.mbarrier_wait(BAR, phase)
+        elif not phase:
+            warp.mbarrier_wait(BAR, 0)  # <- reported
+
+
+@correct(block=64)
+def a_phase_that_nobody_misses(warp, g):
+    barrier(warp, BAR)
+    for phase in range(2):
+        if warp.warpid == 0:
+            with one(warp):
+                warp.mbarrier_arrive(BAR)
+                warp.mbarrier_wait(BAR, phase)
+        else:
+            warp.mbarrier_wait(BAR, phase)
+        warp.bar_sync()
+
+
+@faulty("tma-unwaited", block=32)
+def a_copy_that_nobody_waits_for(warp, g):
+    """A producer that loads one tile too many."""
+    barrier(warp, BAR, BAR + 8)
+    for stage in range(2):
+        with one(warp):
+            warp.mbarrier_arrive_expect_tx(BAR + 8 * stage, 128)
+            warp.cp_async_bulk_shared_global(128 * stage, g, 128, BAR + 8 * stage)  # <- reported
+    warp.mbarrier_wait(BAR, 0)
+    warp.ld_shared(4 * warp.laneid)
