@@ -22,7 +22,7 @@ _KNOW = (
 
 #: The fix for a phase that a warp may miss.
 SEEN = (
-    "Let the threads that wait tell those that arrive: through an empty mbarrier on which they arrive after their wait, "
+    "Let the threads that wait tell those that arrive: through an empty mbarrier, on which they arrive after waiting, "
     "or with a barrier."
 )
 
