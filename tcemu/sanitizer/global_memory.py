@@ -13,6 +13,7 @@ from tcemu.machine.events import Accessed, By, Copy, CopyIssued, ProxyFenced
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.report import Earlier, Report
+from tcemu.sanitizer.shared import SharedMemory
 
 #: Notes are merged into one when there are more than this.
 _MANY = 32
@@ -51,8 +52,9 @@ class Notes:
 class GlobalMemory:
     """The ordinary writes of one block to global memory."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, shared: SharedMemory) -> None:
         self._block, self._clocks = block, block.clocks
+        shared.elsewhere = self._accessed
         self._stores: list[Store] = []
         #: how many stores are in the notes
         self._noted = 0
@@ -61,10 +63,10 @@ class GlobalMemory:
         self._fences: dict[int, int] = {}
         #: each warp's stores that it has not fenced
         self._open: list[list[Store]] = [[] for _ in range(block.warps)]
-        self.handlers: Handlers = {Accessed: self._accessed, ProxyFenced: self._fence, CopyIssued: self._copy}
+        self.handlers: Handlers = {ProxyFenced: self._fence, CopyIssued: self._copy}
 
     def _accessed(self, event: Accessed) -> None:
-        if event.space == "shared" or not event.writes:
+        if not event.writes:
             return
         by = event.by
         time = self._clocks.time[by.warp]

@@ -108,7 +108,7 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
         Wgmmas(block, shared),
         shared,
         Flags(block),
-        GlobalMemory(block),
+        GlobalMemory(block, shared),
         Shuffles(block),
         RegisterBudget(block),
     ]

@@ -52,6 +52,8 @@ class SharedMemory:
         self._generic_reads = False
         #: the lines of copies that have had a hint
         self._hinted: set[Site] = set()
+        #: receives the accesses to other memory
+        self.elsewhere: Callable[[Accessed], None] = lambda _: None
         #: reports a phase (column, number) of an mbarrier if no expect_tx announced its bytes; returns whether it did
         self.unexpected: Callable[[int, int], bool] = lambda *_: False
         #: reports the mma_async of a read if a wait missed it because it is in no group; returns whether it did
@@ -61,7 +63,10 @@ class SharedMemory:
     # ---------------------------------------------------------------------------------------- loads and stores
 
     def _accessed(self, event: Accessed) -> None:
-        if event.space != "shared" or not len(event.addresses):
+        if event.space != "shared":
+            self.elsewhere(event)
+            return
+        if not len(event.addresses):
             return
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
