@@ -18,6 +18,7 @@ from tcemu.machine.scheduler import Strand
 from tcemu.machine.warpgroup_matrix import Warpgroup
 
 if TYPE_CHECKING:
+    from tcemu.machine.allocation import Shared
     from tcemu.machine.core import Core
     from tcemu.machine.grid import Grid
 
@@ -36,6 +37,8 @@ class Shape:
     seed: int
     #: registers per thread at the start, for setmaxnreg
     registers: int
+    #: the names of the arrays in shared memory, if the launch gives them
+    names: Shared | None = None
 
     @cached_property
     def threads(self) -> int:
@@ -72,7 +75,10 @@ class Block:
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
         """Add the block to the scheduler: each warp will run its body."""
-        self.grid.tell(BlockStarted, self.number, self.shape.threads, self.shape.shared, self.shape.target)
+        content = self.shared.bytes.view()
+        content.flags.writeable = False
+        shape = self.shape
+        self.grid.tell(BlockStarted, self.number, shape.threads, shape.shared, shape.target, content, shape.names)
         strands = []
         for core, body in bodies:
             core.strand = Strand(self.number, core.index, body)

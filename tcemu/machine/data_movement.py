@@ -15,7 +15,7 @@ from tcemu.instructions.elements import Elements, elements_of, order_of, space_o
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import parts
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Accessed, By, Order, Waiting
+from tcemu.machine.events import Accessed, By, Order, Shuffled, Waiting
 from tcemu.machine.lanes import lanes as per_lane
 from tcemu.machine.masks import FULL, LANES, bits_of
 from tcemu.machine.registers import POISON, WARP, Registers
@@ -65,6 +65,7 @@ def access(
     size: int,
     lanes: Array,
     order: Order,
+    data: Array | None = None,
 ) -> None:
     """Check an access of `lanes` (bool) at `where` (n,), and report it."""
     try:
@@ -72,7 +73,7 @@ def access(
     except AddressError as error:
         core.fault(by, instruction, space, error)
     if core.watched:
-        core.tell(Accessed, by, instruction, space, writes, where, size, LANES[lanes], False, order)
+        core.tell(Accessed, by, instruction, space, writes, where, size, LANES[lanes], False, order, data)
 
 
 def strength(instruction: Instruction) -> Order:
@@ -136,8 +137,9 @@ def st(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
         for space, lanes, at in spaces(core, by, instruction, where):
-            access(core, by, instruction, space, True, at, size, lanes, order)
-            core.memory(space).write(at, (given if len(at) == WARP else given[lanes]).view(np.uint8))
+            data = (given if len(at) == WARP else given[lanes]).view(np.uint8)
+            access(core, by, instruction, space, True, at, size, lanes, order, data)
+            core.memory(space).write(at, data)
 
     return act
 
@@ -235,7 +237,7 @@ def shfl(instruction: Instruction) -> Act:
     mode = instruction.words["mode"]
 
     def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
-        core.check_membermask(instruction, *membermask)
+        core.check_membermask(instruction, *membermask, elsewhere=True)
         by = core.begin(instruction)
         if type(b) is type(c) is int:
             asked, there = _uniform_sources(mode, b & 31, c & 0x1FFF)
@@ -255,6 +257,8 @@ def shfl(instruction: Instruction) -> Act:
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
             found[~taking] = POISON & np.iinfo(bits.dtype).max
+            if by is not None:
+                core.tell(Shuffled, by, instruction, asked)
         return found.view(given.dtype), per_lane(there & core.active)
 
     return act
