@@ -5,5 +5,5 @@ They define nothing: tcemu.arithmetic and tcemu.layouts say what the numbers mea
 
 __all__ = [
     "announce", "binary64", "blocks", "fused", "groups", "integer", "matmul", "matmul_exact", "matmul_fused",
-    "matmul_plain", "memory", "registers", "scaled", "simd", "sums", "tiles", "vectors",
+    "matmul_plain", "memory", "moves", "packing", "registers", "scaled", "simd", "sums", "tiles", "vectors",
 ]  # fmt: skip

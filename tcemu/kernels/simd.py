@@ -18,7 +18,11 @@ from numba.core import cgutils, config
 #: Lanes of a vector of words.
 WIDTH = 16
 
-BYTE, WORD, LONG, REAL = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+BYTE, WORD, LONG, REAL, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+
+BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH), ir.VectorType(REAL, WIDTH)
+#: The sign of a float32, as a signed word.
+SIGN = -(1 << 31)
 
 
 @cache
@@ -44,7 +48,7 @@ class Lanes:
     @property
     def real(self) -> bool:
         """Whether it holds floats."""
-        return bool(getattr(self.type, "element", self.type) == REAL)
+        return getattr(self.type, "element", self.type) in (REAL, DOUBLE)
 
     def like(self, other: Any) -> Any:
         """Another operand as an LLVM value: a plain number is repeated in every lane."""
@@ -66,6 +70,10 @@ class Lanes:
 
     def __mul__(self, other: Any) -> Lanes:
         return self._do("fmul" if self.real else "mul", other)
+
+    def times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
+        """The floats times others plus an addend, rounded once."""
+        return Lanes(self.builder, self.builder.fma(self.value, other.value, addend.value))
 
     def __and__(self, other: Any) -> Lanes:
         return self._do("and_", other)
@@ -170,7 +178,6 @@ class Lanes:
         mask = ir.Constant(ir.VectorType(WORD, count), [0] * count)
         return Lanes(b, b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), mask))
 
-
     def shuffled(self, lanes: list[int]) -> Lanes:
         """The lanes with these numbers, in this order."""
         mask = ir.Constant(ir.VectorType(WORD, len(lanes)), lanes)
@@ -247,6 +254,10 @@ class Code:
         """A signed 32-bit number in 64 bits."""
         return Lanes(self.builder, self.builder.sext(number.value, LONG))
 
+    def any_set(self, mask: Lanes) -> Any:
+        """Whether a mask is set in any lane: a number that is not 0 if it is."""
+        return self.builder.bitcast(mask.value, ir.IntType(mask.type.count))
+
     def any_bits(self, found: Lanes) -> Any:
         """The bits that are set in any of the lanes, as a 64-bit number."""
         return self.wide(self._together(found, lambda low, high: low | high)).value
@@ -305,3 +316,10 @@ class Code:
             with otherwise:
                 if no is not None:
                     no()
+
+
+def vector_code(builder: Any) -> Code:
+    """A kernel that may use the widest vectors; LLVM prefers half that width, to avoid a lower clock."""
+    # llvmlite has no attributes with values, but it prints any text in the set.
+    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+    return Code(builder)

@@ -17,8 +17,10 @@ import numpy.typing as npt
 from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.blocks import ROWS, block, load, pack, pack_special, pack_wide, store, widen, window
+from tcemu.kernels.blocks import ROWS, block
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.moves import load, store, widen
+from tcemu.kernels.packing import pack, pack_special, pack_wide, window
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
