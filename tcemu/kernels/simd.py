@@ -26,8 +26,8 @@ SIGN = -(1 << 31)
 
 
 @cache
-def _gathers_words() -> bool:
-    """Whether numba compiles for this processor, and the processor gathers 16 words at once."""
+def whole_vectors_of_words() -> bool:
+    """Whether numba compiles for this processor, and the processor gathers and permutes 16 words at once."""
     told = config.CPU_NAME is not None or config.CPU_FEATURES is not None
     return not told and bool(get_host_cpu_features().get("avx512f"))
 
@@ -73,7 +73,27 @@ class Lanes:
 
     def times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
         """The floats times others plus an addend, rounded once."""
-        return Lanes(self.builder, self.builder.fma(self.value, other.value, addend.value))
+        return self._by_llvm("fma", other, addend)
+
+    def exactly_times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
+        """The same where no rounding happens: in one operation if the processor has it, else in two."""
+        return self._by_llvm("fmuladd", other, addend)
+
+    def ones(self) -> Lanes:
+        """The number of ones in each integer."""
+        return self._by_llvm("ctpop")
+
+    def whole(self) -> Lanes:
+        """Floats cut off to whole numbers, toward zero."""
+        return self._by_llvm("trunc")
+
+    def _by_llvm(self, name: str, *others: Lanes) -> Lanes:
+        """One of LLVM's own functions on vectors."""
+        element = {REAL: "f32", DOUBLE: "f64", WORD: "i32"}[self.type.element]
+        kind = ir.FunctionType(self.type, [self.type] * (1 + len(others)))
+        full = f"llvm.{name}.v{self.type.count}{element}"
+        found = cgutils.get_or_insert_function(self.builder.module, kind, full)
+        return Lanes(self.builder, self.builder.call(found, [each.value for each in (self, *others)]))
 
     def __and__(self, other: Any) -> Lanes:
         return self._do("and_", other)
@@ -94,6 +114,10 @@ class Lanes:
     def down(self, places: Any) -> Lanes:
         """Shifted right, filled with zeros."""
         return self._do("lshr", places)
+
+    def signed_down(self, places: Any) -> Lanes:
+        """Shifted right, filled with the sign."""
+        return self._do("ashr", places)
 
     def sign(self) -> Lanes:
         """-1 where the integer is negative, else 0."""
@@ -164,6 +188,21 @@ class Lanes:
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""
         return Lanes(self.builder, self.builder.uitofp(self.value, ir.VectorType(REAL, self.type.count)))
+
+    def _to(self, name: str, kind: Any) -> Lanes:
+        return Lanes(self.builder, getattr(self.builder, name)(self.value, ir.VectorType(kind, self.type.count)))
+
+    def as_doubles(self) -> Lanes:
+        """Floats or integers as float64, exactly."""
+        return self._to("fpext" if self.real else "sitofp", DOUBLE)
+
+    def as_reals(self) -> Lanes:
+        """Float64 as float32, to nearest."""
+        return self._to("fptrunc", REAL)
+
+    def widened(self) -> Lanes:
+        """Signed words in 64 bits."""
+        return self._to("sext", LONG)
 
     def size(self) -> Lanes:
         """Floats without their sign."""
@@ -277,7 +316,7 @@ class Code:
     def gather(self, address: Any, indices: Lanes) -> Lanes:
         """The 32-bit words at an address, by the indices in the lanes."""
         count = indices.type.count
-        if count == WIDTH and _gathers_words():
+        if count == WIDTH and whole_vectors_of_words():
             return self._gather_words(address, indices)
         longs, words = ir.VectorType(LONG, count), ir.VectorType(WORD, count)
         places = ir.VectorType(WORD.as_pointer(), count)
@@ -298,6 +337,12 @@ class Code:
         none, every = ir.Constant(words, [0] * WIDTH), ir.Constant(mask, [1] * WIDTH)
         given = [none, self.builder.inttoptr(address, place), indices.value, every, ir.Constant(WORD, 4)]
         return Lanes(self.builder, self.builder.call(found, given))
+
+    def picked(self, low: Lanes, high: Lanes, indices: Lanes) -> Lanes:
+        """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. AVX-512 only."""
+        kind = ir.FunctionType(WORDS, [WORDS] * 3)
+        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.vpermi2var.d.512")
+        return Lanes(self.builder, self.builder.call(found, [low.value, indices.value, high.value]))
 
     @contextmanager
     def loop(self, start: Any, stop: Any) -> Any:
