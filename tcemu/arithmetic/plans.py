@@ -128,15 +128,14 @@ def _formats(operation: Operation) -> tuple[list[int], list[int]]:
 
 @_plan.register
 def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.products import INTEGERS
+    from tcemu.kernels.tiles import INTEGERS
 
     return _whole(operation, shape, operands, INTEGERS, "satfinite" in dict(operation.qualifiers))
 
 
 @_plan.register
 def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.products import BITS
-    from tcemu.kernels.tiles import Place
+    from tcemu.kernels.tiles import BITS, Place
 
     every = {role: Place(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
     return _whole(operation, shape, operands, BITS, dict(operation.qualifiers)["op"] == "xor", **every)
@@ -190,8 +189,7 @@ def _fits(operation: Operation, model: ScaledSums) -> bool:
 
 
 def _groups(model: ScaledSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan:
-    from tcemu.kernels.products import GROUPED
-    from tcemu.kernels.tiles import Rule
+    from tcemu.kernels.tiles import GROUPED, Rule
 
     form, ks = operation.formats["scale"], range(shape[2])
     floor = Rule().floor if model.floor is None else model.floor

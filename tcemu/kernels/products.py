@@ -17,15 +17,16 @@ from tcemu.kernels.packing import pack, pack_special, pack_wide, window
 from tcemu.kernels.scaled import grouped_block
 from tcemu.kernels.simd import WIDTH
 
-#: Kinds of arithmetic.
-FUSED, GROUPED, INTEGERS, BITS = range(4)
-#: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; the masks
-#: of x, y and c; the bits of x and y to flip; the kinds of accumulators and of results; the bits of a result, and how
-#: many results a word has; the size of the table by which `load` picks words and how many vectors it makes, for x, y, c
-#: and the metadata; the words of a result; the kind of arithmetic, and what else it takes; the codes of metadata that
-#: are not legal, the rows of `spread` and how many elements may belong to one; the size of the tables of `store`.
-FORMAT_X, FORMAT_Y, MASKS, FLIPS, HALVES, RESULTS, COUNTS = 7, 14, 21, 24, 26, 28, 30
-WORDS_D, KIND, OPTION, ILLEGAL, SPREAD, OUT, NUMBERS = 38, 39, 40, 41, 42, 44, 45
+#: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
+#: x, y, c and the metadata, what `load` takes (where its three tables begin, vectors, mask, bits to flip); what `store`
+#: takes (where its tables begin, their size, results of a word, bits of a result, words, kind); the kind of addends;
+#: what else an arithmetic takes; the codes of metadata that are not legal; what `spread` takes (where its table
+#: begins, rows, elements that may belong to one); the vectors of x, y and c as the blocks take them; where room begins
+#: for picked words, stored elements, codes, x, y, c and packed elements, and all its words.
+FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = 7, 14, 21, 45, 51, 52, 53, 54, 57
+HELD, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(60, 69)
+#: The numbers of an operand, in the order of LOADS.
+X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -74,10 +75,9 @@ def multiply(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _exactly(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c):  # type: ignore[no-untyped-def]
-    """c += x times y, for integers or bits; the arguments are those of `multiply`."""
-    depth, size = numbers[5] * numbers[6], uint64(4)
-    whole, option = numbers[KIND] == INTEGERS, numbers[OPTION]
+def _exactly(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, whole):  # type: ignore[no-untyped-def]
+    """c += x times y, for integers (`whole`) or bits; the arguments are those of `multiply`."""
+    depth, size, option = numbers[5] * numbers[6], uint64(4), numbers[OPTION]
     value_x, value_y = x, y
     if whole:
         value_x, value_y = room, room + uint64(64 * vectors_x)
@@ -117,78 +117,125 @@ def _grouped(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, scale_x, 
             at += uint64(ROWS * WIDTH) * size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def run(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore[no-untyped-def]
-    """d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal.
+# ------------------------------------------------------------------------------------------------------ in and out
 
-    x is the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if
-    x is dense. scale_x and scale_y (tiles, scales): as the blocks take them, or empty. tables: what `load` takes for
-    x, y, c and e, then what `store` takes, then what `spread` takes. numbers: those of `multiply`, then see FORMAT_X.
-    """
-    kind, option_e = numbers[KIND], numbers[ILLEGAL]
-    mask_x, mask_y, mask_c = numbers[MASKS], numbers[MASKS + 1], numbers[MASKS + 2]
-    flip_x, flip_y = numbers[FLIPS], numbers[FLIPS + 1]
-    half_c, half_d, width, per = numbers[HALVES], numbers[HALVES + 1], numbers[RESULTS], numbers[RESULTS + 1]
-    pick_x, count_x = numbers[COUNTS], numbers[COUNTS + 1]
-    pick_y, count_y = numbers[COUNTS + 2], numbers[COUNTS + 3]
-    pick_c, count_c = numbers[COUNTS + 4], numbers[COUNTS + 5]
-    pick_e, count_e, words_d = numbers[COUNTS + 6], numbers[COUNTS + 7], numbers[WORDS_D]
-    rows, elements = numbers[SPREAD], numbers[SPREAD + 1]
-    size, table = uint64(4), uint64(tables.ctypes.data)
-    # for each operand: the words to pick, the source of each vector, bits
-    x_1 = table + uint64(pick_x) * size
-    x_2 = x_1 + uint64(count_x) * size
-    y_0 = x_2 + uint64(count_x) * uint64(64)
-    y_1 = y_0 + uint64(pick_y) * size
-    y_2 = y_1 + uint64(count_y) * size
-    c_0 = y_2 + uint64(count_y) * uint64(64)
-    c_1 = c_0 + uint64(pick_c) * size
-    c_2 = c_1 + uint64(count_c) * size
-    e_0 = c_2 + uint64(count_c) * uint64(64)
-    e_1 = e_0 + uint64(pick_e) * size
-    e_2 = e_1 + uint64(count_e) * size
-    out = e_2 + uint64(count_e) * uint64(64)
-    of_spread = out + uint64(numbers[OUT] * per) * size
-    sparse = count_e > 0
-    stored, codes = np.empty(count_x * WIDTH if sparse else 0, np.uint32), np.empty(count_e * WIDTH, np.uint32)
-    packed_x = rows if sparse else count_x
-    patterns_x, patterns_y = np.empty(packed_x * WIDTH, np.uint32), np.empty(count_y * WIDTH, np.uint32)
-    scratch = (packed_x + count_y) * 3 * WIDTH + numbers[6] * 2 * ROWS * WIDTH
-    packed = np.empty(scratch, np.int32)
-    held = np.empty(max(pick_x, pick_y, pick_c, pick_e, numbers[OUT]), np.uint32)
-    running = np.empty(count_c * WIDTH, np.int32)
-    # addresses, taken once: each access to one changes the array's reference count
-    all_x, all_y, at_c = uint64(patterns_x.ctypes.data), uint64(patterns_y.ctypes.data), uint64(running.ctypes.data)
-    at_x, at_e = uint64(stored.ctypes.data) if sparse else all_x, uint64(codes.ctypes.data)
-    room, pack_room, numbers_at = uint64(held.ctypes.data), uint64(packed.ctypes.data), uint64(numbers.ctypes.data)
-    from_x, from_y, from_c = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data)
-    from_e, step_e = uint64(e.ctypes.data), uint64(e.shape[1]) * size
-    step_x, step_y, step_c = uint64(x.shape[1]) * size, uint64(y.shape[1]) * size, uint64(c.shape[1]) * size
-    to_d, scaled = uint64(d.ctypes.data), uint64(1 if scale_x.shape[0] else 0)
+
+@njit(cache=True, nogil=True)
+def _words(at, number):  # type: ignore[no-untyped-def]
+    """The address so many words after another."""
+    return at + uint64(number) * uint64(4)
+
+
+@njit(cache=True, nogil=True)
+def _load(words, tables, numbers, first, held, into):  # type: ignore[no-untyped-def]
+    """Load an operand of one tile, whose numbers begin at `first`, from words; the others are addresses."""
+    picks, source = _words(tables, numbers[first]), _words(tables, numbers[first + 1])
+    bits, vectors = _words(tables, numbers[first + 2]), numbers[first + 3]
+    load(words, picks, source, bits, vectors, numbers[first + 4], numbers[first + 5], held, into)
+
+
+@njit(cache=True, nogil=True)
+def _operands(t, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Load tile t; whether its metadata is legal. given: addresses of the words of x, y, c and e; steps: of a tile."""
+    rows, t, held, x = numbers[SPREAD + 1], uint64(t), _words(room, numbers[HELD]), _words(room, numbers[IN_X])
+    stored, codes = _words(room, numbers[STORED]), _words(room, numbers[CODES])
+    _load(given[0] + t * steps[0], tables, numbers, int64(X), held, stored if rows else x)
+    if rows:
+        _load(given[3] + t * steps[3], tables, numbers, int64(E), held, codes)
+        if illegal(codes, numbers[E + 3], numbers[ILLEGAL]):
+            return False
+        spread(stored, codes, _words(tables, numbers[SPREAD]), rows, numbers[SPREAD + 2], x)
+    _load(given[1] + t * steps[1], tables, numbers, int64(Y), held, _words(room, numbers[IN_Y]))
+    _load(given[2] + t * steps[2], tables, numbers, int64(C), held, _words(room, numbers[IN_C]))
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _store(tables, numbers, room, words):  # type: ignore[no-untyped-def]
+    """Store the results of one tile into words."""
+    c, at, size = _words(room, numbers[IN_C]), _words(tables, numbers[STORE]), numbers[STORE + 1]
+    per, width, count, kind = numbers[STORE + 2], numbers[STORE + 3], numbers[STORE + 4], numbers[STORE + 5]
+    store(c, numbers[VECTORS + 2], kind, at, size, per, width, count, _words(room, numbers[HELD]), words)
+
+
+@njit(cache=True, nogil=True)
+def _addresses(x, y, c, e):  # type: ignore[no-untyped-def]
+    """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
+    size = uint64(4)
+    given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
+    sizes = uint64(x.shape[1]), uint64(y.shape[1]), uint64(c.shape[1]), uint64(e.shape[1])
+    return given, (sizes[0] * size, sizes[1] * size, sizes[2] * size, sizes[3] * size)
+
+
+# ------------------------------------------------------------------------------------------------------ many tiles
+# d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal. x is
+# the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if x is
+# dense. tables: what `load` takes for x, y, c and e, what `store` takes, and what `spread` takes. numbers: those of
+# `multiply`, then see FORMAT_X. There is a function for each arithmetic, so that no process compiles what it does not
+# compute.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_fused(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore[no-untyped-def]
+    """Chains of fused sums; scale_x and scale_y (tiles, scales): as `block` takes them, or empty."""
+    scratch = np.empty(numbers[ROOM], np.int32)
+    room = uint64(scratch.ctypes.data)
+    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
+    packed = _words(room, numbers[PACKED])
+    given, steps = _addresses(x, y, c, e)
+    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
+    scales_x, scales_y, scaled = (
+        uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data), uint64(1 if scale_x.shape[0] else 0)
+    )  # fmt: skip
+    step_x, step_y, step_d = uint64(4 * scale_x.shape[1]), uint64(4 * scale_y.shape[1]), uint64(4 * d.shape[1])
+    vectors_x, vectors_y, vectors_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
+    for t in range(d.shape[0]):
+        if not _operands(t, given, steps, at, numbers, room):
+            return False
+        widen(at_c, numbers[ADDENDS], vectors_c, at_c)
+        of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
+        multiply(
+            at_x, vectors_x, at_y, vectors_y, 1, numbers, numbers_at, packed, at_c, of_x, of_y, scaled
+        )
+        _store(at, numbers, room, to_d + uint64(t) * step_d)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_grouped(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore[no-untyped-def]
+    """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
+    scratch = np.empty(numbers[ROOM], np.int32)
+    room = uint64(scratch.ctypes.data)
+    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
+    packed = _words(room, numbers[PACKED])
+    given, steps = _addresses(x, y, c, e)
+    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
-    step_scale_x, step_scale_y = uint64(scale_x.shape[1]) * size, uint64(scale_y.shape[1]) * size
-    for _ in range(c.shape[0]):
-        load(from_x, table, x_1, x_2, count_x, mask_x, flip_x, room, at_x)
-        if sparse:
-            load(from_e, e_0, e_1, e_2, count_e, int64(15), int64(0), room, at_e)
-            if illegal(at_e, count_e, option_e):
-                return False
-            spread(at_x, at_e, of_spread, rows, elements, all_x)
-        load(from_y, y_0, y_1, y_2, count_y, mask_y, flip_y, room, all_y)
-        load(from_c, c_0, c_1, c_2, count_c, mask_c, int64(0), room, at_c)
-        if kind >= INTEGERS:
-            _exactly(all_x, packed_x, all_y, count_y, numbers, numbers_at, pack_room, at_c)
-        else:
-            widen(at_c, half_c, count_c, at_c)
-            if kind == GROUPED:
-                _grouped(
-                    all_x, packed_x, all_y, count_y, numbers, numbers_at, pack_room, at_c, scales_x, scales_y
-                )
-            else:
-                multiply(
-                    all_x, packed_x, all_y, count_y, 1, numbers, numbers_at, pack_room, at_c, scales_x, scales_y, scaled
-                )
-        store(at_c, count_c, half_d, out, numbers[OUT], per, width, words_d, room, to_d)
-        scales_x, scales_y, from_e = scales_x + step_scale_x, scales_y + step_scale_y, from_e + step_e
-        from_x, from_y, from_c, to_d = from_x + step_x, from_y + step_y, from_c + step_c, to_d + uint64(words_d) * size
+    step_x, step_y, step_d = uint64(4 * scale_x.shape[1]), uint64(4 * scale_y.shape[1]), uint64(4 * d.shape[1])
+    vectors_x, vectors_y, vectors_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
+    for t in range(d.shape[0]):
+        if not _operands(t, given, steps, at, numbers, room):
+            return False
+        widen(at_c, numbers[ADDENDS], vectors_c, at_c)
+        of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
+        _grouped(at_x, vectors_x, at_y, vectors_y, numbers, numbers_at, packed, at_c, of_x, of_y)
+        _store(at, numbers, room, to_d + uint64(t) * step_d)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_exactly(x, y, c, e, whole, tables, numbers, d):  # type: ignore[no-untyped-def]
+    """Sums of small integers (`whole`), or of bits."""
+    scratch = np.empty(numbers[ROOM], np.int32)
+    room = uint64(scratch.ctypes.data)
+    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
+    packed = _words(room, numbers[PACKED])
+    given, steps = _addresses(x, y, c, e)
+    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
+    step_d, vectors_x, vectors_y = uint64(4 * d.shape[1]), numbers[VECTORS], numbers[VECTORS + 1]
+    for t in range(d.shape[0]):
+        if not _operands(t, given, steps, at, numbers, room):
+            return False
+        _exactly(at_x, vectors_x, at_y, vectors_y, numbers, numbers_at, packed, at_c, whole)
+        _store(at, numbers, room, to_d + uint64(t) * step_d)
     return True

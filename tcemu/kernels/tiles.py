@@ -19,29 +19,42 @@ from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.moves import FLOATS
 from tcemu.kernels.picks import picks
 from tcemu.kernels.products import (
-    COUNTS,
-    FLIPS,
+    ADDENDS,
     FORMAT_X,
     FORMAT_Y,
-    FUSED,
-    HALVES,
+    HELD,
     ILLEGAL,
-    KIND,
-    MASKS,
+    LOADS,
     NUMBERS,
     OPTION,
-    OUT,
-    RESULTS,
     SPREAD,
-    WORDS_D,
-    run,
+    STORE,
+    VECTORS,
+    run_exactly,
+    run_fused,
+    run_grouped,
 )
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
 _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
+#: Kinds of arithmetic.
+FUSED, GROUPED, INTEGERS, BITS = range(4)
 #: Four bits of metadata have so many values.
 _CODES = 16
+
+
+class _Parts:
+    """Tables that are put one behind the other."""
+
+    def __init__(self) -> None:
+        self.found: list[Array] = []
+
+    def add(self, table: Array) -> int:
+        """Add a table; returns where it begins."""
+        begin = sum(each.size for each in self.found)
+        self.found.append(table.ravel())
+        return begin
 
 
 @dataclass(frozen=True)
@@ -101,8 +114,8 @@ class Pruned:
 class Rule(NamedTuple):
     """The arithmetic in numbers.
 
-    kind and option: see `tcemu.kernels.products`. fraction to join: see `tcemu.kernels.blocks`. addends and results:
-    what C and D hold, see `tcemu.kernels.moves`.
+    kind: of the arithmetic. option: what else it takes, see `tcemu.kernels.products`. fraction to join: see
+    `tcemu.kernels.blocks`. addends and results: what C and D hold, see `tcemu.kernels.moves`.
     """
 
     kind: int = FUSED
@@ -240,25 +253,32 @@ class Tiles:
         sides, formats, rule = (self.a, self.b), self.formats, self.rule
         if self.along_n:
             sides, formats = sides[::-1], formats[::-1]
-        loads, out = self._loads(x, y, c), [picks(row) for row in where[self.d.elements].T]
         numbers = np.zeros(NUMBERS, np.int64)
         depth = self._longer.shape[1]
         numbers[:FORMAT_X] = rule.fraction, rule.floor, rule.keep, rule.half, rule.join, depth, len(self.sums)
-        numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:MASKS] = formats
-        numbers[MASKS:FLIPS] = sides[0].mask, sides[1].mask, self.c.mask
-        numbers[FLIPS:HALVES] = sides[0].flip, sides[1].flip
-        numbers[HALVES:RESULTS] = rule.addends, rule.results
-        numbers[RESULTS:COUNTS] = self.d.width, len(out)
-        numbers[COUNTS:WORDS_D] = [each.size for picked, source, _ in loads for each in (picked, source)]
-        numbers[WORDS_D], numbers[KIND], numbers[OPTION] = len(self.d.elements), rule.kind, rule.option
-        numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
-        numbers[SPREAD:OUT] = len(self._spread), self._spread.shape[1] // 2
-        numbers[OUT] = max(map(len, out))
+        numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:LOADS] = formats
+        masks = sides[0].mask, sides[1].mask, self.c.mask, _CODES - 1
+        flips, parts, given = (sides[0].flip, sides[1].flip, 0, 0), _Parts(), self._loads(x, y, c)
+        loads: list[int] = []
+        for load, mask, flip in zip(given, masks, flips, strict=True):
+            loads += [*(parts.add(each) for each in load), load[1].size, mask, flip]
+        out = [picks(row) for row in where[self.d.elements].T]
+        size = max(map(len, out))
         # networks of different lengths: the shorter are filled up
-        out = [np.pad(each, (0, numbers[OUT] - len(each))) for each in out]
-        parts = [*(one for load in loads for one in load), *out, self._spread]
-        tables = np.concatenate([each.ravel() for each in parts])
-        return tables.astype(np.uint32), numbers
+        begin, *_ = [parts.add(np.pad(each, (0, size - len(each)))) for each in out]
+        numbers[LOADS:STORE] = loads
+        numbers[STORE:ADDENDS] = begin, size, len(out), self.d.width, len(self.d.elements), rule.results
+        numbers[ADDENDS], numbers[OPTION] = rule.addends, rule.option
+        numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
+        numbers[SPREAD:VECTORS] = parts.add(self._spread), len(self._spread), self._spread.shape[1] // 2
+        vectors = len(self._spread) or loads[3], loads[9], loads[15]
+        numbers[VECTORS:HELD] = vectors
+        # a table has more words than it takes room; and `multiply` and `_grouped` have room for what they pack
+        most = max(size, *(load[0].size for load in given))
+        packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
+        sizes = most, *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
+        numbers[HELD:] = np.cumsum([0, *sizes])
+        return np.concatenate(parts.found).astype(np.uint32), numbers
 
     def __call__(
         self,
@@ -279,6 +299,11 @@ class Tiles:
         x, y = (b, a) if self.along_n else (a, b)
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
         tables, numbers = self.tables
-        d = np.empty((len(c), int(numbers[WORDS_D])), np.uint32) if out is None else out
+        d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
         met = _NO_METADATA if metadata is None else metadata
-        return d if run(x, y, c, met, of_x, of_y, tables, numbers, d) else None
+        if self.rule.kind in (INTEGERS, BITS):
+            legal = run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, d)
+        else:
+            run = run_grouped if self.rule.kind == GROUPED else run_fused
+            legal = run(x, y, c, met, of_x, of_y, tables, numbers, d)
+        return d if legal else None
