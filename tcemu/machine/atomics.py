@@ -73,7 +73,7 @@ def _exchange(
         old[lane] = memory.read(place, size)
         memory.write(place, step(old[lane], *(each[lane] for each in operands)).reshape(1, size))
     if np.array_equal(memory.read(where, size), before):
-        loaded(core, by, space, where, before)
+        loaded(core, by, space, where, before, True)
     else:
         core.block.grid.scheduler.changed(core.strand)
     return old

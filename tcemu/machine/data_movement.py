@@ -100,7 +100,7 @@ def ld(instruction: Instruction) -> Act:
         for space, lanes, at in spaces(core, by, instruction, where):
             access(core, by, instruction, space, False, at, size, lanes, order)
             data = core.memory(space).gather(at, size)
-            loaded(core, by, space, at, data)
+            loaded(core, by, space, at, data, bool(order))
             held = data.view(register) if whole else data.view(element).astype(wide).view(register)
             held = held.reshape(-1, count)
             if len(at) == WARP:
@@ -111,16 +111,15 @@ def ld(instruction: Instruction) -> Act:
     return act
 
 
-def loaded(core: Core, by: By, space: Space, where: Array, data: Array) -> None:
+def loaded(core: Core, by: By, space: Space, where: Array, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
 
     def waiting() -> Waiting:
-        alone = ", and no other block runs before this one has ended" if space == "global" else ""
-        told = f"{space} memory at {int(where[0])} to change, which it loads again and again{alone}"
-        return Waiting(by, told, "memory", int(where[0]))
+        told = f"{space} memory at {int(where[0])} to change, which it loads again and again"
+        return Waiting(by, told, "memory", int(where[0]), space == "global")
 
     found = space, where.tobytes(), data.tobytes()
-    core.block.grid.scheduler.loaded(core.strand, found, waiting)
+    core.block.grid.scheduler.loaded(core.strand, found, strong, waiting)
 
 
 @executes("st")

@@ -173,18 +173,22 @@ class Waiting:
     kind: WaitKind
     #: the barrier's number, the address of the mbarrier or of the memory, or the warpgroup's index
     key: int = 0
+    #: whether a block that has not started yet could end the wait
+    elsewhere: bool = False
 
 
 @dataclass(eq=False)
 class Stuck(Event):
-    """No warp can go on, and no asynchronous work could wake one: the launch ends after this event."""
+    """No warp of a block can go on, and nothing could wake one: the launch ends after the event of each such block."""
 
     waiting: tuple[Waiting, ...]
+    #: why no further block starts, if one could end a wait
+    full: str = ""
 
     @property
     def block(self) -> int:  # type: ignore[override]
-        """The block of the first warp that waits; -1 if none does."""
-        return self.waiting[0].by.block if self.waiting else -1
+        """The block whose warps wait."""
+        return self.waiting[0].by.block
 
 
 @dataclass(eq=False)

@@ -33,6 +33,8 @@ _REGISTERS, _MOST = 65536, 255
 #: Bytes of shared memory that a block may have, by chip.
 _SHARED = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 120: 99, 121: 99}
 _SHARED_NEWER = 227
+#: Blocks in flight, if a launch does not say how many: one for each multiprocessor of an H100 or H200.
+RESIDENT = 132
 
 
 @dataclass
@@ -133,6 +135,7 @@ def launch(
     target: str = "sm_90a",
     seed: int = 0,
     policy: Policy | Sequence[Policy] = "late",
+    resident: int = RESIDENT,
     observers: Sequence[Observer] = (),
     strategy: InOrder | None = None,
 ) -> Launch:
@@ -145,6 +148,7 @@ def launch(
         raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
     policies = _policies(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0])
+    _check_resident(resident)
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args is a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
@@ -155,7 +159,8 @@ def launch(
             memory = GlobalMemory(buffers)
             pointers = iter(memory.pointers)
             passed = [next(pointers) if is_buffer(given) else given for given in args]
-            _run(kernel, passed, replace(shape, policy=each), memory, listening, result, strategy)
+            running = Grid(replace(shape, policy=each), memory, listening, resident, strategy)
+            _run(kernel, passed, running, result)
             outcomes.append(memory)
         outcomes[0].copy_back()
     except LaunchError as error:
@@ -173,6 +178,11 @@ def _policies(given: object) -> list[Policy]:
     return policies
 
 
+def _check_resident(given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise LaunchError(f"resident is the number of blocks in flight, at least 1; got {briefly(given)}")
+
+
 def _observers(given: object) -> tuple[Observer, ...]:
     if not isinstance(given, list | tuple) or not all(callable(each) for each in given):
         raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(given)}")
@@ -183,18 +193,9 @@ def _name(kernel: Kernel) -> str:
     return getattr(kernel, "__qualname__", type(kernel).__name__)
 
 
-def _run(
-    kernel: Kernel,
-    args: Sequence[Any],
-    shape: Shape,
-    memory: GlobalMemory,
-    observers: Sequence[Observer],
-    result: Launch,
-    strategy: InOrder | None,
-) -> None:
+def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> None:
     """Run all blocks under one policy."""
-    result.counts, result.blocks = Counter(), 0
-    grid = Grid(shape, memory, observers, result.counts, strategy=strategy)
+    result.counts, result.blocks = grid.counts, 0
     try:
         grid.run(lambda core: _body(kernel, core, args))
     finally:

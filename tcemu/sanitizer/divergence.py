@@ -85,6 +85,7 @@ class Divergence:
         for each in event.waiting:
             who.setdefault(each.what, []).append(each.by.warp)
         told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+        told += [event.full] if event.full else []
         self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
 
     def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
