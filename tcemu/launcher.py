@@ -38,6 +38,7 @@ def launch(
     policy: Policy | Sequence[Policy] = "late",
     schedule: str | None = None,
     resident: int = RESIDENT,
+    cluster: int | Sequence[int] | None = None,
     sanitizer: Mode = "raise",
     observers: Sequence[Observer] = (),
 ) -> Launch:
@@ -57,7 +58,8 @@ def launch(
     tcemu.search_schedules has found; it takes the place of seed and policy.
 
     At most `resident` blocks are in flight at a time, and each sees what the others write to global memory. With seed
-    0, the next block starts when one has ended, or when those in flight do nothing but poll memory.
+    0, the next block starts when one has ended, or when those in flight do nothing but poll memory. With `cluster`, the
+    number of blocks in one, again up to (x, y, z), the blocks of a cluster start together.
 
     `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (the result's `reports`
     lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
@@ -85,7 +87,8 @@ def launch(
     begin, instead = _BEGIN.get(), _INSTEAD.get()
     if instead is not None:
         given = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
-        given |= {"schedule": schedule, "resident": resident, "sanitizer": sanitizer, "observers": observers}
+        given |= {"schedule": schedule, "resident": resident, "cluster": cluster}
+        given |= {"sanitizer": sanitizer, "observers": observers}
         return instead(kernel, grid, block, args, **given)
     watch = Sanitizer(sanitizer if begin is None else "off")
     if not isinstance(observers, list | tuple):
@@ -93,7 +96,8 @@ def launch(
     check_arguments(kernel, args)
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
-    more: dict[str, Any] = {"shared": shared, "target": target, "resident": resident, "observers": listening}
+    more: dict[str, Any] = {"shared": shared, "target": target, "resident": resident, "cluster": cluster}
+    more["observers"] = listening
     more |= _order(seed, seeds, policy, schedule)
     try:
         if seeds is None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from tcemu.errors import Deadlock, LaunchError, TcemuError, counted, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3, Shape
+from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Event, Observer, Stuck, Waiting
@@ -49,8 +50,8 @@ class Grid:
         #: the blocks in flight, by number
         self.blocks: dict[int, Block] = {}
         self._resident = resident
-        #: the blocks that have not started
-        self._waiting: deque[tuple[int, Index3]] = deque()
+        #: the clusters that have not started; without clusters, each block is one
+        self._waiting: deque[Index3] = deque()
         self._body: Body
 
     def run(self, body: Body) -> None:
@@ -68,9 +69,8 @@ class Grid:
         finally:
             self.observers = ()  # registers may still be read after the end
 
-    def _order(self) -> list[tuple[int, Index3]]:
-        x, y, z = self.shape.grid
-        order = list(enumerate((a, b, c) for c, b, a in product(range(z), range(y), range(x))))
+    def _order(self) -> list[Index3]:
+        order = [(a, b, c) for c, b, a in product(*map(range, reversed(self.shape.clusters)))]
         return self.scheduler.strategy.blocks(order)
 
     def _together(self) -> int:
@@ -78,13 +78,13 @@ class Grid:
         return min(self.scheduler.strategy.together, self._resident)
 
     def _admit(self) -> bool:
-        """Start the next block, if there is one and a place for it; return whether there were."""
-        if len(self.blocks) >= self._resident or not self._waiting:
+        """Start the blocks of the next cluster, if there is one and places for them; return whether there were."""
+        if len(self.blocks) + self.shape.ranks > self._resident or not self._waiting:
             return False
-        number, index = self._waiting.popleft()
-        block = self.blocks[number] = Block(self, number, index)
-        cores = [Core(block, warp) for warp in range(self.shape.warps)]
-        block.start([(core, self._body(core)) for core in cores])
+        for block in Cluster(self, self._waiting.popleft()).blocks:
+            self.blocks[block.number] = block
+            cores = [Core(block, warp) for warp in range(self.shape.warps)]
+            block.start([(core, self._body(core)) for core in cores])
         return True
 
     def ended(self, block: Block) -> None:
@@ -123,7 +123,7 @@ class Grid:
         return "\n".join([*lines, full] if full else lines)
 
     def _full(self) -> str:
-        left, places = counted(len(self._waiting), "block"), counted(self._resident, "block")
+        left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self._resident, "block")
         return (
             f"{left} cannot start before one of these ends: {places} fit at a time (resident={self._resident}). If a "
             "block that has not started would have to answer, launch no more blocks than fit, or let each block take "

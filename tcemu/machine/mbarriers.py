@@ -93,7 +93,7 @@ class Mbarriers:
             except OperandError as error:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
-        core.tell(MbarrierArrived, by, place, phase, count, transaction)
+        core.tell(MbarrierArrived, by, place, phase, count, transaction, core.owner(self._block))
         self._tell_completed(core, place, phase, held)
         return state
 
