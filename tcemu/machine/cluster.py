@@ -74,7 +74,7 @@ class ClusterBarrier:
         """The active lanes arrive; return the phase. Ends the launch if one has not waited since it arrived last."""
         warp, phase = (by.block, by.warp), self.phase
         if by.active & (self._arrived[warp] | self._due[warp]):
-            self._misused("a thread arrives at the barrier of the cluster again without barrier.cluster.wait between", by)
+            self._misused("a thread arrives again at the barrier of the cluster without barrier.cluster.wait", by)
         self._arrived[warp] |= by.active
         self._fewer(by.active.bit_count())
         return phase

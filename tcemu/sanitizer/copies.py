@@ -44,7 +44,7 @@ class Copies:
         copy = event.copy
         if copy.kind == "cp.async":
             self._issue_lanes(copy)
-        elif copy.writes[0] == "shared":
+        elif copy.writes[0] == "shared" and len(copy.writes[1]):
             self._issue_load(copy)
         if copy.kind == "bulk" and copy.reads[0] == "shared":
             self._issue_store(copy)
@@ -99,7 +99,9 @@ class Copies:
         by = copy.by
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
         cells = self._block.shadow.tile(addresses, size)
-        self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active))
+        if copy.kind == "st.async":
+            self._records.strong[record] = "relaxed"
+        self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")
 
     def _issue_store(self, copy: Copy) -> None:
         _, addresses, size = copy.reads
