@@ -107,6 +107,9 @@ def store(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         counters = core.integers(instruction, "mbarrier", mbarrier)
         for end in places(core, by, instruction, where):
+            if end.space != "shared":
+                told = f"{instruction}: a generic address in {end.space} memory; it must lie in shared memory"
+                core.fault(by, instruction, "global", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
             for counter in np.unique(counters[end.lanes]).tolist():
                 here = end.only(counters == counter)
                 place = _counter(core, by, instruction, here, counter)

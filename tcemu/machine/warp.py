@@ -253,6 +253,40 @@ class Warp:
     >>> _ = tcemu.launch(hints, args=(out,), shared=128)
     >>> out[:4]
     array([0, 1, 2, 3], dtype=uint32)
+    >>> def cluster(warp, out):  # two blocks that see each other's shared memory
+    ...     other = 1 - warp.cluster_ctarank
+    ...     there, bar = warp.mapa(4 * warp.laneid, other), warp.mapa(384, other)  # places in the other block
+    ...     assert warp.getctarank(bar) == other
+    ...     with warp.only(warp.elect_sync()):
+    ...         warp.mbarrier_init(384, 2)
+    ...         warp.fence_mbarrier_init()
+    ...         warp.st_shared(400, np.zeros((32, 4), np.uint32), "v4.b32")
+    ...     warp.st_shared(256 + 4 * warp.laneid, 100)
+    ...     warp.fence_proxy_async()
+    ...     warp.barrier_cluster_arrive()
+    ...     warp.barrier_cluster_wait()
+    ...     warp.st_async(there, warp.laneid, bar)  # 128 bytes, which the other block's mbarrier counts
+    ...     warp.red_async("add.u32", there + 256, 1, bar)
+    ...     with warp.only(warp.elect_sync()):
+    ...         warp.cp_async_bulk_shared_cluster(there + 128, 400, 16, bar)  # 16 more
+    ...         warp.mbarrier_arrive_expect_tx_shared_cluster(bar, 272)
+    ...         warp.mbarrier_arrive_shared_cluster(bar)
+    ...     warp.mbarrier_wait(384, 0)
+    ...     warp.st_global(out.at(warp.cluster_ctarank, warp.laneid), warp.ld_shared(4 * warp.laneid))
+    ...     warp.barrier_cluster_arrive()
+    ...     warp.barrier_cluster_wait()
+    ...     with warp.only(warp.laneid == other):
+    ...         warp.st_shared_cluster(there, 7, order="relaxed")
+    ...         warp.red_shared_cluster("add.u32", there, 1)
+    ...         old = warp.atom_shared_cluster("exch.b32", there, 0)
+    ...         assert (old[other, 0], warp.ld_shared_cluster(there)[other, 0]) == (8, 0)
+    ...     warp.barrier_cluster_arrive("relaxed")  # nobody exits before both are done
+    ...     warp.barrier_cluster_wait()
+    >>> out = np.zeros((2, 32), np.uint32)
+    >>> _ = tcemu.launch(cluster, 2, args=(out,), shared=416, cluster=2)
+    >>> out[:, :4]
+    array([[0, 1, 2, 3],
+           [0, 1, 2, 3]], dtype=uint32)
     """
 
     def __init__(self, core: Core) -> None:

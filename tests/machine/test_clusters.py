@@ -64,7 +64,7 @@ def test_what_a_launch_is_given(row):
     for given, says in cases:
         with row(repr(given)), pytest.raises(LaunchError, match=re.escape(says)):
             launch(lambda *_: pytest.fail("it ran"), 16, **given)
-    assert launch(lambda warp: meet(warp), 16, cluster=16).blocks == 16
+    assert launch(meet, 16, cluster=16).blocks == 16
 
 
 # ---------------------------------------------------------------------------------------------------- shared memory
@@ -141,6 +141,7 @@ def test_a_remote_arrival_and_st_async(seed):
         rank, count = warp.cluster_ctarank, warp.cluster_nctarank
         with first(warp):
             warp.mbarrier_init(512, count)
+            warp.fence_mbarrier_init()
             warp.mbarrier_expect_tx(512, 32 * 8 + 32 * 4)
         warp.st_shared(256 + 4 * warp.laneid, 1000)
         meet(warp)
