@@ -92,7 +92,7 @@ def test_stream_k(blocks):
 
 
 def test_a_block_before_that_cannot_start():
-    """In the order of their numbers, each block waits for one that has started; in another order, one place is too few."""
+    """In the order of their numbers, each block waits for one that has started; in another order it may not."""
     a, b = matrices(64, 32, 6 * 64)
     plan = wgmma_tma.Plan(columns=32)
     expected = tcemu.matmul(a, b, instruction=plan.mma)
