@@ -11,6 +11,9 @@ An address in .shared::cluster has 32 bits. Below 2^24 it is one in the block's 
 the others, which mapa makes, are
 
     (rank + 1) 2^24        shared memory of the block with that rank in the cluster
+
+On an H100, the block with that rank has the addresses from rank 2^24 on, also as its own. Here own addresses begin at 0
+in every block, as they do without clusters, so those that mapa makes begin one block later.
 """
 
 from __future__ import annotations

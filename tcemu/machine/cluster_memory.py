@@ -14,7 +14,7 @@ from tcemu.instructions.elements import elements_of, space_of
 from tcemu.machine.addresses import BLOCK, SHARED, generic, mapped, rank_of, window_of
 from tcemu.machine.asynchronous_copy import Side
 from tcemu.machine.bulk_copy import begin_counted
-from tcemu.machine.data_movement import Where, check_access, patterns_of, places
+from tcemu.machine.data_movement import Where, patterns_of, places
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Copy
 from tcemu.machine.masks import LANES
@@ -137,7 +137,10 @@ def _begin(
 ) -> None:
     """Start one copy: the bytes (n, size) of the lanes of `end`, which the mbarrier at `place` counts."""
     size, memory = data.shape[1], end.memory
-    check_access(core, by, instruction, end, size)
+    try:
+        memory.check(instruction, end.addresses, size, size, end.lanes)
+    except AddressError as error:
+        core.fault(by, instruction, "shared", error)
     phase = end.block.mbarriers.expect_more(core, by, instruction, place, 0)
     nothing: Side = ("shared", np.zeros(0, np.int64), 1)
     writes: Side = ("shared", end.addresses, size)

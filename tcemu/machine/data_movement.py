@@ -35,15 +35,11 @@ class Where(NamedTuple):
     """The active lanes whose addresses lie in one memory, and their addresses (n,) there."""
 
     space: Space
+    memory: Bytes
     #: the block whose shared memory it is, if it is shared memory
     block: Block
     lanes: Array
     addresses: Array
-
-    @property
-    def memory(self) -> Bytes:
-        """The memory."""
-        return self.block.shared if self.space == "shared" else self.block.grid.memory
 
     def only(self, lanes: Array) -> Where:
         """The same for those of the lanes that are in a mask, bool (32,)."""
@@ -53,9 +49,9 @@ class Where(NamedTuple):
 def places(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[Where]:
     """The memories that the active lanes address, one entry for each."""
     state, active, block = space_of(instruction), core.active, core.block
-    if state in ("shared", "global"):
-        own = addresses if core.bits == FULL else addresses[active]
-        return [Where("shared" if state == "shared" else "global", block, active, own)]
+    if state == "shared" or state == "global":
+        memory = block.shared if state == "shared" else block.grid.memory
+        return [Where(state, memory, block, active, addresses if core.bits == FULL else addresses[active])]
     if state == "shared::cluster":
         return list(_of_cluster(core, by, instruction, active, addresses, rank_of(addresses, block.rank)))
     found: list[Where] = []
@@ -72,7 +68,7 @@ def places(core: Core, by: By, instruction: Instruction, addresses: Array) -> li
             )
             core.fault(by, instruction, "global", error)
         if part.window == "global":
-            found.append(Where("global", block, lanes, part.addresses[lanes]))
+            found.append(Where("global", block.grid.memory, block, lanes, part.addresses[lanes]))
         else:
             found += _of_cluster(core, by, instruction, lanes, part.addresses, part.addresses // BLOCK)
     return found
@@ -87,26 +83,21 @@ def _of_cluster(
         own = rank == core.block.rank
         block = core.block if own else core.block.cluster.block(core, by, instruction, rank)
         inside = addresses[here]
-        yield Where("shared", block, here, np.where(inside < 0, inside, inside % BLOCK))
+        yield Where("shared", block.shared, block, here, np.where(inside < 0, inside, inside % BLOCK))
 
 
 def access(
     core: Core, by: By, instruction: Instruction, where: Where, writes: bool, size: int, order: Order
 ) -> None:
     """Check an access of `size` bytes at each of the addresses, and report it."""
-    check_access(core, by, instruction, where, size)
-    if core.watched:
-        lanes = LANES[where.lanes]
-        owner = core.owner(where.block)
-        core.tell(Accessed, by, instruction, where.space, writes, where.addresses, size, lanes, False, order, owner)
-
-
-def check_access(core: Core, by: By, instruction: Instruction, where: Where, size: int) -> None:
-    """Check that there are `size` bytes at each of the addresses, which are multiples of the size."""
     try:
         where.memory.check(instruction, where.addresses, size, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
+    if core.watched:
+        lanes = LANES[where.lanes]
+        owner = core.owner(where.block)
+        core.tell(Accessed, by, instruction, where.space, writes, where.addresses, size, lanes, False, order, owner)
 
 
 def strength(instruction: Instruction) -> Order:

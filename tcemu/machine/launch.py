@@ -142,7 +142,7 @@ def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int) -
     found = _three("cluster", given, (most, most, most))
     count = int(np.prod(found))
     if count > most:
-        why = f"; more than {_PORTABLE} are not portable" if most > _PORTABLE else ""
+        why = f" (more than {_PORTABLE} only if the host allows non-portable sizes)" if most > _PORTABLE else ""
         raise LaunchError(f"a cluster has at most {most} blocks on {target}{why}; {found} makes {count}")
     if any(whole % part for whole, part in zip(grid, found, strict=True)):
         raise LaunchError(f"the grid is a whole number of clusters in each dimension: {grid} is not, of {found}")

@@ -258,15 +258,15 @@ class _Block:
         """A copy contributes to its group or to its mbarrier's phase."""
         copy = event.copy
         op = self._op(copy.by)
-        op.copies.append(copy.bytes)
         op.bytes += copy.bytes
+        if copy.owner >= 0:  # into another block: it takes no time here
+            return
+        op.copies.append(copy.bytes)
         op.kind = "copy" if copy.kind == "cp.async" else "bulk"
         op.writes |= copy.writes[0] == "global"
         space, addresses, size = copy.writes if op.writes else copy.reads
         op.sectors += sectors(addresses, size) if space == "global" and len(addresses) else 0
         op.wavefronts += -(-copy.bytes // (BANKS * WORD))
-        if copy.owner >= 0:
-            return
         if copy.mbarrier >= 0:
             self._give(op, self._phase(copy.mbarrier, copy.phase))
         elif copy.kind != "st.async":  # which an mbarrier counts
