@@ -434,7 +434,7 @@ EXERCISES = [
         section="9.7.9.27.1.2, 9.7.13.3, 9.7.13.15.13",
         hints=(
             "Start from wgmma_gemm. What does a block do that the other one must know or wait for?",
-            "A stage is empty when 8 warps have read it: warp.mbarrier_arrive_shared_cluster(warp.mapa(address, rank)).",
+            "A stage is empty when 8 warps say so: warp.mbarrier_arrive_shared_cluster(warp.mapa(address, rank)).",
             "The threads of both blocks meet after mbarrier.init, and once more before they exit.",
         ),
         points=6,
