@@ -108,6 +108,12 @@ class Copies:
         if not len(addresses):
             return
         by, warp = copy.by, copy.by.warp
+        here = self._mbarriers.found.get(copy.mbarrier)
+        if here is not None:  # it is in no group: it has read its source when the mbarrier has counted it
+            record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
+            cells = self._block.shadow.tile(addresses, size)
+            self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
+            return
         column, lanes = self._out.get(warp) or (self._clocks.agent(), 0)
         self._out[warp] = column, lanes | by.active
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])

@@ -376,3 +376,32 @@ def test_relaxed_arrivals_publish_nothing():
     assert all("of shared memory of block" in report.what for report in found)
     assert {(report.block, report.warp) for report in found} <= {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert "of block" in str(found[0].earlier)
+
+
+def overwritten(warp, waits):
+    """Rank 1 copies to rank 0, and then stores to the source: after rank 0 has seen the copy land, or at once."""
+    rank = warp.cluster_ctarank
+    with warp.only(warp.elect_sync()):
+        warp.mbarrier_init(512, 1)
+        warp.fence_mbarrier_init()
+        warp.st_shared(0, np.zeros((32, 4), np.uint32), "v4.b32")
+        warp.fence_proxy_async()
+    meet(warp)
+    with warp.only(warp.elect_sync()):
+        if rank == 0:
+            warp.mbarrier_arrive_expect_tx(512, 16)
+            warp.mbarrier_wait(512, 0)
+            warp.mbarrier_arrive_shared_cluster(warp.mapa(512, 1))
+        else:
+            warp.cp_async_bulk_shared_cluster(warp.mapa(256, 0), 0, 16, warp.mapa(512, 0))
+            if waits:
+                warp.mbarrier_wait(512, 0)
+            warp.st_shared(0, 1)
+    meet(warp)
+
+
+def test_the_source_of_a_copy_is_free_when_the_other_block_has_it():
+    for seed in (0, 1):
+        clean(overwritten, 2, 32, (True,), shared=520, cluster=2, seed=seed)
+        found = tcemu.launch(overwritten, 2, 32, (False,), shared=520, cluster=2, seed=seed, sanitizer="collect")
+        assert [report.rule for report in found.reports] == ["overwritten-early"]
