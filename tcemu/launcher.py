@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tcemu.errors import LaunchError, briefly
+from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import check_arguments
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import RESIDENT, Kernel, Launch
@@ -31,7 +32,7 @@ def launch(
     block: int | Sequence[int] = 32,
     args: Sequence[Any] = (),
     *,
-    shared: int = 0,
+    shared: int | Shared = 0,
     target: str = "sm_90a",
     seed: int = 0,
     seeds: int | Iterable[int] | None = None,
@@ -45,8 +46,9 @@ def launch(
     """Run `kernel(warp, *args)` once for each warp of a grid, and report what the PTX manual leaves undefined.
 
     `grid` is the number of blocks and `block` the number of threads in each, as one number or up to three (x, y, z);
-    `shared` is the number of bytes of shared memory for each block. Numpy arrays in `args` live in global memory: the
-    kernel gets a pointer to each, and after the launch they hold what it wrote. All other arguments are passed as is.
+    `shared` is the number of bytes of shared memory for each block, or its named arrays
+    (tcemu.machine.allocation.Shared), which reports then name. Numpy arrays in `args` live in global memory: the kernel
+    gets a pointer to each, and after the launch they hold what it wrote. All other arguments are passed as is.
 
     Warps take turns where they wait; a `seed` other than 0 lets them take turns anywhere, in an order that the seed
     fixes. `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can go on), "early"
@@ -86,7 +88,7 @@ def launch(
     """
     begin, instead = _BEGIN.get(), _INSTEAD.get()
     if instead is not None:
-        given = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
+        given: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
         given |= {"schedule": schedule, "resident": resident, "cluster": cluster}
         given |= {"sanitizer": sanitizer, "observers": observers}
         return instead(kernel, grid, block, args, **given)

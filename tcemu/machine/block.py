@@ -18,6 +18,7 @@ from tcemu.machine.scheduler import Strand
 from tcemu.machine.warpgroup_matrix import Warpgroup
 
 if TYPE_CHECKING:
+    from tcemu.machine.allocation import Shared
     from tcemu.machine.cluster import Cluster
     from tcemu.machine.core import Core
     from tcemu.machine.grid import Grid
@@ -39,6 +40,8 @@ class Shape:
     registers: int
     #: blocks of a cluster; None if the launch has no clusters: then each block is a cluster of its own
     cluster: Index3 | None = None
+    #: the names of the arrays in shared memory, if the launch gives them
+    names: Shared | None = None
 
     @cached_property
     def threads(self) -> int:
@@ -89,8 +92,10 @@ class Block:
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
         """Add the block to the scheduler: each warp will run its body."""
-        cluster = self.cluster.numbers if self.shape.cluster else ()
-        self.grid.tell(BlockStarted, self.number, self.shape.threads, self.shape.shared, self.shape.target, cluster)
+        shape, content = self.shape, self.shared.bytes.view()
+        content.flags.writeable = False
+        given = shape.threads, shape.shared, shape.target, content, shape.names
+        self.grid.tell(BlockStarted, self.number, *given, self.cluster.numbers if shape.cluster else ())
         strands = []
         for core, body in bodies:
             core.strand = Strand(self.number, core.index, body)

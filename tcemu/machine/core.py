@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, LaunchError, MemoryFault, OperandError, briefly
+from tcemu.errors import AddressError, Disagreement, LaunchError, MemoryFault, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
@@ -207,14 +207,23 @@ class Core:
             )
         return np.broadcast_to(array, (WARP,))
 
-    def check_membermask(self, instruction: Instruction, *given: Any) -> None:
-        """Raise OperandError unless a given membermask names exactly the lanes that execute the instruction."""
+    def check_membermask(self, instruction: Instruction, *given: Any, elsewhere: bool = False) -> None:
+        """End the launch unless a membermask names the lanes that execute the instruction.
+
+        It must name no others but, with `elsewhere`, lanes that may execute it elsewhere.
+        """
         for mask in given:
-            if isinstance(mask, bool) or not isinstance(mask, int | np.integer) or int(mask) != self.bits:
-                raise OperandError(
-                    f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "
-                    f"{briefly(mask)} (PTX ISA {instruction.section})"
-                )
+            whole = isinstance(mask, int | np.integer) and not isinstance(mask, bool) and 0 <= mask <= FULL
+            if whole and (int(mask) == self.bits or (elsewhere and not self.bits & ~int(mask))):
+                continue
+            told = (
+                f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "
+                f"{briefly(mask)} (PTX ISA {instruction.section})"
+            )
+            if not whole:
+                raise OperandError(told)
+            self.tell(Faulted, self.by(), instruction, "lanes", "shared", told)
+            raise Disagreement(told)
 
     # ---------------------------------------------------------------------------------------- registers
 

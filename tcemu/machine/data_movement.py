@@ -15,7 +15,7 @@ from tcemu.instructions.elements import Elements, elements_of, order_of, space_o
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import BLOCK, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Accessed, By, Order, Waiting
+from tcemu.machine.events import Accessed, By, Order, Shuffled, Waiting
 from tcemu.machine.lanes import lanes as per_lane
 from tcemu.machine.masks import FULL, LANES, bits_of
 from tcemu.machine.memory import Bytes
@@ -87,7 +87,14 @@ def _of_cluster(
 
 
 def access(
-    core: Core, by: By, instruction: Instruction, where: Where, writes: bool, size: int, order: Order
+    core: Core,
+    by: By,
+    instruction: Instruction,
+    where: Where,
+    writes: bool,
+    size: int,
+    order: Order,
+    data: Array | None = None,
 ) -> None:
     """Check an access of `size` bytes at each of the addresses, and report it."""
     try:
@@ -95,9 +102,9 @@ def access(
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
     if core.watched:
-        lanes = LANES[where.lanes]
-        owner = core.owner(where.block)
-        core.tell(Accessed, by, instruction, where.space, writes, where.addresses, size, lanes, False, order, owner)
+        lanes, owner = LANES[where.lanes], core.owner(where.block)
+        given = where.addresses, size, lanes, False, order, data, owner
+        core.tell(Accessed, by, instruction, where.space, writes, *given)
 
 
 def strength(instruction: Instruction) -> Order:
@@ -162,9 +169,9 @@ def st(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
         for each in places(core, by, instruction, where):
-            access(core, by, instruction, each, True, size, order)
-            data = given if len(each.addresses) == WARP else given[each.lanes]
-            each.memory.write(each.addresses, data.view(np.uint8))
+            data = (given if len(each.addresses) == WARP else given[each.lanes]).view(np.uint8)
+            access(core, by, instruction, each, True, size, order, data)
+            each.memory.write(each.addresses, data)
 
     return act
 
@@ -262,7 +269,7 @@ def shfl(instruction: Instruction) -> Act:
     mode = instruction.words["mode"]
 
     def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
-        core.check_membermask(instruction, *membermask)
+        core.check_membermask(instruction, *membermask, elsewhere=True)
         by = core.begin(instruction)
         if type(b) is type(c) is int:
             asked, there = _uniform_sources(mode, b & 31, c & 0x1FFF)
@@ -282,6 +289,8 @@ def shfl(instruction: Instruction) -> Act:
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
             found[~taking] = POISON & np.iinfo(bits.dtype).max
+            if by is not None:
+                core.tell(Shuffled, by, instruction, asked)
         return found.view(given.dtype), per_lane(there & core.active)
 
     return act

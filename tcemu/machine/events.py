@@ -21,6 +21,7 @@ from tcemu.tracebacks import place
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.instructions.facts import Space
+    from tcemu.machine.allocation import Shared
     from tcemu.machine.registers import Registers
 
 Addresses = npt.NDArray[np.int64]
@@ -115,6 +116,10 @@ class BlockStarted(BlockEvent):
     threads: int
     shared: int
     target: str
+    #: the bytes of its shared memory as they are now, read-only
+    content: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    #: the names of what lies there, if the launch named it
+    names: Shared | None = None
     cluster: tuple[int, ...] = ()
 
     @property
@@ -155,6 +160,8 @@ class Disagreed(WarpsEvent):
     """Two warps of a warpgroup reached different instructions, but all four must execute the same one."""
 
     instructions: tuple[Instruction, ...]
+    #: in what they disagree, if they reached the same instruction: an operand and its values
+    operands: str = ""
 
 
 @dataclass(eq=False)
@@ -203,8 +210,8 @@ class Faulted(WarpEvent):
 
     instruction: Instruction
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
-    #: overflows
-    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes"]
+    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes"]
     space: Space
     message: str
     #: the mbarrier's address
@@ -231,6 +238,8 @@ class Accessed(WarpEvent):
     lanes: npt.NDArray[Any]
     collective: bool = False
     order: Order = ""
+    #: what st is about to write, uint8 (n, size)
+    data: npt.NDArray[np.uint8] | None = None
     owner: int = -1
 
     @property
@@ -278,6 +287,14 @@ class Touched(WarpEvent):
 
 
 # ------------------------------------------------------------------------------------------------ barriers
+
+
+@dataclass(eq=False)
+class Shuffled(WarpEvent):
+    """Some lanes of a warp, but not all, executed shfl.sync: `sources` (32,) says from which lane each one reads."""
+
+    instruction: Instruction
+    sources: npt.NDArray[Any]
 
 
 class WarpSynced(WarpEvent):
@@ -358,6 +375,8 @@ class MbarrierArrived(WarpEvent):
     phase: int
     count: int
     transaction: int = 0
+    #: release, or relaxed: then the arrival publishes nothing
+    order: Order = "release"
     owner: int = -1
 
 
@@ -371,10 +390,14 @@ class MbarrierCompleted(BlockEvent):
 
 @dataclass(eq=False)
 class MbarrierWaited(WarpEvent):
-    """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals."""
+    """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals.
+
+    With the `order` relaxed, it sees none of these until it executes a fence.
+    """
 
     address: int
     phase: int
+    order: Order = "acquire"
 
 
 # ------------------------------------------------------------------------------------------------ asynchronous copies
@@ -478,6 +501,8 @@ class Wgmma:
     a: tuple[Registers, ...]
     reads: tuple[tuple[str, Addresses, int], ...]
     adds: bool = True
+    #: the metadata of a sparse one, of each warp
+    e: tuple[Registers, ...] = ()
 
 
 class WgmmaFenced(WarpEvent):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tcemu.errors import LaunchError, briefly, counted, listing, shown
 from tcemu.instructions.targets import target_named
+from tcemu.machine.allocation import Shared
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import Core
 from tcemu.machine.events import Observer
@@ -107,7 +108,7 @@ class Parting:
 def shape_of(
     grid: int | Sequence[int],
     block: int | Sequence[int],
-    shared: int,
+    shared: int | Shared,
     target: str,
     seed: int,
     policy: Policy,
@@ -116,6 +117,7 @@ def shape_of(
     """The checked shape of a launch. Raises LaunchError if no GPU would launch it."""
     if not isinstance(target, str):
         raise LaunchError(f"a target is given as text, e.g. 'sm_90a'; got {shown(target)}")
+    names, shared = (shared, shared.nbytes) if isinstance(shared, Shared) else (None, shared)
     chip = target_named(target).number
     most = 1024 * _SHARED.get(chip, _SHARED_NEWER)
     blocks = _three("grid", grid, _MAX_GRID)
@@ -131,7 +133,7 @@ def shape_of(
         raise LaunchError(f"a seed is an integer of at least 0; got {briefly(seed)}")
     registers = min(_REGISTERS // count // 8 * 8, _MOST)
     clusters = None if cluster is None else _cluster(cluster, blocks, target, chip)
-    return Shape(blocks, threads, int(shared), target, policy, int(seed), registers, clusters)
+    return Shape(blocks, threads, int(shared), target, policy, int(seed), registers, clusters, names)
 
 
 def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int) -> Index3:
@@ -155,7 +157,7 @@ def launch(
     block: int | Sequence[int] = 32,
     args: Sequence[Any] = (),
     *,
-    shared: int = 0,
+    shared: int | Shared = 0,
     target: str = "sm_90a",
     seed: int = 0,
     policy: Policy | Sequence[Policy] = "late",

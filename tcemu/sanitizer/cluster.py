@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine import events
@@ -73,7 +74,8 @@ class Cluster:
         self._bytes = -(-started.shared // _UNIT) * _UNIT
         self._tell = tell
         size = self._bytes * len(numbers)
-        whole = replace(started, threads=32 * self._warps * len(numbers), shared=size)
+        threads, nothing = 32 * self._warps * len(numbers), np.zeros(0, np.uint8)
+        whole = replace(started, threads=threads, shared=size, content=nothing, names=None)
         self.block = Block(whole, self._report, tiles)
         self.block.shadow = ClusterShadow(self._bytes, numbers, tiles)
         absent = [0] * (self._warps - started.warps)
