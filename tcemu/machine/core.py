@@ -12,6 +12,7 @@ from tcemu.errors import AddressError, Disagreement, LaunchError, MemoryFault, O
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
+from tcemu.machine.addresses import BLOCK, rank_of
 from tcemu.machine.dispatch import Bound, bind
 from tcemu.machine.events import By, Faulted, Issued, Site, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
@@ -127,6 +128,17 @@ class Core:
     def memory(self, space: Space) -> Bytes:
         """The memory of a state space."""
         return self.block.shared if space == "shared" else self.block.grid.memory
+
+    def shared_at(self, by: By, instruction: Instruction, address: int) -> tuple[Block, int]:
+        """The block of the cluster, and the address there, that an address in .shared::cluster means."""
+        rank, own = rank_of(address, self.block.rank), self.block
+        if rank == own.rank:
+            return own, address if address < 0 else address % BLOCK
+        return own.cluster.block(self, by, instruction, rank), address % BLOCK
+
+    def owner(self, block: Block) -> int:
+        """The number of a block in an event: -1 for the warp's own."""
+        return -1 if block is self.block else block.number
 
     def fault(self, by: By, instruction: Instruction, space: Space, error: AddressError) -> NoReturn:
         """Report an access that the hardware would not make, and end the launch."""

@@ -96,7 +96,7 @@ class Mbarriers:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
         order = _order(instruction) or "release"
-        core.tell(MbarrierArrived, by, place, phase, count, transaction, order)
+        core.tell(MbarrierArrived, by, place, phase, count, transaction, order, core.owner(self._block))
         self._tell_completed(core, place, phase, held)
         return state
 

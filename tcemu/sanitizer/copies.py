@@ -60,7 +60,7 @@ class Copies:
         copy = event.copy
         if copy.kind == "cp.async":
             self._issue_lanes(copy)
-        elif copy.writes[0] == "shared":
+        elif copy.writes[0] == "shared" and len(copy.writes[1]):
             self._issue_load(copy)
         if copy.kind == "bulk" and copy.reads[0] == "shared":
             self._issue_store(copy)
@@ -143,13 +143,21 @@ class Copies:
         by = copy.by
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
         cells = self._block.shadow.tile(addresses, size)
-        self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active))
+        if copy.kind == "st.async":
+            self._records.strong[record] = "relaxed"
+        self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")
 
     def _issue_store(self, copy: Copy) -> None:
         _, addresses, size = copy.reads
         if not len(addresses):
             return
         by, warp = copy.by, copy.by.warp
+        here = self._mbarriers.found.get(copy.mbarrier)
+        if here is not None:  # it is in no group: it has read its source when the mbarrier has counted it
+            record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
+            cells = self._block.shadow.tile(addresses, size)
+            self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
+            return
         column, lanes = self._out.get(warp) or (self._clocks.agent(), 0)
         self._out[warp] = column, lanes | by.active
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])

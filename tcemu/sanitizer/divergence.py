@@ -95,13 +95,14 @@ class Divergence:
             self._exited,
             self._apart,
         ):
-            if explains(event.waiting):
+            if not (event.full and explains == self._spins) and explains(event.waiting):
                 return
         one = event.waiting[0]
         who: dict[str, list[int]] = {}
         for each in event.waiting:
             who.setdefault(each.what, []).append(each.by.warp)
         told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+        told += [event.full] if event.full else []
         self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
 
     def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:

@@ -10,6 +10,7 @@ from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, sho
 from tcemu.machine.events import BarrierCompleted, BlockEnded, BlockStarted, Event, Faulted, Stuck
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
+from tcemu.sanitizer.cluster import Cluster, ClusterBarriers
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
@@ -53,6 +54,7 @@ class Sanitizer:
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
         self._watches: dict[int, dict[type[Event], list[Callable[[Any], object]]]] = {}
+        self._clusters: dict[int, Cluster] = {}
 
     @property
     def errors(self) -> list[Report]:
@@ -64,14 +66,28 @@ class Sanitizer:
         if self.mode == "off":
             return
         if isinstance(event, BlockStarted):
-            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles))
+            self._begin(event)
         watch = self._watches.get(event.block)
         if watch is None:
             return
-        for handle in watch.get(type(event), ()):
-            handle(event)
+        cluster = self._clusters.get(event.block)
+        told = event if cluster is None else cluster(event)
+        if told is not None:
+            for handle in watch.get(type(told), ()):
+                handle(told)
         if isinstance(event, BlockEnded):
             del self._watches[event.block]
+            self._clusters.pop(event.block, None)
+
+    def _begin(self, event: BlockStarted) -> None:
+        """Watch a block or, from its first block on, a cluster."""
+        if not event.cluster:
+            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles))
+        elif event.block == event.cluster[0]:
+            cluster = Cluster(event, self._tell, self._tiles)
+            watch = _watch(cluster.block)
+            for number in event.cluster:
+                self._watches[number], self._clusters[number] = watch, cluster
 
     def _tell(self, report: Report) -> None:
         before = self._known.get(report.key)
@@ -103,6 +119,7 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
         Divergence(block, mbarriers, barriers),
         Fragments(block),
         barriers,
+        ClusterBarriers(block),
         mbarriers,
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),

@@ -124,11 +124,11 @@ class SharedMemory:
             self._collide_read(record, reader, cells, prior, lanes, places, known)
         self._note_read(record, reader, cells, prior, lanes)
 
-    def write_async(self, record: int, cells: Array, row: Array) -> None:
-        """A bulk copy, issued by lanes that know `row`, will write `cells`."""
+    def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
+        """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
         prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
-        late = np.flatnonzero(self._records.unknown(prior, row, fenced=True))
+        late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
         for marks in reads:
             late = np.flatnonzero(self._records.unknown(marks, row))
@@ -268,7 +268,7 @@ class SharedMemory:
 
     def _same(self, verdict: Verdict, cells: Array, where: Array) -> Verdict:
         """The verdict about two writes: a hint if a store writes what is there already."""
-        if self._data is None:
+        if self._data is None or not len(self._block.content):
             return verdict
         new, cell = self._data.reshape(-1, self._shadow.cell)[where], self._shadow.cell
         old = self._block.content[: len(self._block.content) // cell * cell].reshape(-1, cell)[cells[where]]
