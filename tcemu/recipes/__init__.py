@@ -1,0 +1,8 @@
+"""Whose bits are these: how a library computed a matrix product, told from A, B and its result."""
+
+from tcemu.recipes.product import multiply
+from tcemu.recipes.recipe import Recipe
+from tcemu.recipes.search import whose_bits
+from tcemu.recipes.verdict import Match, Verdict
+
+__all__ = ["Match", "Recipe", "Verdict", "multiply", "whose_bits"]

@@ -1,0 +1,105 @@
+"""The elements of D at which recipes are compared first: few, and those that tell most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.formats import lookup
+from tcemu.recipes.engines import engine
+from tcemu.recipes.order import chains, splits
+from tcemu.recipes.prefixes import Prefixes
+from tcemu.recipes.product import factors, finished
+from tcemu.recipes.recipe import Recipe
+from tcemu.recipes.reductions import trees
+
+Array = npt.NDArray[Any]
+#: The most elements among which the telling ones are looked for.
+_MOST = 1 << 20
+
+
+def telling(a: Array, b: Array, d: Array, kind: str, count: int) -> tuple[Array, Array]:
+    """Rows and columns of `count` elements of D.
+
+    A narrow D hides most differences between recipes. They show where the exact sum is almost halfway between two
+    numbers of D's type, so these elements come first; without rounding, any elements do.
+    """
+    rows = np.unique(np.linspace(0, len(a) - 1, max(1, min(len(a), _MOST // b.shape[1]))).astype(int))
+    if kind in ("f16", "bf16"):
+        with np.errstate(all="ignore"):
+            sums = a[rows].astype(np.float32) @ b.astype(np.float32)
+            _, exponents = np.frexp(sums)
+            unit = np.ldexp(1.0, np.maximum(exponents - 1, lookup(kind).emin) - lookup(kind).mantissa)
+            place = np.abs(sums / unit - np.floor(sums / unit) - 0.5)
+        place[~np.isfinite(place) | (sums == 0)] = 1.0
+        order = np.argsort(place, axis=None, kind="stable")[:count]
+    else:
+        order = np.random.default_rng(0).permutation(len(rows) * b.shape[1])[:count]
+    i, j = np.unravel_index(order, (len(rows), b.shape[1]))
+    return rows[i], j
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A recipe, and the share of the elements whose bits it gives."""
+
+    recipe: Recipe
+    share: float
+
+
+class Elements:
+    """Some elements of D: the row of A and the column of B of each (elements, k), and their bits."""
+
+    def __init__(self, a: Array, b: Array, d: Array) -> None:
+        self._a, self._b, self._depth = a, b, a.shape[1]
+        self._bits = _bits(d)
+        self._trees: dict[tuple[object, str], Prefixes] = {}
+
+    @classmethod
+    def of(cls, a: Array, b: Array, d: Array, rows: Array, columns: Array) -> Elements:
+        """The elements of a product at these rows and columns."""
+        return cls(a[rows], np.ascontiguousarray(b[:, columns].T), np.ascontiguousarray(d[rows, columns]))
+
+    def tried(self, recipes: list[Recipe], reductions: bool = False) -> list[Tried]:
+        """Each recipe with its share; with `reductions` also with every tree that adds up its splits."""
+        plans = []
+        for recipe in recipes:
+            by, tree = engine(recipe.instruction, recipe.target), self._tree(recipe)
+            ends = [tree.ends(chains(recipe, ks, by.depth, self._depth)) for ks in splits(recipe, self._depth)]
+            plans.append((recipe, tree, ends, by.sums))
+        for tree in self._trees.values():
+            tree.compute()
+        found: list[Tried] = []
+        for recipe, tree, ends, kind in plans:
+            sums = [_promoted([lookup(kind).matrix(tree.sums(node)) for node in split]) for split in ends]
+            found.append(self._judged(recipe, finished(recipe, sums, kind)))
+            if reductions and len(sums) > 2 and not recipe.size and recipe.deal == "blocks":
+                found += [self._judged(one, d) for one, d in trees(recipe, sums, kind)]
+        return found
+
+    def _judged(self, recipe: Recipe, d: Array) -> Tried:
+        return Tried(recipe, float(np.mean(_bits(d) == self._bits)))
+
+    def _tree(self, recipe: Recipe) -> Prefixes:
+        """The tree of the chains of one instruction and one kind of inputs."""
+        by = engine(recipe.instruction, recipe.target)
+        key = (by.identity, recipe.inputs)
+        if key not in self._trees:
+            self._trees[key] = Prefixes(by, *factors(recipe, by, self._a, self._b))
+        return self._trees[key]
+
+
+def _promoted(parts: list[Array]) -> Array:
+    """The sums of a split's chains, added from left to right."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _bits(d: Array) -> Array:
+    bits: Array = np.ascontiguousarray(d).view(f"u{d.dtype.itemsize}")
+    return bits

@@ -1,0 +1,123 @@
+"""What adds up the products of a recipe: an instruction of the tensor cores, or fused multiply-adds of f32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import FusedSums, Operation, compute, matmul
+from tcemu.arithmetic.compute import conversion, numbers
+from tcemu.arithmetic.reference import fma_nearest
+from tcemu.backend import backend
+from tcemu.errors import OperandError
+from tcemu.formats import lookup
+from tcemu.instructions import parse, target_named
+
+Array = npt.NDArray[Any]
+
+#: Fused multiply-adds that count as one step; more zeros at the end of a chain change nothing.
+_FMAS = 8
+#: Opcodes that are not in the table of matrix instructions.
+ORDINARY = ("fma.rn.f32",)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Types of A, B and the sums, products of one instruction, and patterns d = a b + c of whole matrices."""
+
+    a: str
+    b: str
+    sums: str
+    depth: int
+    run: Callable[[Array, Array, Array], Array]
+    #: The same for single elements: a (w, k) and b (w, k), c (w), for k of one instruction.
+    step: Callable[[Array, Array, Array], Array]
+    #: Two engines with the same identity give the same bits.
+    identity: object
+
+
+@cache
+def engine(opcode: str, target: str) -> Engine:
+    """The engine of an opcode. Raises IllegalInstruction, ArithmeticUnknown, and OperandError for other instructions.
+
+    >>> from tcemu.recipes.engines import engine
+    >>> engine("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_80").depth
+    16
+    """
+    if opcode in ORDINARY:
+        return Engine("f32", "f32", "f32", _FMAS, _fma, _fma_each, opcode)
+    found = parse(opcode, target)
+    names = {role: kind.name for role, kind in found.types.items()}
+    if "d" not in names or "a" not in names or found.sparse or found.family in ("mma.block_scale",) or "b1" in names:
+        raise OperandError(f"{found} is not an instruction that a recipe can name: dense mma, wgmma and wmma are")
+    operation = found.operation(target_named(target))
+    if operation.c != operation.d:
+        raise OperandError(f"{found}: its result cannot be the addend of the next step")
+    return Engine(
+        operation.a,
+        operation.b,
+        operation.d,
+        operation.depth,
+        lambda a, b, c: matmul(operation, a, b, c),
+        _elements(operation),
+        operation,
+    )
+
+
+def _elements(operation: Operation) -> Callable[[Array, Array, Array], Array]:
+    """The operation on single elements: a plain loop where there is one, because tiles of one element are slow."""
+    model = operation.model
+
+    def by_tiles(a: Array, b: Array, c: Array) -> Array:
+        return compute(operation, a[:, None], b[:, :, None], c[:, None, None])[:, 0, 0]
+
+    if not isinstance(model, FusedSums) or operation.d != "f32" or model.via or not model.widen:
+        return by_tiles
+    forms = [lookup(model.through or name) for name in (operation.a, operation.b)]
+    floor = -(1 << 19) if model.floor is None else model.floor
+    rule = np.array([model.fraction, floor, 23 if model.keep is None else model.keep, 0], np.int64)
+    places = np.array(model.sums(operation.depth))
+
+    def by_loop(a: Array, b: Array, c: Array) -> Array:
+        if backend(a.size) != "numba":
+            return by_tiles(a, b, c)
+        from tcemu.kernels.elements import fused_elements
+
+        if model.through:
+            a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
+        d = c.copy()
+        words = [np.ascontiguousarray(each, np.uint32) for each in (a, b)]
+        fused_elements(*words, d, *map(numbers, forms), rule, places, model.addend == "last")
+        return d
+
+    return by_loop
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    """c, then a fused multiply-add of f32 for each ascending k; uint32 patterns."""
+    if backend(c.size * a.shape[1]) == "numba":
+        from tcemu.kernels.chain32 import chains32
+
+        d = c.copy()
+        chains32(np.ascontiguousarray(a), np.ascontiguousarray(b), d)
+        return d
+    d, single = c.copy(), lookup("f32")
+    for m, n in np.ndindex(d.shape):
+        for k in range(a.shape[1]):
+            d[m, n] = fma_nearest(int(a[m, k]), int(b[k, n]), int(d[m, n]), single)
+    return d
+
+
+def _fma_each(a: Array, b: Array, c: Array) -> Array:
+    if backend(a.size) == "numba":
+        from tcemu.kernels.chain32 import each32
+
+        d = c.copy()
+        each32(np.ascontiguousarray(a), np.ascontiguousarray(b), d)
+        return d
+    return np.array([_fma(x[None], y[:, None], z.reshape(1, 1))[0, 0] for x, y, z in zip(a, b, c, strict=True)])

@@ -1,0 +1,80 @@
+"""Which recipe gave these bits: likely ones first, at few elements first, and the whole product last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import ArithmeticUnknown, OperandError
+from tcemu.recipes.candidates import groups
+from tcemu.recipes.elements import Elements, Tried, telling
+from tcemu.recipes.operands import matrix
+from tcemu.recipes.product import multiply
+from tcemu.recipes.recipe import Recipe
+from tcemu.recipes.verdict import Match, Verdict
+
+Array = npt.NDArray[Any]
+#: Elements at which every recipe is tried, and those at which the ones that pass are: by whether D is narrow.
+_FEW, _MORE = {False: 4, True: 24}, 256
+#: Recipes of a group that pass at few elements and are tried at more; and whole products computed for a verdict.
+_PASSED, _WHOLE = 64, 4
+
+
+def whose_bits(a: object, b: object, d: object) -> Verdict:
+    """The recipes that give exactly the bits of D, computed by anybody as A B; else the nearest ones.
+
+    A (M, K), B (K, N) and D (M, N) are arrays of numpy, ml_dtypes, JAX or CuPy, or torch tensors: f16, bf16, f32, f64,
+    fp8 or 8-bit integers. Raises OperandError for other types and shapes, ArithmeticUnknown for types that no
+    instruction multiplies.
+
+    >>> from tcemu.recipes import Recipe, multiply, whose_bits
+    >>> A = np.linspace(-1, 2, 8 * 64, dtype=np.float32).reshape(8, 64)
+    >>> D = multiply(Recipe("fma.rn.f32"), A, A.T.copy())  # somebody's product
+    >>> str(whose_bits(A, A.T.copy(), D).recipes[0])
+    'fma.rn.f32 sm_90a'
+    """
+    (a, of_a), (b, of_b), (d, of_d) = matrix(a, "A"), matrix(b, "B"), matrix(d, "D")
+    if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
+        raise OperandError(f"A is (M, K), B is (K, N) and D is (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
+    return _Search(a, b, d, (of_a, of_b, of_d)).verdict()
+
+
+class _Search:
+    def __init__(self, a: Array, b: Array, d: Array, types: tuple[str, str, str]) -> None:
+        self._a, self._b, self._d, self._types = a, b, d, types
+        few = _FEW[types[2] in ("f16", "bf16")]
+        rows, columns = telling(a, b, d, types[2], few + _MORE)
+        self._few = Elements.of(a, b, d, rows[:few], columns[:few])
+        self._more = Elements.of(a, b, d, rows, columns)
+
+    def verdict(self) -> Verdict:
+        nearest: list[Tried] = []
+        for group in groups(*self._types, self._a.shape[1]):
+            tried = self._few.tried(list(group.recipes), group.reductions)
+            passed = [each.recipe for each in tried if each.share == 1]
+            judged = self._more.tried(passed[:_PASSED])
+            exact = [each.recipe for each in judged if each.share == 1]
+            whole = [self._match(recipe) for recipe in exact[:_WHOLE]]
+            if any(each.share == 1 for each in whole):
+                return self._told([each for each in whole if each.share == 1], exact)
+            best = sorted(tried, key=lambda each: -each.share)[:2]
+            nearest += judged or self._more.tried([each.recipe for each in best])
+        if not nearest:
+            raise ArithmeticUnknown(f"no instruction is known that multiplies {self._types[0]} by {self._types[1]}")
+        nearest.sort(key=lambda each: -each.share)
+        return self._told([self._match(each.recipe) for each in nearest[:2]], [])
+
+    def _match(self, recipe: Recipe) -> Match:
+        """The recipe with the share of all elements that it gives, and the first element that it does not give."""
+        given = multiply(recipe, self._a, self._b)
+        same = given.view(f"u{given.dtype.itemsize}") == self._d.view(f"u{given.dtype.itemsize}")
+        first = None if same.all() else tuple(int(i) for i in np.argwhere(~same)[0])
+        return Match(recipe, float(same.mean()), first, None if first is None else given[first])
+
+    def _told(self, matches: list[Match], exact: list[Recipe]) -> Verdict:
+        others = [recipe for recipe in exact if recipe not in [match.recipe for match in matches]]
+        return Verdict(sorted(matches, key=lambda each: -each.share), others, self._a, self._b, self._d)
