@@ -23,12 +23,3 @@ def chains32(a, b, c):  # type: ignore[no-untyped-def]
         for n in range(c.shape[1]):
             c[m, n] = np.uint32(0x7FFFFFFF) if running[n] != running[n] else _bits32(running[n])
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def each32(a, b, c):  # type: ignore[no-untyped-def]
-    """c[w] = fma(a[w, k], b[w, k], c[w]) for ascending k, to nearest; uint32 patterns, NaN is 0x7FFFFFFF."""
-    for w in range(a.shape[0]):
-        running = _value32(c[w])
-        for k in range(a.shape[1]):
-            running = _fma32(_value32(a[w, k]), _value32(b[w, k]), running)
-        c[w] = np.uint32(0x7FFFFFFF) if running != running else _bits32(running)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,16 @@ class Elements:
             sums = [_promoted([lookup(kind).matrix(tree.sums(node)) for node in split]) for split in ends]
             found.append(self._judged(recipe, finished(recipe, sums, kind)))
             if reductions and len(sums) > 2 and not recipe.size and recipe.deal == "blocks":
-                found += [self._judged(one, d) for one, d in trees(recipe, sums, kind)]
+                found += self._in_trees(recipe, sums, kind)
+        return found
+
+    def _in_trees(self, recipe: Recipe, sums: list[Array], kind: str) -> list[Tried]:
+        """The trees that give some of the elements."""
+        single, found = replace(recipe, splits=1), []
+        for stages, total in trees(sums):
+            tried = self._judged(recipe, finished(single, [total], kind))
+            if tried.share:
+                found.append(replace(tried, recipe=replace(recipe, reduce=stages)))
         return found
 
     def _judged(self, recipe: Recipe, d: Array) -> Tried:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from tcemu.formats import lookup
 from tcemu.instructions import parse, target_named
 
 Array = npt.NDArray[Any]
+Tree: TypeAlias = Callable[[Array, Array, Array, Array, Array, int], None]
 
 #: Fused multiply-adds that count as one step; more zeros at the end of a chain change nothing.
 _FMAS = 8
@@ -35,8 +36,9 @@ class Engine:
     sums: str
     depth: int
     run: Callable[[Array, Array, Array], Array]
-    #: The same for single elements: a (w, k) and b (w, k), c (w), for k of one instruction.
-    step: Callable[[Array, Array, Array], Array]
+    #: Sums of single elements, node by node of a tree: a, b (elements, k), ks (nodes, depth), parents (nodes), sums
+    #: (nodes, elements), and the first node to compute.
+    grow: Tree
     #: Two engines with the same identity give the same bits.
     identity: object
 
@@ -50,7 +52,7 @@ def engine(opcode: str, target: str) -> Engine:
     16
     """
     if opcode in ORDINARY:
-        return Engine("f32", "f32", "f32", _FMAS, _fma, _fma_each, opcode)
+        return Engine("f32", "f32", "f32", _FMAS, _fma, _fma_tree, opcode)
     found = parse(opcode, target)
     names = {role: kind.name for role, kind in found.types.items()}
     if "d" not in names or "a" not in names or found.sparse or found.family in ("mma.block_scale",) or "b1" in names:
@@ -64,18 +66,29 @@ def engine(opcode: str, target: str) -> Engine:
         operation.d,
         operation.depth,
         lambda a, b, c: matmul(operation, a, b, c),
-        _elements(operation),
+        _tree(operation),
         operation,
     )
 
 
-def _elements(operation: Operation) -> Callable[[Array, Array, Array], Array]:
-    """The operation on single elements: a plain loop where there is one, because tiles of one element are slow."""
-    model = operation.model
+def _by_tiles(operation: Operation) -> Tree:
+    """Level by level: tiles of one element, for whatever the kernels have no tree of."""
 
-    def by_tiles(a: Array, b: Array, c: Array) -> Array:
-        return compute(operation, a[:, None], b[:, :, None], c[:, None, None])[:, 0, 0]
+    def grow(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
+        left = np.arange(first, len(ks))
+        while left.size:
+            ready = left[~np.isin(parents[left], left)]
+            x, y = (np.moveaxis(each[:, ks[ready]], 1, 0).reshape(-1, operation.depth) for each in (a, b))
+            before = np.where(parents[ready, None] < 0, sums.dtype.type(0), sums[parents[ready]]).reshape(-1, 1, 1)
+            sums[ready] = compute(operation, x[:, None], y[:, :, None], before).reshape(len(ready), -1)
+            left = left[np.isin(parents[left], left)]
 
+    return grow
+
+
+def _tree(operation: Operation) -> Tree:
+    """The tree of an operation's sums: a plain loop where there is one, because tiles of one element are slow."""
+    model, by_tiles = operation.model, _by_tiles(operation)
     if not isinstance(model, FusedSums) or operation.d != "f32" or model.via or not model.widen:
         return by_tiles
     forms = [lookup(model.through or name) for name in (operation.a, operation.b)]
@@ -83,19 +96,19 @@ def _elements(operation: Operation) -> Callable[[Array, Array, Array], Array]:
     rule = np.array([model.fraction, floor, 23 if model.keep is None else model.keep, 0], np.int64)
     places = np.array(model.sums(operation.depth))
 
-    def by_loop(a: Array, b: Array, c: Array) -> Array:
-        if backend(a.size) != "numba":
-            return by_tiles(a, b, c)
-        from tcemu.kernels.elements import fused_elements
+    def grow(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
+        if backend(ks.size * len(a)) != "numba":
+            by_tiles(a, b, ks, parents, sums, first)
+            return
+        from tcemu.kernels.elements import fused_tree
 
         if model.through:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
-        d = c.copy()
         words = [np.ascontiguousarray(each, np.uint32) for each in (a, b)]
-        fused_elements(*words, d, *map(numbers, forms), rule, places, model.addend == "last")
-        return d
+        last = model.addend == "last"
+        fused_tree(*words, ks, parents, sums, first, *map(numbers, forms), rule, places, last)
 
-    return by_loop
+    return grow
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
@@ -113,11 +126,16 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
     return d
 
 
-def _fma_each(a: Array, b: Array, c: Array) -> Array:
-    if backend(a.size) == "numba":
-        from tcemu.kernels.chain32 import each32
+def _fma_tree(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
+    if backend(ks.size * len(a)) == "numba":
+        from tcemu.kernels.elements import fma_tree
 
-        d = c.copy()
-        each32(np.ascontiguousarray(a), np.ascontiguousarray(b), d)
-        return d
-    return np.array([_fma(x[None], y[:, None], z.reshape(1, 1))[0, 0] for x, y, z in zip(a, b, c, strict=True)])
+        fma_tree(a, b, ks, parents, sums, first)
+        return
+    single = lookup("f32")
+    for node in range(first, len(ks)):
+        for e in range(len(a)):
+            running = int(sums[parents[node], e]) if parents[node] >= 0 else 0
+            for k in ks[node]:
+                running = fma_nearest(int(a[e, k]), int(b[e, k]), running, single)
+            sums[node, e] = running

@@ -17,18 +17,20 @@ Array = npt.NDArray[Any]
 class Conversion:
     """Elements as `parts` numbers of another format: the element, rounded; what is left of it, rounded; and so on.
 
-    `pairs` are the products, each of a part of A and a part of B, in the order in which a tile adds them.
+    `rounding` is that of the first part, `rest` that of the others. `pairs` are the products, each of a part of A and a part of B, in the order in which a tile adds them.
     """
 
     form: str
     rounding: str = "rn"
+    rest: str = "rn"
     parts: int = 1
     pairs: tuple[tuple[int, int], ...] = ((0, 0),)
     about: str = ""
 
 
-def _emulated(form: str, rounding: str, parts: int, pairs: str, about: str) -> Conversion:
-    return Conversion(form, rounding, parts, tuple((int(a), int(b)) for a, b in pairs.split()), about)
+def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str) -> Conversion:
+    rounding, rest = roundings.split()
+    return Conversion(form, rounding, rest, parts, tuple((int(a), int(b)) for a, b in pairs.split()), about)
 
 
 #: What a recipe's `inputs` may say.
@@ -39,10 +41,10 @@ CONVERSIONS: dict[str, Conversion | None] = {
     "rn": Conversion("tf32", "rn", about="f32 rounded to tf32 by cvt.rn"),
     "bf16": Conversion("bf16", about="f32 rounded to bf16"),
     "f16": Conversion("f16", about="converted to f16"),
-    "bf16x3": _emulated("bf16", "rn", 2, "10 01 00", "f32 as two bf16 parts, three products"),
-    "bf16x6": _emulated("bf16", "rn", 3, "11 20 02 10 01 00", "f32 as three bf16 parts, six products"),
-    "bf16x9": _emulated("bf16", "rn", 3, "22 21 12 11 20 02 10 01 00", "f32 as three bf16 parts, nine products"),
-    "tf32x3": _emulated("tf32", "rz", 2, "10 01 00", "f32 as two tf32 parts, three products"),
+    "bf16x3": _emulated("bf16", "rn rn", 2, "10 01 00", "f32 as two bf16 parts, three products"),
+    "bf16x6": _emulated("bf16", "rn rn", 3, "11 20 02 10 01 00", "f32 as three bf16 parts, six products"),
+    "bf16x9": _emulated("bf16", "rn rn", 3, "22 21 12 11 20 02 10 01 00", "f32 as three bf16 parts, nine products"),
+    "tf32x3": _emulated("tf32", "rna rz", 2, "10 01 00", "f32 as two tf32 parts, three products"),
 }
 
 
@@ -55,7 +57,7 @@ def converted(matrix: Array, conversion: Conversion) -> list[Array]:
     """
     form, left, found = lookup(conversion.form), matrix, []
     for _ in range(conversion.parts):
-        found.append(form.encode(left, conversion.rounding))
+        found.append(form.encode(left, conversion.rest if found else conversion.rounding))
         if len(found) < conversion.parts:
             with np.errstate(invalid="ignore"):  # infinity has no remainder
                 left = left - form.decode(found[-1]).astype(left.dtype)

@@ -24,37 +24,33 @@ class Prefixes:
     def __init__(self, by: Engine, a: Array, b: Array) -> None:
         self._by, self._a, self._b = by, a, b
         self._nodes: dict[tuple[int, bytes], int] = {}
-        self._levels: dict[int, list[tuple[int, int, Chain]]] = {}
-        self._sums = {-1: np.zeros(len(a), lookup(by.sums).storage)}
+        self._sums = np.empty((0, len(a)), lookup(by.sums).storage)
 
     def ends(self, chains: Iterable[Chain]) -> list[int]:
         """The node at the end of each chain; `compute` gives these nodes their sums."""
         return [self._end(chain) for chain in chains]
 
     def _end(self, chain: Chain) -> int:
-        at, step = -1, self._by.depth
-        for level in range(len(chain) // step):
-            ks = chain[level * step : (level + 1) * step]
-            key = (at, ks.tobytes())
-            node = self._nodes.get(key)
-            if node is None:
-                node = self._nodes[key] = len(self._nodes)
-                self._levels.setdefault(level, []).append((node, at, ks))
-            at = node
+        nodes, at, size = self._nodes, -1, self._by.depth * chain.itemsize
+        words = chain.tobytes()
+        for start in range(0, len(words), size):
+            at = nodes.setdefault((at, words[start : start + size]), len(nodes))
         return at
 
     def compute(self) -> None:
         """Compute the sums of all nodes that have none yet."""
-        for level in sorted(self._levels):
-            rows = self._levels[level]
-            ks = np.stack([each[2] for each in rows])
-            a, b = (np.moveaxis(x[:, ks], 1, 0).reshape(-1, self._by.depth) for x in (self._a, self._b))
-            before = np.concatenate([self._sums[at] for _, at, _ in rows])
-            sums = self._by.step(a, b, before).reshape(len(rows), -1)
-            for (node, _, _), values in zip(rows, sums, strict=True):
-                self._sums[node] = values
-        self._levels.clear()
+        first, count = len(self._sums), len(self._nodes)
+        if first == count:
+            return
+        keys = list(self._nodes)
+        parents = np.array([parent for parent, _ in keys], np.int64)
+        ks = np.frombuffer(b"".join(words for _, words in keys), np.int64).reshape(count, -1)
+        sums = np.empty((count, len(self._a)), self._sums.dtype)
+        sums[:first] = self._sums
+        self._by.grow(self._a, self._b, ks, parents, sums, first)
+        self._sums = sums
 
     def sums(self, node: int) -> Array:
         """The patterns of a node's sums (elements)."""
-        return self._sums[node]
+        found: Array = self._sums[node]
+        return found

@@ -19,7 +19,7 @@ from tcemu.recipes.verdict import Match, Verdict
 
 Array = npt.NDArray[Any]
 #: Elements at which every recipe is tried, and those at which the ones that pass are: by whether D is narrow.
-_FEW, _MORE = {False: 4, True: 24}, 256
+_FEW, _MORE = {False: 4, True: 24}, 96
 #: Recipes of a group that pass at few elements and are tried at more; and whole products computed for a verdict.
 _PASSED, _WHOLE = 64, 4
 
