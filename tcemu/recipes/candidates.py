@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import get_args
 
-from tcemu.recipes.recipe import Recipe
+from tcemu.recipes.recipe import Fused, Recipe
 
 _MMA = "mma.sync.aligned.{}.row.col.{}"
 _HALVES = "t8h2p2>htp"  # k of a register's low halves first, as fp8 is converted to f16 without moving it
@@ -45,12 +46,14 @@ BASES: tuple[Base, ...] = (
     *_base("bf16.bf16", _MMA.format("m16n8k8", "f32.bf16.bf16.f32"), "sm_90a"),
     *(
         row
-        for inputs in ("rna", "rn", "rz")
+        for inputs in ("rn", "rna", "rz")
         for row in _base("f32.f32", _MMA.format("m16n8k8", "f32.tf32.tf32.f32"), "sm_90a sm_80", inputs=inputs)
     ),
     *_base("f32.f32", "fma.rn.f32", "sm_90a"),
+    *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rn"),
     *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rna"),
     *_base("f32.f32", _MMA.format("m16n8k16", "f32.bf16.bf16.f32"), "sm_90a sm_80", inputs="bf16"),
+    *_base("f32.f32", _MMA.format("m16n8k8", "f32.bf16.bf16.f32"), "sm_90a", inputs="bf16"),
     *_base("f64.f64", _MMA.format("m16n8k16", "f64.f64.f64.f64"), "sm_90a"),
     *(
         row
@@ -79,11 +82,12 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("bf16x6", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("bf16x9", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("tf32x3", _MMA.format("m16n8k8", "f32.tf32.tf32.f32")),
+    ("3xtf32", _MMA.format("m16n8k8", "f32.tf32.tf32.f32")),
 )
 #: The most splits, and the intervals after which sums start again.
 _SPLITS = 64
 _EVERY = (32, 64, 128, 256, 512)
-_TILES = (16, 32, 64, 128, 256)
+_TILES = (8, 16, 32, 64, 128, 256)
 
 
 def bases(a: str, b: str, d: str) -> list[Recipe]:
@@ -125,8 +129,20 @@ class Group:
     reductions: bool = False
 
 
-def groups(a: str, b: str, d: str, depth: int) -> Iterator[Group]:
-    """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits."""
+def groups(a: str, b: str, d: str, depth: int, *, joins: bool = False) -> Iterator[Group]:
+    """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits.
+
+    `joins`: whether alpha or C joins the sums, so that it matters how.
+    """
+    for group in _groups(a, b, d, depth):
+        if joins:
+            ways = get_args(Fused)
+            yield replace(group, recipes=tuple(replace(each, fused=way) for each in group.recipes for way in ways))
+        else:
+            yield group
+
+
+def _groups(a: str, b: str, d: str, depth: int) -> Iterator[Group]:
     found = bases(a, b, d)
     if a in ("s8", "u8"):  # sums are exact: no order shows
         yield from (Group((base,)) for base in found)
@@ -142,7 +158,7 @@ def groups(a: str, b: str, d: str, depth: int) -> Iterator[Group]:
         yield Group(tuple(each for part in parts for each in halved(part, depth)), reductions=True)
     for base in found:
         yield Group(tuple(unaligned(base, depth)))
-        yield Group(tuple(in_turn(base, depth)))
+        yield Group(tuple(sliced(base, depth)))
         yield Group(tuple(promoted(base, depth)))
 
 
@@ -152,7 +168,7 @@ def walks(base: Recipe, depth: int) -> Iterator[Recipe]:
     if not base.tile:
         yield from (replace(base, every=every) for every in _EVERY if every < depth)
         yield from (
-            replace(base, tile=tile, residue="first") for tile in _TILES[:4] if depth % tile and depth > tile
+            replace(base, tile=tile, residue="first") for tile in _TILES[1:5] if depth % tile and depth > tile
         )
 
 
@@ -160,16 +176,23 @@ def blocks(base: Recipe, depth: int) -> Iterator[Recipe]:
     """Splits of neighbouring k: equal ones, and ones of whole groups of k with a shorter last one."""
     seen = set()
     for count in range(2, _SPLITS + 1):
-        for grain in (256, 128, 64, 32, 16, 8):
-            size = _rounded_up(depth, count, grain)
-            if size < depth and -(-depth // size) == count and (count, size) not in seen:
+        for size in _sizes(depth, count, (256, 128, 64, 32, 16, 8)):
+            if (count, size) not in seen:
                 seen.add((count, size))
-                yield replace(base, splits=count, size=0 if size * count == depth else size)
+                found = replace(base, splits=count, size=0 if size * count == depth else size)
+                yield found
+                if base.output in ("f16", "bf16"):
+                    yield replace(found, total=base.output)
 
 
-def _rounded_up(depth: int, count: int, grain: int) -> int:
-    """The k of a split: an equal part, in whole groups of `grain`."""
-    return -(-depth // (count * grain)) * grain
+def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
+    """The k of each of `count` splits but the last, in whole groups: an equal part rounded up, or down."""
+    for grain in grains:
+        up, down = -(-depth // (count * grain)) * grain, depth // (count * grain) * grain
+        if up < depth and -(-depth // up) == count:
+            yield up
+        if 0 < down != up:
+            yield down
 
 
 def halved(base: Recipe, depth: int) -> Iterator[Recipe]:
@@ -185,19 +208,21 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
         return
     for tile in (16, 32, 64):
         for count in range(2, _SPLITS + 1):
-            for grain in (8, 4, 2, 1):
-                size = _rounded_up(depth, count, grain)
-                if size % tile and -(-depth // size) == count:
+            for size in _sizes(depth, count, (8, 4, 2, 1)):
+                if size % tile:
                     yield replace(base, splits=count, size=size, tile=tile, residue="first")
 
 
-def in_turn(base: Recipe, depth: int) -> Iterator[Recipe]:
-    """Splits that take tiles in turn."""
+def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """Slices that take tiles in turn, of all k or of splits."""
     if base.tile:
         return
     for tile in (8, 16, 32, 64):
-        for count in range(2, min(32, depth // tile) + 1):
-            yield replace(base, splits=count, tile=tile, deal="tiles")
+        for slices in range(2, min(32, depth // tile) + 1):
+            yield replace(base, slices=slices, tile=tile)
+    for each in blocks(base, depth):
+        if each.splits <= 16:
+            yield from (replace(each, slices=slices, tile=tile) for slices in (2, 4) for tile in (8, 16, 32))
 
 
 def promoted(base: Recipe, depth: int) -> Iterator[Recipe]:

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from tcemu.formats import lookup
 from tcemu.recipes.engines import engine
+from tcemu.recipes.epilogue import Addend, joined
 from tcemu.recipes.order import chains, splits
 from tcemu.recipes.prefixes import Prefixes
-from tcemu.recipes.product import factors, finished
+from tcemu.recipes.product import added, factors, finished
 from tcemu.recipes.recipe import Recipe
 from tcemu.recipes.reductions import trees
 
@@ -21,7 +22,7 @@ Array = npt.NDArray[Any]
 _MOST = 1 << 20
 
 
-def telling(a: Array, b: Array, d: Array, kind: str, count: int) -> tuple[Array, Array]:
+def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count: int) -> tuple[Array, Array]:
     """Rows and columns of `count` elements of D.
 
     A narrow D hides most differences between recipes. They show where the exact sum is almost halfway between two
@@ -31,6 +32,8 @@ def telling(a: Array, b: Array, d: Array, kind: str, count: int) -> tuple[Array,
     if kind in ("f16", "bf16"):
         with np.errstate(all="ignore"):
             sums = a[rows].astype(np.float32) @ b.astype(np.float32)
+            if plus is not None:
+                sums = joined(sums, Addend(plus.alpha, plus.beta, plus.c[rows]), "none")
             _, exponents = np.frexp(sums)
             unit = np.ldexp(1.0, np.maximum(exponents - 1, lookup(kind).emin) - lookup(kind).mantissa)
             place = np.abs(sums / unit - np.floor(sums / unit) - 0.5)
@@ -53,30 +56,38 @@ class Tried:
 class Elements:
     """Some elements of D: the row of A and the column of B of each (elements, k), and their bits."""
 
-    def __init__(self, a: Array, b: Array, d: Array) -> None:
-        self._a, self._b, self._depth = a, b, a.shape[1]
+    def __init__(self, a: Array, b: Array, d: Array, plus: Addend | None = None) -> None:
+        self._a, self._b, self._depth, self._plus = a, b, a.shape[1], plus
         self._bits = _bits(d)
         self._trees: dict[tuple[object, str], Prefixes] = {}
 
     @classmethod
-    def of(cls, a: Array, b: Array, d: Array, rows: Array, columns: Array) -> Elements:
+    def of(cls, a: Array, b: Array, d: Array, plus: Addend | None, rows: Array, columns: Array) -> Elements:
         """The elements of a product at these rows and columns."""
-        return cls(a[rows], np.ascontiguousarray(b[:, columns].T), np.ascontiguousarray(d[rows, columns]))
+        bits = np.ascontiguousarray(d[rows, columns])
+        return cls(a[rows], np.ascontiguousarray(b[:, columns].T), bits, plus and plus.at(rows, columns))
 
     def tried(self, recipes: list[Recipe], reductions: bool = False) -> list[Tried]:
         """Each recipe with its share; with `reductions` also with every tree that adds up its splits."""
         plans = []
         for recipe in recipes:
             by, tree = engine(recipe.instruction, recipe.target), self._tree(recipe)
-            ends = [tree.ends(chains(recipe, ks, by.depth, self._depth)) for ks in splits(recipe, self._depth)]
+            ends = [
+                [tree.ends(chains(recipe, ks, by.depth, self._depth)) for ks in slices if len(ks)]
+                for slices in splits(recipe, self._depth)
+                if len(slices[0])
+            ]
             plans.append((recipe, tree, ends, by.sums))
         for tree in self._trees.values():
             tree.compute()
         found: list[Tried] = []
         for recipe, tree, ends, kind in plans:
-            sums = [_promoted([lookup(kind).matrix(tree.sums(node)) for node in split]) for split in ends]
-            found.append(self._judged(recipe, finished(recipe, sums, kind)))
-            if reductions and len(sums) > 2 and not recipe.size and recipe.deal == "blocks":
+            form = lookup(kind)
+            sums = [
+                added([added([form.matrix(tree.sums(node)) for node in nodes]) for nodes in split]) for split in ends
+            ]
+            found.append(self._judged(recipe, finished(recipe, sums, kind, self._plus)))
+            if reductions and len(sums) > 2 and not recipe.size:
                 found += self._in_trees(recipe, sums, kind)
         return found
 
@@ -84,7 +95,7 @@ class Elements:
         """The trees that give some of the elements."""
         single, found = replace(recipe, splits=1), []
         for stages, total in trees(sums):
-            tried = self._judged(recipe, finished(single, [total], kind))
+            tried = self._judged(recipe, finished(single, [total], kind, self._plus))
             if tried.share:
                 found.append(replace(tried, recipe=replace(recipe, reduce=stages)))
         return found
@@ -99,14 +110,6 @@ class Elements:
         if key not in self._trees:
             self._trees[key] = Prefixes(by, *factors(recipe, by, self._a, self._b))
         return self._trees[key]
-
-
-def _promoted(parts: list[Array]) -> Array:
-    """The sums of a split's chains, added from left to right."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
 
 
 def _bits(d: Array) -> Array:

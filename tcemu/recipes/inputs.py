@@ -44,7 +44,9 @@ CONVERSIONS: dict[str, Conversion | None] = {
     "bf16x3": _emulated("bf16", "rn rn", 2, "10 01 00", "f32 as two bf16 parts, three products"),
     "bf16x6": _emulated("bf16", "rn rn", 3, "11 20 02 10 01 00", "f32 as three bf16 parts, six products"),
     "bf16x9": _emulated("bf16", "rn rn", 3, "22 21 12 11 20 02 10 01 00", "f32 as three bf16 parts, nine products"),
-    "tf32x3": _emulated("tf32", "rna rz", 2, "10 01 00", "f32 as two tf32 parts, three products"),
+    "tf32x3": _emulated("tf32", "rna rz", 2, "10 01 00", "f32 as two tf32 parts, as compilers do it"),
+    "3xtf32": _emulated("tf32", "rz rna", 2, "10 01 00", "f32 as two tf32 parts, as CUTLASS does it"),
+    "3xtf32r": _emulated("tf32", "rz rna", 2, "01 10 00", "the same, A's smaller part second"),
 }
 
 

@@ -26,10 +26,7 @@ def matrix(given: object, what: str) -> tuple[Array, str]:
     >>> matrix(np.ones((2, 3), np.float16), "A")[1]
     'f16'
     """
-    array = _of_torch(given) if type(given).__module__.partition(".")[0] == "torch" else given
-    if hasattr(array, "__cuda_array_interface__") and hasattr(array, "get"):  # CuPy
-        array = array.get()
-    found = as_array(array, f"{what}: not an array")
+    found = values(given, what)
     names = [name for name in TYPES if FORMATS[name].dtype == found.dtype]
     if found.ndim != 2 or not names:
         raise OperandError(
@@ -37,6 +34,20 @@ def matrix(given: object, what: str) -> tuple[Array, str]:
             f"{found.dtype} and shape {found.shape}"
         )
     return np.ascontiguousarray(found), names[0]
+
+
+def values(given: object, what: str) -> Array:
+    """A numpy array of anybody's array.
+
+    >>> from tcemu.recipes.operands import values
+    >>> values([1.0, 2.0], "C").shape
+    (2,)
+    """
+    if type(given).__module__.partition(".")[0] == "torch":
+        return _of_torch(given)
+    if hasattr(given, "__cuda_array_interface__") and hasattr(given, "get"):  # CuPy
+        given = given.get()
+    return as_array(given, f"{what}: not an array")
 
 
 def _of_torch(tensor: Any) -> Array:
@@ -47,5 +58,5 @@ def _of_torch(tensor: Any) -> Array:
     if name not in kinds:
         raise OperandError(f"a matrix of {listing(kinds)} is needed; got a torch tensor of {name}")
     bits = tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
-    values: Array = bits.view(kinds[name].dtype)
-    return values
+    found: Array = bits.view(kinds[name].dtype)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,22 +15,24 @@ Array = npt.NDArray[Any]
 Chain = npt.NDArray[np.int64]
 
 
-def splits(recipe: Recipe, depth: int) -> list[Chain]:
-    """The k of each split, ascending.
+def splits(recipe: Recipe, depth: int) -> list[list[Chain]]:
+    """The k of each slice of each split, ascending.
 
     >>> from tcemu.recipes import Recipe
     >>> from tcemu.recipes.order import splits
-    >>> [ks.tolist() for ks in splits(Recipe("fma.rn.f32", splits=2, tile=2, deal="tiles"), 8)]
-    [[0, 1, 4, 5], [2, 3, 6, 7]]
+    >>> [[ks.tolist() for ks in split] for split in splits(Recipe("fma.rn.f32", slices=2, tile=2), 8)]
+    [[[0, 1, 4, 5], [2, 3, 6, 7]]]
     """
-    ks = np.arange(depth)
-    if recipe.deal == "tiles":
-        turn = ks // max(recipe.tile, 1) % recipe.splits
-        return [ks[turn == split] for split in range(recipe.splits)]
     size = recipe.size or -(-depth // recipe.splits)
-    return [ks[split * size : (split + 1) * size] for split in range(recipe.splits - 1)] + [
-        ks[(recipe.splits - 1) * size :]
-    ]
+    ends = [min(i * size, depth) for i in range(recipe.splits)] + [depth]
+    return [_slices(recipe, np.arange(start, end)) for start, end in pairwise(ends)]
+
+
+def _slices(recipe: Recipe, ks: Chain) -> list[Chain]:
+    if recipe.slices == 1:
+        return [ks]
+    turn = (ks - ks[:1]) // recipe.tile % recipe.slices
+    return [ks[turn == i] for i in range(recipe.slices)]
 
 
 def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:

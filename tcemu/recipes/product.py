@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tcemu.errors import OperandError
 from tcemu.formats import lookup
 from tcemu.recipes.engines import Engine, engine
+from tcemu.recipes.epilogue import Addend, addend, joined
 from tcemu.recipes.inputs import CONVERSIONS, converted
 from tcemu.recipes.order import Chain, chains, splits
 from tcemu.recipes.recipe import Recipe
@@ -17,18 +18,29 @@ from tcemu.recipes.recipe import Recipe
 Array = npt.NDArray[Any]
 
 
-def multiply(recipe: Recipe, a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
-    """D = A B as the recipe computes it: A (M, K), B (K, N) of the types that its instruction, or `inputs`, starts from.
+def multiply(
+    recipe: Recipe,
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+) -> Array:
+    """D = alpha A B + beta C as the recipe computes it.
+
+    A (M, K) and B (K, N) have the types that the instruction takes, or that `inputs` converts. C is (M, N), or (N,) for
+    a bias that every row gets. D has the type `output`, or the accumulator's. Raises OperandError for other operands.
 
     >>> from tcemu.recipes import Recipe, multiply
     >>> A, B = np.ones((2, 40), np.float16), np.ones((40, 3), np.float16)
     >>> recipe = Recipe("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", splits=2, output="f16")
-    >>> multiply(recipe, A, B)[0]
-    array([40., 40., 40.], dtype=float16)
+    >>> multiply(recipe, A, B, np.array([1, 2, 3], np.float16), alpha=0.5)[0]
+    array([21., 22., 23.], dtype=float16)
     """
     operands = Operands(recipe, np.asarray(a), np.asarray(b))
-    sums = [operands.split(ks) for ks in splits(recipe, operands.depth)]
-    return finished(recipe, sums, operands.engine.sums)
+    sums = [operands.split(slices) for slices in splits(recipe, operands.depth) if len(slices[0])]
+    return finished(recipe, sums, operands.engine.sums, addend(c, sums[0].shape, alpha, beta))
 
 
 class Operands:
@@ -42,13 +54,24 @@ class Operands:
         self._a, self._b = factors(recipe, self.engine, a, b.T)
         self._zero = np.zeros((len(a), b.shape[1]), lookup(self.engine.sums).storage)
 
-    def split(self, ks: Chain) -> Array:
+    def split(self, slices: list[Chain]) -> Array:
         """The sum of a split in the accumulator's dtype (M, N)."""
-        form, total = lookup(self.engine.sums), None
-        for chain in chains(self.recipe, ks, self.engine.depth, self.depth):
-            part = form.matrix(self.engine.run(_columns(self._a, chain), _columns(self._b, chain).T, self._zero))
-            total = part if total is None else total + part
-        return form.matrix(self._zero) if total is None else total
+        return added([added([self._chain(each) for each in self._chains(ks)]) for ks in slices if len(ks)])
+
+    def _chains(self, ks: Chain) -> list[Chain]:
+        return chains(self.recipe, ks, self.engine.depth, self.depth)
+
+    def _chain(self, ks: Chain) -> Array:
+        sums = self.engine.run(_columns(self._a, ks), _columns(self._b, ks).T, self._zero)
+        return lookup(self.engine.sums).matrix(sums)
+
+
+def added(sums: list[Array]) -> Array:
+    """Sums added from left to right, to nearest, in their own type."""
+    total = sums[0]
+    for each in sums[1:]:
+        total = total + each
+    return total
 
 
 def factors(recipe: Recipe, by: Engine, a: Array, b: Array) -> tuple[Array, Array]:
@@ -72,18 +95,25 @@ def _columns(matrix: Array, ks: Chain) -> Array:
     return matrix[:, ks]
 
 
-def finished(recipe: Recipe, sums: list[Array], kind: str) -> Array:
+def finished(recipe: Recipe, sums: list[Array], kind: str, plus: Addend | None = None) -> Array:
     """D from the sums of the splits, which have the accumulator's type `kind`."""
-    output = lookup(recipe.output or kind)
-    if len(sums) == 1:
-        return rounded(sums[0], kind, output.name)
-    if recipe.partial:
-        sums = [rounded(each, kind, recipe.partial) for each in sums]
-    wide = np.float32 if kind in ("f16", "f32") else sums[0].dtype
-    sums = [each.astype(wide, copy=False) for each in sums]
-    for stride, count in recipe.stages:
-        sums = _staged(sums, stride, count)
-    return rounded(sums[0], {np.float32: "f32"}.get(wide, kind), output.name)
+    wide = "f32" if kind == "f16" and (len(sums) > 1 or plus) else kind
+    sums = [each.astype(lookup(wide).dtype, copy=False) for each in sums]
+    if recipe.total:
+        total = _rounding_on(sums, recipe.total, wide)
+    else:
+        for stride, count in recipe.stages:
+            sums = _staged(sums, stride, count)
+        total = sums[0]
+    return rounded(total if plus is None else joined(total, plus, recipe.fused), wide, recipe.output or kind)
+
+
+def _rounding_on(sums: list[Array], total: str, kind: str) -> Array:
+    """The sums added from left to right to a total of another type."""
+    running = rounded(sums[0], kind, total)
+    for each in sums[1:]:
+        running = rounded(each + running.astype(each.dtype), kind, total)
+    return running.astype(sums[0].dtype)
 
 
 def _staged(sums: list[Array], stride: int, count: int) -> list[Array]:

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 from tcemu.errors import OperandError, did_you_mean, listing, shown
 from tcemu.recipes.inputs import CONVERSIONS
 
-Deal = Literal["blocks", "tiles"]
 Residue = Literal["last", "first"]
+Fused = Literal["c", "sum", "none"]
 
 _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
 _STAGE = re.compile(r"\d+:\d+")
@@ -21,8 +21,8 @@ _STAGE = re.compile(r"\d+:\d+")
 class Recipe:
     """How a kernel computes D = A B: the instruction, the order of k, the roundings before, between and after.
 
-    k is dealt out to splits; a split walks through its k tile by tile, a tile instruction by instruction. The sums of
-    the splits are added, and the total is rounded to the type of D.
+    k is cut into splits; slices take a split's tiles in turn; each walks tile by tile, and a tile instruction by
+    instruction. The sums of slices, then of splits, are added, and the total is rounded to the type of D.
 
     >>> from tcemu.recipes import Recipe
     >>> recipe = Recipe("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", inputs="rna", splits=4, size=64)
@@ -51,26 +51,32 @@ class Recipe:
     splits: int = 1
     #: k of a split, if it is not the same for all: the last split has what is left. 0 for equal parts.
     size: int = 0
-    #: "blocks": a split has neighbouring k. "tiles": the splits take tiles in turn.
-    deal: Deal = "blocks"
+    #: The warps or blocks that take a split's tiles in turn; their sums are added from left to right.
+    slices: int = 1
     #: How the splits' sums are added, in f32 to nearest: stages stride:count, each of which adds `count` sums that are
     #: `stride` apart from left to right. "" for all of them from left to right.
     reduce: str = ""
-    #: The type in which a split leaves its sum; "" for the accumulator's.
-    partial: str = ""
+    #: The type to which the total is rounded after every split that is added to it; "" for none but the end.
+    total: str = ""
+    #: How alpha and beta C join the total, in f32: which of the two products is part of a fused multiply-add, "c" or
+    #: "sum"; "none" if both are rounded.
+    fused: Fused = "c"
     #: The type of D; "" for the accumulator's.
     output: str = ""
 
     def __post_init__(self) -> None:
-        for name, accepted in (("deal", get_args(Deal)), ("residue", get_args(Residue)), ("inputs", CONVERSIONS)):
+        words = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": CONVERSIONS}
+        for name, accepted in words.items():
             given = getattr(self, name)
             if given not in accepted:
                 said = listing([shown(word) for word in accepted])
                 raise OperandError(f"a recipe's {name} is {said}; got {shown(given)}.{did_you_mean(given, accepted)}")
-        for name in ("tile", "every", "splits", "size"):
+        for name, least in (("tile", 0), ("every", 0), ("splits", 1), ("size", 0), ("slices", 1)):
             given = getattr(self, name)
-            if not isinstance(given, int) or given < (name == "splits"):
-                raise OperandError(f"a recipe's {name} is a whole number, at least {int(name == 'splits')}; got {given}")
+            if not isinstance(given, int) or given < least:
+                raise OperandError(f"a recipe's {name} is a whole number, at least {least}; got {given!r}")
+        if self.slices > 1 and not self.tile:
+            raise OperandError("slices take tiles in turn, so a recipe with slices has a tile")
         self._check_order()
         self._check_reduction()
 
