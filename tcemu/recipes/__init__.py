@@ -1,6 +1,7 @@
 """Whose bits are these: how a library computed a matrix product, told from A, B and its result."""
 
 from tcemu.recipes.probe import Order, order_of, probe
+from tcemu.recipes.apart import separate
 from tcemu.recipes.product import multiply
 from tcemu.recipes.recipe import Recipe
 from tcemu.recipes.search import whose_bits
@@ -15,6 +16,7 @@ __all__ = [
     "multiply",
     "order_of",
     "probe",
+    "separate",
     "snippet",
     "whose_bits",
 ]

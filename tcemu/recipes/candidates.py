@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from tcemu.recipes.engines import engine
 from tcemu.recipes.recipe import Fused, Recipe
 
 _MMA = "mma.sync.aligned.{}.row.col.{}"
@@ -101,6 +102,19 @@ def bases(a: str, b: str, d: str) -> list[Recipe]:
     return [_giving(recipe, d) for recipe in found]
 
 
+def types_of(recipe: Recipe) -> tuple[str, str]:
+    """The types of A and B that a recipe starts from.
+
+    >>> from tcemu.recipes import Recipe
+    >>> from tcemu.recipes.candidates import types_of
+    >>> types_of(Recipe("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", inputs="rna"))
+    ('f32', 'f32')
+    """
+    by = engine(recipe.instruction, recipe.target)
+    plain = {"f16": ("e4m3", "e4m3")}
+    return (by.a, by.b) if not recipe.inputs else plain.get(recipe.inputs, ("f32", "f32"))
+
+
 def emulated(a: str, b: str, d: str) -> list[Recipe]:
     """f32 from parts, tile by tile: the sums of a tile start from zero, or go on."""
     if (a, b) != ("f32", "f32"):
@@ -116,8 +130,6 @@ def emulated(a: str, b: str, d: str) -> list[Recipe]:
 
 def _giving(recipe: Recipe, d: str) -> Recipe:
     """The recipe with D of type `d`."""
-    from tcemu.recipes.engines import engine
-
     return recipe if engine(recipe.instruction, recipe.target).sums == d else replace(recipe, output=d)
 
 
@@ -129,12 +141,13 @@ class Group:
     reductions: bool = False
 
 
-def groups(a: str, b: str, d: str, depth: int, *, joins: bool = False) -> Iterator[Group]:
+def groups(a: str, b: str, d: str, depth: int, *, fine: bool = False, joins: bool = False) -> Iterator[Group]:
     """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits.
 
-    `joins`: whether alpha or C joins the sums, so that it matters how.
+    `fine`: f32 was not rounded to shorter numbers, as the errors of D show. `joins`: alpha or C joins the sums, so that
+    it matters how.
     """
-    for group in _groups(a, b, d, depth):
+    for group in _groups(a, b, d, depth, fine):
         if joins:
             ways = get_args(Fused)
             yield replace(group, recipes=tuple(replace(each, fused=way) for each in group.recipes for way in ways))
@@ -142,24 +155,26 @@ def groups(a: str, b: str, d: str, depth: int, *, joins: bool = False) -> Iterat
             yield group
 
 
-def _groups(a: str, b: str, d: str, depth: int) -> Iterator[Group]:
-    found = bases(a, b, d)
+def _groups(a: str, b: str, d: str, depth: int, fine: bool) -> Iterator[Group]:
+    found = [base for base in bases(a, b, d) if not (fine and base.inputs)]
     if a in ("s8", "u8"):  # sums are exact: no order shows
         yield from (Group((base,)) for base in found)
         return
     for base in found:
         yield Group(tuple(walks(base, depth)))
-    parts = emulated(a, b, d)
-    if parts:
+    for target in sorted({base.target for base in found}, key=lambda target: target != "sm_90a"):
+        parts = [part for part in emulated(a, b, d) if part.target == target]
+        mine = [base for base in found if base.target == target]
         yield Group(tuple(parts))
-    for base in found:
-        yield Group(tuple(blocks(base, depth)), reductions=True)
-    if parts:
+        for base in mine:
+            yield Group(tuple(blocks(base, depth)), reductions=True)
+        for base in mine:
+            yield Group(tuple(sliced(base, depth)))
+            yield Group(tuple(promoted(base, depth)))
         yield Group(tuple(each for part in parts for each in halved(part, depth)), reductions=True)
-    for base in found:
-        yield Group(tuple(unaligned(base, depth)))
-        yield Group(tuple(sliced(base, depth)))
-        yield Group(tuple(promoted(base, depth)))
+        for base in mine:
+            yield Group(tuple(unaligned(base, depth)))
+            yield Group(tuple(sliced_splits(base, depth)))
 
 
 def walks(base: Recipe, depth: int) -> Iterator[Recipe]:
@@ -214,15 +229,19 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
 
 
 def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:
-    """Slices that take tiles in turn, of all k or of splits."""
-    if base.tile:
-        return
-    for tile in (8, 16, 32, 64):
-        for slices in range(2, min(32, depth // tile) + 1):
-            yield replace(base, slices=slices, tile=tile)
-    for each in blocks(base, depth):
-        if each.splits <= 16:
-            yield from (replace(each, slices=slices, tile=tile) for slices in (2, 4) for tile in (8, 16, 32))
+    """Slices that take tiles in turn."""
+    if not base.tile:
+        for tile in (8, 16, 32, 64):
+            for slices in range(2, min(32, depth // tile) + 1):
+                yield replace(base, slices=slices, tile=tile)
+
+
+def sliced_splits(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """Splits whose slices take tiles in turn."""
+    if not base.tile:
+        for each in blocks(base, depth):
+            if each.splits <= 16:
+                yield from (replace(each, slices=slices, tile=tile) for slices in (2, 4) for tile in (8, 16, 32))
 
 
 def promoted(base: Recipe, depth: int) -> Iterator[Recipe]:

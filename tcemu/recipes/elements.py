@@ -45,6 +45,23 @@ def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count:
     return rows[i], j
 
 
+def is_fine(a: Array, b: Array, d: Array, rows: Array, columns: Array) -> bool:
+    """Whether D is too exact for factors that were rounded to tf32 or bf16 first.
+
+    The errors of rounded factors add up to about 2^-12 of the products' norm; those of f32 sums are far smaller unless
+    the sums grow much larger than that norm, and then nothing is concluded.
+
+    >>> from tcemu.recipes.elements import is_fine
+    >>> A = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    >>> is_fine(A, A, A @ A, np.arange(8), np.arange(8)), is_fine(A, A, A @ A * 1.001, np.arange(8), np.arange(8))
+    (True, False)
+    """
+    with np.errstate(all="ignore"):
+        products = a[rows].astype(float) * b[:, columns].T.astype(float)
+        errors = np.abs(products.sum(axis=1) - d[rows, columns].astype(float)) / np.linalg.norm(products, axis=1)
+    return bool(np.nanmedian(errors) < 2.0**-16)
+
+
 @dataclass(frozen=True)
 class Tried:
     """A recipe, and the share of the elements whose bits it gives."""

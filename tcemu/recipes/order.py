@@ -51,7 +51,7 @@ def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:
     pairs = recipe.pairs
     if len(pairs) > 1:
         tiles = [np.concatenate([np.where(t < 0, -1, t + p * depth) for p in range(len(pairs))]) for t in tiles]
-    many = max(1, recipe.every // max(recipe.tile, 1)) if recipe.every else len(tiles)
+    many = len(tiles) if not recipe.every else max(1, recipe.every // recipe.tile) if recipe.tile else 1
     return [np.concatenate(tiles[i : i + many]) for i in range(0, len(tiles), many)]
 
 

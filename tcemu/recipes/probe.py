@@ -95,6 +95,13 @@ def split(a: Array, b: Array, kind: str) -> tuple[Array, Array]:
     return _rows(a.astype(float), small), _rows(b.T.astype(float), small)
 
 
+def unmarked(a: Array, b: Array, kind: str) -> tuple[Array, Array]:
+    """The rows of A and the columns of B that are not a probe's: all of them if A and B are not a probe."""
+    rows, columns = split(a, b, kind)
+    left = np.setdiff1d(np.arange(len(a)), rows), np.setdiff1d(np.arange(b.shape[1]), columns)
+    return left if left[0].size and left[1].size else (np.arange(len(a)), np.arange(b.shape[1]))
+
+
 def _rows(matrix: Array, small: float) -> Array:
     return np.flatnonzero((matrix == small).sum(axis=1) == matrix.shape[1] - 1)
 

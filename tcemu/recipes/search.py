@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.recipes.candidates import groups
-from tcemu.recipes.elements import Elements, Tried, telling
+from tcemu.recipes.elements import Elements, Tried, is_fine, telling
 from tcemu.recipes.epilogue import Addend, addend
 from tcemu.recipes.operands import matrix, values
 from tcemu.recipes.product import multiply
@@ -50,12 +50,16 @@ class _Search:
         self._a, self._b, self._d, self._plus, self._types = a, b, d, plus, types
         few = _FEW[types[2] in ("f16", "bf16")]
         rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
+        self._at = rows, columns
         self._few = Elements.of(a, b, d, plus, rows[:few], columns[:few])
         self._more = Elements.of(a, b, d, plus, rows, columns)
 
     def verdict(self) -> Verdict:
         nearest: list[Tried] = []
-        for group in groups(*self._types, self._a.shape[1], joins=self._plus is not None):
+        fine = self._types[0] == "f32" and self._plus is None and is_fine(self._a, self._b, self._d, *self._at)
+        for group in groups(*self._types, self._a.shape[1], fine=fine, joins=self._plus is not None):
+            if not group.recipes:
+                continue
             tried = self._few.tried(list(group.recipes), group.reductions)
             passed = [each.recipe for each in tried if each.share == 1]
             judged = self._more.tried(passed[:_PASSED])
@@ -83,4 +87,4 @@ class _Search:
         return Match(recipe, float(same.mean()), first, None if first is None else given[first])
 
     def _told(self, matches: list[Match], others: list[Recipe]) -> Verdict:
-        return Verdict(sorted(matches, key=lambda each: -each.share), others, self._a, self._b, self._d)
+        return Verdict(sorted(matches, key=lambda each: -each.share), others, self._a, self._b, self._d, self._plus)
