@@ -1,7 +1,7 @@
 """Whose bits are these: how a library computed a matrix product, told from A, B and its result."""
 
-from tcemu.recipes.probe import Order, order_of, probe
 from tcemu.recipes.apart import separate
+from tcemu.recipes.probe import Order, order_of, probe
 from tcemu.recipes.product import multiply
 from tcemu.recipes.recipe import Recipe
 from tcemu.recipes.search import whose_bits

@@ -77,7 +77,7 @@ def _drawn(kind: str, depth: int, seed: int) -> Array:
     """32 rows of numbers of many magnitudes."""
     form, rng = lookup(kind), np.random.default_rng(seed)
     if form.kind != "float":
-        return rng.integers(form.lowest, form.largest, (32, depth), endpoint=True).astype(form.dtype)
+        return rng.integers(int(form.lowest), int(form.largest), (32, depth), endpoint=True).astype(form.dtype)
     values = rng.standard_normal((32, depth)) * 2.0 ** rng.integers(-4, 5, (32, depth))
     return form.matrix(form.encode(values))
 

@@ -13,6 +13,7 @@ from tcemu.recipes.engines import engine
 from tcemu.recipes.recipe import Fused, Recipe
 
 _MMA = "mma.sync.aligned.{}.row.col.{}"
+_TF32 = _MMA.format("m16n8k8", "f32.tf32.tf32.f32")
 _HALVES = "t8h2p2>htp"  # k of a register's low halves first, as fp8 is converted to f16 without moving it
 
 
@@ -48,7 +49,7 @@ BASES: tuple[Base, ...] = (
     *(
         row
         for inputs in ("rn", "rna", "rz")
-        for row in _base("f32.f32", _MMA.format("m16n8k8", "f32.tf32.tf32.f32"), "sm_90a sm_80", inputs=inputs)
+        for row in _base("f32.f32", _TF32, "sm_90a sm_80", inputs=inputs)
     ),
     *_base("f32.f32", "fma.rn.f32", "sm_90a"),
     *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rn"),
@@ -82,8 +83,7 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("bf16x3", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("bf16x6", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("bf16x9", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
-    ("tf32x3", _MMA.format("m16n8k8", "f32.tf32.tf32.f32")),
-    ("3xtf32", _MMA.format("m16n8k8", "f32.tf32.tf32.f32")),
+    ("tf32x3", _TF32),
 )
 #: The most splits, and the intervals after which sums start again.
 _SPLITS = 64
@@ -125,6 +125,8 @@ def emulated(a: str, b: str, d: str) -> list[Recipe]:
         for target in ("sm_90a", "sm_80")
         for tile in _TILES
         for every in (tile, 0)
+    ] + [
+        _giving(Recipe(_TF32, inputs="3xtf32", tile=8, every=every, lead=8), d) for every in (16, 32)
     ]
 
 
@@ -211,10 +213,10 @@ def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
 
 
 def halved(base: Recipe, depth: int) -> Iterator[Recipe]:
-    """Equal splits, as many as a power of two."""
-    for count in (2, 4, 8, 16, 32, 64, 128):
-        if depth % count == 0 and depth // count >= base.tile:
-            yield replace(base, splits=count)
+    """A few splits, or as many as a power of two, of whole tiles."""
+    for count in (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128):
+        for size in sorted(set(_sizes(depth, count, (32, 16, base.tile)))):
+            yield replace(base, splits=count, size=0 if size * count == depth else size)
 
 
 def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:

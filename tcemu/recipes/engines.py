@@ -54,9 +54,9 @@ def engine(opcode: str, target: str) -> Engine:
     if opcode in ORDINARY:
         return Engine("f32", "f32", "f32", _FMAS, _fma, _fma_tree, opcode)
     found = parse(opcode, target)
-    names = {role: kind.name for role, kind in found.types.items()}
-    if "d" not in names or "a" not in names or found.sparse or found.family in ("mma.block_scale",) or "b1" in names:
-        raise OperandError(f"{found} is not an instruction that a recipe can name: dense mma, wgmma and wmma are")
+    dense = found.family in ("mma", "wgmma", "wmma.mma") and not found.sparse
+    if not dense or found.types["a"].name == "b1":
+        raise OperandError(f"{found} is not an instruction that a recipe can name: dense mma, wgmma and wmma.mma are")
     operation = found.operation(target_named(target))
     if operation.c != operation.d:
         raise OperandError(f"{found}: its result cannot be the addend of the next step")

@@ -17,7 +17,8 @@ Array = npt.NDArray[Any]
 class Conversion:
     """Elements as `parts` numbers of another format: the element, rounded; what is left of it, rounded; and so on.
 
-    `rounding` is that of the first part, `rest` that of the others. `pairs` are the products, each of a part of A and a part of B, in the order in which a tile adds them.
+    `rounding` is that of the first part, `rest` that of the others. `pairs` are the products, each of a part of A and a
+    part of B, in the order in which a tile adds them.
     """
 
     form: str
@@ -29,7 +30,7 @@ class Conversion:
 
 
 def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str) -> Conversion:
-    rounding, rest = roundings.split()
+    rounding, _, rest = roundings.partition(" ")
     return Conversion(form, rounding, rest, parts, tuple((int(a), int(b)) for a, b in pairs.split()), about)
 
 
@@ -46,7 +47,6 @@ CONVERSIONS: dict[str, Conversion | None] = {
     "bf16x9": _emulated("bf16", "rn rn", 3, "22 21 12 11 20 02 10 01 00", "f32 as three bf16 parts, nine products"),
     "tf32x3": _emulated("tf32", "rna rz", 2, "10 01 00", "f32 as two tf32 parts, as compilers do it"),
     "3xtf32": _emulated("tf32", "rz rna", 2, "10 01 00", "f32 as two tf32 parts, as CUTLASS does it"),
-    "3xtf32r": _emulated("tf32", "rz rna", 2, "01 10 00", "the same, A's smaller part second"),
 }
 
 
@@ -57,7 +57,8 @@ def converted(matrix: Array, conversion: Conversion) -> list[Array]:
     >>> [hex(part[0, 0]) for part in converted(np.array([[1 + 2**-9]], np.float32), CONVERSIONS["bf16x3"])]
     ['0x3f80', '0x3b00']
     """
-    form, left, found = lookup(conversion.form), matrix, []
+    form, left = lookup(conversion.form), matrix
+    found: list[Array] = []
     for _ in range(conversion.parts):
         found.append(form.encode(left, conversion.rest if found else conversion.rounding))
         if len(found) < conversion.parts:

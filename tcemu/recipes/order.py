@@ -52,7 +52,9 @@ def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:
     if len(pairs) > 1:
         tiles = [np.concatenate([np.where(t < 0, -1, t + p * depth) for p in range(len(pairs))]) for t in tiles]
     many = len(tiles) if not recipe.every else max(1, recipe.every // recipe.tile) if recipe.tile else 1
-    return [np.concatenate(tiles[i : i + many]) for i in range(0, len(tiles), many)]
+    lead = recipe.lead // recipe.tile if recipe.lead else many
+    cuts = [0, *range(lead, len(tiles), many), len(tiles)]
+    return [np.concatenate(tiles[start:end]) for start, end in pairwise(cuts) if start < end]
 
 
 def _tiles(recipe: Recipe, ks: Chain) -> list[Chain]:

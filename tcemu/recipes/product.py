@@ -75,7 +75,7 @@ def added(sums: list[Array]) -> Array:
 
 
 def factors(recipe: Recipe, by: Engine, a: Array, b: Array) -> tuple[Array, Array]:
-    """The patterns of A (M, K) and of B's columns (N, K) for each pair of parts, side by side, and a column of zeros."""
+    """The patterns of A (M, K) and of B's columns (N, K), for each pair of parts side by side, and a last zero."""
     conversion = CONVERSIONS[recipe.inputs]
     if conversion:
         left, right = converted(a, conversion), converted(b, conversion)

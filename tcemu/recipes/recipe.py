@@ -47,6 +47,8 @@ class Recipe:
     residue: Residue = "last"
     #: Sums start from zero every so many k, and are added in f32 to nearest; 0 for never.
     every: int = 0
+    #: k before sums start again for the first time, if not `every`: CUTLASS adds them one tile late. 0 for `every`.
+    lead: int = 0
     #: The parts that are summed on their own.
     splits: int = 1
     #: k of a split, if it is not the same for all: the last split has what is left. 0 for equal parts.
@@ -71,12 +73,12 @@ class Recipe:
             if given not in accepted:
                 said = listing([shown(word) for word in accepted])
                 raise OperandError(f"a recipe's {name} is {said}; got {shown(given)}.{did_you_mean(given, accepted)}")
-        for name, least in (("tile", 0), ("every", 0), ("splits", 1), ("size", 0), ("slices", 1)):
+        for name, least in (("tile", 0), ("every", 0), ("lead", 0), ("splits", 1), ("size", 0), ("slices", 1)):
             given = getattr(self, name)
             if not isinstance(given, int) or given < least:
                 raise OperandError(f"a recipe's {name} is a whole number, at least {least}; got {given!r}")
-        if self.slices > 1 and not self.tile:
-            raise OperandError("slices take tiles in turn, so a recipe with slices has a tile")
+        if (self.slices > 1 or self.lead) and not self.tile:
+            raise OperandError("slices take tiles in turn, and a lead has whole tiles: such a recipe needs a tile")
         self._check_order()
         self._check_reduction()
 
@@ -92,7 +94,7 @@ class Recipe:
         for count in self.digits.values():
             size *= count
         if self.tile != size:
-            raise OperandError(f"the order {self.order} is one of {size} k, so the tile must be {size}; got {self.tile}")
+            raise OperandError(f"the order {self.order} is one of {size} k, which is the tile; got {self.tile}")
 
     def _check_reduction(self) -> None:
         if self.reduce and not all(_STAGE.fullmatch(stage) for stage in self.reduce.split(",")):

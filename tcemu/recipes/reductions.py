@@ -34,7 +34,6 @@ def _added(grid: Array, digits: list[int]) -> Iterator[tuple[list[int], Array]]:
         yield [], grid
         return
     for axis, digit in enumerate(digits):
-        before = (slice(None),) * axis
-        rest = digits[:axis] + digits[axis + 1 :]
-        for order, total in _added(grid[(*before, 0)] + grid[(*before, 1)], rest):
+        halves = np.moveaxis(grid, axis, 0)
+        for order, total in _added(halves[0] + halves[1], digits[:axis] + digits[axis + 1 :]):
             yield [digit, *order], total
