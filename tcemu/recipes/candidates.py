@@ -225,8 +225,8 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
         return
     for tile in (16, 32, 64):
         for count in range(2, _SPLITS + 1):
-            for size in _sizes(depth, count, (8, 4, 2, 1)):
-                if size % tile:
+            for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1)))):
+                if size % tile or (depth - size * (count - 1)) % tile:
                     yield replace(base, splits=count, size=size, tile=tile, residue="first")
 
 

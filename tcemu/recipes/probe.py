@@ -63,7 +63,13 @@ def _marked(count: int, depth: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """In which sums k meet: `sizes[i, j]` products are in the smallest sum that has both `first[i]` and `second[j]`."""
+    """In which sums k meet: `sizes[i, j]` products are in the smallest sum that has both `first[i]` and `second[j]`.
+
+    >>> from tcemu.recipes import Order
+    >>> print(Order(2, np.array([0]), np.array([0, 1]), np.array([[1, 2]])))
+    Sums that have k = 0, by their number of products:
+         2: joined by k = 1
+    """
 
     depth: int
     first: Array

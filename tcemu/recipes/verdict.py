@@ -20,7 +20,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Match:
-    """A recipe, the share of D's elements whose bits it gives, and the first element whose bits it does not give."""
+    """A recipe, the share of D's elements whose bits it gives, and the first element whose bits it does not give.
+
+    >>> A = np.ones((8, 16), np.float32)
+    >>> tcemu.whose_bits(A, A.T, A @ A.T).matches[0].share
+    1.0
+    """
 
     recipe: Recipe
     share: float
@@ -85,6 +90,12 @@ class Verdict:
         """Two recipes that give all of D, and A (1, K) and B (K, 1) to which they give different products.
 
         None if only one gives all of D, or if no such input was found: the recipes may well compute the same.
+
+        >>> A, B = np.ones((4, 64), np.float16), np.ones((64, 4), np.float16)
+        >>> D = tcemu.matmul(A[:1].repeat(16, 0), B.repeat(2, 1), instruction=
+        ...     "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+        >>> tcemu.whose_bits(A[:1].repeat(16, 0), B.repeat(2, 1), D).apart() is None  # ones show no order
+        False
         """
         for one, other in combinations(self.recipes, 2):
             found = separate(one, other, self.a.shape[1], tries=4)
@@ -96,6 +107,10 @@ class Verdict:
         """An element's sums under the recipes: by default the first that tells them apart, else D[0][0].
 
         Raises OperandError for a position that does not exist.
+
+        >>> A = np.ones((8, 16), np.float32)
+        >>> tcemu.whose_bits(A, A.T, A @ A.T).picture().title
+        'The sums of D[0][0]'
         """
         first = next((match.first for match in self.matches if match.first is not None), (0, 0))
         at = first[0] if row is None else row, first[1] if column is None else column

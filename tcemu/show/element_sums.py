@@ -14,7 +14,12 @@ _LEFT, _TOP, _BAND, _BOX, _GAP, _MOST = 24, 40, 132, 118, 10, 7
 
 @dataclass(frozen=True)
 class ElementSums:
-    """A recipe's sums of one element: the k of each and its value, then the total and the element as it is stored."""
+    """A recipe's sums of one element: the k of each and its value, then the total and the element as it is stored.
+
+    >>> from tcemu.show import ElementSums
+    >>> ElementSums("one chain", (("k 0-15", 1.5),), 1.5, 1.5, "0x3fc00000", True).agrees
+    True
+    """
 
     name: str
     #: What is summed on its own ("k 0-63"), and its sum, in the order of addition.
@@ -36,9 +41,9 @@ def element_sums(bands: Sequence[ElementSums], title: str, given: str) -> Pictur
     >>> from tcemu.show import ElementSums, element_sums
     >>> whole = ElementSums("one chain", (("k 0-15", 1.5),), 1.5, 1.5, "0x3fc00000", True)
     >>> halves = ElementSums("2 splits", (("k 0-7", 1.0), ("k 8-15", 0.25)), 1.25, 1.25, "0x3fa00000", False)
-    >>> print(element_sums([whole, halves], "D[0][0]", "1.5, 0x3fc00000").description)
-    Given: 1.5, 0x3fc00000. one chain: 1.5 (k 0-15), in all 1.5, stored as 1.5 (0x3fc00000), which agrees. 2 splits: 1.0
-    (k 0-7) + 0.25 (k 8-15), in all 1.25, stored as 1.25 (0x3fa00000), which differs.
+    >>> drawn = element_sums([whole, halves], "D[0][0]", "1.5, 0x3fc00000")
+    >>> drawn.description.partition(" 2 splits: ")[2]
+    '1 (k 0-7) + 0.25 (k 8-15), in all 1.25, stored as 1.25 (0x3fa00000), which differs.'
     """
     if not bands:
         raise OperandError("a picture of an element's sums needs at least one recipe")

@@ -14,14 +14,14 @@ def asked(*arguments):
 
 
 def test_a_file_with_the_bytes_of_bf16_is_explained(tmp_path):
-    a, b = probe("bf16", 64, 64, 64)
-    d = multiply(Recipe(BF16, splits=2), a, b)
+    a, b = probe("bf16", 64, 64, 80)
+    d = multiply(Recipe(BF16, splits=2, size=48), a, b)
     raw = {name: np.ascontiguousarray(x).view(np.uint8) for name, x in (("a", a), ("b", b), ("d", d))}
     np.savez(tmp_path / "p.npz", **raw, types="torch.bfloat16 torch.bfloat16 torch.float32")
     told = asked(tmp_path / "p.npz", "--svg", tmp_path / "p.svg")
     assert told.exit_code == 0, told.output
-    assert "    64: joined by k = 32-63" not in told.output  # only 32 rows are marked
-    assert f"  {BF16} sm_90a splits=2\n" in told.output
+    assert "    16: joined by k = 1-15\n" in told.output
+    assert f"  {BF16} sm_90a splits=2 size=48\n" in told.output
     assert (tmp_path / "p.svg").read_text().startswith("<svg")
 
 
