@@ -34,9 +34,9 @@ def whose_bits(
 
     >>> from tcemu.recipes import Recipe, multiply, whose_bits
     >>> A = np.linspace(-1, 2, 8 * 64, dtype=np.float32).reshape(8, 64)
-    >>> D = multiply(Recipe("fma.rn.f32", splits=2, size=48), A, A.T)  # somebody's product
+    >>> D = multiply(Recipe("fma.rn.f32", splits=3, size=24), A, A.T)  # somebody's product
     >>> str(whose_bits(A, A.T, D).recipes[0])
-    'fma.rn.f32 sm_90a splits=2 size=48'
+    'fma.rn.f32 sm_90a splits=3 size=24'
     """
     (a, of_a), (b, of_b), (d, of_d) = matrix(a, "A"), matrix(b, "B"), matrix(d, "D")
     if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
