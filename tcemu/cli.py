@@ -24,6 +24,7 @@ from tcemu.commands.measure import measure
 from tcemu.commands.profile import profile
 from tcemu.commands.sanitize import sanitize
 from tcemu.commands.warm import warm, warm_up
+from tcemu.commands.whose import whose
 from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
@@ -134,6 +135,7 @@ commands.add_command(record)
 commands.add_command(sanitize)
 commands.add_command(verify)
 commands.add_command(warm)
+commands.add_command(whose)
 
 
 def report(folder: Path, done: list[Laid]) -> str:
