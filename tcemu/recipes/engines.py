@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import FusedSums, Operation, compute, matmul
-from tcemu.arithmetic.compute import conversion, numbers
+from tcemu.arithmetic.operation import conversion, numbers
 from tcemu.arithmetic.reference import fma_nearest
 from tcemu.backend import backend
 from tcemu.errors import OperandError

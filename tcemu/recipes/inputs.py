@@ -31,7 +31,7 @@ class Conversion:
 
 def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str) -> Conversion:
     rounding, _, rest = roundings.partition(" ")
-    return Conversion(form, rounding, rest, parts, tuple((int(a), int(b)) for a, b in pairs.split()), about)
+    return Conversion(form, rounding, rest, parts, tuple((int(pair[0]), int(pair[1])) for pair in pairs.split()), about)
 
 
 #: What a recipe's `inputs` may say.
