@@ -78,7 +78,7 @@ def operands(instruction: str, target: str, lead: tuple[int, ...], kind: str = "
             continue
         patterns = form.encode(rng.standard_normal(shape))
         if kind == "bits":
-            patterns = rng.integers(0, 1 << form.bits, shape).astype(patterns.dtype) << form.padding
+            patterns = rng.integers(0, 1 << form.bits, shape, np.uint64).astype(patterns.dtype) << form.padding
         elif kind == "denormal":
             patterns = rng.integers(0, 1 << form.mantissa, shape).astype(patterns.dtype) << form.padding
         elif kind == "NaN-heavy":
@@ -126,7 +126,7 @@ def growth() -> None:
 def classes(warps: int) -> None:
     """Print the classes of inputs beside normal numbers."""
     print("\nbeside normal numbers, goal 3")
-    for name in ("f16", "f16 into f16", "bf16", "tf32", "e4m3"):
+    for name in ("f16", "f16 into f16", "bf16", "tf32", "e4m3", "f64"):
         kinds = ("normal", "denormal", "bits", "NaN-heavy")
         first, *others = best([batch(*CASES[name], warps, kind) for kind in kinds])
         told = "   ".join(f"{kind} {t / first:.2f}" for kind, t in zip(kinds[1:], others, strict=True))

@@ -8,7 +8,20 @@ from typing import Any as _Any
 from tcemu.version import __version__
 
 if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker read
-    from tcemu import formats, gemm, layouts, live, machine, microscaling, sanitizer, schedules, show, sparse, wmma
+    from tcemu import (
+        formats,
+        gemm,
+        layouts,
+        live,
+        machine,
+        microscaling,
+        recipes,
+        sanitizer,
+        schedules,
+        show,
+        sparse,
+        wmma,
+    )
     from tcemu.errors import (
         ArithmeticUnknown,
         FormatError,
@@ -23,6 +36,7 @@ if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker rea
     )
     from tcemu.instructions import Instruction, matmul, parse, run
     from tcemu.launcher import launch
+    from tcemu.recipes import whose_bits
     from tcemu.schedules import search_schedules
     from tcemu.timing import wavefronts
 
@@ -48,6 +62,7 @@ __all__ = [
     "matmul",
     "microscaling",
     "parse",
+    "recipes",
     "run",
     "sanitizer",
     "schedules",
@@ -55,6 +70,7 @@ __all__ = [
     "show",
     "sparse",
     "wavefronts",
+    "whose_bits",
     "wmma",
 ]
 
@@ -65,6 +81,7 @@ _HOMES = {
     "OperandError TargetError TcemuError UndefinedBehaviour",
     "instructions": "Instruction matmul parse run",
     "launcher": "launch",
+    "recipes": "whose_bits",
     "schedules": "search_schedules",
     "timing": "wavefronts",
 }

@@ -15,6 +15,7 @@ import click
 from tcemu.commands.board import board
 from tcemu.commands.book import book
 from tcemu.commands.check import check
+from tcemu.commands.classroom import classroom
 from tcemu.commands.exercises import exercises
 from tcemu.commands.grade import grade
 from tcemu.commands.isa import isa
@@ -23,6 +24,7 @@ from tcemu.commands.measure import measure
 from tcemu.commands.profile import profile
 from tcemu.commands.sanitize import sanitize
 from tcemu.commands.warm import warm, warm_up
+from tcemu.commands.whose import whose
 from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
 from tcemu.errors import TcemuError
 from tcemu.version import __version__
@@ -123,6 +125,7 @@ def _lay_out(folder: Path, course: Path | None) -> None:
 commands.add_command(board)
 commands.add_command(book)
 commands.add_command(check)
+commands.add_command(classroom)
 commands.add_command(exercises)
 commands.add_command(grade)
 commands.add_command(isa)
@@ -132,6 +135,7 @@ commands.add_command(record)
 commands.add_command(sanitize)
 commands.add_command(verify)
 commands.add_command(warm)
+commands.add_command(whose)
 
 
 def report(folder: Path, done: list[Laid]) -> str:

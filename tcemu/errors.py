@@ -101,6 +101,10 @@ class MbarrierMisused(LaunchError, OperandError):  # noqa: N818 - likewise
     """A kernel used an address that holds no mbarrier, or more threads or bytes arrived than its phase can take."""
 
 
+class Disagreement(LaunchError, OperandError):  # noqa: N818 - likewise
+    """Lanes or warps that execute an instruction together differ in a membermask, or in an operand they share."""
+
+
 class Deadlock(LaunchError):  # noqa: N818 - the field's word
     """No warp of a block can go on; the message says which warp waits for what, and since which line."""
 

@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from typing import Any
 
 from tcemu.errors import LaunchError, briefly
+from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import check_arguments
 from tcemu.machine.events import Observer
-from tcemu.machine.launch import Kernel, Launch
+from tcemu.machine.launch import RESIDENT, Kernel, Launch
 from tcemu.machine.launch import launch as run
 from tcemu.machine.pending import Policy
 from tcemu.machine.schedule import Schedule
@@ -31,20 +32,23 @@ def launch(
     block: int | Sequence[int] = 32,
     args: Sequence[Any] = (),
     *,
-    shared: int = 0,
+    shared: int | Shared = 0,
     target: str = "sm_90a",
     seed: int = 0,
     seeds: int | Iterable[int] | None = None,
     policy: Policy | Sequence[Policy] = "late",
     schedule: str | None = None,
+    resident: int = RESIDENT,
+    cluster: int | Sequence[int] | None = None,
     sanitizer: Mode = "raise",
     observers: Sequence[Observer] = (),
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of a grid, and report what the PTX manual leaves undefined.
 
     `grid` is the number of blocks and `block` the number of threads in each, as one number or up to three (x, y, z);
-    `shared` is the number of bytes of shared memory for each block. Numpy arrays in `args` live in global memory: the
-    kernel gets a pointer to each, and after the launch they hold what it wrote. All other arguments are passed as is.
+    `shared` is the number of bytes of shared memory for each block, or its named arrays
+    (tcemu.machine.allocation.Shared), which reports then name. Numpy arrays in `args` live in global memory: the kernel
+    gets a pointer to each, and after the launch they hold what it wrote. All other arguments are passed as is.
 
     Warps take turns where they wait; a `seed` other than 0 lets them take turns anywhere, in an order that the seed
     fixes. `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can go on), "early"
@@ -54,6 +58,10 @@ def launch(
     `seeds` is a number of seeds, which are tried from 0 on, or the seeds themselves: the kernel runs once under each,
     as it does with several policies, and an error says which seed it came under. `schedule` repeats an order that
     tcemu.search_schedules has found; it takes the place of seed and policy.
+
+    At most `resident` blocks are in flight at a time, and each sees what the others write to global memory. With seed
+    0, the next block starts when one has ended, or when those in flight do nothing but poll memory. With `cluster`, the
+    number of blocks in one, again up to (x, y, z), the blocks of a cluster start together.
 
     `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (the result's `reports`
     lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
@@ -80,15 +88,18 @@ def launch(
     """
     begin, instead = _BEGIN.get(), _INSTEAD.get()
     if instead is not None:
-        given = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
-        return instead(kernel, grid, block, args, **given, schedule=schedule, sanitizer=sanitizer, observers=observers)
+        given: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
+        given |= {"schedule": schedule, "resident": resident, "cluster": cluster}
+        given |= {"sanitizer": sanitizer, "observers": observers}
+        return instead(kernel, grid, block, args, **given)
     watch = Sanitizer(sanitizer if begin is None else "off")
     if not isinstance(observers, list | tuple):
         raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(observers)}")
     check_arguments(kernel, args)
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
-    more: dict[str, Any] = {"shared": shared, "target": target, "observers": listening}
+    more: dict[str, Any] = {"shared": shared, "target": target, "resident": resident, "cluster": cluster}
+    more["observers"] = listening
     more |= _order(seed, seeds, policy, schedule)
     try:
         if seeds is None:

@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 
 #: Folders whose code is nobody's homework: this package, Python and what is installed.
@@ -69,7 +70,7 @@ def render(error: BaseException) -> list[str]:
     if running is not None and running.InteractiveTB.mode == "Verbose":
         every: list[str] = running.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
         return every
-    lines = list(learners(error))
+    lines = list(_reported(error)) or list(learners(error))
     shown = lines if len(lines) <= _FRAMES else [lines[0], *lines[1 - _FRAMES :]]
     pieces = [f"{_RED}{type(error).__name__}{_PLAIN}", *map(_excerpt, shown), "", _wrapped(str(error))]
     pieces += [_wrapped(f"{type(cause).__name__}: {cause}", "Because of ") for cause in _causes(error)]
@@ -90,16 +91,50 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if message else ''}{message[:300]}{where}"
 
 
+def _reported(error: BaseException) -> Iterator[Line]:
+    """The lines of the kernel that a sanitizer's report is about: the error may have been raised later."""
+    report = getattr(error, "report", None)
+    if report is None:
+        return
+    yield from _before_launch(error)
+    for site in (*reversed(report.callers), report.site):
+        yield Line(site.file, site.line, site.line, site.function.rsplit(".", 1)[-1])
+    if report.earlier is not None and report.earlier.site != report.site:
+        site = report.earlier.site
+        yield Line(site.file, site.line, site.line, f"{site.function.rsplit('.', 1)[-1]}: it collides with this")
+
+
+def _before_launch(error: BaseException) -> Iterator[Line]:
+    """The learner's statements down to the call of the package, which calls the kernel."""
+    step, begun = error.__traceback__, False
+    while step is not None:
+        line = _line(step)
+        if line is None and begun:
+            return
+        if line is not None:
+            yield line
+            begun = True
+        step = step.tb_next
+
+
 def learners(error: BaseException) -> Iterator[Line]:
     """The statements of the learner that were being executed, outermost first."""
     step = error.__traceback__
     while step is not None:
-        code = step.tb_frame.f_code
-        if cell(code.co_filename) or not code.co_filename.startswith((*_FOREIGN, "<")):
-            # from the call's first line to its last: what is wrong may be in any of them
-            first, last, *_ = next(islice(code.co_positions(), step.tb_lasti // 2, None), (None, None))
-            yield Line(code.co_filename, first or step.tb_lineno, last or step.tb_lineno, code.co_name)
+        line = _line(step)
+        if line is not None:
+            yield line
         step = step.tb_next
+
+
+def _line(step: TracebackType) -> Line | None:
+    """The statement of one step of a traceback, if it is the learner's."""
+    code = step.tb_frame.f_code
+    if not cell(code.co_filename) and code.co_filename.startswith((*_FOREIGN, "<")):
+        return None
+    # from the call's first line to its last: what is wrong may be in any of them
+    first, last, *_ = next(islice(code.co_positions(), step.tb_lasti // 2, None), (None, None))
+    return Line(code.co_filename, first or step.tb_lineno, last or step.tb_lineno, code.co_name)
 
 
 def _excerpt(line: Line) -> str:

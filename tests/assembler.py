@@ -109,8 +109,9 @@ def kinds(instruction):
 
 def by_reference(monkeypatch):
     """Everything by the plain-Python reference from here on."""
-    for module in ("tcemu.arithmetic.compute", "tcemu.layouts.fragment", "tcemu.instructions.memory"):
-        monkeypatch.setattr(importlib.import_module(module), "backend", lambda *_: "reference")
+    modules = "arithmetic.compute", "arithmetic.registers", "layouts.fragment", "instructions.memory"
+    for module in modules:
+        monkeypatch.setattr(importlib.import_module(f"tcemu.{module}"), "backend", lambda *_: "reference")
 
 
 def only_tcemu_errors(call, *arguments, **named):

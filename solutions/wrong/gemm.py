@@ -275,6 +275,79 @@ def exchanged(warp, a, b, d):
     hopper(warp, a, b, d, order=(1, 0))
 
 
+def paired(warp, a, b, d, readers=8, rows=None, columns=None, mask=3, expected=16384):
+    """The kernel of two blocks, with mistakes to choose from."""
+    steps, rank = a.shape[1] // 64, warp.cluster_ctarank
+    rows, columns = rank if rows is None else rows, rank if columns is None else columns
+    full, empty = (32768, 32776), (32784, 32792)
+    if warp.warpid == 4:
+        with warp.only(warp.elect_sync()):
+            for stage in range(2):
+                warp.mbarrier_init(full[stage], 1)
+                warp.mbarrier_init(empty[stage], readers)
+            warp.fence_mbarrier_init()
+    warp.barrier_cluster_arrive()
+    warp.barrier_cluster_wait()
+    if warp.warpid == 4:
+        half, tile = TensorMap.of(a, (64, 32), swizzle=128), TensorMap.of(b, (64, 64), swizzle=128)
+        with warp.only(warp.elect_sync()):
+            for step in range(steps):
+                stage, turn = step % 2, step // 2
+                warp.mbarrier_wait(empty[stage], (turn + 1) % 2)
+                warp.mbarrier_arrive_expect_tx(full[stage], expected)
+                to, at = 16384 * stage, (64 * step, 32 * rows)
+                more = {} if mask is None else {"cta_mask": mask}
+                warp.cp_async_bulk_tensor_shared_global(to + 4096 * rank, half, at, full[stage], **more)
+                warp.cp_async_bulk_tensor_shared_global(to + 8192, tile, (64 * step, 64 * columns), full[stage])
+    else:
+        c = warp.registers(32, fill=0)
+        for step in range(steps):
+            stage, turn = step % 2, step // 2
+            warp.mbarrier_wait(full[stage], turn % 2)
+            of_a, of_b = (
+                Descriptor.for_tile("f16", 64, 64, swizzle=128, start=16384 * stage + 8192 * i) for i in range(2)
+            )
+            warp.wgmma_fence()
+            for at in range(0, 128, 32):
+                warp.run(WGMMA, c, of_a.step(at), of_b.step(at), step > 0 or at > 0, 1, 1, 0, 0)
+            warp.wgmma_commit_group()
+            warp.wgmma_wait_group(0)
+            with warp.only(warp.elect_sync()):
+                for block in range(2) if readers == 8 else [rank]:
+                    warp.mbarrier_arrive_shared_cluster(warp.mapa(empty[stage], block))
+        row = 16 * warp.warpid + warp.laneid // 4
+        for pair in range(16):
+            to = d.at(row + 8 * (pair % 2), 64 * rank + 8 * (pair // 2) + 2 * (warp.laneid % 4))
+            warp.st_global(to, c[:, 2 * pair : 2 * pair + 2], "v2.b32")
+    warp.barrier_cluster_arrive()
+    warp.barrier_cluster_wait()
+
+
+def same_columns(warp, a, b, d):
+    """Both blocks copy the first 64 rows of B."""
+    paired(warp, a, b, d, columns=0)
+
+
+def same_half(warp, a, b, d):
+    """Both blocks copy the first 32 rows of A."""
+    paired(warp, a, b, d, rows=0)
+
+
+def own_readers(warp, a, b, d):
+    """A producer waits for the consumers of its own block only."""
+    paired(warp, a, b, d, readers=4)
+
+
+def own_bytes(warp, a, b, d):
+    """expect_tx announces only the bytes that the block copies itself."""
+    paired(warp, a, b, d, expected=4096 + 8192)
+
+
+def not_shared(warp, a, b, d):
+    """Without a mask, the halves stay where they are copied."""
+    paired(warp, a, b, d, mask=None)
+
+
 WRONG = {
     "copied_bytes": [
         (once, "counted once"), (elements, "elements"), (whole_tiles, "Only what exists"), (rounded_down, "round"),
@@ -296,6 +369,10 @@ WRONG = {
     "wgmma_gemm": [
         (same_k, "32 bytes"), (cleared_each_time, "starts anew"), (parity_stays, "TMA"), (without_fence, "fence"),
         (released_early, "overwritten"), (exchanged, "exchanged"),
+    ],
+    "cluster_gemm": [
+        (same_columns, "second one begins"), (same_half, "its own half"), (own_readers, "overwritten"),
+        (own_bytes, "expect"), (not_shared, "expect"),
     ],
     "better_plan": [
         (Plan(columns=64, stages=2, in_flight=1), "ahead"), (Plan(columns=64, stages=2, in_flight=0), "stand still"),

@@ -438,6 +438,74 @@ def phases(full, empty):
 
 FENCE = "the control flow around a wgmma instruction"
 NOTHING = "stores nothing"
+# ---------------------------------------------------------------------------------------------- flags and lanes
+
+FLAG = 33024
+
+
+def begin_flags(warp):
+    with warp.only(warp.threads == 0):
+        warp.mbarrier_init(BAR, 1)
+        warp.st_shared(FLAG, 0)
+        warp.st_shared(FLAG + 4, 0)
+        warp.fence_mbarrier_init()
+    warp.bar_sync()
+
+
+def flagged(place, *, late=False, order="release"):
+    """The producer waits for a flag at FLAG; thread 0 sets the one at `place`, or sets it only after the copy."""
+
+    def kernel(warp, a, b, d):
+        begin_flags(warp)
+        if warp.warpid == 4:
+            with warp.only(warp.laneid == 0):
+                while warp.ld_shared(FLAG, order="acquire")[0, 0] == 0:
+                    pass
+                rows, columns = TensorMap.of(a, (64, 64), swizzle=128), TensorMap.of(b, (64, 8), swizzle=128)
+                warp.mbarrier_arrive_expect_tx(BAR, rows.bytes + columns.bytes)
+                warp.cp_async_bulk_tensor_shared_global(0, rows, (0, 0), BAR)
+                warp.cp_async_bulk_tensor_shared_global(8192, columns, (0, 0), BAR)
+            return
+        for wait in (late, not late):
+            if wait:
+                warp.mbarrier_wait(BAR, 0)
+            else:
+                with warp.only(warp.threads == 0):
+                    warp.st_shared(place, 1, order=order)
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        end(warp)
+        save(warp, d, c)
+
+    return kernel
+
+
+def shuffled(*, source, inside=False):
+    """D is multiplied with what lane `source` has; `inside`: only the lanes that need it execute shfl."""
+
+    def kernel(warp, a, b, d):
+        load(warp, a, b)
+        c = warp.registers(4)
+        warp.wgmma_fence()
+        for k in range(0, 64, 16):
+            step(warp, c, k, scale_d=added(k))
+        end(warp)
+        half = np.where(warp.laneid == 0, np.float32(0.5), np.float32(0))
+        if inside:
+            with warp.only(warp.laneid > 0):
+                half = np.where(warp.laneid > 0, warp.shfl_sync("idx", half, source), half)
+        elif source is not None:
+            half = warp.shfl_sync("idx", half, source)
+        else:
+            half = np.ones(32, np.float32)
+        c[...] = (c.view(np.float32) * half[:, None]).view(np.uint32)
+        save(warp, d, c)
+
+    return kernel
+
+
 WRONG = {
     "order_of_wgmma": [
         (order(1, 2), "barrier is before fence.proxy.async"),
@@ -558,6 +626,16 @@ WRONG = {
         (pipeline(empty=lambda turn: 1), "Wait until the reader has ended"),
         (pipeline(waits=False), "Wait until the reader has ended"),
         (pipeline(release="never"), "the parity of each wait"),
+    ],
+    "repair_flag": [
+        (flagged(FLAG + 4), "to this location"),
+        (flagged(FLAG, late=True), "to this location"),
+        (flagged(FLAG, order=""), "Put bar.sync between"),
+    ],
+    "repair_absent_lanes": [
+        (shuffled(source=0, inside=True), "Let all lanes execute shfl.sync"),
+        (shuffled(source=5), "Every wrong value is 0"),
+        (shuffled(source=None), "D is not halved"),
     ],
     "repair_tma_unwaited": [
         (one_copy(wait="barrier"), "parity of the copy's phase"),

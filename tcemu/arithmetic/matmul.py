@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic.compute import MODES, Operation, compute, conversion, narrow, normalised, numbers
+from tcemu.arithmetic.compute import compute
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.arithmetic.operation import MODES, Operation, conversion, narrow, normalised, numbers
 from tcemu.backend import backend
 from tcemu.formats import Format, lookup
 

@@ -136,6 +136,11 @@ def add_nearest(x: int, y: int, form: Format) -> int:
     return _sum_nearest([unpack(form, x), unpack(form, y)], form)
 
 
+def fma_nearest(x: int, y: int, z: int, form: Format) -> int:
+    """x * y + z of three patterns of `form`, rounded once to nearest even; NaN is the canonical one."""
+    return _sum_nearest([unpack(form, z)], form, (unpack(form, x), unpack(form, y)))
+
+
 def _sum_nearest(terms: Sequence[Unpacked], form: Format, factor: tuple[Unpacked, Unpacked] | None = None) -> int:
     """The exact sum of terms (and a product), rounded once to nearest even: an addition, or a fused multiply-add."""
     numbers: list[tuple[int, int, bool, str]] = [

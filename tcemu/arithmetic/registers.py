@@ -1,25 +1,23 @@
-"""D = A B + C from registers into registers: read by layout, compute, write by layout; the kernels do it in one pass.
-
-What the kernels need to know about an operation and its fragments (which bits of which register hold an element,
-formats, the order of the sums) is prepared once.
-"""
+"""Registers in, registers out: what an operation computes on fragments, in one pass if the kernels can do that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic.compute import Operation, compute, tiles_of
-from tcemu.arithmetic.model import FusedSums, ScaledSums
+from tcemu.arithmetic.compute import compute
+from tcemu.arithmetic.operation import Operation
+from tcemu.arithmetic.plans import Chosen, InWords, Operands, Plan, plan
 from tcemu.backend import backend
-from tcemu.formats import Format
 from tcemu.layouts import Fragment
+
+if TYPE_CHECKING:
+    from tcemu.kernels.tiles import Pruned
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +33,8 @@ def compute_registers(
 ) -> Array:
     """Flat registers of D (warps, lanes * registers) from those of A, B and C; fragments a, b, c and d are read.
 
-    `places` (warps, m, k) makes A sparse, as in `compute`. D is written into `out` if that is given and contiguous.
+    `places` (warps, m, k) makes A sparse, as in `compute`; a plan with the metadata itself is faster. D is written into
+    `out` if that is given and contiguous.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
@@ -44,39 +43,16 @@ def compute_registers(
     >>> d.shape, d.view(np.float32)[0, 0]
     ((1, 128), np.float32(16.0))
     """
-    known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
     products = len(c) * prod(fragments["d"].shape) * operation.depth
-    plan = _plan(operation, *known, places is not None) if backend(products) == "numba" else None
+    plan = plan_of(operation, fragments) if places is None and backend(products) == "numba" else None
     if plan is not None:
-        return plan(np.ascontiguousarray(a), np.ascontiguousarray(b), np.ascontiguousarray(c), places, out)
+        found: Any = plan(*(np.ascontiguousarray(each) for each in (a, b, c)), out=out)
+        return np.asarray(found)
     d = _by_layout(operation, fragments, a, b, c, places)
     if out is None:
         return d
     out[...] = d
     return out
-
-
-def scaled_plan(operation: Operation, fragments: Mapping[str, Fragment], *, sparse: bool) -> ScaledPlan | None:
-    """How the kernels compute sums of scaled products in one pass; None unless one power of two scales all of k."""
-    model = operation.model
-    if not isinstance(model, ScaledSums) or model.group != 1 or operation.formats["scale"].mantissa:
-        return None
-    unscaled = replace(operation, model=FusedSums(model.fraction, model.block, model.floor), scale="")
-    plan = _plan(unscaled, fragments["a"], fragments["b"], fragments["c"], fragments["d"], sparse)
-    return None if plan is None else partial(_scaled, plan, operation.formats["scale"])
-
-
-def _scaled(
-    plan: Any, form: Format, a: Array, b: Array, c: Array, scales: Sequence[Array], places: Array | None, out: Array
-) -> Array:
-    """D into `out`, from flat registers and from the scales' patterns (warps, m, 1) and (warps, 1, n)."""
-    from tcemu.kernels.blocks import SCALE_NAN
-
-    table = np.arange(1 << form.container, dtype=np.int32) - form.bias
-    table[form.nan_bits] = SCALE_NAN
-    exponents = tuple(table[each.reshape(len(each), -1)] for each in scales)
-    found: Array = plan(*(np.ascontiguousarray(each) for each in (a, b, c)), places, out, exponents)
-    return found
 
 
 def _by_layout(
@@ -106,7 +82,7 @@ class FewWarps:
 
     def __init__(self, operation: Operation, fragments: Mapping[str, Fragment], most: int) -> None:
         known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
-        self._make = partial(_plan, operation, *known, False)
+        self._make = partial(plan_of, operation, fragments)
         self._plan: Plan | None = None
         self._products = prod(fragments["d"].shape) * operation.depth
         self._own = [(each.lanes, each.registers) for each in known]
@@ -133,7 +109,7 @@ class FewWarps:
         d = np.empty(shape, _WORDS)
         if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
             a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
-        self._plan(a.reshape(count, -1), b.reshape(count, -1), c.reshape(count, -1), None, d.reshape(count, -1))
+        self._plan(a.reshape(count, -1), b.reshape(count, -1), c.reshape(count, -1), out=d.reshape(count, -1))
         return d
 
     def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> None:
@@ -147,41 +123,49 @@ class FewWarps:
 
 
 _WORDS = np.dtype(np.uint32)
-ScaledPlan = Callable[..., Array]
-#: Takes flat registers of A, B and C, the places of a sparse A, and perhaps room for D, which it returns.
-Plan = Callable[[Array, Array, Array, "Array | None", "Array | None"], Array]
+
+
+def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:
+    """How the kernels compute an operation on fragments a, b, c and d in one pass; None if they do not.
+
+    `chosen` makes A sparse; fragment e is then its metadata.
+    """
+    a, b, c, d = (fragments[role] for role in "abcd")
+    return _plan_of(operation, a, b, c, d, fragments["e"] if chosen else None, chosen)
 
 
 @lru_cache(maxsize=1024)
-def _plan(operation: Operation, a: Fragment, b: Fragment, c: Fragment, d: Fragment, sparse: bool) -> Plan | None:
-    """How the kernels compute an operation on these fragments in one pass; None if they do not."""
+def _plan_of(
+    operation: Operation,
+    a: Fragment,
+    b: Fragment,
+    c: Fragment,
+    d: Fragment,
+    e: Fragment | None,
+    chosen: Chosen | None,
+) -> Plan | None:
     if any(len(one.shape) != 2 for one in (a, b, c, d)):
         return None
-    return plan_of(operation, InWords(*a.places), InWords(*b.places), c, d, sparse=sparse)
+    left, right = (InWords(*(one.word_places if operation.packed else one.places)) for one in (a, b))
+    pruned = _pruned(e, chosen) if e and chosen else None
+    return plan_in_words(operation, left, right, c, d, pruned)
 
 
-class InWords(NamedTuple):
-    """Where the elements of a matrix, in C order, are in 32-bit words: the word, and the first bit in it."""
+def _pruned(e: Fragment, chosen: Chosen) -> Pruned | None:
+    if backend() != "numba":
+        return None
+    from tcemu.kernels.tiles import Pruned
 
-    word: Array
-    bit: Array
-    #: Whether the signs are flipped.
-    negate: bool = False
+    word, bit = (each.reshape(e.shape)[chosen.selector] for each in e.places)
+    return Pruned(word, bit, dict(chosen.places), chosen.chunk)
 
 
-def plan_of(
-    operation: Operation, a: InWords, b: InWords, c: Fragment, d: Fragment, *, sparse: bool = False
+def plan_in_words(
+    operation: Operation, a: InWords, b: InWords, c: Fragment, d: Fragment, pruned: Pruned | None = None
 ) -> Plan | None:
     """How the kernels compute an operation on operands in any words in one pass; None if they do not."""
-    if not isinstance(operation.model, FusedSums) or operation.keeps_addend or backend() != "numba":
+    if backend() != "numba":
         return None
-    from tcemu.kernels.tiles import Place, Results
-
-    (m, n), forms = d.shape, operation.formats
-    given = [
-        Place(one.word, one.bit, forms[role].code_mask, forms[role].sign_bit if one.negate else 0)
-        for role, one in (("a", a), ("b", b))
-    ]
-    addend = Place(*c.places, c.format.code_mask)
-    results = Results(np.array(d.layout.gather).reshape(-1, d.elements_per_register), d.container.width)
-    return tiles_of(operation, (m, n, a.word.size // m), sparse, [*given, addend], results)
+    (m, n), held = d.shape, np.array(d.layout.gather).reshape(-1, d.elements_per_register)
+    operands = Operands(a, b, InWords(*c.places), held, d.container.width, pruned)
+    return plan(operation, (m, n, a.word.size // m), operands)

@@ -1,6 +1,7 @@
 """What a learner has done, in a file of the course's folder that a restart and an update of the course leave alone.
 
-    .tcemu-progress.json    {"learner": "ada", "exercises": {"where_of_a": {"tries": 3, "solved": "2026-11-22", ...}}}
+    .tcemu-progress.json    {"learner": "ada", "exercises": {"where_of_a": {"tries": 3, "solved": "2026-11-22", ...}},
+                             "latest": {"exercise": "where_of_a", "at": "2026-11-22T09:30:00+00:00"}}
 
 Only a folder that `tcemu lab` laid out has one: it is looked for in the current folder and those above it.
 """
@@ -91,14 +92,15 @@ def note(verdict: Verdict) -> None:
     """Write a verdict down, if the current folder is in a course; an unanswered exercise does not count as a try."""
     place = folder()
     if place is not None and verdict.state != "open":
-        tried(place, verdict.exercise.name, bool(verdict), verdict.finding.scores)
+        tried(place, verdict.exercise.name, bool(verdict), verdict.finding.scores, verdict.mistake)
 
 
-def tried(place: Path, name: str, right: bool, scores: Mapping[str, int]) -> None:
+def tried(place: Path, name: str, right: bool, scores: Mapping[str, int], mistake: str = "") -> None:
     """Write a try down in the course at `place`. Raises CourseError if it cannot be written."""
 
     def after(held: dict[str, Any]) -> None:
-        held["exercises"][name] = _after(held["exercises"].get(name, {}), right, scores)
+        held["exercises"][name] = _after(held["exercises"].get(name, {}), right, scores, mistake)
+        held["latest"] = {"exercise": name, "at": datetime.now(UTC).isoformat(timespec="seconds")}
 
     _change(place, after)
 
@@ -118,12 +120,18 @@ def _change(place: Path, change: Callable[[dict[str, Any]], None]) -> None:
         raise CourseError(f"cannot write your progress to {place / PROGRESS}: {error.strerror or error}") from error
 
 
-def _after(before: Mapping[str, Any], right: bool, scores: Mapping[str, int]) -> dict[str, Any]:
-    """The entry of one exercise after one more try: it stays solved, and keeps the best scores and their history."""
+def _after(before: Mapping[str, Any], right: bool, scores: Mapping[str, int], mistake: str) -> dict[str, Any]:
+    """The entry of one exercise after one more try: it stays solved, and keeps the best scores and their history.
+
+    Mistakes that were recognised are counted, for the board of a class.
+    """
     tries = before.get("tries", 0)
     entry = {**before, "tries": (tries if isinstance(tries, int) else 0) + 1}
     if right:
         entry.setdefault("solved", datetime.now(UTC).date().isoformat())
+    if mistake:
+        counts = _whole_numbers(before.get("mistakes"))
+        entry["mistakes"] = counts | {mistake: counts.get(mistake, 0) + 1}
     if right and scores:
         held, history = _whole_numbers(before.get("scores")), before.get("history")
         entry["scores"] = held | {name: min(value, held.get(name, value)) for name, value in scores.items()}
@@ -132,7 +140,7 @@ def _after(before: Mapping[str, Any], right: bool, scores: Mapping[str, int]) ->
 
 
 def _whole_numbers(held: object) -> dict[str, int]:
-    """What a file that anybody may have edited says about scores."""
+    """What a file that anybody may have edited says about scores or mistakes."""
     numbers = held.items() if isinstance(held, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int)}
 

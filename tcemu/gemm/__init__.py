@@ -5,6 +5,8 @@
     split_k         the same with several blocks for each tile, each with its part of K
     mma_sparse      mma.sp on a pruned matrix
     wgmma_tma       wgmma fed by TMA, with producer and consumer warps and mbarriers, for every type
+    wgmma_cluster   the same in clusters, whose blocks share what multicast copies bring
+    wgmma_stream    the same with equally many steps for each block (stream-K)
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
     wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them
@@ -25,8 +27,10 @@ from tcemu.gemm import (
     mma_sparse,
     split_k,
     twins,
+    wgmma_cluster,
     wgmma_epilogue,
     wgmma_sparse,
+    wgmma_stream,
     wgmma_tma,
     wmma_global,
 )
@@ -39,8 +43,10 @@ __all__ = [
     "mma_sparse",
     "split_k",
     "twins",
+    "wgmma_cluster",
     "wgmma_epilogue",
     "wgmma_sparse",
+    "wgmma_stream",
     "wgmma_tma",
     "wmma_global",
 ]

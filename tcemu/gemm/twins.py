@@ -21,8 +21,10 @@ from tcemu.gemm import attention as fused
 from tcemu.gemm import mma_pipeline as pipeline
 from tcemu.gemm import mma_sparse as sparse
 from tcemu.gemm import split_k as split
+from tcemu.gemm import wgmma_cluster as clustered
 from tcemu.gemm import wgmma_epilogue as epilogue
 from tcemu.gemm import wgmma_sparse as halved
+from tcemu.gemm import wgmma_stream as stream
 from tcemu.gemm import wgmma_tma as hopper
 from tcemu.gemm import wmma_global as plain
 from tcemu.gemm.operands import check
@@ -33,13 +35,16 @@ from tcemu.vectors.operands import operands
 
 __all__ = [
     "attention",
+    "cluster_source",
     "inline",
     "mma_pipeline",
     "mma_sparse",
     "source",
     "split_k",
+    "wgmma_cluster",
     "wgmma_epilogue",
     "wgmma_sparse",
+    "wgmma_stream",
     "wgmma_tma",
     "wmma_global",
 ]
@@ -228,6 +233,36 @@ def wgmma_sparse(a: Array, b: Array, plan: halved.SparsePlan = halved.DEFAULT) -
     return d
 
 
+def cluster_source(plan: clustered.ClusterPlan) -> tuple[str, dict[str, str | int]]:
+    """The CUDA C++ of wgmma_cluster for a plan, and the macros to compile it with."""
+    text, defined = hopper_source(plan, "wgmma_cluster")
+    return text, {**defined, "BLOCKS": plan.blocks}
+
+
+def wgmma_cluster(a: Array, b: Array, plan: clustered.ClusterPlan = clustered.DEFAULT) -> Array:
+    """As wgmma_cluster.multiply."""
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    text, defined = cluster_source(plan)
+    threads, grid = hopper.WARPGROUP * plan.consumers + 32, clustered.grid_of(plan, *d.shape)
+    given = *boxes(a, b, plan, plan.part), d, *_sizes(a, b)
+    _run(text, "in_clusters", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    return d
+
+
+def wgmma_stream(a: Array, b: Array, blocks: int = 4, plan: hopper.Plan = hopper.DEFAULT) -> Array:
+    """As wgmma_stream.multiply."""
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    count, shape = stream.sizes(a, b, plan, blocks)
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    kept, flags = np.zeros(shape, d.dtype), np.zeros(count, np.uint32)
+    text, defined = hopper_source(plan, "wgmma_stream")
+    threads = hopper.WARPGROUP * plan.consumers + 32
+    given = *boxes(a, b, plan), d, kept, flags, *_sizes(a, b)
+    _run(text, "stream", (count,), threads, *given, shared=plan.shared + 1024, define=defined)
+    return d
+
+
 def attention_source() -> str:
     """The CUDA C++ of attention, with the constants of attention.py to the bit."""
     scale, *coefficients = (f"{float(each).hex()}f" for each in (fused.SCALE, *fused.POLYNOMIAL))
@@ -244,9 +279,9 @@ def attention(q: Array, k: Array, v: Array) -> Array:
     return out
 
 
-def boxes(a: Array, b: Array, plan: hopper.Plan) -> list[live.Mapped]:
-    """A and B of a kernel with TMA, through which it copies a stage's tiles."""
+def boxes(a: Array, b: Array, plan: hopper.Plan, rows: int = 0) -> list[live.Mapped]:
+    """A and B of a kernel with TMA, through which it copies a stage's tiles, or `rows` rows of A's."""
     return [
-        live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, rows), swizzle=hopper.LINE)
-        for matrix, rows in ((a, plan.rows), (b.T, plan.columns))
+        live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, count), swizzle=hopper.LINE)
+        for matrix, count in ((a, rows or plan.rows), (b.T, plan.columns))
     ]

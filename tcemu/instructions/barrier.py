@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcemu.instructions.family import Family
-from tcemu.instructions.plain import CLUSTERS, THREAD, WARP, family, one
+from tcemu.instructions.plain import THREAD, WARP, family, one
 from tcemu.instructions.rows import Rows
 
 SECTION, CLUSTER_SECTION = "9.7.13.1", "9.7.13.3"
@@ -85,7 +85,6 @@ ARRIVE_CLUSTER = family(
         one("8.0", "sm_90", replace(THREAD, order="release"), order="release relaxed", aligned=" aligned"),
     ],
     signature="=",
-    unsupported=CLUSTERS,
     about="arrives at the barrier of the cluster",
     rules=(_CLUSTER,),
 )
@@ -98,7 +97,6 @@ WAIT_CLUSTER = family(
         one("8.0", "sm_90", replace(THREAD, order="acquire"), order="acquire", aligned=" aligned"),
     ],
     signature="=",
-    unsupported=CLUSTERS,
     about="waits at the barrier of the cluster",
     rules=(_CLUSTER,),
 )

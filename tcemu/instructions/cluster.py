@@ -1,8 +1,9 @@
-"""Instructions for clusters, several GPUs or changing tensor maps, explained and refused by name (PTX ISA 9.1, 9.7.9).
+"""Instructions for clusters, several GPUs or changing tensor maps (PTX ISA 9.1, 9.7.9).
 
     st.async   red.async   st.bulk   multimem.ld_reduce   multimem.st   multimem.red   tensormap.replace
 
-The machine executes none of them; each row says why.
+The machine executes st.async and red.async in the shared memory of a cluster. The rows of the others say why it does
+not execute them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
-from tcemu.instructions.plain import CLUSTERS, THREAD, WARP, family, one
+from tcemu.instructions.plain import THREAD, WARP, family, one
 from tcemu.instructions.rows import Hints, Rows
 
 _BYTES = "mbarrier::complete_tx::bytes"
@@ -33,6 +34,7 @@ _RELEASES: tuple[dict[str, Iterable[str]], ...] = (
     {"order scope": ("release sys",), "mmio": ("", "mmio")},
 )
 _REMOTE = Facts(lanes=1, order="relaxed", scope="cluster", completes=True)
+_FAR = Facts(lanes=1, unsupported="the machine executes it in the shared memory of a cluster only")
 STORE = family(
     "st.async",
     "st.async[.{mmio}][.{order}][.{scope}][.{ss}][.{done}][.{vec}].{type}",
@@ -46,12 +48,11 @@ STORE = family(
             {"order": {"weak": ""}},
         ),
         *(
-            Rows({**slots, "ss": ("", "global"), "type": f"b16 u16 {_WORDS} {_LONGS}".split()}, "8.7", "sm_100", THREAD)
+            Rows({**slots, "ss": ("", "global"), "type": f"b16 u16 {_WORDS} {_LONGS}".split()}, "8.7", "sm_100", _FAR)
             for slots in _RELEASES
         ),
     ],
     signature="= address b_value [completes: mbarrier]",
-    unsupported=CLUSTERS,
     about="stores registers in a cluster's shared memory while the lane goes on; an mbarrier counts the bytes",
 )
 _REDUCTIONS = [
@@ -67,12 +68,11 @@ REDUCE = family(
     [
         Rows({"order scope": ("relaxed cluster",), **_COMPLETES, "op type": _REDUCTIONS}, "8.1", "sm_90", _REMOTE),
         *(
-            Rows({**slots, "ss": ("", "global"), "op type": _REDUCTIONS}, "8.7", "sm_100", THREAD)
+            Rows({**slots, "ss": ("", "global"), "op type": _REDUCTIONS}, "8.7", "sm_100", _FAR)
             for slots in _RELEASES
         ),
     ],
     signature="= address b_value [completes: mbarrier]",
-    unsupported=CLUSTERS,
     about="changes a cluster's shared memory atomically while the lane goes on; an mbarrier counts the bytes",
 )
 FILL = family(

@@ -6,7 +6,7 @@
     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes     a box of a tensor
     cp.reduce.async.bulk...   cp.async.bulk.prefetch...
 
-Here every block is a cluster of its own, so .shared::cluster means the block's own shared memory.
+An address in .shared::cluster below 2^24 is one in the block's own shared memory; mapa makes the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tcemu.instructions.facts import Facts
-from tcemu.instructions.plain import CLUSTERS, THREAD, family, one, single
+from tcemu.instructions.plain import THREAD, family, one, single
 from tcemu.instructions.rows import Hints, Rows
 
 _ASYNC, _BULK, _TENSOR, _GROUPS = "9.7.9.25.3", "9.7.9.25.4", "9.7.9.27.1", "9.7.9.27.2"
@@ -102,8 +102,6 @@ ARRIVE = family(
 _UNITS = "Size and addresses are multiples of 16 bytes."
 _COUNTED = "The mbarrier counts the bytes when they arrive; an expect_tx announces them."
 _PROXY = "It sees what a thread wrote with st only after that thread's fence.proxy.async."
-_MULTICAST = f"it copies to several blocks: {CLUSTERS}"
-_REMOTE = f"it copies to another block: {CLUSTERS}"
 _FROM_GLOBAL = {"dst": ("shared::cluster",), "src": ("global",)}, {"dst": ("shared::cta",), "src": ("global",)}
 _OUT = {"dst": ("global",), "src": ("shared::cta",)}
 _ACROSS = {"dst": ("shared::cluster",), "src": ("shared::cta",)}
@@ -115,8 +113,8 @@ BULK_LOAD = family(
     [
         Rows(_FROM_GLOBAL[0], "8.0", "sm_90", THREAD, _POLICY),
         Rows(_FROM_GLOBAL[1], "8.6", "sm_90", THREAD, _POLICY),
-        Rows(_MANY, "8.0", "sm_90", _only(_MULTICAST), _POLICY),
-        one("8.0", "sm_90", _only(_REMOTE), dst="shared::cluster", src="shared::cta"),
+        Rows(_MANY, "8.0", "sm_90", THREAD, _POLICY),
+        one("8.0", "sm_90", dst="shared::cluster", src="shared::cta"),
     ],
     stems=("cp.async.bulk",),
     signature=f"= destination source size mbarrier [.multicast: cta_mask] {_POLICIES}",
@@ -194,7 +192,6 @@ _INTO_SHARED = {
         *_each("inc dec", "u32"),
     ]
 }
-_ADDS = f"it adds to another block's memory: {CLUSTERS}"
 _ALONE = "Each element is combined atomically, with .relaxed order and .gpu scope; the copy as a whole is not atomic."
 REDUCE = family(
     "cp.reduce.async.bulk",
@@ -204,7 +201,7 @@ REDUCE = family(
         Rows({**_OUT, "done": ("bulk_group",), **_INTO_GLOBAL}, "8.0", "sm_90", THREAD, _POLICY),
         Rows({**_OUT, "done": ("bulk_group",), **_HALVES}, "8.0", "sm_90", THREAD, _POLICY),
         Rows({**_OUT, "done": ("bulk_group",), **_UNFLUSHED}, "9.4", "sm_90", _only(_NEW), _POLICY),
-        Rows({**_ACROSS, "done": (_BYTES,), **_INTO_SHARED}, "8.0", "sm_90", replace(_only(_ADDS), completes=True)),
+        Rows({**_ACROSS, "done": (_BYTES,), **_INTO_SHARED}, "8.0", "sm_90", replace(THREAD, completes=True)),
     ],
     signature=f"= destination source size [completes: mbarrier] {_POLICIES}",
     about="combines a run of elements in shared memory with a run in global memory, in a group",
@@ -222,7 +219,7 @@ _WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
 _NO_OFFSETS = _only(_IM2COL)
 _ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
 _BOXES = "the machine combines runs of bytes with cp.reduce.async.bulk, but not boxes of tensors"
-_PAIRED = f"it signals the other block of a pair: {CLUSTERS}"
+_PAIRED = "it signals the other block of a pair, and the machine has no pairs of blocks (cta_group)"
 
 
 def _tensor(dims: tuple[str, ...], ends: _Slots, **slots: tuple[str, ...]) -> _Slots:
@@ -239,7 +236,7 @@ def _tensor_loads() -> list[Rows]:
         Rows(_tensor(dims, ends, mode=modes, **more), *since, facts, _POLICY)
         for dims, ends, modes, more, since, facts in (
             (_DIMS, cluster, _TILES, {}, ("8.0", "sm_90"), THREAD),
-            (_DIMS, cluster, _TILES, {"multicast": many[1:]}, ("8.0", "sm_90"), _only(_MULTICAST)),
+            (_DIMS, cluster, _TILES, {"multicast": many[1:]}, ("8.0", "sm_90"), THREAD),
             (_DEEP, cluster, _WINDOW, {"multicast": many}, ("8.0", "sm_90"), _WINDOWS),
             (_DIMS, block, _TILES, {}, hopper, THREAD),
             (_DEEP, block, _WINDOW, {}, hopper, _WINDOWS),

@@ -31,6 +31,7 @@ FENCE = family(
         *(one("8.6", "sm_90", _LIMITED, order=order, sync_restrict=space, scope="cluster") for order, space in _LIMITS),
     ],
     signature="=",
+    changes=False,
     about="orders a thread's earlier accesses to memory with its later ones",
     rules=(
         "It does not wait: two threads each need a fence, and a flag that one writes and the other reads.",
@@ -43,6 +44,7 @@ MEMBAR = family(
     SECTION,
     [one(facts=replace(THREAD, order="sc"), scope="cta gl sys")],
     signature="=",
+    changes=False,
     about="the old name of fence.sc",
     rules=(".gl is the scope .gpu.",),
 )

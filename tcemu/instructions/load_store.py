@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcemu.instructions.facts import Facts
-from tcemu.instructions.plain import CLUSTERS, THREAD, Part, combined, family, one
+from tcemu.instructions.plain import THREAD, Part, combined, family, one
 from tcemu.instructions.rows import Hints, Rows
 
 LOAD_SECTION, STORE_SECTION = "9.7.9.8", "9.7.9.11"
@@ -240,7 +240,6 @@ MAP_ADDRESS = family(
     [one("7.8", "sm_90", ss=" shared::cluster", type="u32 u64")],
     signature="d_value = a_value cta",
     changes=False,
-    unsupported=CLUSTERS,
     about="maps an address in shared memory to the same place in another block of the cluster",
 )
 GET_RANK = family(
@@ -250,7 +249,6 @@ GET_RANK = family(
     [one("7.8", "sm_90", Facts(lanes=1, answers="value"), ss=" shared::cluster", type="u32 u64")],
     signature="d_answer = address",
     changes=False,
-    unsupported=CLUSTERS,
     about="tells the rank of the block whose shared memory an address is in",
 )
 

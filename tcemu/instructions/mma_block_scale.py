@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_scaled
-from tcemu.arithmetic.registers import scaled_plan
+from tcemu.arithmetic.registers import plan_of
 from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, lookup
@@ -26,7 +26,7 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import FP6_FP4, FP8
-from tcemu.instructions.mma_sp import metadata_registers, selector, sparse_parts, stored_places
+from tcemu.instructions.mma_sp import metadata_registers, selector, sparse_parts, sparse_plan, stored_places
 from tcemu.instructions.multiply import container, in_chunks, registers, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
@@ -119,17 +119,34 @@ def execute(
         picks[role] = byte_and_thread(instruction, role, pick)
 
     def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
-        places = stored_places(instruction, parts["metadata"], chosen, first) if sparse else None
         scales = [_scales(instruction, role, parts[role], picks[role]) for role in picks]
-        products = len(d) * instruction.shape.m * instruction.shape.n * operation.depth
-        fast = instruction.facts.scales == 1 and backend(products) == "numba"
-        plan = scaled_plan(operation, instruction.fragments, sparse=sparse) if fast else None
-        if plan is not None:
-            plan(parts["a"], parts["b"], parts["c"], scales, places, d)
-        else:
-            d[...] = _execute(instruction, operation, scales, parts, places)
+        held = {role: np.ascontiguousarray(parts[role]) for role in ("a", "b", "c", "metadata") if role in parts}
+        if _by_plan(instruction, operation, held, scales, chosen, d):
+            return
+        places = stored_places(instruction, held["metadata"], chosen, first) if sparse else None
+        d[...] = _execute(instruction, operation, scales, held, places)
 
     return in_chunks(instruction, given, others, run)
+
+
+def _by_plan(
+    instruction: Instruction,
+    operation: Operation,
+    held: Mapping[str, Array],
+    scales: Sequence[Array],
+    chosen: int,
+    d: Array,
+) -> bool:
+    """Compute D, on flat registers, if the kernels do it in one pass. They do not if the metadata is illegal."""
+    metadata = held.get("metadata")
+    if metadata is not None:
+        plan = sparse_plan(instruction, operation, chosen, len(d))
+    else:
+        products = len(d) * instruction.shape.m * instruction.shape.n * operation.depth
+        plan = plan_of(operation, instruction.fragments) if backend(products) == "numba" else None
+    if plan is None:
+        return False
+    return plan(held["a"], held["b"], held["c"], metadata=metadata, scales=tuple(scales), out=d) is not None
 
 
 def _execute(

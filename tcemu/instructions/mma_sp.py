@@ -17,6 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_registers
+from tcemu.arithmetic.plans import Chosen, Plan
+from tcemu.arithmetic.registers import plan_of
+from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
@@ -115,9 +118,12 @@ def execute(
     others = {"metadata": (held, held.shape[:-1])}
 
     def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
-        # the metadata tells which rows of B the stored elements of a row of A meet
-        places = stored_places(instruction, parts["metadata"], chosen, first)
-        compute_registers(operation, instruction.fragments, parts["a"], parts["b"], parts["c"], places, d)
+        a, b, c, metadata = (np.ascontiguousarray(parts[role]) for role in ("a", "b", "c", "metadata"))
+        plan = sparse_plan(instruction, operation, chosen, len(d))
+        if plan is None or plan(a, b, c, metadata=metadata, out=d) is None:
+            # the metadata tells which rows of B the stored elements of a row of A meet, or it is illegal
+            places = stored_places(instruction, metadata, chosen, first)
+            compute_registers(operation, instruction.fragments, a, b, c, places, d)
 
     return in_chunks(instruction, given, others, run)
 
@@ -155,6 +161,15 @@ def pattern_of(instruction: Instruction) -> Sparsity:
     if instruction.facts.pattern is None:
         raise OperandError(f"{instruction} is dense: all of A is stored")
     return instruction.facts.pattern
+
+
+def sparse_plan(instruction: Instruction, operation: Operation, selected: int, warps: int) -> Plan | None:
+    """How the kernels compute a sparse form on so many warps in one pass; None if they do not."""
+    products = warps * instruction.shape.m * instruction.shape.n * operation.depth
+    if backend(products) != "numba":
+        return None
+    pattern = pattern_of(instruction)
+    return plan_of(operation, instruction.fragments, Chosen(pattern.chunk, pattern.rows, selected))
 
 
 def stored_places(instruction: Instruction, held: Array, chosen: int, first: int = 0) -> Array:

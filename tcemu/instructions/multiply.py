@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_registers
 from tcemu.arithmetic.registers import FewWarps
-from tcemu.backend import on_all_cores
+from tcemu.backend import cores, on_all_cores
 from tcemu.errors import OperandError
 from tcemu.formats import Container, Format, lookup
 from tcemu.instructions.instruction import Instruction
@@ -22,8 +22,10 @@ Array = npt.NDArray[Any]
 #: Takes the registers of some warps out of an operand: (warps, lanes * registers), or (warps, ...) of its own kind.
 Take = Callable[[slice], Array]
 
-#: Warps that are unpacked at a time: enough to hide the calls, few enough to stay in the cache.
+#: Warps that are computed at a time, at least: enough to hide the calls, few enough to share among cores.
 CHUNK = 1024
+#: Parts for each core, if there are more warps: enough to even out what else the cores do.
+_PARTS = 4
 
 #: The lowest bit of a pattern in a container that is wider: e2m1 is in bits 5:2 of its byte (9.7.14.5.14).
 _SHIFT_IN_BYTE = {"e2m1": 2}
@@ -126,9 +128,11 @@ def in_chunks(
         return d.reshape(*warps, target.lanes, target.registers)
     takes = {name: take(array, shapes[name], warps) for name, array in arrays.items()}
 
+    size = max(CHUNK, -(-count // (_PARTS * cores())))
+
     def chunk(start: int) -> None:
-        some = slice(start, start + CHUNK)
+        some = slice(start, start + size)
         run({name: part(some) for name, part in takes.items()}, start, d[some])
 
-    on_all_cores(chunk, range(0, count, CHUNK))
+    on_all_cores(chunk, range(0, count, size))
     return d.reshape(*warps, target.lanes, target.registers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import takewhile
 
 from tcemu.errors import IllegalInstruction, TargetError, listing, nearest, shown
 from tcemu.instructions.family import Family
@@ -121,13 +122,19 @@ def _meant(opcode: str, mnemonic: str, claimed: Family | None = None) -> tuple[I
     """The form that an unreadable opcode probably meant: of each family's nearest form, the one most like the opcode.
 
     A family that claims the opcode and knows all of its words is the one that was meant. Among equals, the family that
-    claims the opcode wins, then the one with the shorter stem, then the first.
+    claims the opcode wins, then the one whose stem begins alike, then the one with the shorter stem, then the first.
     """
     families = [family for family in FAMILIES if family.mnemonic == mnemonic]
     if claimed is not None and all(claimed.spelling.knows(word) for word in _words(opcode) if word):
         families = [claimed]
     near = [(_nearest(opcode, family), family) for family in sorted(families, key=lambda each: each is not claimed)]
-    return max(near, key=lambda each: (_alike(opcode, *each), -_shortest(each[1])))
+    return max(near, key=lambda each: (_alike(opcode, *each), _begun(opcode, each[1]), -_shortest(each[1])))
+
+
+def _begun(opcode: str, family: Family) -> int:
+    """With how many words of one of its stems an opcode begins."""
+    stems = [list(zip(stem.split("."), _words(opcode), strict=False)) for stem in family.stems]
+    return max((len([*takewhile(lambda pair: pair[0] == pair[1], pairs)]) for pairs in stems), default=0)
 
 
 def _shortest(family: Family) -> int:

@@ -20,8 +20,6 @@ from tcemu.instructions.spelling import Spelling, Words
 OLDEST = "6.0", "sm_70"
 #: Facts of an instruction that each thread executes for itself, and of one that a warp executes together.
 THREAD, WARP = Facts(lanes=1), Facts(lanes=32)
-#: Why the machine does not execute instructions that work between the blocks of a cluster.
-CLUSTERS = "it needs thread-block clusters, which this machine does not have yet"
 
 
 class Part(NamedTuple):

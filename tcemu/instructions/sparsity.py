@@ -27,6 +27,11 @@ class Sparsity:
         return self.chunk // 2
 
     @cached_property
+    def rows(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """The legal values of the four bits, each with its places."""
+        return tuple(self.places.items())
+
+    @cached_property
     def table(self) -> npt.NDArray[Any]:
         """(16, stored): the places for every value of the four bits; -1 if the value is not legal."""
         table = np.full((16, self.stored), -1, np.int16)

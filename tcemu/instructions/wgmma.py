@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute
-from tcemu.arithmetic.registers import InWords, plan_of
+from tcemu.arithmetic.plans import InWords
+from tcemu.arithmetic.registers import plan_in_words
 from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats import Container, Format, lookup
@@ -446,14 +447,14 @@ class Issue:
             return None
         a = self.a.words((m, k), negate=last.negate_a) if self.a else InWords(*fragments["a"].places, last.negate_a)
         b = self.b.words((n, k), negate=last.negate_b)
-        return plan_of(operation, a, b, fragments["d"], fragments["d"])
+        return plan_in_words(operation, a, b, fragments["d"], fragments["d"])
 
     def by_plan(self, plan: Any, d: Array, a: Array | None, memory: Array) -> Array:
         """The new D (128, n)."""
         words = _in_words(memory)
         left = words[self.a.base // 4 :] if self.a is not None else np.ascontiguousarray(a).reshape(-1)
         given = np.ascontiguousarray(d) if self.adds else np.zeros(d.shape, d.dtype)
-        found = plan(left[None], words[self.b.base // 4 :][None], given.reshape(1, -1), None, None)
+        found = plan(left[None], words[self.b.base // 4 :][None], given.reshape(1, -1))
         return np.asarray(found.reshape(d.shape))
 
 

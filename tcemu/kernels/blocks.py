@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.simd import BYTE, LONG, REAL, WIDTH, WORD, Code, Lanes, Slot
-from tcemu.kernels.sums import ABSENT, BOTTOM, CENTRE, HIGHEST, INFINITY, LOWEST, NOWHERE, OUTSIDE, QUIET, SPAN, SPECIAL
+from tcemu.kernels.simd import BYTE, BYTES, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code
+from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
 
 #: Rows of a block.
 ROWS = 4
@@ -30,10 +29,6 @@ SCALE_NAN = 1 << 14
 _LEAST_POWER, _MOST_POWER = 1, 126
 #: A sum of this many products always fits in 32 bits.
 SAFE = 16
-
-_REALS, _WORDS = ir.VectorType(REAL, WIDTH), ir.VectorType(WORD, WIDTH)
-_BYTES = ir.VectorType(BYTE, 4 * WIDTH)
-_SIGN = -(1 << 31)
 
 
 class _Chain:
@@ -48,13 +43,13 @@ class _Chain:
         self.half, self.join = numbers[HALF], numbers[JOIN]
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
-        self.given = [self.code.load(self.c, row, _WORDS, unit=64) for row in range(ROWS)]
+        self.given = [self.code.load(self.c, row, WORDS, unit=64) for row in range(ROWS)]
         self.running = [Slot(each) for each in self.given]
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         self.code.branch(self.scaled, lambda: self._add_scales(scale_x, scale_y))
 
     def _add_scales(self, of_x: Any, of_y: Any) -> None:
-        lanes = self.code.load(of_x, 0, _WORDS, unit=64)
+        lanes = self.code.load(of_x, 0, WORDS, unit=64)
         for row, both in enumerate(self.scales):
             both.set(lanes + self.code.load(of_y, row, WORD, unit=4).everywhere())
 
@@ -125,16 +120,16 @@ class _Chain:
         """
         peak = Slot(self.code.lanes(-128, BYTE, 4 * WIDTH))
         with self.code.loop(0, self.depth) as k:
-            rows = self.code.load(self.ey, first + k, WORD, unit=4).everywhere().seen_as(_BYTES)
-            peak.set((self.code.load(self.ex, first + k, _BYTES, unit=64) + rows).larger(peak.get()))
+            rows = self.code.load(self.ey, first + k, WORD, unit=4).everywhere().seen_as(BYTES)
+            peak.set((self.code.load(self.ex, first + k, BYTES, unit=64) + rows).larger(peak.get()))
         largest = peak.get()
         fields = largest.compare("<", 0).choose(self.code.lanes(0, BYTE, 4 * WIDTH), largest + self.offset)
-        words = fields.seen_as(_WORDS)
+        words = fields.seen_as(WORDS)
         return [(words.up(23 - 8 * row) if row < 3 else words.down(1)) & (255 << 23) for row in range(ROWS)]
 
     def _round(self, row: int, magnitude: Lanes, negative: Lanes, power: Lanes, passes: Lanes) -> None:
         """+-magnitude * power in the format of the results, into the accumulators of a row, unless they pass."""
-        bits, sign = self.running[row].get(), negative & _SIGN
+        bits, sign = self.running[row].get(), negative & SIGN
 
         def toward_zero() -> None:
             found = (_cut(magnitude) * power).bits() & self.mask
@@ -176,13 +171,13 @@ class _Chain:
         """+-magnitude * 2^-raised as float32 toward zero, into the accumulators of each row."""
         for row, (magnitude, negative) in enumerate(totals):
             bits = self.running[row].get()
-            result = _wide_result(magnitude, raised[row]) | (negative & _SIGN)
+            result = _wide_result(magnitude, raised[row]) | (negative & SIGN)
             result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
             self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
     def _exponents(self, at: Lanes, row: int | None = None) -> list[Lanes]:
         """The exponents of the products for one k, in one row or in all."""
-        x = self.code.load(self.ex, at, _WORDS, unit=64)
+        x = self.code.load(self.ex, at, WORDS, unit=64)
         rows = range(ROWS) if row is None else (row,)
         return [x + self.code.load(self.ey, at.up(2) + each, WORD, unit=4).everywhere() for each in rows]
 
@@ -234,7 +229,7 @@ class _Chain:
         def add(into: list[Slot], start: Any, stop: Any) -> None:
             with self.code.loop(start, stop) as k:
                 at = first + k
-                x = self.code.load(self.x, at, _REALS, unit=64)
+                x = self.code.load(self.x, at, REALS, unit=64)
                 for row in range(ROWS):
                     y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
                     into[row].set(into[row].get() + term(x, y, at, row))
@@ -271,7 +266,7 @@ class _Chain:
             sums.append(Slot(infinite.choose(bits, 0).floats()))
         with self.code.loop(0, self.depth) as k:
             at = first + k
-            x = self.code.load(self.sx, at, _REALS, unit=64)
+            x = self.code.load(self.sx, at, REALS, unit=64)
             stored = x.compare("!=", 2.0, unordered=True)
             for row in range(ROWS):
                 y = self.code.load(self.sy, at.up(2) + row, REAL, unit=4).everywhere()
@@ -295,7 +290,7 @@ class _Chain:
             def to_half(x: Slot = x) -> None:
                 # float32 has more than twice the bits of float16, so rounding twice equals rounding once.
                 size, bits = _to_half(x.get().size()), x.get().bits()
-                x.set((size.bits() | (bits & _SIGN)).floats())
+                x.set((size.bits() | (bits & SIGN)).floats())
 
             self.code.branch(self.half, to_half)
             found = x.get()
@@ -335,319 +330,6 @@ def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
     return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
 
 
-# ------------------------------------------------------------------------------------------------------ in and out
-
-
-@intrinsic
-def load(typingctx, words, picked, count, source, bits, vectors, mask, flip, held, patterns):  # type: ignore[no-untyped-def]
-    """patterns[v, j] = words[picked[source[v], j]] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
-
-    All but counts, mask and flip are addresses of 32-bit words. `count` words are picked; `held` has room for them.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, picked, count, source, bits, vectors, mask, flip, held, patterns = args
-        code = _code(builder)
-        _pick(code, words, picked, code.number(count), held)
-        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
-        with code.loop(0, code.number(vectors)) as v:
-            word = code.load(held, code.wide(code.load(source, v, WORD, unit=4)), _WORDS, unit=64)
-            code.store(word.down(code.load(bits, v, _WORDS, unit=64)) & mask ^ flip, patterns, v, unit=64)
-        return context.get_dummy_value()
-
-    kinds = [types.uint64, types.uint64, types.int64, types.uint64, types.uint64, *[types.int64] * 3]
-    return types.none(*kinds, types.uint64, types.uint64), codegen
-
-
-@intrinsic
-def store(typingctx, running, vectors, half, out, per, width, count, words):  # type: ignore[no-untyped-def]
-    """words[i] = the results out[e, i] for e < per, `width` bits each; changes `running`, `vectors` times 16 patterns.
-
-    A float16 is converted from a float32, exactly or rounded to nearest. All but counts are addresses.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        running, vectors, half, out, per, width, count, words = args
-        code = _code(builder)
-
-        def finish(v: Lanes, found: Any) -> None:
-            bits = code.load(running, v, _WORDS, unit=64)
-            code.store(found(bits), running, v, unit=64)
-
-        def narrow() -> None:
-            with code.loop(0, code.number(vectors)) as v:
-                finish(v, _narrowed)
-
-        def plain() -> None:
-            with code.loop(0, code.number(vectors)) as v:
-                finish(v, _one_nan)
-
-        code.branch(half, narrow, plain)
-        number, bits = code.number(count), code.short(code.number(width))
-        _pick(code, running, out, number, words)
-        with code.loop(1, code.number(per)) as e, code.loop(0, number) as i:
-            one = code.load(running, code.wide(code.load(out, e * number + i, WORD, unit=4)), WORD, unit=4)
-            so_far = code.load(words, i, WORD, unit=4)
-            code.store(so_far | one.up(code.short(e) * bits), words, i, unit=4)
-        return context.get_dummy_value()
-
-    kinds = [types.uint64, types.int64, types.int64, types.uint64, types.int64, types.int64, types.int64]
-    return types.none(*kinds, types.uint64), codegen
-
-
-@intrinsic
-def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyped-def]
-    """Accumulators as float32 patterns: every NaN becomes the same, and -0 becomes +0, since no sum keeps it."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        patterns, half, vectors, running = args
-        code = _code(builder)
-        with code.loop(0, code.number(vectors)) as v:
-            bits = Slot(code.load(patterns, v, _WORDS, unit=64))
-            code.branch(half, lambda: bits.set(_widened(bits.get())))
-            found = bits.get()
-            found = (found & QUIET).compare(">", INFINITY).choose(code.lanes(QUIET), found)
-            code.store(found.compare("==", _SIGN).choose(code.lanes(0), found), running, v, unit=64)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
-
-
-def _code(builder: Any) -> Code:
-    """A kernel that may use the widest vectors; LLVM prefers half that width, to avoid a lower clock."""
-    # llvmlite has no attributes with values, but it prints any text in the set.
-    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-    return Code(builder)
-
-
-def _pick(code: Code, words: Any, picked: Any, count: Lanes, into: Any) -> None:
-    """into[i] = words[picked[i]]."""
-    vectors = count.down(4)
-    with code.loop(0, vectors) as v:
-        code.store(code.gather(words, code.load(picked, v, _WORDS, unit=64)), into, v, unit=64)
-    with code.loop(vectors.up(4), count) as i:
-        at = code.wide(code.load(picked, i, WORD, unit=4))
-        code.store(code.load(words, at, WORD, unit=4), into, i, unit=4)
-
-
-def _widened(bits: Lanes) -> Lanes:
-    """The float32 patterns of float16 patterns."""
-    size = bits & 0x7FFF
-    normal = size.up(13) + 0x38000000
-    normal = size.compare("<", 0x7C00).choose(normal, size.compare("==", 0x7C00).choose(size & 0 | INFINITY, QUIET))
-    tiny = (size.converted() * 2.0**-24).bits()
-    return size.compare("<", 0x400).choose(tiny, normal) | (bits.up(16) & _SIGN)
-
-
-def _one_nan(bits: Lanes) -> Lanes:
-    """Results with a single NaN, and +0 for the -0 of a subnormal that passed and lost all its fraction bits."""
-    bits = bits.compare("==", _SIGN).choose(bits & 0, bits)
-    return (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
-
-
-def _narrowed(bits: Lanes) -> Lanes:
-    """The float16 patterns of float32 patterns, to nearest even."""
-    size = bits & QUIET
-    normal = size - 0x38000000
-    normal = (normal + 0xFFF + (normal.down(13) & 1)).down(13).smaller(0x7C00)
-    # Adding 0.5, whose last place is that of a subnormal float16, turns the number into that subnormal.
-    tiny = (size.floats() + 0.5).bits() - 0x3F000000
-    found = size.compare("<", 0x38800000).choose(tiny, normal) | (bits.down(16) & 0x8000)
-    return size.compare(">", INFINITY).choose(bits & 0 | 0x7FFF, found)
-
-
-# ------------------------------------------------------------------------------------------------------ packing
-
-
-class _Elements:
-    """Patterns of a format, sixteen at a time, while the loop over them is emitted."""
-
-    def __init__(self, code: Code, patterns: Any, form: Any) -> None:
-        self.code, self.patterns = code, patterns
-        one = code.word(1)
-        self.exponent, mantissa, self.bias, padding, nan, self.normalised = (
-            code.short(code.load(form, i, LONG, unit=8)) for i in (0, 1, 2, 3, 5, 6)
-        )
-        magnitudes = one.up(self.exponent + mantissa) - 1
-        ieee = one.up(self.exponent + mantissa) - one.up(mantissa)
-        # unsigned patterns from this limit on are NaN or infinite
-        limit = nan.compare("==", 1).choose(ieee, nan.compare("==", 2).choose(magnitudes, magnitudes + 1))
-        self.fraction = mantissa
-        self.mantissa, self.padding, self.magnitudes, self.limit = (
-            each.everywhere() for each in (mantissa, padding, magnitudes, limit)
-        )
-
-    def codes(self, i: Lanes) -> tuple[Lanes, Lanes]:
-        """The patterns of a vector without padding, and also without sign; pruned elements are zero."""
-        pattern = self.code.load(self.patterns, i, _WORDS, unit=64)
-        pattern = pattern.compare("==", -1).choose(self.code.lanes(0), pattern).down(self.padding)
-        return pattern, pattern & self.magnitudes
-
-
-class _Window(_Elements):
-    """The search for the start of a window."""
-
-    def emit(self, count: Any) -> Any:
-        """The start, in 64 bits."""
-        code, tops = self.code, Slot(self.code.lanes(0))
-        start = Slot(code.word(1) - self.bias - self.fraction * self.normalised)
-
-        def search() -> None:
-            with code.loop(0, code.number(count)) as i:
-                _, magnitude = self.codes(i)
-                finite = magnitude.compare(">=", self.limit).choose(code.lanes(0), magnitude)
-                tops.set(finite.larger(tops.get()))
-            highest = code.largest(tops.get()).down(self.fraction).larger(1) - self.bias
-            start.set((highest - SPAN).smaller(HIGHEST // 2).larger(LOWEST // 2))
-
-        code.branch(self.exponent.compare(">", 5), search)
-        return code.signed(start.get()).value
-
-
-@intrinsic
-def window(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
-    """Where the window of `count` times 16 patterns starts; see `pack`.
-
-    A small format fits in one window, whatever its elements. For others the window starts as low as the largest element
-    and the results allow, so that few elements are outside.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return _Window(_code(builder), *args[:2]).emit(args[2])
-
-    return types.int64(types.uint64, types.uint64, types.int64), codegen
-
-
-class _Pack(_Elements):
-    """The loop that packs elements."""
-
-    def __init__(self, code: Code, args: Any) -> None:
-        patterns, form, count, start, self.value, self.out, self.fourfold = args
-        super().__init__(code, patterns, form)
-        self.count, self.normal = code.number(count), self.normalised.compare("!=", 0).everywhere()
-        hidden, first = code.word(1).up(self.fraction), code.short(code.number(start))
-        self.low, self.hidden, self.lowest = (
-            each.everywhere() for each in (hidden - 1, hidden, first + self.bias)
-        )
-        self.sign = (code.word(31) - self.exponent - self.fraction).everywhere()
-        self.unit = (code.word(127 - CENTRE) - self.fraction).everywhere()
-
-    def emit(self) -> Any:
-        """Emit the loop; return what it found, as `pack` does."""
-        specials, outsides = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
-        with self.code.loop(0, self.count) as i:
-            special, outside = self._vector(i)
-            specials.set(special.choose(self.code.lanes(SPECIAL), specials.get()))
-            outsides.set(outside.choose(self.code.lanes(OUTSIDE), outsides.get()))
-        found = specials.get() | outsides.get()
-        return self.code.any_bits(found)
-
-    def _vector(self, i: Lanes) -> tuple[Lanes, Lanes]:
-        code, (pattern, magnitude) = self.code, self.codes(i)
-        field = magnitude.down(self.mantissa)
-        hidden = field.compare("==", 0).choose(code.lanes(0), self.hidden)
-        power = field.larger(1) - self.lowest
-        special = magnitude.compare(">=", self.limit)
-        # compared unsigned, what is below the window counts as far above it
-        misses = power.compare(">", SPAN, unsigned=True)
-        nothing = magnitude.compare("==", 0)
-        outside = misses.both(nothing.neither(special)).but_not(self.normal)
-        out = special.either(outside).either(nothing)
-        x = ((magnitude & self.low) | hidden).converted() * (self.unit + power).up(23).floats()
-        power = self.normal.choose(x.bits().down(23) - (127 - CENTRE), power)
-        x = x.bits() | (pattern.up(self.sign) & _SIGN)
-        code.store(out.choose(code.lanes(0), x), self.value, i, unit=64)
-        power = out.choose(code.lanes(ABSENT), power)
-
-        def four_times() -> None:
-            lanes = [4 * lane for lane in range(WIDTH) for _ in range(4)]
-            code.store(power.seen_as(_BYTES).shuffled(lanes), self.out, i, unit=64)
-
-        code.branch(self.fourfold, four_times, lambda: code.store(power.bytes(), self.out, i, unit=16))
-        return special, outside
-
-
-@intrinsic
-def pack(typingctx, patterns, form, count, start, value, exponent, fourfold):  # type: ignore[no-untyped-def]
-    """Pack `count` times 16 patterns; all but count, start and fourfold are addresses.
-
-    form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. value: float32,
-    scaled by 2^-(start + CENTRE). exponent: bytes relative to `start`; with `fourfold`, each four times.
-
-    Returns SPECIAL if any element is NaN or infinite, plus OUTSIDE if any is outside the window; both count as zeros.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return _Pack(_code(builder), args).emit()
-
-    kinds = [types.uint64] * 2 + [types.int64] * 2 + [types.uint64] * 2 + [types.int64]
-    return types.int64(*kinds), codegen
-
-
-class _PackWide(_Elements):
-    """The loop that packs elements with exponents of any size."""
-
-    def emit(self, count: Any, value: Any, exponent: Any) -> None:
-        """The loop."""
-        code, hidden = self.code, self.code.word(1).up(self.fraction)
-        low, hidden, bias = ((hidden - 1).everywhere(), hidden.everywhere(), self.bias.everywhere())
-        unit = (code.word(127) - self.fraction).up(23).everywhere().floats()
-        sign = (code.word(31) - self.exponent - self.fraction).everywhere()
-        with code.loop(0, code.number(count)) as i:
-            pattern, magnitude = self.codes(i)
-            field = magnitude.down(self.mantissa)
-            out = magnitude.compare(">=", self.limit).either(magnitude.compare("==", 0))
-            x = ((magnitude & low) | field.compare("==", 0).choose(code.lanes(0), hidden)).converted() * unit
-            x = x.bits() | (pattern.up(sign) & _SIGN)
-            code.store(out.choose(code.lanes(0), x), value, i, unit=64)
-            code.store(out.choose(code.lanes(NOWHERE), field.larger(1) - bias), exponent, i, unit=64)
-
-
-@intrinsic
-def pack_wide(typingctx, patterns, form, count, value, exponent):  # type: ignore[no-untyped-def]
-    """Like `pack`: value (signed significands from 1 to 2, float32; less for subnormals) and exponent (int32)."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _PackWide(_code(builder), *args[:2]).emit(*args[2:])
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.uint64, types.int64, types.uint64, types.uint64), codegen
-
-
-class _PackSpecial(_Elements):
-    """The loop that marks infinities and NaN."""
-
-    def emit(self, count: Any, form: Any, value: Any) -> None:
-        """The loop."""
-        code = self.code
-        infinities = code.short(code.load(form, 4, LONG, unit=8)).compare("!=", 0)
-        top = code.word(1).up(self.exponent + self.fraction) - code.word(1).up(self.fraction)
-        infinite = infinities.choose(top, -1).everywhere()
-        sign = (code.word(31) - self.exponent - self.fraction).everywhere()
-        with code.loop(0, code.number(count)) as i:
-            pattern, magnitude = self.codes(i)
-            size = magnitude.compare("==", 0).choose(code.lanes(0), code.lanes(0x3F800000))
-            size = magnitude.compare(">=", self.limit).choose(code.lanes(QUIET), size)
-            size = magnitude.compare("==", infinite).choose(code.lanes(INFINITY), size)
-            x = size | (pattern.up(sign) & _SIGN)
-            pruned = code.load(self.patterns, i, _WORDS, unit=64).compare("==", -1)
-            code.store(pruned.choose(code.lanes(0x40000000), x), value, i, unit=64)
-
-
-@intrinsic
-def pack_special(typingctx, patterns, form, count, value):  # type: ignore[no-untyped-def]
-    """Like `pack`: NaN, infinities and zeros as is, +-1 for finite elements, 2 for pruned ones (float32)."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _PackSpecial(_code(builder), *args[:2]).emit(args[2], args[1], args[3])
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.uint64, types.int64, types.uint64), codegen
-
-
-# ------------------------------------------------------------------------------------------------------ the block
-
-
 @intrinsic
 def block(  # type: ignore[no-untyped-def]
     typingctx, x, ex, y, ey, sx, sy, scale_x, scale_y, c, rule, base, wide, special, scaled
@@ -662,7 +344,7 @@ def block(  # type: ignore[no-untyped-def]
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _Chain(_code(builder), args).emit()
+        _Chain(vector_code(builder), args).emit()
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 10, *[types.int64] * 4), codegen

@@ -20,7 +20,7 @@ from typing import Any
 import llvmlite.binding as ll
 import numba
 from filelock import FileLock, Timeout
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, UserProvidedCacheLocator
 from numba.core.codegen import get_host_cpu_features
 
 #: All functions that `njit` has made, generated ones included, in that order.
@@ -85,6 +85,11 @@ def cache_folder() -> Path | None:
     """The folder that holds the compiled functions; None if no folder is writable."""
     caches = (dispatcher._cache for dispatcher in functions())  # noqa: SLF001
     return next((Path(cache.cache_path) for cache in caches if isinstance(cache, _SharedCache)), None)
+
+
+def below_cache_dir() -> str:
+    """The folder, in a folder that NUMBA_CACHE_DIR names, where numba looks for the compiled functions."""
+    return str(UserProvidedCacheLocator.get_suitable_cache_subpath(__file__))
 
 
 def fingerprint() -> str:

@@ -103,65 +103,51 @@ def _add(x, y, fmt, nan):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def chain(  # type: ignore[no-untyped-def]
-    a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, order, block, fraction, floor, keep, nearest, first, nan, places
+    a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, order, block, fraction, floor, keep, nearest, first, nan
 ):
     """d[w] = a[w] @ b[w] + c[w], each output a chain of fused sums of `block` products.
 
     a (w, m, k), b (w, k, n), c and d (w, m, n) are patterns. `order` lists k in the order of the chain. `first` 1: c is
-    a term of the first sum; 0: the chain starts from +0 and c is added last, to nearest. `places` is empty or, for a
-    sparse A, (w, m, k): the rows of a longer B that its elements meet. One function for both is compiled only once.
+    a term of the first sum; 0: the chain starts from +0 and c is added last, to nearest.
     """
     tiles, rows, depth = a.shape
-    length, columns, sparse = b.shape[1], b.shape[2], places.size > 0
+    columns = b.shape[2]
     # significands are shifted up so far that aligning a product only shifts down
     lift = fraction - fmt_a[1] - fmt_b[1]
     sa, pa, ka = np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64), np.empty((rows, depth), np.int64)
-    # an extra column holds what a row of a sparse A meets
-    sb = np.empty((columns + 1, length), np.int64)
-    pb = np.empty((columns + 1, length), np.int64)
-    kb = np.empty((columns + 1, length), np.int64)
+    sb, pb = np.empty((columns, depth), np.int64), np.empty((columns, depth), np.int64)
+    kb = np.empty((columns, depth), np.int64)
     for w in range(tiles):
         special = np.int64(0)
-        for i in range(length):
-            k = i if sparse else order[i]
+        for i in range(depth):
+            k = order[i]
             for n in range(columns):
                 sb[n, i], pb[n, i], kb[n, i] = _unpack(b[w, k, n], fmt_b)
                 special |= kb[n, i]
-        for i in range(depth):
-            k = order[i]
             for m in range(rows):
                 sa[m, i], pa[m, i], ka[m, i] = _unpack(a[w, m, k], fmt_a)
                 special |= ka[m, i]
-        kb[columns] = 0
         for m in range(rows):
             for n in range(columns):
-                column = n
-                if sparse:
-                    column = columns
-                    for i in range(depth):
-                        k = places[w, m, order[i]]
-                        sb[column, i], pb[column, i] = sb[n, k], pb[n, k]
-                        if special:
-                            kb[column, i] = kb[n, k]
                 running = np.int64(c[w, m, n]) if first else np.int64(0)
                 fmt_running = fmt_c if first else fmt_d
                 for start in range(0, depth, block):
                     stop = min(start + block, depth)
                     sc, pc, kc = _unpack(running, fmt_running)
                     if special | kc:
-                        kind = _special(sc, kc, sa[m], ka[m], sb[column], kb[column], start, stop)
+                        kind = _special(sc, kc, sa[m], ka[m], sb[n], kb[n], start, stop)
                         if kind >= 0:
                             running = _answer(kind, fmt_d, nan)
                             fmt_running = fmt_d
                             continue
                     largest = max(pc, np.int64(floor))
                     for i in range(start, stop):
-                        largest = max(largest, pa[m, i] + pb[column, i])
+                        largest = max(largest, pa[m, i] + pb[n, i])
                     total = _shifted(sc, fraction - fmt_running[1] + pc - largest)
                     for i in range(start, stop):
-                        number = (sa[m, i] * sb[column, i]) << lift
+                        number = (sa[m, i] * sb[n, i]) << lift
                         sign = number >> 63
-                        down = min(largest - pa[m, i] - pb[column, i], 63)
+                        down = min(largest - pa[m, i] - pb[n, i], 63)
                         total += ((((number ^ sign) - sign) >> down) ^ sign) - sign
                     running = _round(total, largest - fraction, fmt_d, keep, nearest)
                     fmt_running = fmt_d

@@ -17,8 +17,8 @@ from tcemu.kernels import sums
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
+from tcemu.kernels.products import multiply
 from tcemu.kernels.simd import WIDTH
-from tcemu.kernels.tiles import multiply
 
 Array = npt.NDArray[Any]
 

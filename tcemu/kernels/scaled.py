@@ -1,99 +1,137 @@
-"""Sums of products with a scale for each block of k, on tiles: aligned, cut off, added exactly, rounded toward zero."""
+"""Sums of groups of products with their scales, for a block of outputs as in `tcemu.kernels.blocks`.
+
+    group     its products are added exactly, in float32, and multiplied by the significands of two scales
+    sum       groups and the accumulator are aligned, cut off, and added in float64, which has room for all their bits
+
+`tcemu.arithmetic.model.ScaledSums` says what is computed.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from tcemu.kernels.compiling import njit
-from tcemu.kernels.fused import ABSENT, FINITE, INFINITE, NAN, _answer, _round, _shifted, _unpack
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tcemu.kernels.blocks import FLOOR, FRACTION, ROWS, SCALE_NAN
+from tcemu.kernels.simd import DOUBLE, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, Slot, vector_code
+from tcemu.kernels.sums import INFINITY, NOWHERE, QUIET
+
+#: A scale is one word: its exponent above, its significand, an integer, in so many bits below.
+SIGNIFICAND = 8
+#: Bits of a group's sum and of the two significands; they must be exact in float32.
+EXACT = 24
+
+_DOUBLES, _LONGS = ir.VectorType(DOUBLE, WIDTH), ir.VectorType(LONG, WIDTH)
 
 
-@njit(cache=True, nogil=True)
-def chain_scaled(  # type: ignore[no-untyped-def]
-    a, b, c, d, scale_a, scale_b, fmt_a, fmt_b, fmt_d, fmt_s, zero, group, block, fraction, floor, keep, nan, places
+class _Block:
+    """One block, while it is emitted."""
+
+    def __init__(self, builder: Any, places: Any) -> None:
+        self.code = vector_code(builder)
+        self.x, self.y, self.scale_x, self.scale_y, self.c, self.room, rule, depth, groups, unit = places
+        self.depth, self.groups = self.code.number(depth), self.code.number(groups)
+        fraction, floor = (self.code.short(self.code.load(rule, i, LONG, unit=8)) for i in (FRACTION, FLOOR))
+        self.fraction, self.floor = fraction.everywhere(), floor.everywhere()
+        self.unit = self.code.short(self.code.number(unit)).everywhere()
+
+    def emit(self) -> None:
+        """The groups first, then the sum of each row."""
+        with self.code.loop(0, self.groups) as group:
+            self._group(group)
+        with self.code.loop(0, ROWS) as row:
+            self._sum(row)
+
+    def _at(self, group: Lanes, part: int, row: Lanes | int) -> Lanes:
+        """The number of a row's vector in the room; part 0 has a group's sums, part 1 its exponents."""
+        return group * (2 * ROWS) + part * ROWS + row
+
+    def _group(self, group: Lanes) -> None:
+        """Leave a group's sums, times the significands of its scales, and its exponents in the room."""
+        code, first = self.code, group * self.depth
+        sums, sizes = ([Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(2))
+        with code.loop(first, first + self.depth) as k:
+            x = code.load(self.x, k, REALS, unit=64)
+            for row in range(ROWS):
+                product = x * code.load(self.y, k.up(2) + row, REAL, unit=4).everywhere()
+                sums[row].set(sums[row].get() + product)
+                sizes[row].set(sizes[row].get() + product.size())
+        lanes = code.load(self.scale_x, group, WORDS, unit=64)
+        for row in range(ROWS):
+            other = code.load(self.scale_y, group.up(2) + row, WORD, unit=4).everywhere()
+            low = (1 << SIGNIFICAND) - 1
+            significands = (lanes & low).converted() * (other & low).converted()
+            both = lanes.signed_down(SIGNIFICAND) + other.signed_down(SIGNIFICAND)
+            # A group counts if any of its products does, even if they cancel. A scale that is NaN always counts.
+            lives = (sizes[row].get() * significands).compare(">", 0.0).either(both.compare(">", SCALE_NAN // 2))
+            code.store(sums[row].get() * significands, self.room, self._at(group, 0, row), unit=64)
+            code.store(lives.choose(both, NOWHERE), self.room, self._at(group, 1, row), unit=64)
+
+    def _sum(self, row: Lanes) -> None:
+        """The sum of a row's groups and its accumulators, rounded toward zero."""
+        code, bits = self.code, self.code.load(self.c, row, WORDS, unit=64)
+        own = bits.up(1).down(24).larger(1) - 127
+        largest = Slot((bits & QUIET).compare("==", 0).choose(self.floor, self.floor.larger(own)))
+        with code.loop(0, self.groups) as group:
+            largest.set(largest.get().larger(code.load(self.room, self._at(group, 1, row), WORDS, unit=64)))
+        raised = self.fraction - largest.get()
+        total = Slot(_aligned(_significand(bits).as_doubles(), own + raised - 23))
+        with code.loop(0, self.groups) as group:
+            value = code.load(self.room, self._at(group, 0, row), REALS, unit=64)
+            exponent = code.load(self.room, self._at(group, 1, row), WORDS, unit=64)
+            total.set(total.get() + _aligned(value.as_doubles(), exponent + raised + self.unit))
+        result = _toward_zero(total.get() * _power(code.lanes(0) - raised))
+        result = (bits & INFINITY).compare("==", INFINITY).choose(bits, result)
+        result = largest.get().compare(">", SCALE_NAN // 2).choose(code.lanes(QUIET), result)
+        code.store(result, self.c, row, unit=64)
+
+
+def _significand(bits: Lanes) -> Lanes:
+    """The significands of float32 patterns as integers with their sign."""
+    hidden = (bits & INFINITY).compare("==", 0).choose(bits & 0, bits & 0 | 0x800000)
+    size, negative = bits & 0x7FFFFF | hidden, bits.sign()
+    return (size ^ negative) - negative
+
+
+def _power(exponent: Lanes) -> Lanes:
+    """2.0**exponent as float64. What is far too small becomes 2^-1000, which leaves nothing of any term either."""
+    return (exponent.larger(-1000) + 1023).widened().up(52).seen_as(_DOUBLES)
+
+
+def _aligned(value: Lanes, exponent: Lanes) -> Lanes:
+    """value * 2^exponent, toward zero to a whole number."""
+    return (value * _power(exponent)).whole()
+
+
+def _toward_zero(value: Lanes) -> Lanes:
+    """The float32 patterns of float64 values, toward zero; a zero is +0."""
+    size = value.seen_as(_LONGS) & ((1 << 63) - 1)
+    # 24 bits stay, all others are zero: the conversion is exact, or infinite.
+    kept = (size & -(1 << 29)).seen_as(_DOUBLES)
+    tiny = kept.compare("<", 2.0**-126)
+    normal = tiny.choose(kept.seen_as(_LONGS) & 0, kept.seen_as(_LONGS)).seen_as(_DOUBLES).as_reals().bits()
+    # A subnormal's pattern counts its last places.
+    places = tiny.choose(size, size & 0).seen_as(_DOUBLES) * 2.0**149
+    found = normal | places.truncated()
+    negative = value.compare("<", 0.0).choose(found & 0 | SIGN, found & 0)
+    return found.compare("==", 0).choose(found, found | negative)
+
+
+@intrinsic
+def grouped_block(  # type: ignore[no-untyped-def]
+    typingctx, x, y, scale_x, scale_y, c, room, rule, depth, groups, unit
 ):
-    """d[w] = (a[w] * scale_a[w]) @ (b[w] * scale_b[w]) + c[w]: chains of sums of `block` products each.
+    """c[row, lane] = the sum of c[row, lane] and of groups of scaled products; all but the last three are addresses.
 
-    a (w, m, k), b (w, k, n), c, d (w, m, n), scale_a (w, m, s), scale_b (w, s, n) are patterns; scale i covers k / s
-    products. `group` products are added exactly before they become one term. `zero` 0: the scale format has no zero,
-    its exponent field 0 is one more power of two. `places` is empty or, for a sparse A, (w, m, k): the rows of a longer
-    B that its elements meet.
+    x (groups * depth, 16) and y (groups * depth, 4): values from `pack`; scale_x (groups, 16) and scale_y (groups, 4):
+    see SIGNIFICAND, and SCALE_NAN for the exponent of a NaN; c (4, 16): float32 patterns. room: 128 words for each
+    group. rule: as for `blocks.block`. unit: the exponent of a sum of 1 times two significands of 1.
     """
-    tiles, rows, depth = a.shape
-    length, columns, scales = b.shape[1], b.shape[2], scale_a.shape[2]
-    sparse = places.size > 0
-    cover = depth // scales
-    sa, pa, ka = np.empty(depth, np.int64), np.empty(depth, np.int64), np.empty(depth, np.int64)
-    # an extra column holds what a row of a sparse A meets
-    sb = np.empty((columns + 1, length), np.int64)
-    pb = np.empty((columns + 1, length), np.int64)
-    kb = np.empty((columns + 1, length), np.int64)
-    terms, powers = np.empty(block, np.int64), np.empty(block, np.int64)
-    point = fmt_a[1] + fmt_b[1] + 2 * fmt_s[1]
-    # no product of the two formats is below this exponent: a group is added in units of it
-    low = 2 - fmt_a[2] - fmt_b[2]
-    for w in range(tiles):
-        for n in range(columns):
-            for k in range(length):
-                sb[n, k], pb[n, k], kb[n, k] = _unpack(b[w, k, n], fmt_b)
-        for m in range(rows):
-            for k in range(depth):
-                sa[k], pa[k], ka[k] = _unpack(a[w, m, k], fmt_a)
-            for n in range(columns):
-                column = n
-                if sparse:
-                    column = columns
-                    for k in range(depth):
-                        met = places[w, m, k]
-                        sb[column, k], pb[column, k], kb[column, k] = sb[n, met], pb[n, met], kb[n, met]
-                running = np.int64(c[w, m, n])
-                for start in range(0, depth, block):
-                    sc, pc, kc = _unpack(running, fmt_d)
-                    bad, plus, minus = kc == NAN, kc == INFINITE and sc > 0, kc == INFINITE and sc < 0
-                    largest = pc
-                    count = 0
-                    for first in range(start, start + block, group):
-                        x, ex, kx = _scale(scale_a[w, m, first // cover], fmt_s, zero)
-                        y, ey, ky = _scale(scale_b[w, first // cover, n], fmt_s, zero)
-                        bad |= kx == NAN or ky == NAN
-                        total, power, live = np.int64(0), np.int64(0), False
-                        for k in range(first, first + group):
-                            if ka[k] | kb[column, k]:
-                                bad |= ka[k] == NAN or kb[column, k] == NAN or sa[k] == 0 or sb[column, k] == 0
-                                plus |= (sa[k] > 0) == (sb[column, k] > 0)
-                                minus |= (sa[k] > 0) != (sb[column, k] > 0)
-                            number = sa[k] * sb[column, k]
-                            live |= number != 0
-                            if group == 1:
-                                total, power = number, pa[k] + pb[column, k]
-                            elif number != 0:
-                                total += number << (pa[k] + pb[column, k] - low)
-                        terms[count] = total * x * y
-                        powers[count] = (power if group == 1 else low) + ex + ey
-                        if live and x != 0 and y != 0:
-                            # the point of a group stays that of its scales, even if its products cancel
-                            largest = max(largest, powers[count] if group == 1 else ex + ey)
-                        count += 1
-                    if bad or (plus and minus):
-                        running = np.int64(nan)
-                        continue
-                    if plus or minus:
-                        running = _answer(1 if plus else 2, fmt_d, nan)
-                        continue
-                    largest = max(largest, np.int64(floor))
-                    total = _shifted(sc, fraction - fmt_d[1] + pc - largest)
-                    for i in range(count):
-                        total += _shifted(terms[i], fraction - point + powers[i] - largest) if terms[i] != 0 else 0
-                    running = _round(total, largest - fraction, fmt_d, keep, False)
-                d[w, m, n] = running
 
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        _Block(builder, args).emit()
+        return context.get_dummy_value()
 
-@njit(cache=True, nogil=True)
-def _scale(pattern, fmt, zero):  # type: ignore[no-untyped-def]
-    """(significand, exponent, class) of a scale, which has no sign."""
-    if zero:
-        significand, power, kind = _unpack(np.int64(pattern) & ((np.int64(1) << (fmt[0] + fmt[1])) - 1), fmt)
-        return significand, (power if significand != 0 else np.int64(ABSENT)), kind
-    if np.int64(pattern) == (np.int64(1) << fmt[0]) - 1:
-        return np.int64(1), np.int64(0), NAN
-    return np.int64(1), np.int64(pattern) - fmt[2], FINITE
+    return types.none(*[types.uint64] * 7, *[types.int64] * 3), codegen

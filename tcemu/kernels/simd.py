@@ -18,12 +18,16 @@ from numba.core import cgutils, config
 #: Lanes of a vector of words.
 WIDTH = 16
 
-BYTE, WORD, LONG, REAL = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+BYTE, WORD, LONG, REAL, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+
+BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH), ir.VectorType(REAL, WIDTH)
+#: The sign of a float32, as a signed word.
+SIGN = -(1 << 31)
 
 
 @cache
-def _gathers_words() -> bool:
-    """Whether numba compiles for this processor, and the processor gathers 16 words at once."""
+def whole_vectors_of_words() -> bool:
+    """Whether numba compiles for this processor, and the processor gathers and permutes 16 words at once."""
     told = config.CPU_NAME is not None or config.CPU_FEATURES is not None
     return not told and bool(get_host_cpu_features().get("avx512f"))
 
@@ -44,7 +48,7 @@ class Lanes:
     @property
     def real(self) -> bool:
         """Whether it holds floats."""
-        return bool(getattr(self.type, "element", self.type) == REAL)
+        return getattr(self.type, "element", self.type) in (REAL, DOUBLE)
 
     def like(self, other: Any) -> Any:
         """Another operand as an LLVM value: a plain number is repeated in every lane."""
@@ -67,6 +71,30 @@ class Lanes:
     def __mul__(self, other: Any) -> Lanes:
         return self._do("fmul" if self.real else "mul", other)
 
+    def times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
+        """The floats times others plus an addend, rounded once."""
+        return self._by_llvm("fma", other, addend)
+
+    def exactly_times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
+        """The same where no rounding happens: in one operation if the processor has it, else in two."""
+        return self._by_llvm("fmuladd", other, addend)
+
+    def ones(self) -> Lanes:
+        """The number of ones in each integer."""
+        return self._by_llvm("ctpop")
+
+    def whole(self) -> Lanes:
+        """Floats cut off to whole numbers, toward zero."""
+        return self._by_llvm("trunc")
+
+    def _by_llvm(self, name: str, *others: Lanes) -> Lanes:
+        """One of LLVM's own functions on vectors."""
+        element = {REAL: "f32", DOUBLE: "f64", WORD: "i32"}[self.type.element]
+        kind = ir.FunctionType(self.type, [self.type] * (1 + len(others)))
+        full = f"llvm.{name}.v{self.type.count}{element}"
+        found = cgutils.get_or_insert_function(self.builder.module, kind, full)
+        return Lanes(self.builder, self.builder.call(found, [each.value for each in (self, *others)]))
+
     def __and__(self, other: Any) -> Lanes:
         return self._do("and_", other)
 
@@ -86,6 +114,10 @@ class Lanes:
     def down(self, places: Any) -> Lanes:
         """Shifted right, filled with zeros."""
         return self._do("lshr", places)
+
+    def signed_down(self, places: Any) -> Lanes:
+        """Shifted right, filled with the sign."""
+        return self._do("ashr", places)
 
     def sign(self) -> Lanes:
         """-1 where the integer is negative, else 0."""
@@ -157,6 +189,21 @@ class Lanes:
         """Unsigned integers as floats, to nearest."""
         return Lanes(self.builder, self.builder.uitofp(self.value, ir.VectorType(REAL, self.type.count)))
 
+    def _to(self, name: str, kind: Any) -> Lanes:
+        return Lanes(self.builder, getattr(self.builder, name)(self.value, ir.VectorType(kind, self.type.count)))
+
+    def as_doubles(self) -> Lanes:
+        """Floats or integers as float64, exactly."""
+        return self._to("fpext" if self.real else "sitofp", DOUBLE)
+
+    def as_reals(self) -> Lanes:
+        """Float64 as float32, to nearest."""
+        return self._to("fptrunc", REAL)
+
+    def widened(self) -> Lanes:
+        """Signed words in 64 bits."""
+        return self._to("sext", LONG)
+
     def size(self) -> Lanes:
         """Floats without their sign."""
         return (self.bits() & 0x7FFFFFFF).floats()
@@ -169,7 +216,6 @@ class Lanes:
         one = b.insert_element(ir.Constant(kind, ir.Undefined), self.value, ir.Constant(WORD, 0))
         mask = ir.Constant(ir.VectorType(WORD, count), [0] * count)
         return Lanes(b, b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), mask))
-
 
     def shuffled(self, lanes: list[int]) -> Lanes:
         """The lanes with these numbers, in this order."""
@@ -247,6 +293,10 @@ class Code:
         """A signed 32-bit number in 64 bits."""
         return Lanes(self.builder, self.builder.sext(number.value, LONG))
 
+    def any_set(self, mask: Lanes) -> Any:
+        """Whether a mask is set in any lane: a number that is not 0 if it is."""
+        return self.builder.bitcast(mask.value, ir.IntType(mask.type.count))
+
     def any_bits(self, found: Lanes) -> Any:
         """The bits that are set in any of the lanes, as a 64-bit number."""
         return self.wide(self._together(found, lambda low, high: low | high)).value
@@ -266,7 +316,7 @@ class Code:
     def gather(self, address: Any, indices: Lanes) -> Lanes:
         """The 32-bit words at an address, by the indices in the lanes."""
         count = indices.type.count
-        if count == WIDTH and _gathers_words():
+        if count == WIDTH and whole_vectors_of_words():
             return self._gather_words(address, indices)
         longs, words = ir.VectorType(LONG, count), ir.VectorType(WORD, count)
         places = ir.VectorType(WORD.as_pointer(), count)
@@ -288,6 +338,12 @@ class Code:
         given = [none, self.builder.inttoptr(address, place), indices.value, every, ir.Constant(WORD, 4)]
         return Lanes(self.builder, self.builder.call(found, given))
 
+    def picked(self, low: Lanes, high: Lanes, indices: Lanes) -> Lanes:
+        """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. AVX-512 only."""
+        kind = ir.FunctionType(WORDS, [WORDS] * 3)
+        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.vpermi2var.d.512")
+        return Lanes(self.builder, self.builder.call(found, [low.value, indices.value, high.value]))
+
     @contextmanager
     def loop(self, start: Any, stop: Any) -> Any:
         """A loop over the numbers from `start` to `stop` - 1."""
@@ -305,3 +361,10 @@ class Code:
             with otherwise:
                 if no is not None:
                     no()
+
+
+def vector_code(builder: Any) -> Code:
+    """A kernel that may use the widest vectors; LLVM prefers half that width, to avoid a lower clock."""
+    # llvmlite has no attributes with values, but it prints any text in the set.
+    set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+    return Code(builder)

@@ -150,42 +150,53 @@ class Descriptor:
         major: Major = "K",
         swizzle: int = 0,
         start: int = 0,
-        first: Major = "MN",
+        atoms_along: Major = "MN",
         pitch: int | None = None,
     ) -> Descriptor:
         """The descriptor of a tile of mn by k elements in a canonical layout, starting at byte `start`.
 
-        Atoms that are neighbours along `first` are contiguous; `pitch` is the distance in bytes from one such run to
-        the next, by default without a gap. In a box that TMA wrote, `first` is the opposite of `major`: "MN" for
-        K-major, "K" for MN-major. A swizzled tile that does not start on its pattern's boundary gets a base offset.
+        `atoms_along` is the direction in which neighbouring atoms are contiguous; `pitch` is the distance in bytes from
+        one such run to the next, by default without a gap. In a box that TMA wrote, the atoms go in the direction that
+        is not `major`: along "MN" for K-major, along "K" for MN-major. A swizzled tile that does not start on its
+        pattern's boundary gets a base offset.
 
         Raises LayoutError if no descriptor can express the tile: a start that is not a multiple of 16 (with a swizzle,
         of 128), a pitch that is too small, an offset of 256 KiB or more.
         """
-        return _remembered(_tile, element, mn, k, major, swizzle, start, first, pitch)
+        return _remembered(_tile, element, mn, k, major, swizzle, start, atoms_along, pitch)
 
     @classmethod
     def _for_tile(
-        cls, element: Element, mn: int, k: int, major: Major, swizzle: int, start: int, first: Major, pitch: int | None
+        cls,
+        element: Element,
+        mn: int,
+        k: int,
+        major: Major,
+        swizzle: int,
+        start: int,
+        atoms_along: Major,
+        pitch: int | None,
     ) -> Descriptor:
         layout = Canonical(element_bits(element), major, swizzle)
-        if not isinstance(first, str) or first not in ("MN", "K"):
-            told = briefly(first)
-            raise LayoutError(f"first must be 'MN' or 'K', the direction in which atoms are contiguous; got {told}")
+        if not isinstance(atoms_along, str) or atoms_along not in ("MN", "K"):
+            told = briefly(atoms_along)
+            raise LayoutError(
+                f"atoms_along must be 'MN' or 'K', the direction in which atoms are contiguous; got {told}"
+            )
         if not (_whole(mn) and _whole(k)) or mn < 1 or k < 1:
             raise LayoutError(f"a tile has at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
         mn, k = int(mn), int(k)
         _check_start(start, layout)
         counts = dict(zip(("MN", "K"), layout.atoms(mn, k), strict=True))
-        packed = counts[first] * layout.atom_bytes
+        packed = counts[atoms_along] * layout.atom_bytes
         if pitch is None:
             pitch = packed
         elif not _whole(pitch) or pitch < packed or pitch % 16:
             raise LayoutError(
-                f"pitch {briefly(pitch)}: {counts[first]} atoms of {layout.atom_bytes} bytes are contiguous along "
-                f"{first}, so the pitch must be a multiple of 16 that is at least {packed}"
+                f"pitch {briefly(pitch)}: {counts[atoms_along]} atoms of {layout.atom_bytes} bytes are contiguous "
+                f"along {atoms_along}, so the pitch must be a multiple of 16 that is at least {packed}"
             )
-        strides = {"MN": pitch, "K": pitch} | {first: layout.atom_bytes}
+        strides = {"MN": pitch, "K": pitch} | {atoms_along: layout.atom_bytes}
         along_mn, along_k = layout.steps
         fields = {along_mn: strides["MN"], along_k: strides["K"]}
         if major == "K" and swizzle and counts["K"] == 1:

@@ -120,7 +120,9 @@ def diagnose(
     start = start if start is not None or tile is None else tile.start
     layout = Canonical(element_bits(element), major, swizzle)
     firsts: tuple[Major, ...] = ("MN", "K")
-    packed = tuple(Descriptor.for_tile(element, mn, k, major=major, swizzle=swizzle, first=first) for first in firsts)
+    packed = tuple(
+        Descriptor.for_tile(element, mn, k, major=major, swizzle=swizzle, atoms_along=along) for along in firsts
+    )
     if k % max(8 // layout.bits, 1):
         raise LayoutError(f"a row of {k} elements of {layout.bits} bit ends inside a byte")
     question = _Question(bits, layout, mn, k, tile, (tile,) if tile else packed, start, shared)

@@ -181,6 +181,11 @@ class Fragment:
         """Where each element of the matrix is, in C order: its register, of all lanes, and its first bit there."""
         return self._table.source, self._table.place
 
+    @property
+    def word_places(self) -> tuple[Array, Array]:
+        """The same for 32 bits of b1 at a time: the register of each word, and 0."""
+        return self._word_table.source, self._word_table.place
+
     @cached_property
     def _hash(self) -> int:
         return hash((self.role, self.layout, self.container, self.called))

@@ -1,4 +1,4 @@
-"""Generic addresses: the state space that each lies in (PTX ISA 9.1, 5.1.4 and 9.7.9.20).
+"""Addresses: the state space that a generic one lies in, and the block of the cluster (PTX ISA 9.1, 5.1.4, 9.7.9.20).
 
 A generic address is one number for all state spaces. Each space has a window of addresses, as on a chip, but not at the
 same addresses as there:
@@ -6,6 +6,14 @@ same addresses as there:
     0 to 2^40              global
     2^40 + rank 2^24       shared memory of the block with that rank in the cluster; rank 0 without one
     2^41, 2^42             local and param, which kernels in Python do not have
+
+An address in .shared::cluster has 32 bits. Below 2^24 it is one in the block's own shared memory, as in .shared::cta;
+the others, which mapa makes, are
+
+    (rank + 1) 2^24        shared memory of the block with that rank in the cluster
+
+On an H100, the block with that rank has the addresses from rank 2^24 on, also as its own. Here own addresses begin at 0
+in every block, as they do without clusters, so those that mapa makes begin one block later.
 """
 
 from __future__ import annotations
@@ -34,9 +42,20 @@ class Part(NamedTuple):
     addresses: Array
 
 
-def generic(shared: Any, rank: int = 0) -> Any:
+def generic(shared: Any, rank: Any = 0) -> Any:
     """cvta.shared: the generic addresses of addresses in a block's shared memory."""
     return SHARED + rank * BLOCK + shared
+
+
+def mapped(shared: Any, rank: Any) -> Any:
+    """mapa.shared::cluster: the same place in the shared memory of the block with this rank."""
+    return (rank + 1) * BLOCK + shared
+
+
+def rank_of(address: Any, own: int) -> Any:
+    """The rank of the block whose shared memory an address in .shared::cluster lies in; `own` is the block's own."""
+    part = address // BLOCK
+    return np.where(part > 0, part - 1, own) if isinstance(part, np.ndarray) else part - 1 if part > 0 else own
 
 
 def window_of(address: int) -> Window:

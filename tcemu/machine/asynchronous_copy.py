@@ -19,11 +19,12 @@ from tcemu.machine.events import (
     CopiesWaited,
     Copy,
     CopyIssued,
-    CopyKind,
     CopyLanded,
+    GroupKind,
 )
 from tcemu.machine.masks import LANES
 from tcemu.machine.mbarrier_operations import places_of
+from tcemu.machine.mbarriers import Mbarriers
 from tcemu.machine.pending import Groups, Task
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def wait_all(instruction: Instruction) -> Act:
     return act
 
 
-def _kind(instruction: Instruction) -> CopyKind:
+def _kind(instruction: Instruction) -> GroupKind:
     return "bulk" if ".bulk" in instruction.family else "cp.async"
 
 
@@ -183,13 +184,13 @@ def mbarrier_arrive(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return
-        mbarriers, before = core.block.mbarriers, core.copies["cp.async"].under_way
-        for place, mask in places_of(core, by, instruction, address):
+        before = core.copies["cp.async"].under_way
+        for mbarriers, place, mask in places_of(core, by, instruction, address):
             count = mask.bit_count()
             phase = mbarriers.expect_more(core, by, instruction, place, 0 if noinc else count)
             core.tell(CopiesArrive, by, place, phase)
 
-            def arrive(place: int = place, count: int = count) -> None:
+            def arrive(mbarriers: Mbarriers = mbarriers, place: int = place, count: int = count) -> None:
                 core.block.pending.finish(before)
                 mbarriers.arrive(core, by, instruction, place, count)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of
 from tcemu.instructions.facts import Space
-from tcemu.machine.data_movement import access, loaded, patterns_of, spaces, strength, unsigned
+from tcemu.machine.data_movement import Where, access, loaded, patterns_of, places, strength, unsigned
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Order
 from tcemu.machine.reductions import step_of
@@ -50,30 +50,30 @@ def atomic(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         operands = [patterns(core, _narrowed(core, each, moved)).view(np.uint8) for each in given]
         found = np.full((WARP, moved.registers), POISON, moved.register)
-        for space, lanes, at in spaces(core, by, instruction, where):
+        for each in places(core, by, instruction, where):
             if reads:
-                access(core, by, instruction, space, False, at, moved.bytes, lanes, _READS.get(order, "relaxed"))
-            access(core, by, instruction, space, True, at, moved.bytes, lanes, _WRITES.get(order, "relaxed"))
-            old = _exchange(core, by, space, at, moved.bytes, [each[lanes] for each in operands], steps[space])
-            found[lanes] = old.view(moved.element).astype(moved.register)
+                access(core, by, instruction, each, False, moved.bytes, _READS.get(order, "relaxed"))
+            access(core, by, instruction, each, True, moved.bytes, _WRITES.get(order, "relaxed"))
+            old = _exchange(core, by, each, moved.bytes, [one[each.lanes] for one in operands], steps[each.space])
+            found[each.lanes] = old.view(moved.element).astype(moved.register)
         return core.made(found, core.bits) if answers else None
 
     return act
 
 
 def _exchange(
-    core: Core, by: By, space: Space, where: Array, size: int, operands: list[Array], step: Callable[..., Array]
+    core: Core, by: By, where: Where, size: int, operands: list[Array], step: Callable[..., Array]
 ) -> Array:
     """Let the lanes change memory one after the other; return the bytes (n, size) that each found."""
-    memory = core.memory(space)
-    before = memory.read(where, size)
+    memory, addresses = where.memory, where.addresses
+    before = memory.read(addresses, size)
     old = np.zeros_like(before)
-    for lane in core.block.grid.scheduler.strategy.lanes(len(where)):
-        place = where[lane : lane + 1]
+    for lane in core.block.grid.scheduler.strategy.lanes(len(addresses)):
+        place = addresses[lane : lane + 1]
         old[lane] = memory.read(place, size)
         memory.write(place, step(old[lane], *(each[lane] for each in operands)).reshape(1, size))
-    if np.array_equal(memory.read(where, size), before):
-        loaded(core, by, space, where, before)
+    if np.array_equal(memory.read(addresses, size), before):
+        loaded(core, by, where, before, True)
     else:
         core.block.grid.scheduler.changed(core.strand)
     return old

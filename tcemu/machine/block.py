@@ -18,6 +18,8 @@ from tcemu.machine.scheduler import Strand
 from tcemu.machine.warpgroup_matrix import Warpgroup
 
 if TYPE_CHECKING:
+    from tcemu.machine.allocation import Shared
+    from tcemu.machine.cluster import Cluster
     from tcemu.machine.core import Core
     from tcemu.machine.grid import Grid
 
@@ -36,11 +38,27 @@ class Shape:
     seed: int
     #: registers per thread at the start, for setmaxnreg
     registers: int
+    #: blocks of a cluster; None if the launch has no clusters: then each block is a cluster of its own
+    cluster: Index3 | None = None
+    #: the names of the arrays in shared memory, if the launch gives them
+    names: Shared | None = None
 
     @cached_property
     def threads(self) -> int:
         """Threads of a block."""
         x, y, z = self.block
+        return x * y * z
+
+    @cached_property
+    def clusters(self) -> Index3:
+        """Clusters of the grid."""
+        x, y, z = (whole // part for whole, part in zip(self.grid, self.cluster or (1, 1, 1), strict=True))
+        return x, y, z
+
+    @cached_property
+    def ranks(self) -> int:
+        """Blocks of a cluster."""
+        x, y, z = self.cluster or (1, 1, 1)
         return x * y * z
 
     @cached_property
@@ -51,12 +69,14 @@ class Shape:
 
 @dataclass(eq=False)
 class Block:
-    """A thread block in flight. Each block is a cluster of its own, and its rank there is 0."""
+    """A thread block in flight, with its rank in its cluster and its place there."""
 
     grid: Grid
     number: int
     index: Index3
-    rank: int = 0
+    cluster: Cluster
+    rank: int
+    place: Index3
     #: warps that have exited, in that order
     exited: list[int] = field(default_factory=list)
 
@@ -72,12 +92,20 @@ class Block:
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
         """Add the block to the scheduler: each warp will run its body."""
-        self.grid.tell(BlockStarted, self.number, self.shape.threads, self.shape.shared, self.shape.target)
+        shape, content = self.shape, self.shared.bytes.view()
+        content.flags.writeable = False
+        given = shape.threads, shape.shared, shape.target, content, shape.names
+        self.grid.tell(BlockStarted, self.number, *given, self.cluster.numbers if shape.cluster else ())
         strands = []
         for core, body in bodies:
             core.strand = Strand(self.number, core.index, body)
             strands.append(core.strand)
         self.grid.scheduler.add(self.number, self.pending, strands, self._end)
+
+    @property
+    def gone(self) -> bool:
+        """Whether all its warps have exited, so that its shared memory may belong to another block."""
+        return len(self.exited) == self.warps
 
     def left(self, by: By, there: int) -> None:
         """Lanes of a warp have exited; `there` is the mask of those that are left."""
@@ -85,6 +113,7 @@ class Block:
         if whole:
             self.exited.append(by.warp)
         self.grid.tell(Exited, by, whole)
+        self.cluster.barrier.exited(by)
         if whole:
             self.barriers.warp_exited()
         else:

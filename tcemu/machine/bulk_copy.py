@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,12 @@ from tcemu.machine.reductions import step_of
 from tcemu.machine.tensor_map import Places, TensorMap
 
 if TYPE_CHECKING:
+    from tcemu.machine.block import Block
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
+#: Combines the bytes at the destination (n,) with those of the source.
+Combine = Callable[[Array, Array], Array]
 #: The unit of bulk copies: sizes and addresses are multiples of it.
 UNIT = 16
 
@@ -32,34 +35,58 @@ UNIT = 16
 
 @executes("cp.async.bulk.load")
 def bulk_load(instruction: Instruction) -> Act:
-    """cp.async.bulk into shared memory (9.7.9.25.4.1): each active lane copies `size` bytes; `mbarrier` counts them."""
+    """cp.async.bulk into shared memory (9.7.9.25.4.1): each active lane copies `size` bytes; `mbarrier` counts them.
+
+    The source is in global memory or in the block's own shared memory. With .multicast::cluster, each block of
+    `cta_mask` gets the bytes, and its own mbarrier counts them.
+    """
+    return _into_shared(instruction, None)
+
+
+@executes("cp.reduce.async.bulk")
+def bulk_reduce(instruction: Instruction) -> Act:
+    """cp.reduce.async.bulk (9.7.9.25.4.2): as cp.async.bulk, but combines the bytes with those at the destination.
+
+    In global memory it combines as red.global does; .f32 sums flush subnormals to zero, as the manual says.
+    """
+    combine = step_of(instruction, flush=True)
+    return (_into_shared if instruction.facts.completes else _into_global)(instruction, combine)
+
+
+@executes("cp.async.bulk.store")
+def bulk_store(instruction: Instruction) -> Act:
+    """cp.async.bulk out of shared memory: each active lane copies `size` bytes, in a group of bulk copies."""
+    return _into_global(instruction, None)
+
+
+def _into_shared(instruction: Instruction, combine: Combine | None) -> Act:
+    near = instruction.words["src"] == "shared::cta"
+    space: Space = "shared" if near else "global"
 
     def act(
-        core: Core, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
+        core: Core,
+        destination: npt.ArrayLike,
+        source: npt.ArrayLike,
+        size: npt.ArrayLike,
+        mbarrier: npt.ArrayLike,
+        cta_mask: Any = None,
     ) -> None:
         by = core.begin(instruction)
         if by is None:
             return
+        far = core.block.shared if near else core.block.grid.memory
         given = {"destination": destination, "source": source, "size": size, "mbarrier": mbarrier}
         for to, start, count, barrier in _each_lane(core, instruction, given):
-            _check_bulk(core, by, instruction, to, start, count)
-            move = _copying(core.block.grid.memory, start, core.block.shared, to, count)
-            reads, writes = _units("global", start, count), _units("shared", to, count)
-            _load(core, by, instruction, reads, writes, count, barrier, move)
+            for here in _ends(core, by, instruction, to, barrier, cta_mask):
+                _check_bulk(core, by, instruction, here.to, start, count, space)
+                move = _copying(far, start, here.block.shared, here.to, count, combine)
+                reads, writes = _units(space, start, count), _units("shared", here.to, count)
+                _load(core, by, instruction, here, reads, writes, move, count)
 
     return act
 
 
-@executes("cp.async.bulk.store", "cp.reduce.async.bulk")
-def bulk_store(instruction: Instruction) -> Act:
-    """cp.async.bulk out of shared memory: each active lane copies `size` bytes, in a group of bulk copies.
-
-    cp.reduce.async.bulk (9.7.9.25.4.2) combines them with the bytes in memory, as red.global does; .f32 sums flush
-    subnormals to zero, as the manual says.
-    """
-    reduces = instruction.family == "cp.reduce.async.bulk"
-    combine = step_of(instruction, flush=True) if reduces else None
-
+def _into_global(instruction: Instruction, combine: Combine | None) -> Act:
     def act(core: Core, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike) -> None:
         by = core.begin(instruction)
         if by is None:
@@ -78,7 +105,8 @@ def bulk_store(instruction: Instruction) -> Act:
 def tensor_load(instruction: Instruction) -> Act:
     """cp.async.bulk.tensor into shared memory, tile mode (9.7.9.27.1): each active lane copies a box.
 
-    `mbarrier` counts the whole box, `tensor_map.bytes`.
+    `mbarrier` counts the whole box, `tensor_map.bytes`. With .multicast::cluster, each block of `cta_mask` gets the
+    box, and its own mbarrier counts it.
     """
 
     def act(
@@ -87,6 +115,7 @@ def tensor_load(instruction: Instruction) -> Act:
         tensor_map: TensorMap,
         coordinates: Sequence[int],
         mbarrier: npt.ArrayLike,
+        cta_mask: Any = None,
     ) -> None:
         _check_map(instruction, tensor_map)
         by = core.begin(instruction)
@@ -94,10 +123,11 @@ def tensor_load(instruction: Instruction) -> Act:
             return
         given = {"destination": destination, "mbarrier": mbarrier}
         for to, barrier in _each_lane(core, instruction, given):
-            places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, to, storing=False)
-            far, near = core.block.grid.memory.bytes, core.block.shared.bytes
-            load = partial(tensor_map.load_at, places, far, near)
-            _load(core, by, instruction, reads, writes, tensor_map.bytes, barrier, load)
+            for here in _ends(core, by, instruction, to, barrier, cta_mask):
+                places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, storing=False)
+                far, near = core.block.grid.memory.bytes, here.block.shared.bytes
+                move = partial(tensor_map.load_at, places, far, near)
+                _load(core, by, instruction, here, reads, writes, move, tensor_map.bytes)
 
     return act
 
@@ -143,25 +173,69 @@ def _each_lane(core: Core, instruction: Instruction, given: dict[str, npt.ArrayL
     return list(zip(*columns, strict=True))
 
 
+class End(NamedTuple):
+    """One destination of a copy: a block of the cluster, and the places in its shared memory."""
+
+    block: Block
+    to: int
+    mbarrier: int
+
+
+def _ends(core: Core, by: By, instruction: Instruction, to: int, mbarrier: int, cta_mask: Any) -> list[End]:
+    """The destinations of a copy: the block whose shared memory `to` lies in or, of a multicast, those of the mask."""
+    if instruction.words["dst"] == "shared::cta":
+        return [End(core.block, to, mbarrier)]
+    (block, here), (other, there) = (core.shared_at(by, instruction, address) for address in (to, mbarrier))
+    if "multicast" in instruction.words:
+        cluster = core.block.cluster
+        return [End(cluster.block(core, by, instruction, rank), here, there) for rank in _ranks(instruction, cta_mask)]
+    if block is not other:
+        told = (
+            f"{instruction}: the destination lies in the shared memory of the block with rank {block.rank}, the "
+            f"mbarrier in that of rank {other.rank}; they must be in the same block (PTX ISA {instruction.section})"
+        )
+        core.fault(by, instruction, "shared", AddressError(told, "bounds"))
+    return [End(block, here, there)]
+
+
+def _ranks(instruction: Instruction, cta_mask: Any) -> list[int]:
+    """The ranks that a mask of 16 bits names, at least one."""
+    if isinstance(cta_mask, bool) or not isinstance(cta_mask, int | np.integer) or not 0 < cta_mask < 1 << 16:
+        raise OperandError(
+            f"{instruction}: ctaMask has 16 bits, one for each rank of the cluster, at least one of them set; got "
+            f"{briefly(cta_mask)} (PTX ISA {instruction.section})"
+        )
+    return [rank for rank in range(16) if int(cta_mask) >> rank & 1]
+
+
 def _load(
     core: Core,
     by: By,
     instruction: Instruction,
+    here: End,
     reads: Side,
     writes: Side,
-    count: int,
-    barrier: int,
     move: Callable[[], None],
+    count: int,
 ) -> None:
-    """Start a copy that completes on an mbarrier."""
-    mbarriers = core.block.mbarriers
+    """Start a copy of `count` bytes that completes on an mbarrier."""
+    mbarriers, barrier = here.block.mbarriers, here.mbarrier
     phase = mbarriers.expect_more(core, by, instruction, barrier, 0)
-    copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase)
+    owner = core.owner(here.block)
+    copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase, owner=owner)
+    begin_counted(core, copy, here.block, move)
+
+
+def begin_counted(core: Core, copy: Copy, block: Block, move: Callable[[], None]) -> None:
+    """Start a copy into the shared memory of a block, whose mbarrier counts the bytes."""
+    by, instruction = copy.by, copy.instruction
 
     def land() -> None:
+        if block is not core.block:  # which may have exited meanwhile
+            block.cluster.block(core, by, instruction, block.rank)
         move()
         core.tell(CopyLanded, copy)
-        mbarriers.complete_tx(core, by, instruction, barrier, count)
+        block.mbarriers.complete_tx(core, by, instruction, copy.mbarrier, copy.bytes)
 
     core.tell(CopyIssued, copy)
     core.block.pending.add(Task(copy, land))
@@ -177,13 +251,16 @@ def _store(
 # ---------------------------------------------------------------------------------------------------- checks
 
 
-def _check_bulk(core: Core, by: By, instruction: Instruction, shared: int, far: int, count: int) -> None:
+def _check_bulk(
+    core: Core, by: By, instruction: Instruction, shared: int, far: int, count: int, space: Space = "global"
+) -> None:
+    """Check the size and both ends; all blocks have as much shared memory."""
     if count <= 0 or count % UNIT:
         raise OperandError(
             f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count} (PTX ISA {instruction.section})"
         )
     check(core, by, instruction, "shared", np.array([shared]), count, UNIT)
-    check(core, by, instruction, "global", np.array([far]), count, UNIT)
+    check(core, by, instruction, space, np.array([far]), count, UNIT)
 
 
 def _check_map(instruction: Instruction, given: Any) -> None:
@@ -207,7 +284,7 @@ def _copying(
     destination: Bytes,
     to: int,
     count: int,
-    combine: Callable[[Array, Array], Array] | None = None,
+    combine: Combine | None = None,
 ) -> Callable[[], None]:
     """A function that copies a run of bytes, or combines it with the bytes at the destination."""
 

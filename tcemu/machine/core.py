@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, LaunchError, MemoryFault, OperandError, briefly
+from tcemu.errors import AddressError, Disagreement, LaunchError, MemoryFault, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
+from tcemu.machine.addresses import BLOCK, rank_of
 from tcemu.machine.dispatch import Bound, bind
 from tcemu.machine.events import By, Faulted, Issued, Site, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
@@ -128,6 +129,17 @@ class Core:
         """The memory of a state space."""
         return self.block.shared if space == "shared" else self.block.grid.memory
 
+    def shared_at(self, by: By, instruction: Instruction, address: int) -> tuple[Block, int]:
+        """The block of the cluster, and the address there, that an address in .shared::cluster means."""
+        rank, own = rank_of(address, self.block.rank), self.block
+        if rank == own.rank:
+            return own, address if address < 0 else address % BLOCK
+        return own.cluster.block(self, by, instruction, rank), address % BLOCK
+
+    def owner(self, block: Block) -> int:
+        """The number of a block in an event: -1 for the warp's own."""
+        return -1 if block is self.block else block.number
+
     def fault(self, by: By, instruction: Instruction, space: Space, error: AddressError) -> NoReturn:
         """Report an access that the hardware would not make, and end the launch."""
         self.tell(Faulted, by, instruction, error.kind, space, str(error))
@@ -195,14 +207,23 @@ class Core:
             )
         return np.broadcast_to(array, (WARP,))
 
-    def check_membermask(self, instruction: Instruction, *given: Any) -> None:
-        """Raise OperandError unless a given membermask names exactly the lanes that execute the instruction."""
+    def check_membermask(self, instruction: Instruction, *given: Any, elsewhere: bool = False) -> None:
+        """End the launch unless a membermask names the lanes that execute the instruction.
+
+        It must name no others but, with `elsewhere`, lanes that may execute it elsewhere.
+        """
         for mask in given:
-            if isinstance(mask, bool) or not isinstance(mask, int | np.integer) or int(mask) != self.bits:
-                raise OperandError(
-                    f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "
-                    f"{briefly(mask)} (PTX ISA {instruction.section})"
-                )
+            whole = isinstance(mask, int | np.integer) and not isinstance(mask, bool) and 0 <= mask <= FULL
+            if whole and (int(mask) == self.bits or (elsewhere and not self.bits & ~int(mask))):
+                continue
+            told = (
+                f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "
+                f"{briefly(mask)} (PTX ISA {instruction.section})"
+            )
+            if not whole:
+                raise OperandError(told)
+            self.tell(Faulted, self.by(), instruction, "lanes", "shared", told)
+            raise Disagreement(told)
 
     # ---------------------------------------------------------------------------------------- registers
 

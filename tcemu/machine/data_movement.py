@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,17 @@ from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of, order_of, space_of
 from tcemu.instructions.facts import Space
-from tcemu.machine.addresses import parts
+from tcemu.machine.addresses import BLOCK, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Accessed, By, Order, Waiting
+from tcemu.machine.events import Accessed, By, Order, Shuffled, Waiting
 from tcemu.machine.lanes import lanes as per_lane
 from tcemu.machine.masks import FULL, LANES, bits_of
+from tcemu.machine.memory import Bytes
 from tcemu.machine.registers import POISON, WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
 
 if TYPE_CHECKING:
+    from tcemu.machine.block import Block
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
@@ -29,16 +31,35 @@ Array = npt.NDArray[Any]
 # ---------------------------------------------------------------------------------------------------- where
 
 
-def spaces(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[tuple[Space, Array, Array]]:
-    """(space, lanes bool (32,), addresses (n,)) of the active lanes, one entry for each state space they address."""
-    space = SPACES.get(space_of(instruction))
-    active = core.active
-    if space is not None:
-        return [(space, active, addresses if core.bits == FULL else addresses[active])]
-    found: list[tuple[Space, Array, Array]] = []
+class Where(NamedTuple):
+    """The active lanes whose addresses lie in one memory, and their addresses (n,) there."""
+
+    space: Space
+    memory: Bytes
+    #: the block whose shared memory it is, if it is shared memory
+    block: Block
+    lanes: Array
+    addresses: Array
+
+    def only(self, lanes: Array) -> Where:
+        """The same for those of the lanes that are in a mask, bool (32,)."""
+        return self._replace(lanes=self.lanes & lanes, addresses=self.addresses[lanes[self.lanes]])
+
+
+def places(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[Where]:
+    """The memories that the active lanes address, one entry for each."""
+    state, active, block = space_of(instruction), core.active, core.block
+    if state == "shared" or state == "global":
+        memory = block.shared if state == "shared" else block.grid.memory
+        return [Where(state, memory, block, active, addresses if core.bits == FULL else addresses[active])]
+    if state == "shared::cluster":
+        return list(_of_cluster(core, by, instruction, active, addresses, rank_of(addresses, block.rank)))
+    found: list[Where] = []
     for part in parts(addresses):
         lanes = part.lanes & active
-        if part.window in ("local", "param") and lanes.any():
+        if not lanes.any():
+            continue
+        if part.window in ("local", "param"):
             at = int(addresses[lanes][0])
             error = AddressError(
                 f"{instruction}: lane {int(lanes.argmax())}: address {at:#x} lies in the window of {part.window} "
@@ -46,33 +67,44 @@ def spaces(core: Core, by: By, instruction: Instruction, addresses: Array) -> li
                 "bounds",
             )
             core.fault(by, instruction, "global", error)
-        if lanes.any():
-            found.append((part.window, lanes, part.addresses[lanes]))  # type: ignore[arg-type]
+        if part.window == "global":
+            found.append(Where("global", block.grid.memory, block, lanes, part.addresses[lanes]))
+        else:
+            found += _of_cluster(core, by, instruction, lanes, part.addresses, part.addresses // BLOCK)
     return found
 
 
-#: The memory behind a state space that an opcode names. Each block is a cluster of its own.
-SPACES: dict[str, Space] = {"shared": "shared", "shared::cluster": "shared", "global": "global"}
+def _of_cluster(
+    core: Core, by: By, instruction: Instruction, lanes: Array, addresses: Array, ranks: Array
+) -> Iterator[Where]:
+    """The same for addresses in the shared memory of the blocks with these ranks, all (32,)."""
+    for rank in np.unique(ranks[lanes]).tolist():
+        here = lanes & (ranks == rank)
+        own = rank == core.block.rank
+        block = core.block if own else core.block.cluster.block(core, by, instruction, rank)
+        inside = addresses[here]
+        yield Where("shared", block.shared, block, here, np.where(inside < 0, inside, inside % BLOCK))
 
 
 def access(
     core: Core,
     by: By,
     instruction: Instruction,
-    space: Space,
+    where: Where,
     writes: bool,
-    where: Array,
     size: int,
-    lanes: Array,
     order: Order,
+    data: Array | None = None,
 ) -> None:
-    """Check an access of `lanes` (bool) at `where` (n,), and report it."""
+    """Check an access of `size` bytes at each of the addresses, and report it."""
     try:
-        core.memory(space).check(instruction, where, size, size, lanes)
+        where.memory.check(instruction, where.addresses, size, size, where.lanes)
     except AddressError as error:
-        core.fault(by, instruction, space, error)
+        core.fault(by, instruction, where.space, error)
     if core.watched:
-        core.tell(Accessed, by, instruction, space, writes, where, size, LANES[lanes], False, order)
+        lanes, owner = LANES[where.lanes], core.owner(where.block)
+        given = where.addresses, size, lanes, False, order, data, owner
+        core.tell(Accessed, by, instruction, where.space, writes, *given)
 
 
 def strength(instruction: Instruction) -> Order:
@@ -97,30 +129,31 @@ def ld(instruction: Instruction) -> Act:
             return core.blank(count, register)
         where = core.integers(instruction, "address", addresses)
         bits = np.full((WARP, count), POISON, register)
-        for space, lanes, at in spaces(core, by, instruction, where):
-            access(core, by, instruction, space, False, at, size, lanes, order)
-            data = core.memory(space).gather(at, size)
-            loaded(core, by, space, at, data)
+        for each in places(core, by, instruction, where):
+            access(core, by, instruction, each, False, size, order)
+            data = each.memory.gather(each.addresses, size)
+            loaded(core, by, each, data, bool(order))
             held = data.view(register) if whole else data.view(element).astype(wide).view(register)
             held = held.reshape(-1, count)
-            if len(at) == WARP:
+            if len(held) == WARP:
                 return core.made(held, core.bits)
-            bits[lanes] = held
+            bits[each.lanes] = held
         return core.made(bits, core.bits)
 
     return act
 
 
-def loaded(core: Core, by: By, space: Space, where: Array, data: Array) -> None:
+def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
 
     def waiting() -> Waiting:
-        alone = ", and no other block runs before this one has ended" if space == "global" else ""
-        told = f"{space} memory at {int(where[0])} to change, which it loads again and again{alone}"
-        return Waiting(by, told, "memory", int(where[0]))
+        at = int(where.addresses[0])
+        whose = "" if where.block is core.block else f" of block {where.block.number}"
+        told = f"{where.space} memory{whose} at {at} to change, which it loads again and again"
+        return Waiting(by, told, "memory", at, where.space == "global")
 
-    found = space, where.tobytes(), data.tobytes()
-    core.block.grid.scheduler.loaded(core.strand, found, waiting)
+    found = where.space, where.block.rank, where.addresses.tobytes(), data.tobytes()
+    core.block.grid.scheduler.loaded(core.strand, found, strong, waiting)
 
 
 @executes("st")
@@ -135,9 +168,10 @@ def st(instruction: Instruction) -> Act:
             return
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
-        for space, lanes, at in spaces(core, by, instruction, where):
-            access(core, by, instruction, space, True, at, size, lanes, order)
-            core.memory(space).write(at, (given if len(at) == WARP else given[lanes]).view(np.uint8))
+        for each in places(core, by, instruction, where):
+            data = (given if len(each.addresses) == WARP else given[each.lanes]).view(np.uint8)
+            access(core, by, instruction, each, True, size, order, data)
+            each.memory.write(each.addresses, data)
 
     return act
 
@@ -235,7 +269,7 @@ def shfl(instruction: Instruction) -> Act:
     mode = instruction.words["mode"]
 
     def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
-        core.check_membermask(instruction, *membermask)
+        core.check_membermask(instruction, *membermask, elsewhere=True)
         by = core.begin(instruction)
         if type(b) is type(c) is int:
             asked, there = _uniform_sources(mode, b & 31, c & 0x1FFF)
@@ -255,6 +289,8 @@ def shfl(instruction: Instruction) -> Act:
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
             found[~taking] = POISON & np.iinfo(bits.dtype).max
+            if by is not None:
+                core.tell(Shuffled, by, instruction, asked)
         return found.view(given.dtype), per_lane(there & core.active)
 
     return act

@@ -21,13 +21,16 @@ from tcemu.tracebacks import place
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.instructions.facts import Space
+    from tcemu.machine.allocation import Shared
     from tcemu.machine.registers import Registers
 
 Addresses = npt.NDArray[np.int64]
 #: The memory order of a strong access; empty for a weak access, which orders nothing.
 Order = Literal["", "volatile", "relaxed", "acquire", "release", "acq_rel"]
-#: cp.async (groups of a thread), cp.async.bulk and cp.async.bulk.tensor (mbarrier or bulk groups).
-CopyKind = Literal["cp.async", "bulk"]
+#: cp.async (groups of a thread), cp.async.bulk and cp.async.bulk.tensor (mbarrier or bulk groups), st.async (mbarrier).
+CopyKind = Literal["cp.async", "bulk", "st.async"]
+#: Those that go in groups.
+GroupKind = Literal["cp.async", "bulk"]
 
 #: Every lane of a warp.
 FULL = 0xFFFFFFFF
@@ -105,11 +108,19 @@ class WarpsEvent(Event):
 
 @dataclass(eq=False)
 class BlockStarted(BlockEvent):
-    """A block of `threads` threads with `shared` bytes of shared memory begins."""
+    """A block of `threads` threads with `shared` bytes of shared memory begins.
+
+    `cluster` has the numbers of the blocks of its cluster, by rank; it is empty if the launch has no clusters.
+    """
 
     threads: int
     shared: int
     target: str
+    #: the bytes of its shared memory as they are now, read-only
+    content: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    #: the names of what lies there, if the launch named it
+    names: Shared | None = None
+    cluster: tuple[int, ...] = ()
 
     @property
     def warps(self) -> int:
@@ -149,6 +160,8 @@ class Disagreed(WarpsEvent):
     """Two warps of a warpgroup reached different instructions, but all four must execute the same one."""
 
     instructions: tuple[Instruction, ...]
+    #: in what they disagree, if they reached the same instruction: an operand and its values
+    operands: str = ""
 
 
 @dataclass(eq=False)
@@ -161,7 +174,7 @@ class DescriptorsDisagreed(WarpsEvent):
 
 
 #: What a warp waits for.
-WaitKind = Literal["barrier", "mbarrier", "warpgroup", "registers", "memory"]
+WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory"]
 
 
 @dataclass(eq=False)
@@ -173,18 +186,22 @@ class Waiting:
     kind: WaitKind
     #: the barrier's number, the address of the mbarrier or of the memory, or the warpgroup's index
     key: int = 0
+    #: whether a block that has not started yet could end the wait
+    elsewhere: bool = False
 
 
 @dataclass(eq=False)
 class Stuck(Event):
-    """No warp can go on, and no asynchronous work could wake one: the launch ends after this event."""
+    """No warp of a block can go on, and nothing could wake one: the launch ends after the event of each such block."""
 
     waiting: tuple[Waiting, ...]
+    #: why no further block starts, if one could end a wait
+    full: str = ""
 
     @property
     def block(self) -> int:  # type: ignore[override]
-        """The block of the first warp that waits; -1 if none does."""
-        return self.waiting[0].by.block if self.waiting else -1
+        """The block whose warps wait."""
+        return self.waiting[0].by.block
 
 
 @dataclass(eq=False)
@@ -193,8 +210,8 @@ class Faulted(WarpEvent):
 
     instruction: Instruction
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
-    #: overflows
-    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes"]
+    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes"]
     space: Space
     message: str
     #: the mbarrier's address
@@ -209,7 +226,8 @@ class Accessed(WarpEvent):
     """Bytes read or written synchronously through the generic proxy: `size` bytes at each of `addresses` (n,).
 
     `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
-    among all lanes. A strong access has an `order`; atom and red make a reading access, then a writing one.
+    among all lanes. A strong access has an `order`; atom and red make a reading access, then a writing one. `owner` is
+    the number of the block whose shared memory it is, if that is another block of the cluster.
     """
 
     instruction: Instruction
@@ -220,6 +238,9 @@ class Accessed(WarpEvent):
     lanes: npt.NDArray[Any]
     collective: bool = False
     order: Order = ""
+    #: what st is about to write, uint8 (n, size)
+    data: npt.NDArray[np.uint8] | None = None
+    owner: int = -1
 
     @property
     def opcode(self) -> str:
@@ -268,6 +289,14 @@ class Touched(WarpEvent):
 # ------------------------------------------------------------------------------------------------ barriers
 
 
+@dataclass(eq=False)
+class Shuffled(WarpEvent):
+    """Some lanes of a warp, but not all, executed shfl.sync: `sources` (32,) says from which lane each one reads."""
+
+    instruction: Instruction
+    sources: npt.NDArray[Any]
+
+
 class WarpSynced(WarpEvent):
     """The active lanes have met at bar.warp.sync, and each sees what the others wrote."""
 
@@ -302,6 +331,21 @@ class BarrierDisagreed(WarpsEvent):
 
 
 @dataclass(eq=False)
+class ClusterArrived(WarpEvent):
+    """The active lanes arrive at the barrier of the cluster, in its phase `phase`; .relaxed publishes nothing."""
+
+    phase: int
+    order: Literal["release", "relaxed"]
+
+
+@dataclass(eq=False)
+class ClusterWaited(WarpEvent):
+    """All threads of the cluster have arrived in phase `phase`, for which the active lanes have waited."""
+
+    phase: int
+
+
+@dataclass(eq=False)
 class MbarrierInitialised(WarpEvent):
     """mbarrier.init: the object at `address` expects `count` arrivals per phase; others see it after a barrier."""
 
@@ -322,12 +366,18 @@ class MbarrierInvalidated(WarpEvent):
 
 @dataclass(eq=False)
 class MbarrierArrived(WarpEvent):
-    """`count` arrivals in phase `phase` (0, 1, 2...), after an expect_tx of `transaction` more bytes."""
+    """`count` arrivals in phase `phase` (0, 1, 2...), after an expect_tx of `transaction` more bytes.
+
+    `owner` is the number of the mbarrier's block, if that is another block of the cluster.
+    """
 
     address: int
     phase: int
     count: int
     transaction: int = 0
+    #: release, or relaxed: then the arrival publishes nothing
+    order: Order = "release"
+    owner: int = -1
 
 
 @dataclass(eq=False)
@@ -340,10 +390,14 @@ class MbarrierCompleted(BlockEvent):
 
 @dataclass(eq=False)
 class MbarrierWaited(WarpEvent):
-    """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals."""
+    """A wait or test found phase `phase` complete: the warp sees the copies and what happened before the arrivals.
+
+    With the `order` relaxed, it sees none of these until it executes a fence.
+    """
 
     address: int
     phase: int
+    order: Order = "acquire"
 
 
 # ------------------------------------------------------------------------------------------------ asynchronous copies
@@ -355,6 +409,9 @@ class Copy:
 
     cp.async belongs to `group` of its warp and goes through the generic proxy; bulk copies go through the async proxy
     and end on the mbarrier at `mbarrier` (phase `phase` when it was issued) or in `group` of bulk copies of its warp.
+    st.async and red.async end on an mbarrier too, but go through the generic proxy. `owner` is the number of the block
+    that has the destination and the mbarrier, if that is another block of the cluster; a multicast is one copy for each
+    destination.
     """
 
     kind: CopyKind
@@ -366,8 +423,9 @@ class Copy:
     group: int = -1
     mbarrier: int = -1
     phase: int = -1
-    #: the lane that gave each address, for cp.async
+    #: the lane that gave each address, for cp.async and st.async
     lanes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
+    owner: int = -1
 
     @property
     def opcode(self) -> str:
@@ -403,7 +461,7 @@ class CopyLanded(Event):
 class CopiesCommitted(WarpEvent):
     """commit_group: the warp's copies that are in no group yet become group `group` (0, 1, 2...)."""
 
-    kind: CopyKind
+    kind: GroupKind
     group: int
 
 
@@ -411,7 +469,7 @@ class CopiesCommitted(WarpEvent):
 class CopiesWaited(WarpEvent):
     """wait_group: groups before `below` have ended or, with `read`, have read their sources."""
 
-    kind: CopyKind
+    kind: GroupKind
     below: int
     read: bool = False
 
@@ -443,6 +501,8 @@ class Wgmma:
     a: tuple[Registers, ...]
     reads: tuple[tuple[str, Addresses, int], ...]
     adds: bool = True
+    #: the metadata of a sparse one, of each warp
+    e: tuple[Registers, ...] = ()
 
 
 class WgmmaFenced(WarpEvent):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, product
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from tcemu.errors import Deadlock, LaunchError, TcemuError, ranges
+from tcemu.errors import Deadlock, LaunchError, TcemuError, counted, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3, Shape
+from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Event, Observer, Stuck, Waiting
@@ -16,27 +18,29 @@ from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.scheduler import Scheduler
 from tcemu.machine.strategy import InOrder, strategy_of
 
-if TYPE_CHECKING:
-    from collections import Counter
-
 #: Makes the function that a warp runs, given the warp's core.
 Body = Callable[[Core], Callable[[], None]]
 
 
 class Grid:
-    """One run of a kernel under one policy. `resident` blocks are in flight at a time, so that memory stays bounded."""
+    """One run of a kernel under one policy. At most `resident` blocks are in flight, so that memory stays bounded.
+
+    A block starts when another ends or, while there is a place, when nothing else can go on and a warp polls memory
+    that the next block may change.
+    """
 
     def __init__(
         self,
         shape: Shape,
         memory: GlobalMemory,
         observers: Sequence[Observer],
-        counts: Counter[str],
         resident: int = 1,
         strategy: InOrder | None = None,
     ) -> None:
-        self.shape, self.memory, self.observers, self.counts = shape, memory, tuple(observers), counts
-        self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed))
+        self.shape, self.memory, self.observers = shape, memory, tuple(observers)
+        #: how often warps executed each instruction, by opcode
+        self.counts: Counter[str] = Counter()
+        self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
         #: the instructions that this launch has executed, as the kernel gave them
         self.bound: dict[str | Instruction, Bound] = {}
         #: the error that ended the launch
@@ -46,40 +50,49 @@ class Grid:
         #: the blocks in flight, by number
         self.blocks: dict[int, Block] = {}
         self._resident = resident
-        self._waiting: Iterator[tuple[int, Index3]] = iter(())
+        #: the clusters that have not started; without clusters, each block is one
+        self._waiting: deque[Index3] = deque()
         self._body: Body
 
     def run(self, body: Body) -> None:
         """Run `body` for each warp of each block. Raises Deadlock, or the error that ended the launch."""
-        self._body, self._waiting = body, iter(self._order())
-        for _ in range(self._resident):
-            self._admit()
+        self._body, self._waiting = body, deque(self._order())
+        while len(self.blocks) < self._together() and self._admit():
+            pass
         try:
             stuck = self.scheduler.run()
             if stuck:
-                self.tell(Stuck, stuck)
-                raise Deadlock(self._told(stuck))
+                full = self._full() if self._waiting and any(each.elsewhere for each in stuck) else ""
+                for _, waits in groupby(stuck, key=lambda each: each.by.block):
+                    self.tell(Stuck, tuple(waits), full)
+                raise Deadlock(self._told(stuck, full))
         finally:
             self.observers = ()  # registers may still be read after the end
 
-    def _order(self) -> list[tuple[int, Index3]]:
-        x, y, z = self.shape.grid
-        order = list(enumerate((a, b, c) for c, b, a in product(range(z), range(y), range(x))))
+    def _order(self) -> list[Index3]:
+        order = [(a, b, c) for c, b, a in product(*map(range, reversed(self.shape.clusters)))]
         return self.scheduler.strategy.blocks(order)
 
-    def _admit(self) -> None:
-        """Start the next block, if there is one."""
-        for number, index in self._waiting:
-            block = self.blocks[number] = Block(self, number, index)
+    def _together(self) -> int:
+        """How many blocks run side by side even if none waits for another."""
+        return min(self.scheduler.strategy.together, self._resident)
+
+    def _admit(self) -> bool:
+        """Start the blocks of the next cluster, if there is one and places for them; return whether there were."""
+        if len(self.blocks) + self.shape.ranks > self._resident or not self._waiting:
+            return False
+        for block in Cluster(self, self._waiting.popleft()).blocks:
+            self.blocks[block.number] = block
             cores = [Core(block, warp) for warp in range(self.shape.warps)]
             block.start([(core, self._body(core)) for core in cores])
-            return
+        return True
 
     def ended(self, block: Block) -> None:
-        """A block has ended: start the next one."""
+        """A block has ended: start the next one, unless enough others run."""
         del self.blocks[block.number]
         self.done += 1
-        self._admit()
+        if len(self.blocks) < self._together():
+            self._admit()
 
     # ------------------------------------------------------------------------------------------ events, failures
 
@@ -98,18 +111,34 @@ class Grid:
         self.failure = error
         raise error
 
-    def _told(self, stuck: Sequence[Waiting]) -> str:
-        lines: list[str] = []
+    def _told(self, stuck: Sequence[Waiting], full: str) -> str:
+        found: dict[tuple[str, ...], list[Block]] = {}
         for number, waits in groupby(stuck, key=lambda each: each.by.block):
             block = self.blocks[number]
-            lines.append(f"block {block.index} cannot go on:")
-            alike: dict[tuple[str, str], list[int]] = {}
-            for each in waits:
-                alike.setdefault((each.what, str(each.by.site)), []).append(each.by.warp)
-            for (what, line), numbers in alike.items():
-                who = f"warp {numbers[0]} waits" if len(numbers) == 1 else f"warps {ranges(numbers)} wait"
-                lines.append(f"  {who} since {line} for {what}")
-            if block.exited:
-                gone = sorted(block.exited)
-                lines.append(f"  warp{'s' * (len(gone) > 1)} {ranges(gone)} reached the end of the kernel")
-        return "\n".join(lines)
+            found.setdefault(tuple(_waits(block, waits)), []).append(block)
+        lines = []
+        for told, (first, *others) in found.items():
+            who = f"block {first.index}" if not others else f"{len(others) + 1} blocks, {first.index} among them,"
+            lines += [f"{who} cannot go on:", *told]
+        return "\n".join([*lines, full] if full else lines)
+
+    def _full(self) -> str:
+        left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self._resident, "block")
+        return (
+            f"{left} cannot start before one of these ends: {places} fit at a time (resident={self._resident}). If a "
+            "block that has not started would have to answer, launch no more blocks than fit, or let each block take "
+            "its number from a counter in global memory when it starts"
+        )
+
+
+def _waits(block: Block, waits: Iterable[Waiting]) -> Iterator[str]:
+    """Lines about the warps of a block that wait, and about those that have exited."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for each in waits:
+        alike.setdefault((each.what, str(each.by.site)), []).append(each.by.warp)
+    for (what, line), numbers in alike.items():
+        who = f"warp {numbers[0]} waits" if len(numbers) == 1 else f"warps {ranges(numbers)} wait"
+        yield f"  {who} since {line} for {what}"
+    if block.exited:
+        gone = sorted(block.exited)
+        yield f"  warp{'s' * (len(gone) > 1)} {ranges(gone)} reached the end of the kernel"

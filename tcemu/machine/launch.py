@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tcemu.errors import LaunchError, briefly, counted, listing, shown
 from tcemu.instructions.targets import target_named
+from tcemu.machine.allocation import Shared
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import Core
 from tcemu.machine.events import Observer
@@ -33,6 +34,10 @@ _REGISTERS, _MOST = 65536, 255
 #: Bytes of shared memory that a block may have, by chip.
 _SHARED = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 120: 99, 121: 99}
 _SHARED_NEWER = 227
+#: The oldest chip with clusters; the most blocks of a cluster on all of them, and on those that allow more.
+_CLUSTERS, _PORTABLE, _NOT_PORTABLE = 90, 8, {90: 16, 100: 16, 103: 16}
+#: Blocks in flight, if a launch does not say how many: one for each multiprocessor of an H100 or H200.
+RESIDENT = 132
 
 
 @dataclass
@@ -101,11 +106,18 @@ class Parting:
 
 
 def shape_of(
-    grid: int | Sequence[int], block: int | Sequence[int], shared: int, target: str, seed: int, policy: Policy
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    shared: int | Shared,
+    target: str,
+    seed: int,
+    policy: Policy,
+    cluster: int | Sequence[int] | None = None,
 ) -> Shape:
     """The checked shape of a launch. Raises LaunchError if no GPU would launch it."""
     if not isinstance(target, str):
         raise LaunchError(f"a target is given as text, e.g. 'sm_90a'; got {shown(target)}")
+    names, shared = (shared, shared.nbytes) if isinstance(shared, Shared) else (None, shared)
     chip = target_named(target).number
     most = 1024 * _SHARED.get(chip, _SHARED_NEWER)
     blocks = _three("grid", grid, _MAX_GRID)
@@ -120,7 +132,23 @@ def shape_of(
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise LaunchError(f"a seed is an integer of at least 0; got {briefly(seed)}")
     registers = min(_REGISTERS // count // 8 * 8, _MOST)
-    return Shape(blocks, threads, int(shared), target, policy, int(seed), registers)
+    clusters = None if cluster is None else _cluster(cluster, blocks, target, chip)
+    return Shape(blocks, threads, int(shared), target, policy, int(seed), registers, clusters, names)
+
+
+def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int) -> Index3:
+    """The blocks of a cluster, which divide those of the grid."""
+    if chip < _CLUSTERS:
+        raise LaunchError(f"clusters exist from sm_{_CLUSTERS} on; the target is {target}")
+    most = _NOT_PORTABLE.get(chip, _PORTABLE)
+    found = _three("cluster", given, (most, most, most))
+    count = int(np.prod(found))
+    if count > most:
+        why = f" (more than {_PORTABLE} only if the host allows non-portable sizes)" if most > _PORTABLE else ""
+        raise LaunchError(f"a cluster has at most {most} blocks on {target}{why}; {found} makes {count}")
+    if any(whole % part for whole, part in zip(grid, found, strict=True)):
+        raise LaunchError(f"the grid is a whole number of clusters in each dimension: {grid} is not, of {found}")
+    return found
 
 
 def launch(
@@ -129,10 +157,12 @@ def launch(
     block: int | Sequence[int] = 32,
     args: Sequence[Any] = (),
     *,
-    shared: int = 0,
+    shared: int | Shared = 0,
     target: str = "sm_90a",
     seed: int = 0,
     policy: Policy | Sequence[Policy] = "late",
+    resident: int = RESIDENT,
+    cluster: int | Sequence[int] | None = None,
     observers: Sequence[Observer] = (),
     strategy: InOrder | None = None,
 ) -> Launch:
@@ -144,7 +174,8 @@ def launch(
     if not callable(kernel):
         raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
     policies = _policies(policy)
-    shape = shape_of(grid, block, shared, target, seed, policies[0])
+    shape = shape_of(grid, block, shared, target, seed, policies[0], cluster)
+    _check_resident(resident, shape)
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args is a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
@@ -155,7 +186,8 @@ def launch(
             memory = GlobalMemory(buffers)
             pointers = iter(memory.pointers)
             passed = [next(pointers) if is_buffer(given) else given for given in args]
-            _run(kernel, passed, replace(shape, policy=each), memory, listening, result, strategy)
+            running = Grid(replace(shape, policy=each), memory, listening, resident, strategy)
+            _run(kernel, passed, running, result)
             outcomes.append(memory)
         outcomes[0].copy_back()
     except LaunchError as error:
@@ -173,6 +205,12 @@ def _policies(given: object) -> list[Policy]:
     return policies
 
 
+def _check_resident(given: object, shape: Shape) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < shape.ranks:
+        least = f"{shape.ranks}" if shape.ranks == 1 else f"{shape.ranks}, the blocks of a cluster"
+        raise LaunchError(f"resident is the number of blocks in flight, at least {least}; got {briefly(given)}")
+
+
 def _observers(given: object) -> tuple[Observer, ...]:
     if not isinstance(given, list | tuple) or not all(callable(each) for each in given):
         raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(given)}")
@@ -183,18 +221,9 @@ def _name(kernel: Kernel) -> str:
     return getattr(kernel, "__qualname__", type(kernel).__name__)
 
 
-def _run(
-    kernel: Kernel,
-    args: Sequence[Any],
-    shape: Shape,
-    memory: GlobalMemory,
-    observers: Sequence[Observer],
-    result: Launch,
-    strategy: InOrder | None,
-) -> None:
+def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> None:
     """Run all blocks under one policy."""
-    result.counts, result.blocks = Counter(), 0
-    grid = Grid(shape, memory, observers, result.counts, strategy=strategy)
+    result.counts, result.blocks = grid.counts, 0
     try:
         grid.run(lambda core: _body(kernel, core, args))
     finally:

@@ -13,12 +13,13 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
-from tcemu.machine.addresses import SHARED, window_of
+from tcemu.machine.addresses import BLOCK, SHARED, window_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By
 from tcemu.machine.lanes import Lanes, lanes
 from tcemu.machine.masks import LANES, lanes_of
 from tcemu.machine.mbarrier import parity_of, pending_count
+from tcemu.machine.mbarriers import Mbarriers
 from tcemu.machine.registers import WARP
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ def init(instruction: Instruction) -> Act:
         if by is None:
             return
         counts = count if np.ndim(core.values(count)) == 0 else core.integers(instruction, "count", count).tolist()
-        for place, mask in places_of(core, by, instruction, address):
+        for mbarriers, place, mask in places_of(core, by, instruction, address):
             each: Any = counts[mask.bit_length() - 1] if isinstance(counts, list) else counts
-            core.block.mbarriers.initialise(core, by, instruction, place, each)
+            mbarriers.initialise(core, by, instruction, place, each)
 
     return act
 
@@ -52,8 +53,8 @@ def inval(instruction: Instruction) -> Act:
     def act(core: Core, address: npt.ArrayLike) -> None:
         by = core.begin(instruction)
         if by is not None:
-            for place, _ in places_of(core, by, instruction, address):
-                core.block.mbarriers.invalidate(core, by, instruction, place)
+            for mbarriers, place, _ in places_of(core, by, instruction, address):
+                mbarriers.invalidate(core, by, instruction, place)
 
     return act
 
@@ -104,9 +105,9 @@ def complete_tx(instruction: Instruction) -> Act:
         if by is None:
             return
         counts = core.integers(instruction, "tx_count", tx_count)
-        for place, mask in places_of(core, by, instruction, address):
+        for mbarriers, place, mask in places_of(core, by, instruction, address):
             total = _total(counts, mask)
-            core.block.mbarriers.complete_tx(core, by, instruction, place, total)
+            mbarriers.complete_tx(core, by, instruction, place, total)
 
     return act
 
@@ -154,20 +155,31 @@ def count_pending(instruction: Instruction) -> Act:
     return act
 
 
-def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike) -> list[tuple[int, int]]:
-    """(address in shared memory, mask of the active lanes that give it); generic addresses are converted."""
-    places = core.distinct(instruction, "mbarrier", given)
-    if space_of(instruction) != "generic":
-        return places
-    for place, _ in places:
-        if window_of(place) != "shared":
+def places_of(
+    core: Core, by: By, instruction: Instruction, given: npt.ArrayLike
+) -> list[tuple[Mbarriers, int, int]]:
+    """(mbarriers of a block, address there, mask of the active lanes that give it)."""
+    state, own = space_of(instruction), core.block
+    found = core.distinct(instruction, "mbarrier", given)
+    if state == "shared":
+        return [(own.mbarriers, place, mask) for place, mask in found]
+    if state == "shared::cluster":
+        return [(*_of_cluster(core, by, instruction, place), mask) for place, mask in found]
+    for place, _ in found:
+        if window_of(place) != "shared" or (place - SHARED) // BLOCK != own.rank:
+            where = f"{window_of(place)} memory" + " of another block" * (window_of(place) == "shared")
             told = (
-                f"{instruction}: the generic address {place:#x} of an mbarrier lies in {window_of(place)} memory. "
-                f"Convert a shared address with warp.generic(address), or write .shared::cta in the opcode and pass "
-                f"the shared address itself (PTX ISA {instruction.section})"
+                f"{instruction}: the generic address {place:#x} of an mbarrier lies in {where}. Convert a shared "
+                f"address with warp.generic(address), or write .shared::cta in the opcode and pass the shared address "
+                f"itself (PTX ISA {instruction.section})"
             )
             core.fault(by, instruction, "shared", AddressError(told, "bounds"))
-    return [(place - SHARED, mask) for place, mask in places]
+    return [(own.mbarriers, (place - SHARED) % BLOCK, mask) for place, mask in found]
+
+
+def _of_cluster(core: Core, by: By, instruction: Instruction, address: int) -> tuple[Mbarriers, int]:
+    block, place = core.shared_at(by, instruction, address)
+    return block.mbarriers, place
 
 
 def _arrivals(
@@ -188,7 +200,7 @@ def _arrivals(
     places = places_of(core, by, instruction, address)
     states = [
         (
-            core.block.mbarriers.arrive(
+            mbarriers.arrive(
                 core,
                 by,
                 instruction,
@@ -200,7 +212,7 @@ def _arrivals(
             ),
             mask,
         )
-        for place, mask in places
+        for mbarriers, place, mask in places
     ]
     if len(states) == 1:
         return states[0][0]
@@ -229,7 +241,7 @@ def _phases(
     core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
 ) -> list[tuple[int, int, int]]:
     """(place, parity, mask of lanes) for each phase that active lanes ask about."""
-    places = places_of(core, by, instruction, address)
+    places = [(place, mask) for _, place, mask in places_of(core, by, instruction, address)]
     if type(phase) is int and not by_state:
         parity = _parity(instruction, phase)
         return [(place, parity, mask) for place, mask in places]

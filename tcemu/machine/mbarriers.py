@@ -5,12 +5,13 @@ mbarrier.py holds the state of one object, mbarrier_operations.py the instructio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
 from tcemu.errors import AddressError, MbarrierMisused, OperandError
 from tcemu.instructions import Instruction
+from tcemu.instructions.elements import order_of
 from tcemu.machine.events import (
     By,
     Faulted,
@@ -19,6 +20,7 @@ from tcemu.machine.events import (
     MbarrierInitialised,
     MbarrierInvalidated,
     MbarrierWaited,
+    Order,
 )
 from tcemu.machine.mbarrier import BYTES, Mbarrier
 
@@ -93,7 +95,8 @@ class Mbarriers:
             except OperandError as error:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
-        core.tell(MbarrierArrived, by, place, phase, count, transaction)
+        order = _order(instruction) or "release"
+        core.tell(MbarrierArrived, by, place, phase, count, transaction, order, core.owner(self._block))
         self._tell_completed(core, place, phase, held)
         return state
 
@@ -122,7 +125,7 @@ class Mbarriers:
         phase = self.find(core, by, instruction, place).phase - 1
         phase -= phase & 1 != parity
         if phase >= 0:
-            core.tell(MbarrierWaited, by, place, phase)
+            core.tell(MbarrierWaited, by, place, phase, _order(instruction))
 
     def told(self, place: int) -> str:
         """A description of what an mbarrier waits for, even if something has overwritten it."""
@@ -154,3 +157,9 @@ class Mbarriers:
     ) -> NoReturn:
         core.tell(Faulted, by, instruction, kind, "shared", str(error), place)
         self._block.grid.fail(MbarrierMisused(f"{error} ({by})"))
+
+
+def _order(instruction: Instruction) -> Order:
+    """The memory order of an arrival or a wait."""
+    order: Any = order_of(instruction).order
+    return order  # type: ignore[no-any-return]

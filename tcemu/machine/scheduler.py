@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 #: After this many operations a warp lets others run in any case: it may be polling memory in a loop.
 _TURN = 256
-#: How often all warps may test without success, with nothing under way, before the launch counts as stuck.
-_LOOKS = 1024
-#: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new.
-_WINDOW, _REPEATS = 16, 256
+#: How often all warps may test without success, with nothing under way, before the launch counts as stuck: for each
+#: warp, and for all together.
+_LOOKS, _MOST_LOOKS = 1024, 8192
+#: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new: weak ones,
+#: which a loop may repeat for other reasons, and strong ones.
+_WINDOW, _REPEATS = 16, {False: 256, True: 16}
 
 
 class Strand:
@@ -51,8 +53,9 @@ class Strand:
 class Scheduler:
     """The warps of the blocks in flight, and what is under way for them."""
 
-    def __init__(self, strategy: InOrder) -> None:
-        self.strategy, self._preempts = strategy, strategy.preempts
+    def __init__(self, strategy: InOrder, more: Callable[[], bool] = lambda: False) -> None:
+        """`more` starts further blocks, where no warp of those in flight can go on; it returns whether it did."""
+        self.strategy, self._preempts, self._more = strategy, strategy.preempts, more
         #: what each block in flight has under way
         self._pending: dict[int, Pending] = {}
         self._strands: list[Strand] = []
@@ -94,14 +97,14 @@ class Scheduler:
         if not found:
             self._hub.switch()
 
-    def loaded(self, strand: Strand, what: Hashable, waiting: Callable[[], Waiting]) -> None:
+    def loaded(self, strand: Strand, what: Hashable, strong: bool, waiting: Callable[[], Waiting]) -> None:
         """The warp loaded `what` (addresses and content); many repetitions mean that it polls memory in a loop."""
         if what not in strand.loads:
             strand.loads.append(what)
             strand.looks, strand.repeats = None, 0
             return
         strand.repeats += 1
-        if strand.repeats > _REPEATS:
+        if strand.repeats > _REPEATS[strong]:
             self.looked(strand, False, waiting)
 
     def changed(self, strand: Strand) -> None:
@@ -135,10 +138,10 @@ class Scheduler:
                 busy = [strand for strand in able if strand.looks is None]
                 self._in_vain = 0 if busy else self._in_vain + 1
                 if not busy and self._in_vain > len(able):  # all have looked since something last happened
-                    if self._step():
+                    if self._step() or (self._asks() and self._more()):
                         self._in_vain = 0
                         continue
-                    if self._in_vain > _LOOKS * (len(able) + 1):
+                    if self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
                         return self._waiting()
                 if able:
                     for pending in self._pending.values():
@@ -151,6 +154,10 @@ class Scheduler:
     def _step(self) -> bool:
         """End a task that some block has under way; return whether there was one."""
         return any(pending.step() for pending in list(self._pending.values()))
+
+    def _asks(self) -> bool:
+        """Whether some warp polls memory that a block which has not started yet could change."""
+        return any(strand.looks is not None and strand.looks().elsewhere for strand in self._strands)
 
     def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
         chosen = self.strategy.runs(able, busy)

@@ -37,6 +37,8 @@ class InOrder:
     queues = True
     #: Whether it is asked before each operation, which takes time.
     preempts = False
+    #: How many blocks run side by side even if none polls memory that another may change.
+    together = 1
 
     def __init__(self, policy: Policy, seed: int = 0) -> None:
         self.policy, self.seed = check_policy(policy), seed
@@ -80,7 +82,7 @@ class InOrder:
 class AtRandom(InOrder):
     """Blocks, warps and lanes take turns anywhere, in an order that the seed alone decides."""
 
-    queues, preempts = False, True
+    queues, preempts, together = False, True, 4
 
     def blocks(self, order: list[Item]) -> list[Item]:
         """Any order."""

@@ -17,6 +17,8 @@ from tcemu.machine import (  # noqa: F401 - these modules register what executes
     atomics,
     barriers,
     bulk_copy,
+    cluster,
+    cluster_memory,
     data_movement,
     mbarrier_operations,
     miscellaneous,
@@ -82,11 +84,11 @@ def _text(family: str, what: str, given: object) -> str:
 
 #: Memory orders that have a scope, and the default scope in each state space.
 _SCOPED = ("relaxed", "acquire", "release", "acq_rel")
-_SCOPES = {"shared": "cta", "global": "gpu"}
+_SCOPES = {"shared": "cta", "shared::cluster": "cluster", "global": "gpu"}
 
 
 def _order(family: str, given: object, space: str) -> str:
-    """A memory order with its scope; if none is given, .cta in shared memory and .gpu in global memory."""
+    """A memory order with its scope; without one, .cta or .cluster in shared memory, and .gpu in global memory."""
     order = _text(family, "order", given).strip(".")
     return f"{order}.{_SCOPES[space]}" if order in _SCOPED else order
 
@@ -251,6 +253,40 @@ class Warp:
     >>> _ = tcemu.launch(hints, args=(out,), shared=128)
     >>> out[:4]
     array([0, 1, 2, 3], dtype=uint32)
+    >>> def cluster(warp, out):  # two blocks that see each other's shared memory
+    ...     other = 1 - warp.cluster_ctarank
+    ...     there, bar = warp.mapa(4 * warp.laneid, other), warp.mapa(384, other)  # places in the other block
+    ...     assert warp.getctarank(bar) == other
+    ...     with warp.only(warp.elect_sync()):
+    ...         warp.mbarrier_init(384, 2)
+    ...         warp.fence_mbarrier_init()
+    ...         warp.st_shared(400, np.zeros((32, 4), np.uint32), "v4.b32")
+    ...     warp.st_shared(256 + 4 * warp.laneid, 100)
+    ...     warp.fence_proxy_async()
+    ...     warp.barrier_cluster_arrive()
+    ...     warp.barrier_cluster_wait()
+    ...     warp.st_async(there, warp.laneid, bar)  # 128 bytes, which the other block's mbarrier counts
+    ...     warp.red_async("add.u32", there + 256, 1, bar)
+    ...     with warp.only(warp.elect_sync()):
+    ...         warp.cp_async_bulk_shared_cluster(there + 128, 400, 16, bar)  # 16 more
+    ...         warp.mbarrier_arrive_expect_tx_shared_cluster(bar, 272)
+    ...         warp.mbarrier_arrive_shared_cluster(bar)
+    ...     warp.mbarrier_wait(384, 0)
+    ...     warp.st_global(out.at(warp.cluster_ctarank, warp.laneid), warp.ld_shared(4 * warp.laneid))
+    ...     warp.barrier_cluster_arrive()
+    ...     warp.barrier_cluster_wait()
+    ...     with warp.only(warp.laneid == other):
+    ...         warp.st_shared_cluster(there, 7, order="relaxed")
+    ...         warp.red_shared_cluster("add.u32", there, 1)
+    ...         old = warp.atom_shared_cluster("exch.b32", there, 0)
+    ...         assert (old[other, 0], warp.ld_shared_cluster(there)[other, 0]) == (8, 0)
+    ...     warp.barrier_cluster_arrive("relaxed")  # nobody exits before both are done
+    ...     warp.barrier_cluster_wait()
+    >>> out = np.zeros((2, 32), np.uint32)
+    >>> _ = tcemu.launch(cluster, 2, args=(out,), shared=416, cluster=2)
+    >>> out[:, :4]
+    array([[0, 1, 2, 3],
+           [0, 1, 2, 3]], dtype=uint32)
     """
 
     def __init__(self, core: Core) -> None:
@@ -307,13 +343,38 @@ class Warp:
 
     @property
     def cluster_ctarank(self) -> int:
-        """%cluster_ctarank: the rank of the block in its cluster; 0, because each block is a cluster of its own."""
+        """%cluster_ctarank: the rank of the block in its cluster, with x as the fastest dimension, then y, then z."""
         return self.core.block.rank
 
     @property
     def cluster_nctarank(self) -> int:
-        """%cluster_nctarank: the number of blocks in the cluster; 1."""
-        return 1
+        """%cluster_nctarank: the number of blocks in the cluster."""
+        return self.core.block.shape.ranks
+
+    @property
+    def cluster_ctaid(self) -> Index3:
+        """%cluster_ctaid: the position of the block in its cluster, (x, y, z)."""
+        return self.core.block.place
+
+    @property
+    def cluster_nctaid(self) -> Index3:
+        """%cluster_nctaid: the number of blocks in a cluster, (x, y, z)."""
+        return self.core.block.shape.cluster or (1, 1, 1)
+
+    @property
+    def clusterid(self) -> Index3:
+        """%clusterid: the position of the cluster among those of the grid, (x, y, z)."""
+        return self.core.block.cluster.index
+
+    @property
+    def nclusterid(self) -> Index3:
+        """%nclusterid: the number of clusters in the grid, (x, y, z)."""
+        return self.core.block.shape.clusters
+
+    @property
+    def is_explicit_cluster(self) -> bool:
+        """%is_explicit_cluster: whether the launch has clusters; without them, each block is a cluster of its own."""
+        return self.core.block.shape.cluster is not None
 
     @property
     def threads(self) -> Lanes:
@@ -380,6 +441,17 @@ class Warp:
             raise OperandError(f"cvta.shared: addresses are integers; got dtype {array.dtype} (PTX ISA 9.7.9.20)")
         found = generic(array.astype(np.int64), self.core.block.rank)
         return found if array.ndim else int(found)
+
+    def mapa(self, address: npt.ArrayLike, cta: npt.ArrayLike) -> Any:
+        """mapa.shared::cluster: the same place in the shared memory of the block with rank `cta` of the cluster.
+
+        Returns an int or, if an operand is an array (32,), an int64 array (32,).
+        """
+        return self.core.execute("mapa.shared::cluster.u32", address, cta)
+
+    def getctarank(self, address: npt.ArrayLike) -> Any:
+        """getctarank.shared::cluster: the rank of the block whose shared memory the address lies in."""
+        return self.core.execute("getctarank.shared::cluster.u32", address)
 
     def run(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
         """Execute a PTX instruction, given as an opcode with all its qualifiers, on operands in PTX's order.
@@ -465,6 +537,54 @@ class Warp:
         """red.global: like red_shared, on global memory."""
         self.core.execute(_access("red", "global", operation, order), addresses, b)
 
+    # ---------------------------------------------------------------------------------------- shared memory, cluster
+
+    def ld_shared_cluster(self, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
+        """ld.shared::cluster: like ld_shared, from the shared memory of any block of the cluster (see `mapa`)."""
+        form = _access("ld", "shared::cluster", access, order)
+        return self.core.execute(form, addresses)  # type: ignore[no-any-return]
+
+    def st_shared_cluster(
+        self, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
+    ) -> None:
+        """st.shared::cluster: like st_shared, to the shared memory of any block of the cluster."""
+        self.core.execute(_access("st", "shared::cluster", access, order), addresses, values)
+
+    def atom_shared_cluster(
+        self,
+        operation: str,
+        addresses: npt.ArrayLike,
+        b: npt.ArrayLike,
+        c: npt.ArrayLike | None = None,
+        *,
+        order: str = "",
+    ) -> Registers:
+        """atom.shared::cluster: like atom_shared, in the shared memory of any block of the cluster."""
+        return self._atom("shared::cluster", operation, addresses, b, c, order)
+
+    def red_shared_cluster(
+        self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = ""
+    ) -> None:
+        """red.shared::cluster: like red_shared, in the shared memory of any block of the cluster."""
+        self.core.execute(_access("red", "shared::cluster", operation, order), addresses, b)
+
+    def st_async(
+        self, addresses: npt.ArrayLike, values: npt.ArrayLike, mbarrier: npt.ArrayLike, access: str = "b32"
+    ) -> None:
+        """st.async: store values in the cluster's shared memory while the warp goes on; `mbarrier` counts the bytes.
+
+        The mbarrier is in the same block as the destination.
+        """
+        form = _form("st.async.shared::cluster.mbarrier::complete_tx::bytes", _text("st.async", "access", access))
+        self.core.execute(form, addresses, values, mbarrier)
+
+    def red_async(
+        self, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, mbarrier: npt.ArrayLike
+    ) -> None:
+        """red.async: like st_async, but combines each value with the one at the destination: "add.u32"."""
+        start = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes"
+        self.core.execute(_form(start, _text("red.async", "operation", operation)), addresses, b, mbarrier)
+
     # ---------------------------------------------------------------------------------------- lanes of the warp
 
     def shfl_sync(
@@ -540,6 +660,14 @@ class Warp:
         form = _form("bar.red", _text("bar.red", "mode", mode), "u32" if mode == "popc" else "pred")
         return self.core.execute(form, barrier, *(() if threads is None else (threads,)), predicate)
 
+    def barrier_cluster_arrive(self, order: str = "release") -> None:
+        """barrier.cluster.arrive: arrive at the barrier of the cluster; "relaxed" publishes nothing done before."""
+        self.core.execute(_form("barrier.cluster.arrive", _text("barrier.cluster.arrive", "order", order)))
+
+    def barrier_cluster_wait(self) -> None:
+        """barrier.cluster.wait: wait until all threads of the cluster have arrived, and see what they did before."""
+        self.core.execute("barrier.cluster.wait.acquire")
+
     def fence(self, semantics: str = "acq_rel", scope: str = "gpu") -> None:
         """fence (__threadfence etc.): order the strong accesses of each thread before it with those after it.
 
@@ -608,6 +736,14 @@ class Warp:
         Returns the state, as mbarrier_arrive does.
         """
         return self.core.execute("mbarrier.arrive.expect_tx.shared::cta.b64", address, tx_count)
+
+    def mbarrier_arrive_shared_cluster(self, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> None:
+        """mbarrier.arrive.release.cluster.shared::cluster: arrive at an mbarrier of any block of the cluster."""
+        self.core.execute("mbarrier.arrive.release.cluster.shared::cluster.b64", address, count)
+
+    def mbarrier_arrive_expect_tx_shared_cluster(self, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
+        """mbarrier.arrive.expect_tx.release.cluster.shared::cluster: the same, after an expect_tx of `tx_count`."""
+        self.core.execute("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64", address, tx_count)
 
     def mbarrier_test_wait(self, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> bool:
         """mbarrier.test_wait: whether the phase with this parity is complete. If it is not, other warps run first.
@@ -678,13 +814,31 @@ class Warp:
         self.core.execute(_form("cp.async.mbarrier.arrive", "noinc" if noinc else "", "shared.b64"), address)
 
     def cp_async_bulk_shared_global(
-        self, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
+        self,
+        destination: npt.ArrayLike,
+        source: npt.ArrayLike,
+        size: npt.ArrayLike,
+        mbarrier: npt.ArrayLike,
+        *,
+        cta_mask: int | None = None,
     ) -> None:
         """cp.async.bulk.shared::cta.global: each active lane starts to copy `size` bytes into shared memory.
 
-        The copy completes on `mbarrier`, which counts its bytes. Addresses and sizes are multiples of 16.
+        The copy completes on `mbarrier`, which counts its bytes. Addresses and sizes are multiples of 16. With
+        `cta_mask` (.multicast::cluster), the bytes go to the same place in each block of the cluster whose rank has a
+        bit there, and its mbarrier at the same place counts them.
         """
-        form = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
+        form = f"cp.async.bulk.{_into(cta_mask)}"
+        self.core.execute(form, destination, source, size, mbarrier, *(() if cta_mask is None else (cta_mask,)))
+
+    def cp_async_bulk_shared_cluster(
+        self, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
+    ) -> None:
+        """cp.async.bulk.shared::cluster.shared::cta: copy `size` bytes to a block of the cluster, which has `mbarrier`.
+
+        `source` is in the block's own shared memory.
+        """
+        form = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
         self.core.execute(form, destination, source, size, mbarrier)
 
     def cp_async_bulk_global_shared(
@@ -694,16 +848,23 @@ class Warp:
         self.core.execute("cp.async.bulk.global.shared::cta.bulk_group", destination, source, size)
 
     def cp_async_bulk_tensor_shared_global(
-        self, destination: npt.ArrayLike, tensor_map: TensorMap, coordinates: Sequence[int], mbarrier: npt.ArrayLike
+        self,
+        destination: npt.ArrayLike,
+        tensor_map: TensorMap,
+        coordinates: Sequence[int],
+        mbarrier: npt.ArrayLike,
+        *,
+        cta_mask: int | None = None,
     ) -> None:
         """cp.async.bulk.tensor, tile mode: each active lane starts to copy a box of the tensor into shared memory.
 
         `coordinates` are those of the box's first element, innermost first. The copy completes on `mbarrier`, which
-        counts the whole box, `tensor_map.bytes`.
+        counts the whole box, `tensor_map.bytes`. With `cta_mask` (.multicast::cluster), the box goes to the same place
+        in each block of the cluster whose rank has a bit there, and its mbarrier at the same place counts it.
         """
-        end = "shared::cta.global.tile.mbarrier::complete_tx::bytes"
-        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), end)
-        self.core.execute(form, destination, tensor_map, coordinates, mbarrier)
+        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), "tile", _into(cta_mask))
+        more = () if cta_mask is None else (cta_mask,)
+        self.core.execute(form, destination, tensor_map, coordinates, mbarrier, *more)
 
     def cp_async_bulk_tensor_global_shared(
         self, tensor_map: TensorMap, coordinates: Sequence[int], source: npt.ArrayLike
@@ -761,6 +922,12 @@ class Warp:
 
 #: The types of votes, if they are not .pred.
 _VOTES = {"ballot": "b32"}
+
+
+def _into(cta_mask: int | None) -> str:
+    """The ends of a copy into shared memory: of the block, or of those that a mask names."""
+    counted = "global.mbarrier::complete_tx::bytes"
+    return f"shared::cta.{counted}" if cta_mask is None else f"shared::cluster.{counted}.multicast::cluster"
 
 
 def _dimensions(tensor_map: Any) -> str:

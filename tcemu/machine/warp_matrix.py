@@ -20,8 +20,7 @@ from tcemu.instructions.memory import Told, uniform
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.run import prepared
 from tcemu.instructions.table import family_of
-from tcemu.machine.addresses import parts
-from tcemu.machine.data_movement import SPACES
+from tcemu.machine.addresses import BLOCK, parts
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By
 from tcemu.machine.registers import WARP, Registers
@@ -103,9 +102,9 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
         raise OperandError(
             f"{instruction}: addresses are integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
         )
-    space = SPACES.get(space_of(instruction))
-    if space is not None:
-        return space
+    state = space_of(instruction)
+    if state != "generic":
+        return "global" if state == "global" else "shared"
     found = parts(np.atleast_1d(addresses).astype(np.int64))
     windows = {part.window for part in found}
     accepted = {"shared", "global"} if pointed else {"shared"}
@@ -118,6 +117,14 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
         )
         core.fault(by, instruction, "shared", AddressError(told, "bounds"))
     inside = found[0].addresses
+    if windows == {"shared"}:
+        inside = inside - core.block.rank * BLOCK
+        if (inside < 0).any() or (inside >= BLOCK).any():
+            told = (
+                f"{instruction}: a generic address in the shared memory of another block of the cluster; only ld, st, "
+                f"atom and red reach there (PTX ISA {instruction.section})"
+            )
+            core.fault(by, instruction, "shared", AddressError(told, "bounds"))
     given[0] = inside if addresses.ndim else inside[0]
     return "shared" if windows == {"shared"} else "global"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing
+from tcemu.errors import AddressError, Disagreement, LaunchError, OperandError, briefly, listing
 from tcemu.instructions import Instruction
 from tcemu.instructions.instruction import placed
 from tcemu.instructions.run import operation_on
@@ -19,6 +19,7 @@ from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import (
     By,
     DescriptorsDisagreed,
+    Disagreed,
     OperandChanged,
     Wgmma,
     WgmmaCommitted,
@@ -44,6 +45,19 @@ _ONE = (int, bool)
 Together = Callable[[tuple[By, ...], list[Any]], None]
 
 
+class Given(NamedTuple):
+    """The plain arrays of an mma_async, and what each of them held: (its warp's origin, role, array, content)."""
+
+    wgmma: Wgmma
+    arrays: list[tuple[By, str, Array, Array]]
+
+    def compare(self, tell: Callable[..., None]) -> None:
+        """Report the arrays that have changed."""
+        for by, role, array, before in self.arrays:
+            if not np.array_equal(array, before):
+                tell(OperandChanged, by, self.wgmma, role)
+
+
 class Warpgroup:
     """Four consecutive warps that start at a multiple of four, with their meetings and their groups under way."""
 
@@ -51,6 +65,8 @@ class Warpgroup:
         self.number = number
         self.meetings = Meetings(block, number)
         self.groups = Groups()
+        #: the plain arrays that mma_asyncs under way were given, until a wait covers them
+        self.given: list[Given] = []
 
 
 def _together(core: Core, by: By, instruction: Instruction, given: Any, act: Together) -> None:
@@ -112,11 +128,17 @@ def wait_group(instruction: Instruction) -> Act:
         def end_groups(bys: tuple[By, ...], given: list[int]) -> None:
             if len(set(given)) > 1:
                 told = listing(given, "and")
+                other = next(by for by, number in zip(bys, given, strict=True) if number != given[0])
+                core.tell(Disagreed, (bys[0], other), (instruction, instruction), f"N, which is {told} in the four")
                 raise LaunchError(
                     f"{instruction}: N is {told} in the four warps, but it must be the same in all ({bys[0]}; PTX ISA "
                     f"{instruction.section})"
                 )
             below = group.groups.wait(core.block.pending, given[0])
+            for each in group.given:
+                if each.wgmma.group < below:
+                    each.compare(core.tell)
+            group.given = [each for each in group.given if each.wgmma.group >= below]
             core.tell(WgmmaWaited, bys, group.number, below)
 
         _together(core, by, instruction, youngest, end_groups)
@@ -232,6 +254,7 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
             block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
     operation = operation_on(instruction, core.target)
     watched = tuple(each for each in a if isinstance(each, Registers))
+    metadata = tuple(each[3] for each in mine if isinstance(each[3], Registers)) if "e" in instruction.fragments else ()
     wgmma = Wgmma(
         instruction,
         bys,
@@ -241,16 +264,16 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
         watched,
         tuple((read.role, read.addresses, read.size) for read in issue.reads),
         issue.adds,
+        metadata,
     )
     core.tell(WgmmaIssued, wgmma)
+    arrays = [(by, *each) for by, some in zip(bys, kept, strict=True) for each in some]
+    if arrays:
+        group.given.append(Given(wgmma, arrays))
     for registers in d:
         registers.begin(veiled=block.pending.policy != "early")
 
     def end() -> None:
-        for by, arrays in zip(bys, kept, strict=True):
-            for role, array, before in arrays:
-                if not np.array_equal(array, before):
-                    core.tell(OperandChanged, by, wgmma, role)
         try:
             out = issue.result(
                 operation,
@@ -301,7 +324,8 @@ def _shared(
             )
         for role, one, other in zip(names[start:], end, ends[0], strict=False):
             if _differ(one, other):
-                raise OperandError(
+                core.tell(Disagreed, (bys[0], by), (instruction, instruction), role)
+                raise Disagreement(
                     f"{instruction}: {role} is {briefly(other)} in warp {bys[0].warp} and {briefly(one)} in warp "
                     f"{by.warp}, but it must be the same in all four ({by})"
                 )

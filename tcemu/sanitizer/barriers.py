@@ -14,6 +14,8 @@ class Barriers:
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
         self._arrived: dict[int, Array] = {}
+        #: for each barrier, the number of threads that it waits for, the warps that have arrived, and all that ever did
+        self._counts: dict[int, tuple[int, tuple[int, ...], frozenset[int]]] = {}
         self.handlers: Handlers = {
             BarrierArrived: self._arrive,
             BarrierCompleted: self._complete,
@@ -25,10 +27,14 @@ class Barriers:
     def _arrive(self, event: BarrierArrived) -> None:
         warp = event.by.warp
         row = self._clocks.release(warp, self._clocks.there[warp])  # a barrier counts whole warps
+        _, warps, ever = self._counts.get(event.barrier, (0, (), frozenset()))
+        self._counts[event.barrier] = event.threads, (*warps, warp), ever | {warp}
         before = self._arrived.get(event.barrier)
         self._arrived[event.barrier] = row if before is None else joined(before, row)
 
     def _complete(self, event: BarrierCompleted) -> None:
+        wanted, _, ever = self._counts.get(event.barrier, (0, (), frozenset()))
+        self._counts[event.barrier] = wanted, (), ever
         row = self._arrived.pop(event.barrier, None)
         if row is None:
             return
@@ -38,6 +44,10 @@ class Barriers:
                 row = joined(row, self._clocks.view(warp, self._clocks.there[warp]))
         for warp in event.released:
             self._clocks.pass_barrier(warp, row)
+
+    def counts(self, barrier: int) -> tuple[int, tuple[int, ...], frozenset[int]]:
+        """The number of threads that a barrier waits for, the warps that have arrived, and all that ever did."""
+        return self._counts.get(barrier, (0, (), frozenset()))
 
     def _exited(self, event: BarrierCompleted) -> None:
         by = event.arrived[0]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from tcemu.machine.events import BlockStarted, By, Event
 from tcemu.sanitizer.clocks import Clocks
+from tcemu.sanitizer.fences import Fences
 from tcemu.sanitizer.records import Records
-from tcemu.sanitizer.report import Earlier, Report
+from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow, Tiles
 
-Handlers = dict[type[Event], Callable[..., None]]
+Handlers = dict[type[Event], Callable[..., object]]
 
 
 class Section(Protocol):
@@ -26,21 +27,50 @@ class Block:
     def __init__(self, started: BlockStarted, tell: Callable[[Report], None], tiles: Tiles) -> None:
         self.threads, self.warps, self.target = started.threads, started.warps, started.target
         self.clocks = Clocks(started.threads)
+        self.fences = Fences(self.clocks)
         self.records = Records(self.clocks)
-        self.shadow = Shadow(started.shared, tiles)
+        self.shadow = Shadow(started.shared, tiles, started.names)
         self.exited: dict[int, By] = {}
+        #: the content of its shared memory
+        self.content = started.content
+        #: what explains that an access has not ended, by its record and the one that collides with it, if known
+        self.ways: list[Callable[[int, int], str]] = []
+        #: what a warp did that looks like synchronisation but orders nothing, for the reports of others
+        self.in_vain: dict[int, str] = {}
         #: passes a finished report to the sanitizer
         self.tell = tell
+        #: reports that come after those of the rules that explain them
+        self._later: list[Report] = []
+        #: hints that come at the end
+        self._hints: list[Report] = []
 
-    def report(
-        self,
-        rule: str,
-        by: By,
-        message: str,
-        *,
-        what: str = "",
-        earlier: Earlier | None = None,
-        lanes: tuple[int, ...] = (),
-    ) -> None:
-        """Report that the access or instruction of `by` broke a rule."""
-        self.tell(Report(rule, message, by, what, earlier, lanes))
+    def mbarrier(self, address: int) -> str:
+        """``the mbarrier at 1024 (full[0])``."""
+        told = self.shadow.names.told(address, address + 8) if self.shadow.names else ""
+        return f"the mbarrier at {address}" + (f" ({told})" if told else "")
+
+    def report(self, rule: str, by: By, message: str, **details: Any) -> None:
+        """Report that the access or instruction of `by` broke a rule; `details` are fields of the report."""
+        self.tell(Report(rule, message, by, **details))
+
+    def later(self, report: Report) -> None:
+        """Report this when the warps next meet, or when the block can go no further: another rule may explain it."""
+        self._later.append(report)
+
+    def hint(self, report: Report) -> None:
+        """Report this hint at the end of the block."""
+        self._hints.append(report)
+
+    def end(self, _: object = None) -> None:
+        """Report all that was put off."""
+        self.flush()
+        hints, self._hints = self._hints, []
+        for report in hints:
+            self.tell(report)
+
+    def flush(self, _: object = None) -> bool:
+        """Report what was put off; return whether there was anything."""
+        reports, self._later = self._later, []
+        for report in reports:
+            self.tell(report)
+        return bool(reports)

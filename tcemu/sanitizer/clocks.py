@@ -73,6 +73,8 @@ class Clocks:
         self.loads = [False] * self.warps
         #: what each warp knew when it last executed fence.proxy.async
         self.fence_views: list[Array | None] = [None] * self.warps
+        #: whether all lanes of the warp executed it
+        self.fence_whole = [False] * self.warps
         #: lanes that exist, as bits
         self.there = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(self.warps)]
 
@@ -165,6 +167,7 @@ class Clocks:
         self.time[warp] += 1
         self.fenced[lanes_in(mask) + 32 * warp] = self.time[warp]
         self.fence_views[warp] = self.view(warp, mask)
+        self.fence_whole[warp] = mask == self.there[warp]
 
     def meet(self, warp: int) -> None:
         """All lanes execute one instruction together, so they have issued all their earlier loads."""

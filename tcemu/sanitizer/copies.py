@@ -5,19 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.machine.events import (
+    BlockEnded,
     By,
     CopiesArrive,
     CopiesCommitted,
     CopiesWaited,
     Copy,
     CopyIssued,
+    CopyKind,
+    Site,
 )
+from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import joined
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import Kind
+from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shared import SharedMemory
+
+#: The fix where a block ends too early.
+_LEAVE = (
+    "Before the issuing thread exits, let it execute cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0."
+)
 
 
 class Copies:
@@ -33,18 +43,24 @@ class Copies:
         self._groups = {"cp.async": [0 for _ in warps], "bulk": [0 for _ in warps]}
         #: a warp's bulk copies out of shared memory: their column, and the lanes that issued them
         self._out: dict[int, tuple[int, int]] = {}
+        #: each warp's bulk copies out of shared memory that no wait has covered, with their groups and callers
+        self._leaving: dict[int, list[tuple[Copy, int, tuple[Site, ...]]]] = {}
+        #: each warp's last wait for cp.async and for bulk copies: where, and how many groups it left under way
+        self._waits: dict[tuple[str, int], tuple[By, int]] = {}
+        block.ways.append(self._way)
         self.handlers: Handlers = {
             CopyIssued: self._issue,
             CopiesCommitted: self._commit,
             CopiesWaited: self._wait,
             CopiesArrive: self._arrive,
+            BlockEnded: self._end,
         }
 
     def _issue(self, event: CopyIssued) -> None:
         copy = event.copy
         if copy.kind == "cp.async":
             self._issue_lanes(copy)
-        elif copy.writes[0] == "shared":
+        elif copy.writes[0] == "shared" and len(copy.writes[1]):
             self._issue_load(copy)
         if copy.kind == "bulk" and copy.reads[0] == "shared":
             self._issue_store(copy)
@@ -64,6 +80,7 @@ class Copies:
 
     def _wait(self, event: CopiesWaited) -> None:
         by = event.by
+        self._waits[event.kind, by.warp] = by, self._groups[event.kind][by.warp] - event.below
         if event.kind == "bulk":
             self._wait_out(by, event.below)
             return
@@ -83,11 +100,38 @@ class Copies:
         if here is None:
             return
         self._mbarriers.attached.append(by)
+        here.phase(event.phase).attached = True
         here.arrived = joined(here.arrived, self._clocks.release(by.warp, by.active))
         for record, lanes, _ in self._open[by.warp]:
             if lanes & by.active == lanes and not self._records.attached(record):
                 self._shared.decided(record, waited=False)
                 self._records.attach(record, here.column, event.phase)
+
+    def _way(self, record: int, _: int) -> str:
+        """Why a copy has not ended, in words; empty if it has, or if it is another kind of access."""
+        kind, warp = Kind(self._records.kind[record]), self._records.by[record].warp
+        if kind == Kind.CP_ASYNC:
+            groups = [group for number, _, group in self._open[warp] if number == record]
+            return self._why("cp.async", warp, groups[0]) if groups and not self._records.attached(record) else ""
+        column, _ = self._out.get(warp, (-1, 0))
+        if kind == Kind.BULK and self._records.column[record] == column:
+            return self._why("bulk", warp, int(self._records.clock[record]))
+        return ""
+
+    def _why(self, kind: CopyKind, warp: int, group: int) -> str:
+        name = "cp.async" if kind == "cp.async" else "cp.async.bulk"
+        by, left = self._waits.get((kind, warp), (None, 0))
+        committed = self._groups[kind][warp]
+        if group >= committed:
+            return f"the copy is in no group: no {name}.commit_group has followed it"
+        if by is None:
+            return f"its group was committed, but warp {warp} has executed no {name}.wait_group"
+        if left > committed - 1 - group:
+            return (
+                f"{name}.wait_group {left} at {by.site} may leave its group under way; {name}.wait_group "
+                f"{committed - 1 - group} would cover it"
+            )
+        return f"the last {name}.wait_group of warp {warp}, at {by.site}, came before the group was committed"
 
     # ---------------------------------------------------------------------------------------- bulk copies
 
@@ -99,16 +143,25 @@ class Copies:
         by = copy.by
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
         cells = self._block.shadow.tile(addresses, size)
-        self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active))
+        if copy.kind == "st.async":
+            self._records.strong[record] = "relaxed"
+        self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")
 
     def _issue_store(self, copy: Copy) -> None:
         _, addresses, size = copy.reads
         if not len(addresses):
             return
         by, warp = copy.by, copy.by.warp
+        here = self._mbarriers.found.get(copy.mbarrier)
+        if here is not None:  # it is in no group: it has read its source when the mbarrier has counted it
+            record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
+            cells = self._block.shadow.tile(addresses, size)
+            self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
+            return
         column, lanes = self._out.get(warp) or (self._clocks.agent(), 0)
         self._out[warp] = column, lanes | by.active
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])
+        self._leaving.setdefault(warp, []).append((copy, self._groups["bulk"][warp], callers_of(by.site)))
         cells = self._block.shadow.tile(addresses, size)
         self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
 
@@ -116,4 +169,18 @@ class Copies:
         """The waiting lanes that issued bulk copies learn that the groups before `below` have been read."""
         column, lanes = self._out.get(by.warp, (0, 0))
         if lanes & by.active:
+            left = self._leaving.get(by.warp, [])
+            self._leaving[by.warp] = [each for each in left if each[1] >= below or not each[0].by.active & by.active]
             self._clocks.learn(by.warp, lanes & by.active, column, below)
+
+    def _end(self, event: BlockEnded) -> None:
+        """Report copies that may still read the block's shared memory when the next block gets it."""
+        for warp, leaving in self._leaving.items():
+            for copy, group, callers in leaving[:1]:
+                opcode = copy.instruction.opcode
+                why = "no cp.async.bulk.wait_group of the thread that issued it covers it"
+                if group >= self._groups["bulk"][warp]:
+                    why = "it is in no group, because no cp.async.bulk.commit_group followed it"
+                message = f"the block ends while {opcode} may still read its shared memory: {why}"
+                report = Report("overwritten-early", message, copy.by, "shared memory", remedy=_LEAVE, callers=callers)
+                self._block.later(report)

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from tcemu.errors import counted
 from tcemu.machine.events import BarrierDisagreed, By, Disagreed, Faulted, Issued, Stuck, Waiting
+from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 #: Warps of a warpgroup.
 GROUP = 4
-#: The rule for each kind of fault: hardware raises an exception, or the bytes hold no mbarrier.
-_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "operands": "mbarrier-init"}
+#: The fix for a count that nobody can fill.
+_COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
+#: The rule for each kind of fault for which hardware raises an exception.
+_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "lanes": "absent-lanes"}
 
 
 class Divergence:
     """Checks which threads of a block execute an instruction, and explains deadlocks."""
 
-    def __init__(self, block: Block, mbarriers: Mbarriers) -> None:
-        self._block, self._clocks, self._mbarriers = block, block.clocks, mbarriers
+    def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
+        self._block, self._clocks, self._mbarriers, self._barriers = block, block.clocks, mbarriers, barriers
         self.handlers: Handlers = {
             Issued: self._issued,
             Disagreed: self._disagreed,
@@ -57,6 +60,9 @@ class Divergence:
         if one.site.line > other.site.line:  # the report is the same whichever warp came first
             one, other, first, second = other, one, second, first
         message = f"warp {other.warp} executes {second}, but warp {one.warp} of the same warpgroup executes {first}"
+        if event.operands:
+            who = f"warps {one.warp} and {other.warp} of a warpgroup"
+            message = f"{who} execute {first} with different values of {event.operands}"
         self._block.report("warpgroup-divergent", other, message, earlier=Earlier(one, first))
 
     def _counts(self, event: BarrierDisagreed) -> None:
@@ -71,20 +77,32 @@ class Divergence:
     def _faulted(self, event: Faulted) -> None:
         rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
         if rule is not None:
-            self._block.report(rule, event.by, event.message, what=f"{event.space} memory")
+            what = "the membermask" if event.kind == "lanes" else f"{event.space} memory"
+            self._block.report(rule, event.by, event.message, what=what)
 
     # ---------------------------------------------------------------------------------------- deadlocks
 
     def _stuck(self, event: Stuck) -> None:
         """Report only the first reason that applies: the others follow from it."""
-        for explains in (self._bytes, self._missed, self._start_apart, self._exited, self._apart):
-            if explains(event.waiting):
+        if any(each.kind == "registers" for each in event.waiting):
+            return  # register_budget.py explains it
+        for explains in (
+            self._bytes,
+            self._missed,
+            self._block.flush,
+            self._spins,
+            self._start_apart,
+            self._exited,
+            self._apart,
+        ):
+            if not (event.full and explains == self._spins) and explains(event.waiting):
                 return
         one = event.waiting[0]
         who: dict[str, list[int]] = {}
         for each in event.waiting:
             who.setdefault(each.what, []).append(each.by.warp)
         told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+        told += [event.full] if event.full else []
         self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
 
     def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
@@ -99,7 +117,21 @@ class Divergence:
         """Report a wait for a phase by a warp that missed an earlier phase; return whether there was one."""
         there = [each for each in waiting if each.kind == "mbarrier"]
         missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
-        return missed or (bool(there) and (self._mbarriers.check_blind() or self._mbarriers.check_again()))
+        if missed or not there or self._mbarriers.check_blind() or self._mbarriers.check_again():
+            return missed or bool(there)
+        return any(self._mbarriers.check_lost(each.by, each.key) for each in there)
+
+    def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a loop that waits for a value which nobody writes; return whether there was one."""
+        spinning = [each for each in waiting if each.kind == "memory"]
+        if not spinning:
+            return False
+        one, others = spinning[0], [each for each in waiting if each.kind != "memory"]
+        told = [f"{many('warp', tuple(sorted(each.by.warp for each in spinning)))}: waiting for {one.what}"]
+        told += [f"warp {each.by.warp}: waiting for {each.what}" for each in others]
+        told += [f"{many('warp', tuple(sorted(self._block.exited)))}: exited"] if self._block.exited else []
+        self._block.report("flag-never-set", one.by, "; ".join(told), what=one.what)
+        return True
 
     def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report four consecutive warps that act as a warpgroup but start elsewhere; return whether there were any."""
@@ -116,13 +148,29 @@ class Divergence:
         """Report a wait for warps that have exited; return whether there was one."""
         for each in waiting:
             gone = self._gone(each)
-            if gone:
+            if gone and not self._counted(each, gone):
                 has = "has" if len(gone) == 1 else "have"
                 message = f"warp {each.by.warp} waits for {each.what}, but {many('warp', gone)} {has} exited"
                 earlier = Earlier(self._block.exited[gone[0]], "end")
                 self._block.report("exited-threads", each.by, message, what=many("warp", gone), earlier=earlier)
                 return True
         return False
+
+    def _counted(self, waiting: Waiting, gone: tuple[int, ...]) -> bool:
+        """Report a barrier that counts threads which never use it; return whether it does."""
+        if waiting.kind != "barrier":
+            return False
+        wanted, arrived, ever = self._barriers.counts(waiting.key)
+        if ever & set(gone) or 32 * len({*arrived, *gone}) == wanted:
+            return False  # they would complete it
+        by, what, there = waiting.by, f"barrier {waiting.key}", many("warp", tuple(sorted(arrived)))
+        message = (
+            f"{what} waits for {wanted} threads, but only {there} ({32 * len(arrived)} threads) "
+            f"arrive{'s' * (len(arrived) == 1)}; {many('warp', gone)}, which never arrived at it, "
+            f"{'has' if len(gone) == 1 else 'have'} exited"
+        )
+        self._block.report("barrier-threads", by, message, what=what, remedy=_COUNT)
+        return True
 
     def _gone(self, waiting: Waiting) -> tuple[int, ...]:
         """The exited warps that a warp may be waiting for."""

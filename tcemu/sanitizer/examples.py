@@ -339,6 +339,13 @@ def a_barrier_in_half_a_warp(warp: Any, g: Any) -> None:
         warp.bar_sync()  # <- reported
 
 
+@_breaks("absent-lanes", block=32)
+def half_a_warp_reads_the_other_half(warp: Any, g: Any) -> None:
+    with warp.only(warp.laneid < 16):
+        x = warp.shfl_sync("down", warp.laneid, 16)  # <- reported
+        warp.st_global(g + 4 * warp.laneid, x)
+
+
 @_breaks("warpgroup-divergent")
 def one_warp_leaves_the_commit_out(warp: Any, g: Any) -> None:
     ready(warp)
@@ -360,6 +367,13 @@ def a_warp_leaves_its_warpgroup(warp: Any, g: Any) -> None:
     if warp.warpid == 3:
         return
     warp.wgmma_fence()  # <- reported
+
+
+@_breaks("flag-never-set", block=64)
+def a_flag_that_nobody_sets(warp: Any, g: Any) -> None:
+    if warp.warpid == 1:
+        while (warp.ld_global(g, order="acquire")[:, 0] == 0).all():  # <- reported
+            warp.nanosleep(20)
 
 
 @_breaks("deadlock", block=32)

@@ -6,12 +6,14 @@ from typing import Any
 
 from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, target_named
-from tcemu.machine.events import Issued
+from tcemu.machine.events import Accessed, Issued
 from tcemu.machine.registers import Registers
 from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.report import Report
 
 #: Families whose fragments are opaque.
 _PREFIX = "wmma."
+_STRIDE = "Nothing, or a stride that is a multiple of the fragment's size in bytes."
 
 
 class Fragments:
@@ -19,13 +21,30 @@ class Fragments:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self.handlers: Handlers = {Issued: self._issued}
+        self.handlers: Handlers = {Issued: self._issued, Accessed: self._accessed}
 
     def _issued(self, event: Issued) -> None:
         if not event.instruction.family.startswith(_PREFIX):
             return
         for role, registers in event.operands:
             self._check(event, event.instruction, role, registers)
+
+    def _accessed(self, event: Accessed) -> None:
+        """Give a hint about lines that CUDA's guide allows and the manual does not."""
+        if not event.collective or not event.instruction.family.startswith(_PREFIX):
+            return
+        fragment = event.instruction.fragments[event.instruction.words["matrix"]]
+        wanted = min(fragment.registers * fragment.container.register_bits // 8, event.size)
+        wrong = event.addresses % wanted != 0
+        if wrong.any():
+            at = int(event.addresses[wrong][0])
+            message = (
+                f"{event.instruction} accesses a line at {at}, which is not a multiple of {wanted}. It works: CUDA's "
+                f"guide requires a stride that is a multiple of 16 bytes, and padded tiles rely on it; the manual "
+                f"requires every line to be aligned to the size of the fragment"
+            )
+            what = f"{event.space} memory"
+            self._block.hint(Report("misaligned", message, event.by, what, remedy=_STRIDE, weight="hint"))
 
     def _check(self, event: Issued, instruction: Instruction, role: str, registers: Registers) -> None:
         origin = registers.origin

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from tcemu.machine.events import (
+    FULL,
     BlockEnded,
     By,
     CopyIssued,
@@ -19,52 +18,21 @@ from tcemu.machine.events import (
     MbarrierWaited,
     ProxyFenced,
 )
+from tcemu.sanitizer.arrivals import SEEN, Arrivals
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
-from tcemu.sanitizer.report import Earlier
+from tcemu.sanitizer.mbarrier_state import Mbarrier, Phase, Wait
+from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 from tcemu.sanitizer.shared import SharedMemory
 
 #: Bytes of an mbarrier object.
 BYTES = 8
+#: The fix where an mbarrier is destroyed too early.
+_LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
+#: The fix where a copy outlives its block.
+_AWAIT = "Wait for the phase of every copy before the block ends, or do not start copies that nobody uses."
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
-
-
-@dataclass
-class Phase:
-    """The bytes that one phase expects and the bytes that its copies bring."""
-
-    expected: int = 0
-    issued: int = 0
-    #: the first copy
-    copy: Earlier | None = None
-    #: whether a report already says that the two differ
-    told: bool = False
-
-
-@dataclass
-class Mbarrier:
-    """An mbarrier object, from mbarrier.init on."""
-
-    column: int
-    init: By
-    #: the column of the thread that initialised it, and the time of that thread's warp then
-    thread: int
-    clock: int
-    #: the joined knowledge of the threads that arrived in the current phase and before it
-    arrived: Array
-    completed: dict[int, Array] = field(default_factory=dict)
-    #: number of completed phases
-    count: int = 0
-    #: whether the thread that initialised it has executed a fence since
-    fenced: bool = False
-    #: the last expect_tx
-    expecting: By | None = None
-    phases: dict[int, Phase] = field(default_factory=dict)
-
-    def phase(self, number: int) -> Phase:
-        """The bytes of one phase, kept from the first call on."""
-        return self.phases.setdefault(number, Phase())
 
 
 class Mbarriers:
@@ -76,6 +44,10 @@ class Mbarriers:
         #: the first repeated wait for a phase: who waited, the mbarrier's address, the phase's number, its copy
         self._again: tuple[By, int, int, Earlier] | None = None
         shared.unexpected = self._unexpected
+        self.arrivals = Arrivals(block)
+        block.ways.append(self._way)
+        #: mbarriers that mbarrier.inval has destroyed, by address
+        self.destroyed: dict[int, Earlier] = {}
         #: cp.async.mbarrier.arrive instructions, by identity, whose arrival is still to come
         self.attached: list[By] = []
         #: warps that issue bulk copies into shared memory
@@ -106,20 +78,39 @@ class Mbarriers:
         )
 
     def _inval(self, event: MbarrierInvalidated) -> None:
+        by, here = event.by, self.found.pop(event.address, None)
+        if here is not None:
+            self._check_unused(by, here, event.address)
         cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
-        self._shared.bytes_again(event.by, "mbarrier.inval", cells)
-        self.found.pop(event.address, None)
+        self._shared.bytes_again(by, "mbarrier.inval", cells)
+        self.destroyed[event.address] = Earlier(by, "mbarrier.inval")
+
+    def _check_unused(self, by: By, here: Mbarrier, address: int) -> None:
+        """Report the end of an mbarrier that others may still use, or on which a copy may still complete."""
+        row, what = self._clocks.view(by.warp, by.active), self._block.mbarrier(address)
+        for (warp, lanes), (time, use) in here.uses.items():
+            if not (row[THREAD + 32 * warp + lanes_in(lanes)] > time).all():
+                message = f"mbarrier.inval destroys {what}, and nothing orders it after {use.what} of warp {warp}"
+                self._block.report("mbarrier-object", by, message, what=what, earlier=use, remedy=_LAST)
+                return
+        for number, account in here.phases.items():
+            if account.copy and row[here.column] <= number:
+                message = f"mbarrier.inval destroys {what}, but nothing shows that its phase {number} is complete"
+                self._block.report("mbarrier-object", by, message, what=what, earlier=account.copy, remedy=_LAST)
+                return
 
     def used(self, by: By, address: int, opcode: str) -> Mbarrier | None:
         """The mbarrier that lanes use, if any; report the use if they may not see its mbarrier.init yet."""
         here = self.found.get(address)
         if here is not None and not self._seen(by, here):
             message = (
-                f"{opcode} uses the mbarrier at {address}, which warp {here.init.warp} initialised, with no barrier "
-                f"after mbarrier.init"
+                f"{opcode} uses {self._block.mbarrier(address)}, which warp {here.init.warp} initialised, with no "
+                f"barrier after mbarrier.init"
             )
-            what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
+            what, earlier = self._block.mbarrier(address), Earlier(here.init, "mbarrier.init")
             self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
+        if here is not None:
+            here.uses[by.warp, by.active] = self._clocks.time[by.warp], Earlier(by, opcode)
         return here
 
     def _seen(self, by: By, here: Mbarrier) -> bool:
@@ -137,13 +128,15 @@ class Mbarriers:
 
     def _check_fenced(self, here: Mbarrier, by: By, address: int, opcode: str) -> None:
         if not here.fenced:
-            what, earlier = f"the mbarrier at {address}", Earlier(here.init, "mbarrier.init")
+            what, earlier = self._block.mbarrier(address), Earlier(here.init, "mbarrier.init")
             message = f"{opcode} completes on {what}, but the thread that initialised it has executed no fence since"
             self._block.report("mbarrier-init-fence", by, message, what=what, earlier=earlier)
 
     def _fault(self, event: Faulted) -> None:
         """A phase got more bytes or arrivals than it can take. If a missed wait explains the arrivals, report that."""
-        here, by, what = self.found.get(event.address), event.by, f"the mbarrier at {event.address}"
+        here, by, what = self.found.get(event.address), event.by, self._block.mbarrier(event.address)
+        if event.kind == "operands":
+            self._missing(by, event.address, event.message)
         if event.kind == "bytes":
             self._block.report("expect-tx", by, event.message, what=what)
         if event.kind != "arrivals" or here is None:
@@ -152,8 +145,17 @@ class Mbarriers:
         if copy and copy.by.warp == by.warp:
             message = f"the warp prepares {what} for the next copy before the copy of phase {here.count} has ended"
             self._block.report("overwritten-early", by, message, what=what, earlier=copy)
-        elif not self.check_again():
+        elif not self.check_again() and not self._block.flush():
             self._block.report("mbarrier-arrivals", by, event.message, what=what)
+
+    def _missing(self, by: By, address: int, told: str) -> None:
+        """There is no mbarrier at the address: not yet, or no longer."""
+        gone, what = self.destroyed.get(address), self._block.mbarrier(address)
+        if gone is None:
+            self._block.report("mbarrier-init", by, told, what="shared memory")
+        else:
+            message = f"warp {by.warp} uses {what} after mbarrier.inval of warp {gone.by.warp} has destroyed it"
+            self._block.report("mbarrier-object", by, message, what=what, earlier=gone, remedy=_LAST)
 
     # ---------------------------------------------------------------------------------------- phases
 
@@ -165,8 +167,14 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.arrive" if event.count else "mbarrier.expect_tx")
         if here is None:
             return
+        self.arrivals.arrive(event, here)
         if event.count:
-            here.arrived = joined(here.arrived, self._clocks.release(by.warp, by.active))
+            here.relaxed |= event.order == "relaxed"
+            row = self._block.fences.handed_on(by.warp, by.active, event.order)
+            here.arrived = here.arrived if row is None else joined(here.arrived, row)
+            if row is None:
+                self._block.in_vain[by.warp] = f"the arrival at {by.site} is .relaxed and hands on nothing"
+            here.completed_by[event.phase] = by
         if event.transaction:
             account = here.phase(event.phase)
             account.expected += event.transaction
@@ -178,7 +186,10 @@ class Mbarriers:
             return
         here.completed[event.phase], here.count = here.arrived, event.phase + 1
         self.check_bytes(here, event.address, event.phase)
+        self.arrivals.check_once(here, event.address, event.phase)
+        self.arrivals.check_seen(here, event.address, event.phase)
         here.completed.pop(event.phase - _KEPT, None)
+        here.completed_by.pop(event.phase - _KEPT, None)
         here.phases.pop(event.phase - _KEPT, None)
 
     def _wait(self, event: MbarrierWaited) -> None:
@@ -186,6 +197,7 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.try_wait")
         if here is None:
             return
+        here.waits[by.warp] = Wait(event.phase, by.active, by, self._clocks.time[by.warp])
         account = here.phases.get(event.phase)
         if account and account.copy and self._clocks.view(by.warp, by.active)[here.column] > event.phase:
             self._again = self._again or (by, event.address, event.phase, account.copy)
@@ -193,7 +205,25 @@ class Mbarriers:
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
         row[here.column] = event.phase + 1
-        self._clocks.acquire(by.warp, by.active, row)
+        if event.order == "relaxed":
+            here.relaxed = True
+            self._block.in_vain[by.warp] = f"the wait at {by.site} is .relaxed and learns nothing"
+        self._block.fences.found(by.warp, by.active, event.order, row)
+
+    def _way(self, record: int, user: int) -> str:
+        """Which phase of which mbarrier shows that a bulk copy has ended, and for which one its user has waited."""
+        records = self._block.records
+        for address, here in self.found.items():
+            if records.column[record] == here.column:
+                phase, warp = int(records.clock[record]), records.by[user].warp
+                last = here.waits.get(warp)
+                told = f"it ends with phase {phase} of {self._block.mbarrier(address)}"
+                if last is None:
+                    return f"{told}, on which warp {warp} has not waited"
+                every, some = f"warp {warp}", many("lane", lanes_of(last.lanes))
+                who = every if last.lanes == FULL else f"only {some} of {every}"
+                return f"{told}; {who} last waited for phase {last.phase}, at {last.by.site}"
+        return ""
 
     # ---------------------------------------------------------------------------------------- bytes
 
@@ -220,11 +250,11 @@ class Mbarriers:
         copy = account.copy
         by = here.expecting or (copy.by if copy else here.init)
         message = (
-            f"phase {number} of the mbarrier at {address} expects {account.expected} bytes, but its copies bring "
+            f"phase {number} of {self._block.mbarrier(address)} expects {account.expected} bytes, but its copies bring "
             f"{account.issued}"
         )
         earlier = copy if here.expecting else None
-        self._block.report("expect-tx", by, message, what=f"the mbarrier at {address}", earlier=earlier)
+        self._block.report("expect-tx", by, message, what=self._block.mbarrier(address), earlier=earlier)
         return True
 
     def check_missed(self, by: By, address: int) -> bool:
@@ -233,7 +263,7 @@ class Mbarriers:
         if here is None:
             return False
         seen = int(self._clocks.view(by.warp, by.active)[here.column])
-        missed, what = here.count - seen, f"the mbarrier at {address}"
+        missed, what = here.count - seen, self._block.mbarrier(address)
         accounts = [here.phases.get(number, Phase()) for number in (seen, seen + 1)]
         if missed >= 2 and accounts[1].copy:
             message = f"the copy refills its stage before warp {by.warp} has seen phase {seen} of {what} complete"
@@ -249,6 +279,18 @@ class Mbarriers:
             return True
         return any(account.copy for account in accounts[:missed])
 
+    def check_lost(self, by: By, address: int) -> bool:
+        """Report a warp that missed a phase without copies; return whether it did."""
+        here = self.found.get(address)
+        seen = int(self._clocks.view(by.warp, by.active)[here.column]) if here else 0
+        if here is None or here.count - seen < 2:
+            return False
+        what, last = self._block.mbarrier(address), here.completed_by.get(here.count - 1)
+        message = f"phase {here.count - 1} of {what} completed before warp {by.warp} had seen phase {seen}"
+        earlier = Earlier(last, "the last arrival") if last else None
+        self._block.report("mbarrier-arrivals", by, message, what=what, earlier=earlier, remedy=SEEN)
+        return True
+
     def check_blind(self) -> bool:
         """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return whether any exist."""
         told = False
@@ -263,7 +305,7 @@ class Mbarriers:
         if self._again is None:
             return False
         by, address, number, copy = self._again
-        what = f"the mbarrier at {address}"
+        what = self._block.mbarrier(address)
         message = f"the wait finds phase {number} of {what}, which the warp has already seen complete: wrong parity"
         self._block.report("tma-unwaited", by, message, what=what, earlier=copy)
         return True
@@ -283,4 +325,24 @@ class Mbarriers:
 
     def _end(self, event: BlockEnded) -> None:
         for address, here in self.found.items():
-            self.check_all(here, address)
+            if not self.check_all(here, address):
+                self._check_awaited(here, address)
+
+    def _check_awaited(self, here: Mbarrier, address: int) -> None:
+        """Warn of a copy that nobody has waited for when the block ends."""
+        seen = max(int(row[here.column]) for row in self._all_rows())
+        for number, account in here.phases.items():
+            if account.copy and number >= seen:
+                what = self._block.mbarrier(address)
+                message = (
+                    f"the block ends, and nobody has waited for phase {number} of {what}: the copy may still write to "
+                    f"its shared memory when the next block has it"
+                )
+                report = Report("tma-unwaited", message, account.copy.by, what, remedy=_AWAIT, weight="warning")
+                self._block.later(report)
+                return
+
+    def _all_rows(self) -> list[Array]:
+        """What lanes of the block know."""
+        partial = [row for known in self._clocks.partial for row in known.values()]
+        return [*self._clocks.rows, *partial]

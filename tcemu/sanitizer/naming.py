@@ -14,8 +14,31 @@ import numpy.typing as npt
 
 from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.records import ASYNC, Kind, Records
+from tcemu.sanitizer.rules import Severity
 
 Array = npt.NDArray[Any]
+
+
+#: How a writer learns that the bytes are free, by the kind of access that uses them; and how a copy into them does.
+_FREE = {
+    Kind.WGMMA: "Wait until the reader has ended, with wgmma.wait_group for the mma_async's group; then notify the "
+    "writer with a barrier, or with an arrive on the stage's empty mbarrier.",
+    Kind.CP_ASYNC: "Wait until the copy has ended, with cp.async.wait_group in the threads that copy; then a barrier, "
+    "before the bytes are written again.",
+    Kind.BULK: "Wait until the reader has ended: let the thread that issued the copy wait for it, with "
+    "cp.async.bulk.wait_group.read or, for a copy into shared memory, on its mbarrier; then notify the writer with a "
+    "barrier.",
+}
+_REFILL = {
+    Kind.BULK: "Wait until the reader has ended: let the readers arrive on the stage's empty mbarrier after their last "
+    "load, and let the producer wait for that phase before the copy.",
+}
+#: What orders the accesses of cp.async, which no mbarrier without cp.async.mbarrier.arrive knows.
+_ORDER = {
+    "shared-race": "Let the threads that copy execute cp.async.wait_group; then bar.sync. Before a new cp.async into "
+    "bytes that others read, put bar.sync after the reads.",
+    "lane-race": "Execute cp.async.wait_group, then bar.warp.sync, between the copy and the access of another lane.",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +65,10 @@ class Verdict:
     cause: str
     #: a cp.async that was not waited for yet: if its warp still waits, this rule is right, otherwise cp-async-unwaited
     until: int = 0
+    #: how serious it is, if not as serious as the rule says
+    weight: Severity | None = None
+    #: the fix, if another one than usual mends it
+    remedy: str = ""
 
 
 class Naming:
@@ -95,7 +122,7 @@ class Naming:
         """The rule for bytes that a lane stored, or copied and waited for."""
         how, own = Kind(self._records.kind[read.record]), self._records.same_warps(write.record, read.record)
         if how in ASYNC:
-            return self._proxies(write, known, own)
+            return self._proxies(write, known, own, read.record)
         if how == Kind.COLLECTIVE:
             between = "bar.warp.sync and no barrier" if own else "barrier"
             return Verdict("ldmatrix-unsynced", f"there is no {between} between the store and the load")
@@ -113,7 +140,7 @@ class Naming:
             return Verdict("cp-async-unwaited", "nothing shows the reader that the copy has ended")
         return replace(self._stored(read, write, known), until=write.record)
 
-    def _proxies(self, write: Side, known: Known | None, own: bool) -> Verdict:
+    def _proxies(self, write: Side, known: Known | None, own: bool, user: int) -> Verdict:
         """The rule for bytes written through the generic proxy and used through the async proxy."""
         records, clocks = self._records, self._clocks
         began = known is not None and records.knows(known.all, write.record, write.lane)
@@ -124,6 +151,9 @@ class Naming:
         if own and records.lanewise[write.record] and clocks.fenced[lane] > records.clock[write.record]:
             where = "the barrier comes before it" if began else "no barrier follows it"
             return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but {where}")
+        if began and self._all_fence_late(write, user):
+            late = "all threads execute fence.proxy.async after the barrier, not before it"
+            return Verdict("proxy-fence-barrier", late)
         too_early = 0 < clocks.fenced[lane] <= records.began[write.record][warp]
         if self._fenced_elsewhere(write, known, warp) and not (too_early and not self._fenced_behind(write)):
             return Verdict("proxy-fence-thread", "a thread other than the writer executed fence.proxy.async")
@@ -131,6 +161,15 @@ class Naming:
             "proxy-fence-missing",
             "the writer executed no fence.proxy.async between the write and the synchronisation with this use",
         )
+
+    def _all_fence_late(self, write: Side, user: int) -> bool:
+        """Whether the user's warp runs the writer's code, too, and all its lanes fenced after it knew of the write."""
+        records, clocks = self._records, self._clocks
+        warp, line = records.warps[user][0], records.by[write.record].site
+        view = clocks.fence_views[warp]
+        if view is None or not clocks.fence_whole[warp] or not records.knows(view, write.record, write.lane):
+            return False
+        return any(by.warp == warp and by.site == line for by in records.by)
 
     def _fenced_elsewhere(self, write: Side, known: Known, warp: int) -> bool:
         """Whether `known` shows that a thread other than the writer executed fence.proxy.async after the write."""
@@ -173,10 +212,17 @@ class Naming:
         if kind != Kind.BULK:
             return self._race(own)
         if own or records.knows(known.all, other.record, other.lane):
-            return self._proxies(other, known, own)
+            return self._proxies(other, known, own, write.record)
         return Verdict("overwritten-early", f"nothing orders the copy with {self._what(other)}")
 
     # ---------------------------------------------------------------------------------------- words
+
+    def remedy(self, rule: str, side: Side, other: Side) -> str:
+        """The fix for these two kinds of access; empty if the rule's own fits."""
+        kinds = [Kind(self._records.kind[each.record]) for each in (side, other)]
+        if rule == "overwritten-early":
+            return _FREE.get(kinds[1], "") or _REFILL.get(kinds[0], "")
+        return _ORDER.get(rule, "") if Kind.CP_ASYNC in kinds else ""
 
     def _what(self, side: Side) -> str:
         """A description of the access."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine.events import By, Site
+from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import ALWAYS, NEVER, THREAD, Clocks
 
 Array = npt.NDArray[Any]
@@ -46,6 +47,8 @@ class Records:
         self._clocks = clocks
         self._room = 256
         self.by: list[By] = []
+        #: the lines that called the function of the access, innermost first
+        self.callers: list[tuple[Site, ...]] = []
         self.opcode: list[str] = []
         #: the warps that made the access
         self.warps: list[tuple[int, ...]] = []
@@ -124,6 +127,7 @@ class Records:
                 np.pad(each, (0, number)) for each in (self.kind, self.warp, self.column, self.lanewise, self.clock)
             )
         self.by.append(by)
+        self.callers.append(callers_of(by.site))
         self.opcode.append(opcode)
         self.warps.append(warps)
         self.row.append(self._clocks.rows[max(by.warp, 0)])

@@ -7,6 +7,7 @@ from typing import Any
 
 from tcemu.errors import ranges
 from tcemu.machine.events import By, Site
+from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.rules import RULES, Rule, Severity
 
 
@@ -49,6 +50,8 @@ class Earlier:
 
     by: By
     what: str
+    #: the lines that called the function of the access, innermost first
+    callers: tuple[Site, ...] = ()
 
     @property
     def site(self) -> Site:
@@ -56,7 +59,8 @@ class Earlier:
         return self.by.site
 
     def __str__(self) -> str:
-        return f"{self.what} of warp {self.by.warp} at {self.site}"
+        called = "".join(f", called at {caller}" for caller in self.callers)
+        return f"{self.what} of warp {self.by.warp} at {self.site}{called}"
 
 
 @dataclass
@@ -83,9 +87,16 @@ class Report:
     #: the lanes concerned; if no particular ones, the active lanes
     lanes: tuple[int, ...] = ()
     count: int = 1
+    #: the fix, if another one than the rule's mends this mistake
+    remedy: str = ""
+    #: how serious it is, if not as serious as the rule says
+    weight: Severity | None = None
+    #: the lines that called the function that broke the rule, innermost first
+    callers: tuple[Site, ...] = ()
 
     def __post_init__(self) -> None:
         self.lanes = self.lanes or lanes_of(self.by.active)
+        self.callers = self.callers or callers_of(self.by.site)
 
     @property
     def about(self) -> Rule:
@@ -94,13 +105,13 @@ class Report:
 
     @property
     def severity(self) -> Severity:
-        """Either "error", or "hint" for what is not needed but harmless."""
-        return self.about.severity
+        """An "error" is undefined; a "warning" may be meant, and a "hint" is harmless: neither ends a launch."""
+        return self.weight or self.about.severity
 
     @property
     def fix(self) -> str:
         """How to fix it."""
-        return self.about.fix
+        return self.remedy or self.about.fix
 
     @property
     def site(self) -> Site:
@@ -128,6 +139,7 @@ class Report:
         lines = [
             f"{self.severity} {self.rule}: {self.about.title}",
             f"  at {self.site} in {self.site.function} ({where}{times})",
+            *(f"    called at {caller} in {caller.function}" for caller in self.callers),
             f"  {self.message}",
         ]
         if self.what:

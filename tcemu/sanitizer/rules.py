@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-Severity = Literal["error", "hint"]
+Severity = Literal["error", "warning", "hint"]
 
 
 @dataclass(frozen=True)
@@ -279,17 +279,27 @@ _DIVERGENCE = (
         "Move the instruction out of the branch.",
     ),
     Rule(
+        "absent-lanes",
+        "lanes that a .sync instruction names or reads do not execute it",
+        "9.7.9.6",
+        "Every lane that executes a .sync instruction must be in its membermask, and every lane of the membermask must "
+        "execute it. What shfl reads from a lane that does not execute it is undefined.",
+        "Let all lanes that the membermask names execute the instruction, and no others.",
+    ),
+    Rule(
         "warpgroup-divergent",
         "the warps of a warpgroup execute different instructions",
         "9.7.15.1",
-        "The four warps of a warpgroup must execute the same wgmma instructions in the same order.",
+        "The four warps of a warpgroup must execute the same wgmma instructions, and the same setmaxnreg, in the same "
+        "order.",
         "Do not let the control flow around a wgmma instruction depend on the warp's number.",
     ),
     Rule(
         "barrier-threads",
-        "warps give one barrier different numbers of threads",
+        "the count of a barrier does not fit the threads that arrive",
         "9.7.13.1",
-        "Until a barrier completes, every warp that arrives at it must give the same number of threads.",
+        "Every warp that arrives at a barrier must give the same number of threads, until it completes: as many as "
+        "arrive, 32 for each warp.",
         "Give each barrier the same number everywhere, and use different barriers for groups that meet separately.",
     ),
     Rule(
@@ -299,6 +309,14 @@ _DIVERGENCE = (
         "A thread that has exited cannot take part in a barrier or a warpgroup. If others still need it, the behaviour "
         "is undefined: they may wait for ever or not at all.",
         "Keep all threads running until the last barrier, or give the barrier the number of threads that still arrive.",
+    ),
+    Rule(
+        "flag-never-set",
+        "a loop waits for a value that nobody writes",
+        "8.7",
+        "A thread that loads the same location again and again goes on only when another thread stores to it. If all "
+        "others have ended or wait themselves, nobody ever will.",
+        "Let a thread that does not wait for this one store the value that the loop waits for, to this location.",
     ),
     Rule(
         "deadlock",

@@ -7,17 +7,21 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
-from tcemu.machine.events import BlockEnded, BlockStarted, Event
+from tcemu.machine.events import BarrierCompleted, BlockEnded, BlockStarted, Event, Faulted, Stuck
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
+from tcemu.sanitizer.cluster import Cluster, ClusterBarriers
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
+from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.register_budget import RegisterBudget
 from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
+from tcemu.sanitizer.shuffles import Shuffles
 from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
@@ -49,7 +53,8 @@ class Sanitizer:
         self.reports: list[Report] = []
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
-        self._watches: dict[int, dict[type[Event], list[Callable[[Any], None]]]] = {}
+        self._watches: dict[int, dict[type[Event], list[Callable[[Any], object]]]] = {}
+        self._clusters: dict[int, Cluster] = {}
 
     @property
     def errors(self) -> list[Report]:
@@ -61,14 +66,28 @@ class Sanitizer:
         if self.mode == "off":
             return
         if isinstance(event, BlockStarted):
-            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles))
+            self._begin(event)
         watch = self._watches.get(event.block)
         if watch is None:
             return
-        for handle in watch.get(type(event), ()):
-            handle(event)
+        cluster = self._clusters.get(event.block)
+        told = event if cluster is None else cluster(event)
+        if told is not None:
+            for handle in watch.get(type(told), ()):
+                handle(told)
         if isinstance(event, BlockEnded):
             del self._watches[event.block]
+            self._clusters.pop(event.block, None)
+
+    def _begin(self, event: BlockStarted) -> None:
+        """Watch a block or, from its first block on, a cluster."""
+        if not event.cluster:
+            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles))
+        elif event.block == event.cluster[0]:
+            cluster = Cluster(event, self._tell, self._tiles)
+            watch = _watch(cluster.block)
+            for number in event.cluster:
+                self._watches[number], self._clusters[number] = watch, cluster
 
     def _tell(self, report: Report) -> None:
         before = self._known.get(report.key)
@@ -77,7 +96,7 @@ class Sanitizer:
             return
         self._known[report.key] = report
         self.reports.append(report)
-        if report.severity == "hint":
+        if report.severity != "error":
             return
         if self.mode == "raise":
             error = UndefinedBehaviour(str(report))
@@ -91,22 +110,30 @@ class Sanitizer:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
 
-def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], None]]]:
+def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
     """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
+    barriers = Barriers(block)
     sections: list[Section] = [
-        Divergence(block, mbarriers),
+        Divergence(block, mbarriers, barriers),
         Fragments(block),
-        Barriers(block),
+        barriers,
+        ClusterBarriers(block),
         mbarriers,
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),
         shared,
         Flags(block),
+        GlobalMemory(block, shared),
+        Shuffles(block),
+        RegisterBudget(block),
     ]
-    handlers: dict[type[Event], list[Callable[[Any], None]]] = {}
+    handlers: dict[type[Event], list[Callable[[Any], object]]] = {}
     for section in sections:
         for kind, handler in section.handlers.items():
             handlers.setdefault(kind, []).append(handler)
+    handlers[BarrierCompleted].append(block.flush)
+    for last in (BlockEnded, Stuck, Faulted):
+        handlers.setdefault(last, []).append(block.end)
     return handlers

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.machine.allocation import Shared
+
 Array = npt.NDArray[Any]
 
 #: Initial size of a cell in bytes: what the widest load moves for one lane.
@@ -27,8 +29,8 @@ Tiles = dict[tuple[int, int, int], tuple[Array, Array]]
 class Shadow:
     """The marks of one block."""
 
-    def __init__(self, size: int, tiles: Tiles) -> None:
-        self._tiles = tiles
+    def __init__(self, size: int, tiles: Tiles, names: Shared | None = None) -> None:
+        self._tiles, self.names = tiles, names
         self.cell = _WIDEST
         self._cells = -(-size // _WIDEST)
         #: the last write of each cell
@@ -98,9 +100,10 @@ class Shadow:
         return np.unique(self.cells(addresses, size)[0])
 
     def extent(self, cells: Array) -> str:
-        """``bytes 0 to 63 of shared memory``: the bytes that cells span."""
+        """``bytes 0 to 63 of shared memory``: the bytes that cells span, with the elements if arrays have names."""
         first, last = int(cells.min()) * self.cell, (int(cells.max()) + 1) * self.cell - 1
-        return f"bytes {first} to {last} of shared memory"
+        told = self.names.elements(cells * self.cell, self.cell) if self.names else ""
+        return f"bytes {first} to {last} of shared memory" + (f" ({told})" if told else "")
 
     def _split(self, cell: int) -> None:
         """Make cells smaller."""

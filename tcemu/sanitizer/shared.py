@@ -8,13 +8,14 @@ rule that it breaks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.machine.events import Accessed, BlockEnded, By, Stuck
+from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
@@ -22,6 +23,16 @@ from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
 
 Array = npt.NDArray[Any]
+
+
+#: Why the refill of bytes that ordinary loads have read is only a hint.
+_DEBATED = (
+    "no fence.proxy.async orders the loads with the copy. People argue about it: CUTLASS's pipelines have none, "
+    "because the readers' arrival and the producer's wait order the loads before the copy; but the manual orders "
+    "accesses of two proxies only by a proxy fence, and DeepEP has added one after it saw wrong data"
+)
+
+_PERHAPS = "Nothing, if you agree with CUTLASS. If not, execute fence.proxy.async in the readers before they arrive."
 
 
 class SharedMemory:
@@ -35,6 +46,14 @@ class SharedMemory:
         self._blind: dict[int, str] = {}
         #: reports held back until it is clear how the kernel waits for a cp.async, by its record
         self._held: dict[int, list[Report]] = {}
+        #: what the store that is looked at writes, uint8 (n, size)
+        self._data: Array | None = None
+        #: whether anything but wgmma and bulk copies has read
+        self._generic_reads = False
+        #: the lines of copies that have had a hint
+        self._hinted: set[Site] = set()
+        #: receives the accesses to other memory
+        self.elsewhere: Callable[[Accessed], None] = lambda _: None
         #: reports a phase (column, number) of an mbarrier if no expect_tx announced its bytes; returns whether it did
         self.unexpected: Callable[[int, int], bool] = lambda *_: False
         #: reports the mma_async of a read if a wait missed it because it is in no group; returns whether it did
@@ -44,15 +63,21 @@ class SharedMemory:
     # ---------------------------------------------------------------------------------------- loads and stores
 
     def _accessed(self, event: Accessed) -> None:
-        if event.space != "shared" or not len(event.addresses):
+        if event.space != "shared":
+            self.elsewhere(event)
+            return
+        if not len(event.addresses):
             return
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
         record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes, event.order)
         if event.writes:
+            self._data = event.data
             self.write_lanes(event.by, record, cells, lanes)
+            self._data = None
         else:
+            self._generic_reads = True
             self._read_lanes(event.by, record, cells, lanes)
         if event.collective:
             self._clocks.meet(event.by.warp)
@@ -99,17 +124,29 @@ class SharedMemory:
             self._collide_read(record, reader, cells, prior, lanes, places, known)
         self._note_read(record, reader, cells, prior, lanes)
 
-    def write_async(self, record: int, cells: Array, row: Array) -> None:
-        """A bulk copy, issued by lanes that know `row`, will write `cells`."""
+    def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
+        """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
         prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
-        late = np.flatnonzero(self._records.unknown(prior, row, fenced=True))
+        late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
         for marks in reads:
             late = np.flatnonzero(self._records.unknown(marks, row))
             late = late[~self._met(marks[late], row)]
             self._collide_write(record, cells, marks, late, lanes, prior, known)
+        if self._generic_reads and self._records.by[record].site not in self._hinted:
+            self._hint_refill(record, cells, reads, row, lanes)
         self._note_write(record, cells, prior, lanes)
+
+    def _hint_refill(self, record: int, cells: Array, reads: Array, row: Array, lanes: Array) -> None:
+        """Hint at ordinary reads which are over, but with no fence.proxy.async before a copy refills their bytes."""
+        for marks in reads:
+            late = self._records.unknown(marks, row, fenced=True) & ~self._records.unknown(marks, row)
+            for where in self._by_record(marks, np.flatnonzero(late), record)[:1]:
+                self._hinted.add(self._records.by[record].site)
+                verdict = Verdict("proxy-fence-missing", _DEBATED, weight="hint", remedy=_PERHAPS)
+                self._tell(verdict, Side(record, 0), _side(marks[where[0]]), cells[where], "refills", "read")
+                return
 
     # ---------------------------------------------------------------------------------------- mbarriers, cp.async
 
@@ -223,9 +260,21 @@ class SharedMemory:
             if self._is_object(write, other, cells[where]):
                 continue
             verdict = self._naming.rewrite(write, other, known)
-            if verdict.rule.endswith("-race") and self._line(other) > self._line(write):
-                write, other = other, write  # neither is first, so report them in the order of their lines
+            if verdict.rule.endswith("-race"):
+                verdict = self._same(verdict, cells, where)
+                if self._line(other) > self._line(write):
+                    write, other = other, write  # neither is first, so report them in the order of their lines
             self._tell(verdict, write, other, cells[where], "writes", "wrote")
+
+    def _same(self, verdict: Verdict, cells: Array, where: Array) -> Verdict:
+        """The verdict about two writes: a hint if a store writes what is there already."""
+        if self._data is None or not len(self._block.content):
+            return verdict
+        new, cell = self._data.reshape(-1, self._shadow.cell)[where], self._shadow.cell
+        old = self._block.content[: len(self._block.content) // cell * cell].reshape(-1, cell)[cells[where]]
+        if not np.array_equal(new, old):
+            return verdict
+        return replace(verdict, cause=f"{verdict.cause}; both write the same values", weight="hint")
 
     def _tell_read(self, read: Side, write: Side, known: Known | None, cells: Array, did: str) -> None:
         """Report a read that nothing orders after the write."""
@@ -257,14 +306,23 @@ class SharedMemory:
         return self._records.by[side.record].site.line
 
     def _earlier(self, record: int) -> Earlier:
-        return Earlier(self._records.by[record], self._records.opcode[record])
+        return Earlier(self._records.by[record], self._records.opcode[record], self._records.callers[record])
 
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         here, there, what = self._earlier(side.record), self._earlier(other.record), self._shadow.extent(cells)
         message = f"{here.what} {does} {what}; {there.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
+        ways = [way(other.record, side.record) for way in self._block.ways]
+        vain = [self._block.in_vain.get(each.by.warp, "") for each in (there, here)]
+        message = "; ".join(dict.fromkeys([message, *filter(None, ways + vain)]))
         lanes = (side.lane,) if self._records.lanewise[side.record] else ()
-        report = Report(verdict.rule, message, here.by, what, there, lanes)
-        if verdict.until:
+        remedy = verdict.remedy or self._naming.remedy(verdict.rule, side, other)
+        report = Report(verdict.rule, message, here.by, what, there, lanes, remedy=remedy, weight=verdict.weight)
+        report.callers = self._records.callers[side.record]
+        if verdict.weight == "hint":
+            self._block.hint(report)
+        elif verdict.rule == "lane-race" and self._block.warps > 1:
+            self._block.later(report)  # if warps race for the same bytes, that comes first
+        elif verdict.until:
             self._held.setdefault(verdict.until, []).append(report)
         else:
             self._block.tell(report)

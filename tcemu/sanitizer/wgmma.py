@@ -119,6 +119,7 @@ class Wgmmas:
         #: the mma_async of each record of a read, until a wait covers it
         self._reads: dict[int, UnderWay] = {}
         shared.uncommitted = self._uncommitted
+        block.ways.append(self._way)
         #: lines with a fence that ordered nothing, and lines with a fence that ordered something
         self._idle: dict[Site, By] = {}
         self._needed: set[Site] = set()
@@ -207,7 +208,8 @@ class Wgmmas:
         for place, by in enumerate(wgmma.bys):
             warp = self._warps[by.warp]
             d, *a = self._registers(wgmma, place)
-            under_way = UnderWay(wgmma, by, frozenset(d.numbers), frozenset().union(*(each.numbers for each in a)))
+            read = (*a, *wgmma.e[place : place + 1])
+            under_way = UnderWay(wgmma, by, frozenset(d.numbers), frozenset().union(*(each.numbers for each in read)))
             self._check_fence(warp, under_way, d, *a)
             warp.open.append(under_way)
             warp.pending.append(under_way)
@@ -313,6 +315,19 @@ class Wgmmas:
         )
         self._block.report("wgmma-uncommitted", under_way.by, message, earlier=write)
         return True
+
+    def _way(self, record: int, _: int) -> str:
+        """Why an mma_async still reads, in words; empty if it does not."""
+        under_way = self._reads.get(record)
+        if under_way is None:
+            return ""
+        if under_way.waited is None:
+            done = "has executed no wgmma.wait_group since" if under_way.committed else "has not committed its group"
+            return f"its warpgroup {done}"
+        return (
+            f"wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave its group under way; "
+            f"wgmma.wait_group {under_way.younger} would cover it"
+        )
 
     # ---------------------------------------------------------------------------------------- groups
 

@@ -7,6 +7,7 @@ from tcemu.show.before_and_after import before_and_after
 from tcemu.show.bits import number_bits
 from tcemu.show.descriptor_bits import descriptor, descriptor_of_tcgen05
 from tcemu.show.differences import changes
+from tcemu.show.element_sums import ElementSums, element_sums
 from tcemu.show.end_of_s32 import end_of_s32
 from tcemu.show.fragment_map import fragment_map, fragment_table
 from tcemu.show.hazards import hazards
@@ -37,6 +38,7 @@ from tcemu.show.tile_read import tile_read
 from tcemu.show.timeline import timeline
 
 __all__ = [
+    "ElementSums",
     "Picture",
     "Prediction",
     "Refusal",
@@ -47,6 +49,7 @@ __all__ = [
     "changes",
     "descriptor",
     "descriptor_of_tcgen05",
+    "element_sums",
     "end_of_s32",
     "format_table",
     "fragment_map",

@@ -13,6 +13,7 @@ from typing import Any
 from tcemu.errors import ArithmeticUnknown, counted
 from tcemu.instructions.describe import describe
 from tcemu.show.banks import banks
+from tcemu.show.collision import collision
 from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.fragment_map import cells, fragment_map
 from tcemu.show.mma_map import mma_map
@@ -95,9 +96,10 @@ def _launch(launch: Any) -> str:
 
 
 def _report(report: Any) -> str:
-    """A report of the sanitizer: the rule as a heading, the rest as it is printed."""
+    """A report of the sanitizer: the rule as a heading, the two accesses as a picture, the rest as it is printed."""
     head, _, rest = str(report).partition("\n")
-    return f'<p style="margin-bottom:0"><strong>{escape(head)}</strong></p>{_text(rest)}'
+    drawn = collision(report).portable_html if report.earlier else ""
+    return f'<p style="margin-bottom:0"><strong>{escape(head)}</strong></p>{drawn}{_text(rest)}'
 
 
 def _descriptor(given: Any) -> str:

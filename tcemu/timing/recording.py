@@ -233,12 +233,15 @@ class _Block:
         self.objects[event.address] += 1
 
     def mbarrier_arrived(self, event: events.MbarrierArrived) -> None:
-        """An arrival contributes to its phase."""
-        self._give(self._op(event.by), self._phase(event.address, event.phase))
+        """An arrival contributes to its phase, unless that is in another block: here blocks do not wait for others."""
+        if event.owner < 0:
+            self._give(self._op(event.by), self._phase(event.address, event.phase))
 
     def mbarrier_waited(self, event: events.MbarrierWaited) -> None:
-        """A wait found its phase complete."""
-        self._op(event.by).waits.append(self._phase(event.address, event.phase))
+        """A wait found its phase complete; it waits for what its own block contributed."""
+        token = self._phase(event.address, event.phase)
+        if token in self.trace.expected:
+            self._op(event.by).waits.append(token)
 
     def _phase(self, address: int, phase: int) -> Token:
         return Token("mbarrier", address, phase, self.objects[address])
@@ -255,8 +258,10 @@ class _Block:
         """A copy contributes to its group or to its mbarrier's phase."""
         copy = event.copy
         op = self._op(copy.by)
-        op.copies.append(copy.bytes)
         op.bytes += copy.bytes
+        if copy.owner >= 0:  # into another block: it takes no time here
+            return
+        op.copies.append(copy.bytes)
         op.kind = "copy" if copy.kind == "cp.async" else "bulk"
         op.writes |= copy.writes[0] == "global"
         space, addresses, size = copy.writes if op.writes else copy.reads
@@ -264,7 +269,7 @@ class _Block:
         op.wavefronts += -(-copy.bytes // (BANKS * WORD))
         if copy.mbarrier >= 0:
             self._give(op, self._phase(copy.mbarrier, copy.phase))
-        else:
+        elif copy.kind != "st.async":  # which an mbarrier counts
             self._give(op, Token(copy.kind, copy.by.warp, copy.group))
 
     def copies_committed(self, event: events.CopiesCommitted) -> None:

@@ -21,7 +21,7 @@ from published import published
 import tcemu
 from tcemu import backend
 from tcemu.arithmetic import ROWS, Operation, compute
-from tcemu.arithmetic.compute import narrow
+from tcemu.arithmetic.operation import narrow
 from tcemu.instructions import Instruction, target_named
 from tcemu.instructions.table import family_of
 from tcemu.vectors.cases import cases

@@ -36,8 +36,12 @@ class Mutant:
 
     @property
     def slow(self):
-        """Whether only the reference can compute it: the kernels round as the table does, and take k upward."""
-        return self.field == "groups" or (self.field == "rounding" and not self.operation.qualifiers)
+        """Whether only the reference can compute it: the kernels round as the table does, and take k upward.
+
+        Of groups with scales they know those that the table has: of so small numbers that their sums are exact.
+        """
+        scaled = isinstance(self.operation.model, ScaledSums) and self.field in ("group", "block")
+        return scaled or self.field == "groups" or (self.field == "rounding" and not self.operation.qualifiers)
 
     def few(self, asked):
         """What it makes of a few of the inputs."""

@@ -27,7 +27,7 @@ HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
 @pytest.fixture
 def reference_only(monkeypatch):
-    for module in ("tcemu.arithmetic.compute", "tcemu.layouts.fragment"):
+    for module in ("tcemu.arithmetic.compute", "tcemu.arithmetic.registers", "tcemu.layouts.fragment"):
         monkeypatch.setattr(importlib.import_module(module), "backend", lambda *_: "reference")
 
 

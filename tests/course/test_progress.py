@@ -2,6 +2,7 @@
 
 import json
 import threading
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -131,3 +132,14 @@ def test_checks_at_the_same_time_lose_nothing(course):
     for thread in threads:
         thread.join()
     assert [entry(course, f"e{at}")["tries"] for at in range(3)] == [8, 8, 8]
+
+
+def test_mistakes_are_counted_and_the_latest_try_is_known(course):
+    for _ in range(2):
+        progress.tried(course, "number", False, {}, "one too many")
+    progress.tried(course, "ones", True, {})
+    assert entry(course, "number")["mistakes"] == {"one too many": 2}
+    assert "mistakes" not in entry(course, "ones")
+    latest = json.loads((course / progress.PROGRESS).read_text(encoding="utf-8"))["latest"]
+    assert latest["exercise"] == "ones"
+    assert datetime.fromisoformat(latest["at"]).tzinfo

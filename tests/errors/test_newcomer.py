@@ -121,7 +121,7 @@ CALLS = {
     "for_tile, mn": lambda given: Descriptor.for_tile("f16", given, 64),
     **{
         f"for_tile, {name}": lambda given, name=name: Descriptor.for_tile("f16", 64, 64, **{name: given})
-        for name in ("swizzle", "start", "major", "first", "pitch")
+        for name in ("swizzle", "start", "major", "atoms_along", "pitch")
     },
     "address": lambda given: TILE.address(given, 0, "f16"),
     "step": TILE.step,

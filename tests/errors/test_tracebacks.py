@@ -60,13 +60,16 @@ def test_an_error_is_the_learners_line_and_the_message():
 
 def test_a_race_is_told_by_the_lines_of_the_kernel():
     text = told(RACE)
-    assert text.splitlines()[:10] == [
+    assert text.splitlines()[:13] == [
         "UndefinedBehaviour",
         "Cell In[3], line 1",
         "---->   1 tcemu.launch(",
         "---->   2     reverse, block=64, args=(out,), shared=256",
         "---->   3 )",
-        "Cell In[2], line 3, in reverse",
+        "Cell In[2], line 4, in reverse",
+        "        3     warp.st_shared(4 * t, t)",
+        "---->   4     warp.st_global(out.at(t), warp.ld_shared(4 * (63 - t)))",
+        "Cell In[2], line 3, in reverse: it collides with this",
         "        2     t = warp.threads",
         "---->   3     warp.st_shared(4 * t, t)",
         "",

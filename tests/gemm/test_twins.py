@@ -15,8 +15,10 @@ from tcemu.gemm import (
     mma_sparse,
     split_k,
     twins,
+    wgmma_cluster,
     wgmma_epilogue,
     wgmma_sparse,
+    wgmma_stream,
     wgmma_tma,
     wmma_global,
 )
@@ -32,6 +34,18 @@ PLANS = [wgmma_tma.Plan(element, columns=64) for element in wgmma_tma.IMMEDIATES
 ]
 SPARSE = [wgmma_sparse.SparsePlan(element, columns=64) for element in wgmma_tma.IMMEDIATES]
 SPARSE += [wgmma_sparse.SparsePlan("f16", columns=128, consumers=2, stages=2)]
+CLUSTERS = [
+    wgmma_cluster.ClusterPlan(columns=64),
+    wgmma_cluster.ClusterPlan("e4m3", columns=64, blocks=4, stages=2),
+    wgmma_cluster.ClusterPlan("s8", columns=32, consumers=2, blocks=8),
+    wgmma_cluster.ClusterPlan("bf16", columns=128, stages=4, in_flight=0),
+]
+STREAMS = [
+    (wgmma_tma.Plan(columns=64), 3),
+    (wgmma_tma.Plan("e5m2", columns=64, stages=2), 7),
+    (wgmma_tma.Plan("s8", columns=32, consumers=2, stages=4), 13),
+    (wgmma_tma.Plan("tf32", columns=64), 24),
+]
 SINGLE = ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_epilogue", "attention"]
 each_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 
@@ -79,6 +93,24 @@ def test_hopper_kernel(gpu, plan, kind):
     m, n, k = plan.rows + 37, 2 * plan.columns - 3, 3 * plan.depth + 16
     a, b = numbers(plan.element, kind, (m, k), 1), numbers(plan.element, kind, (k, n), 2)
     same(wgmma_tma.multiply(a, b, plan, sanitizer="off")[0], twins.wgmma_tma(a, b, plan))
+
+
+@pytest.mark.live_gpu
+@pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow", "any bits"])
+@pytest.mark.parametrize("plan", CLUSTERS, ids=str)
+def test_cluster(gpu, plan, kind):
+    m, n, k = plan.rows + 37, (plan.blocks + 1) * plan.columns - 3, 5 * plan.depth + 16
+    a, b = numbers(plan.element, kind, (m, k), 1), numbers(plan.element, kind, (k, n), 2)
+    same(wgmma_cluster.multiply(a, b, plan, sanitizer="off")[0], twins.wgmma_cluster(a, b, plan))
+
+
+@pytest.mark.live_gpu
+@pytest.mark.parametrize("kind", ["normal", "subnormal", "overflow", "any bits"])
+@pytest.mark.parametrize(("plan", "blocks"), STREAMS, ids=str)
+def test_stream(gpu, plan, blocks, kind):
+    m, n, k = plan.rows + 37, 2 * plan.columns - 3, 5 * plan.depth + 16
+    a, b = numbers(plan.element, kind, (m, k), 1), numbers(plan.element, kind, (k, n), 2)
+    same(wgmma_stream.multiply(a, b, blocks, plan, sanitizer="off")[0], twins.wgmma_stream(a, b, blocks, plan))
 
 
 @pytest.mark.live_gpu
@@ -144,14 +176,17 @@ def test_wmma(gpu, kind):
 
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", [*SINGLE, *map(str, PLANS + SPARSE)])
+@pytest.mark.parametrize("name", [*SINGLE, "wgmma_stream", *map(str, PLANS + SPARSE + CLUSTERS)])
 def test_the_twins_compile(name, tmp_path):
     plans = {str(plan): plan for plan in PLANS + SPARSE}
+    clusters = {str(plan): plan for plan in CLUSTERS}
     defined, text = {}, ""
     if name in plans:
         halved = ["wgmma_sparse", wgmma_sparse.SELECTOR] if plans[name] in SPARSE else []
         text, defined = twins.hopper_source(plans[name], *halved)
-    elif name == "wgmma_epilogue":
+    elif name in clusters:
+        text, defined = twins.cluster_source(clusters[name])
+    elif name in ("wgmma_epilogue", "wgmma_stream"):
         text, defined = twins.hopper_source(wgmma_tma.DEFAULT, name)
     elif name == "attention":
         text = twins.attention_source()

@@ -89,7 +89,7 @@ def test_what_an_h200_answered(opcode, samples):
 def check_reference(opcode, kinds, samples, monkeypatch):
     """The reference is what a learner steps through; a warp of it takes a while."""
     instruction = VARIANTS[opcode]
-    for module in ("tcemu.arithmetic.compute", "tcemu.layouts.fragment"):
+    for module in ("tcemu.arithmetic.compute", "tcemu.arithmetic.registers", "tcemu.layouts.fragment"):
         monkeypatch.setattr(importlib.import_module(module), "backend", lambda *_: "reference")
     for kind in kinds:
         given = [array[:1] for array in matrices(instruction, kind, WARPS)]

@@ -534,9 +534,9 @@ BAD = {
     "a stride far below": (LD_A, (0, -(2**63)), {"memory": BYTES}, ["is less than 16, the length of a row"]),
     "a stride that is not aligned": (
         LD_A,
-        (0, 24),
+        (0, 20),
         {"memory": BYTES},
-        ["stride 24 elements are not a multiple of 32 bytes, the size of the fragment"],
+        ["stride 20 elements are not a multiple of 16 bytes: every row must start at one"],
     ),
     "a stride of bits": (LD_B1, (0, 136), {"memory": BYTES}, ["stride 136 elements are not a multiple of 4 bytes"]),
     "a stride of one warp": (LD_A, (0, [16, 16, 8]), {"memory": BYTES}, ["stride 8 is less than 16"]),

@@ -60,7 +60,7 @@ def test_tiles_as_tma_writes_them():
     """Boxes of 128 bytes by 64: rows one after the other, then the next box."""
     a = Descriptor.for_tile("f16", 64, 128, swizzle=128)
     assert (a.lbo, a.sbo) == (64 * 128, 1024)
-    b = Descriptor.for_tile("f16", 128, 64, major="MN", swizzle=128, first="K")
+    b = Descriptor.for_tile("f16", 128, 64, major="MN", swizzle=128, atoms_along="K")
     assert (b.lbo, b.sbo) == (64 * 128, 1024)
     assert b.address(64, 9, "f16", "MN") == 8192 + 9 * 128 + 16
     assert Descriptor.for_tile("f16", 64, 128, swizzle=128, pitch=9216).lbo == 9216
@@ -92,7 +92,7 @@ def _tile(name: str, major: str, swizzle: int, **how: Any) -> tuple[Descriptor, 
 @pytest.mark.parametrize("first", ["MN", "K"])
 @every_layout
 def test_a_tile_without_gaps_is_a_permutation_of_its_bytes(name, major, swizzle, first):
-    made, (mn, k) = _tile(name, major, swizzle, first=first, start=1024)
+    made, (mn, k) = _tile(name, major, swizzle, atoms_along=first, start=1024)
     size = mn * k * element_bits(name) // 8
     shared = np.zeros(1024 + size, np.uint8)
     ones = np.full((mn, k), -1 if name == "s8" else (1 << element_bits(name)) - 1)
@@ -114,7 +114,7 @@ def test_what_is_put_is_found(name, major, swizzle, data):
     pitch = counts[first] * layout.atom_bytes + 16 * data.draw(st.integers(0, 40))
     start = align * data.draw(st.integers(0, 40))
     made = Descriptor.for_tile(
-        name, mn, k, major=major, swizzle=swizzle, first=first, pitch=pitch, start=start
+        name, mn, k, major=major, swizzle=swizzle, atoms_along=first, pitch=pitch, start=start
     )
     numbers = np.random.default_rng(data.draw(st.integers(0, 99)))
     matrix, shared = _random(numbers, name, (mn, k)), numbers.integers(0, 256, 1 << 16, np.uint8)
@@ -222,7 +222,7 @@ def test_wgmma_on_every_layout_is_matmul(name, a_major, b_major, swizzle, first)
     a, b = _values(numbers, types["a"].name, (64, k)), _values(numbers, types["b"].name, (k, n))
     b_swizzle = SWIZZLES[(SWIZZLES.index(swizzle) + 1) % 4]
     shared = numbers.integers(0, 256, 1 << 16, np.uint8)
-    how = {"first": first}
+    how = {"atoms_along": first}
     at = Descriptor.for_tile(types["a"], 64, k, major=a_major, swizzle=swizzle, start=2048, **how)
     bt = Descriptor.for_tile(types["b"], n, k, major=b_major, swizzle=b_swizzle, start=32768 + 1024, **how)
     copy_tile(a, shared, at, a_major)
@@ -287,7 +287,7 @@ def test_a_descriptor_is_an_array_of_uint64():
 
 K128 = Descriptor.for_tile("f16", 64, 64, swizzle=128, start=4096)
 PLAIN = Descriptor.for_tile("f16", 64, 16, start=1024)
-MN64 = Descriptor.for_tile("f16", 64, 64, major="MN", swizzle=64, first="K", start=2048)
+MN64 = Descriptor.for_tile("f16", 64, 64, major="MN", swizzle=64, atoms_along="K", start=2048)
 RAW = 4096 | 1024 << 32 | 1 << 62
 
 DIAGNOSES = {
@@ -494,7 +494,7 @@ F16 = np.zeros((64, 16), np.float16)
         (lambda: Descriptor.for_tile("f16", 64, 64, swizzle=128, start=64), "multiple of 1024, or of 128 with a base"),
         (lambda: Descriptor.for_tile("f16", 64, 16, swizzle=16), "a swizzle has 0, 32, 64 or 128 bytes; got 16"),
         (lambda: Descriptor.for_tile("f16", 64, 16, major="mn"), "major must be K or MN; got 'mn'. Did you mean 'MN'"),
-        (lambda: Descriptor.for_tile("f16", 64, 16, first="M"), "first must be 'MN' or 'K'"),
+        (lambda: Descriptor.for_tile("f16", 64, 16, atoms_along="M"), "atoms_along must be 'MN' or 'K'"),
         (lambda: Descriptor.for_tile("f16", 64, 0), "at least one row and one column; got mn 64, k 0"),
         (lambda: Descriptor.for_tile("f16", 64, 16, pitch=512), "8 atoms of 128 bytes .* along MN, .* at least 1024"),
         (lambda: Descriptor.for_tile("b1", 64, 256, major="MN"), "they have no MN-major layout"),

@@ -44,11 +44,14 @@ def operands(instruction, warp, array, tensor_map, *, optional):
     """Legal operands of any form of OWN: `array` is a pointer to 64 KB, with zeros in them."""
     words, generic = instruction.words, space_of(instruction) == "generic"
     near, far = 4096 + 32 * warp.laneid, array + 32 * warp.laneid
+    shared = instruction.family in ("mapa", "getctarank", "st.async", "red.async")
     ends = {"destination": words.get("dst", "shared"), "source": words.get("src", "global")}
     if "tensor" in instruction.family:
         near = 4096
     given = {
         "address": far if space_of(instruction) in ("global", "generic") else near,
+        "cta": 0,
+        "cta_mask": 1,
         "mbarrier": warp.generic(BARRIER) if generic and "bulk" not in instruction.family else BARRIER,
         "a": warp.laneid,
         "b": 1,
@@ -71,6 +74,8 @@ def operands(instruction, warp, array, tensor_map, *, optional):
         "N": 0,
     }
     given |= {role: near if "shared" in space else far for role, space in ends.items()}
+    if shared:
+        given["a"] = given["address"] = warp.generic(near) if generic else near
     if instruction.family == "mbarrier.init":
         given["count"] = 64
     if instruction.family == "setmaxnreg":

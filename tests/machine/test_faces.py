@@ -71,9 +71,25 @@ METHODS = {
     "prefetch_global",
     "prefetch_tensormap",
     "griddepcontrol",
+    "mapa",
+    "getctarank",
+    "ld_shared_cluster",
+    "st_shared_cluster",
+    "atom_shared_cluster",
+    "red_shared_cluster",
+    "st_async",
+    "red_async",
+    "barrier_cluster_arrive",
+    "barrier_cluster_wait",
+    "mbarrier_arrive_shared_cluster",
+    "mbarrier_arrive_expect_tx_shared_cluster",
+    "cp_async_bulk_shared_cluster",
 }
 #: Special registers, and what has no opcode of its own.
-REGISTERS = "ctaid nctaid ntid tid laneid warpid nwarpid cluster_ctarank cluster_nctarank"
+REGISTERS = (
+    "ctaid nctaid ntid tid laneid warpid nwarpid cluster_ctaid cluster_nctaid cluster_ctarank cluster_nctarank "
+    "clusterid nclusterid is_explicit_cluster"
+)
 OTHERS = f"{REGISTERS} run registers generic only exit active core target threads warpgroup"
 
 
@@ -107,6 +123,7 @@ def test_everything_has_a_docstring_that_names_the_opcode(row):
 WORDS = {
     "atom_shared": "add.u32", "atom_global": "add.u32", "red_shared": "add.u32", "red_global": "add.u32",
     "shfl_sync": "up", "vote_sync": "all", "match_sync": "any", "redux_sync": "add.u32", "bar_red": "or",
+    "atom_shared_cluster": "add.u32", "red_shared_cluster": "add.u32", "red_async": "add.u32",
     "griddepcontrol": "wait", "setmaxnreg": "inc", "prefetch_global": "L1", "fence": "sc", "membar": "gl",
 }  # fmt: skip
 
@@ -132,8 +149,8 @@ def test_every_method_executes_the_opcode_that_it_is_called_after(row):
         operands = [WORDS[name]] if name in WORDS else []
         operands += [0] * (least - len(operands))
         if "tensor" in name:
-            operands = [made if parameter == "tensor_map" else 0 for parameter in
-                        list(inspect.signature(getattr(Warp, name)).parameters)[1:]]  # fmt: skip
+            given = list(inspect.signature(getattr(Warp, name)).parameters.values())[1:]
+            operands = [made if each.name == "tensor_map" else 0 for each in given if each.kind != each.KEYWORD_ONLY]
         if name in ("mbarrier_test_wait", "mbarrier_try_wait", "mbarrier_wait"):
             operands = [0, 0]
         with row(name):

@@ -41,7 +41,7 @@ def test_an_error_of_the_kernel_comes_out_with_its_traceback(seed):
         launch(kernel, 2, 128, (out,), seed=seed)
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names[-2:] == ["kernel", "helper"]
-    assert sorted(left) == [0, 1, 2, 3]  # the other warps have left too
+    assert set(left) == {0, 1, 2, 3}  # the other warps have left too
     assert not out.any()
 
 

@@ -168,7 +168,7 @@ def test_descriptors_read_mn_major_boxes(swizzle):
     made = TensorMap.of(Pointer(0, matrix.dtype, matrix.shape), (width, k), swizzle=swizzle)
     for number in range(boxes):
         made.load(matrix.reshape(-1).view(np.uint8), shared, 4096 + number * made.bytes, (width * (1 + number), 8))
-    descriptor = Descriptor.for_tile(16, boxes * width, k, major="MN", swizzle=swizzle, start=4096, first="K")
+    descriptor = Descriptor.for_tile(16, boxes * width, k, major="MN", swizzle=swizzle, start=4096, atoms_along="K")
     found = read_tile(shared, descriptor, (boxes * width, k), 16, "MN")
     assert np.array_equal(found, matrix[8:40, width : 3 * width].T)
 

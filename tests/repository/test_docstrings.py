@@ -8,6 +8,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -23,6 +24,8 @@ def modules():
     """Every module of tcemu that can be imported without what is optional."""
     names = ["tcemu", *(each.name for each in pkgutil.walk_packages(tcemu.__path__, "tcemu."))]
     left_out = ("tcemu.kernels", "tcemu.__main__", "tcemu.live.process.gpu", "tcemu.live.process.compiler")
+    if not find_spec("jupyterhub"):
+        left_out += ("tcemu.classroom.hub", "tcemu.classroom.service", "tcemu.classroom.spawner")
     return [importlib.import_module(name) for name in names if not name.startswith(left_out)]
 
 

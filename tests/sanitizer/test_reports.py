@@ -6,16 +6,21 @@ from collections import Counter
 
 import kernels_correct  # noqa: F401 - they fill the tables
 import kernels_correct_idioms  # noqa: F401
+import kernels_ends  # noqa: F401
 import kernels_faulty_copies  # noqa: F401
 import kernels_faulty_memory  # noqa: F401
 import kernels_faulty_order  # noqa: F401
 import kernels_faulty_wgmma  # noqa: F401
+import kernels_global_proxy  # noqa: F401
+import kernels_lanes  # noqa: F401
+import kernels_mbarriers  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready
 
 import tcemu
 from tcemu.errors import OperandError, UndefinedBehaviour
+from tcemu.machine.allocation import Shared
 from tcemu.sanitizer import MODES, RULES, Sanitizer, SanitizerWarning
 
 
@@ -67,7 +72,7 @@ def test_raise_ends_the_launch_at_the_first_error():
 
 def test_raise_raises_what_collect_collects_first():
     for each in FAULTY:
-        if RULES[each.rule].severity == "error":
+        if each.launch().errors:
             with pytest.raises(UndefinedBehaviour) as caught:
                 each.launch("raise")
             assert caught.value.report.rule == each.rule, each.name
@@ -233,3 +238,116 @@ def test_two_stores_in_turns_are_followed_back_once():
     for seed in range(5):
         launched = tcemu.launch(kernel, 1, 64, (np.zeros(4, np.uint8),), shared=1024, sanitizer="collect", seed=seed)
         assert {report.rule for report in launched.reports} == {"shared-race"}
+
+
+# ------------------------------------------------------------------------------------------------ the way there
+
+
+def message(name):
+    """The message of the first report of a kernel."""
+    return row(name).launch().reports[0].message
+
+
+def test_a_report_says_what_happened_on_the_way():
+    told = message("a_group_that_was_never_committed")
+    assert "the copy is in no group: no cp.async.commit_group has followed it" in told
+    assert "cp.async.wait_group 0 would cover it" in message("a_wait_that_leaves_the_group")
+    assert "its warpgroup has not committed its group" in message("refilled_under_a_group_that_was_not_committed")
+    assert "is .relaxed and hands on nothing" in message("a_relaxed_arrival_publishes_nothing")
+    assert "is .relaxed and learns nothing" in message("a_relaxed_wait_learns_nothing")
+    assert "no cp.async.bulk.commit_group followed it" in message("a_store_that_was_never_committed")
+
+
+def test_the_fix_knows_the_instruction():
+    def kernel(warp, g):
+        warp.cp_async(16 * warp.threads, g + 16 * warp.threads, 16)
+        warp.cp_async_wait_all()
+        warp.ld_shared(16 * (63 - warp.threads), "v4.b32")
+
+    result = tcemu.launch(kernel, 1, 64, (np.zeros(1024, np.uint8),), shared=1024, sanitizer="collect")
+    assert result.reports[0].rule == "shared-race"
+    assert "mbarrier" not in result.reports[0].fix
+    assert "cp.async.wait_group; then bar.sync" in result.reports[0].fix
+
+
+def test_a_report_names_the_functions_that_led_there():
+    def load(warp):
+        return warp.ld_shared(4 * (63 - warp.threads))
+
+    def middle(warp):
+        return load(warp)
+
+    def kernel(warp):
+        warp.st_shared(4 * warp.threads, 1)
+        middle(warp)
+
+    report = tcemu.launch(kernel, 1, 64, shared=256, sanitizer="collect").reports[0]
+    first = load.__code__.co_firstlineno
+    assert [site.line - first for site in (report.site, *report.callers)] == [1, 4, 8]
+    assert [site.function.rsplit(".", 1)[-1] for site in report.callers] == ["middle", "kernel"]
+    assert str(report).splitlines()[2].endswith("in " + report.callers[0].function)
+
+
+def test_the_same_values_are_a_hint_and_different_ones_are_not():
+    def kernel(warp, value):
+        warp.st_shared(4 * warp.laneid, value * warp.warpid + 7)
+        warp.bar_sync()
+
+    for value, severity in ((0, "hint"), (1, "error")):
+        (report,) = tcemu.launch(kernel, 1, 64, (value,), shared=256, sanitizer="collect").reports
+        assert (report.rule, report.severity) == ("shared-race", severity)
+    assert "both write the same values" not in report.message
+
+
+def test_a_refill_without_a_fence_is_a_hint_with_its_reason():
+    (report,) = row_of_correct("a_stage_is_read_and_filled_again").launch().reports
+    assert (report.rule, report.severity) == ("proxy-fence-missing", "hint")
+    assert "People argue about it" in report.message
+
+
+def row_of_correct(name):
+    """The correct kernel of this name."""
+    (found,) = (each for each in CORRECT if each.name == name)
+    return found
+
+
+def test_a_padded_stride_of_wmma_runs_with_a_hint():
+    def kernel(warp, a, out):
+        x = warp.run("wmma.load.a.sync.aligned.row.m16n16k16.global.f16", a, 40)
+        warp.st_global(out.at(warp.laneid), x[:, 0])
+
+    a = np.arange(16 * 40, dtype=np.float16)
+    result = tcemu.launch(kernel, args=(a, np.zeros(32, np.uint32)), target="sm_80", sanitizer="collect")
+    assert [(each.rule, each.severity) for each in result.reports] == [("misaligned", "hint")]
+
+
+def test_collect_reports_what_ends_the_launch():
+    """No exception takes the place of a report."""
+    for name in ("a_ballot_that_names_too_many", "the_warps_wait_for_different_groups", "used_after_its_end"):
+        assert row(name).launch().reports, name
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+def test_a_report_names_arrays_and_mbarriers():
+    shared = Shared(A=((2, 64, 64), np.float16, 128), full=(2, np.uint64))
+
+    def kernel(warp, a, full):
+        with warp.only(warp.threads == 0):
+            warp.mbarrier_init(full.at(1), 1)
+            warp.st_shared(0, 1, order="volatile")
+        while not (warp.ld_shared(0 * warp.laneid, order="volatile") == 1).all():
+            warp.nanosleep(20)  # so that it is there, but nothing orders it
+        with warp.only(warp.threads == 32):
+            warp.mbarrier_arrive(full.at(1))
+        row, chunk = 5, 1  # the swizzle puts chunk 1 of row 5 where chunk 4 would be
+        with warp.only(warp.laneid == 0):
+            warp.st_shared(a.at(1, row, 0) + 16 * (chunk ^ row), warp.warpid, "v4.b32")
+
+    result = tcemu.launch(
+        kernel, block=64, args=(shared.A, shared.full), shared=shared, sanitizer="collect"
+    )
+    told = {report.rule: report.what for report in result.reports}
+    assert told["mbarrier-init"] == "the mbarrier at 16392 (full[1])"
+    assert told["shared-race"].endswith("of shared memory (stage 1 of A, row 5, columns 8 to 15)")

@@ -172,6 +172,27 @@ def _hopper_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield from _along_k(given, _WGMMA, a, b)
 
 
+# ---------------------------------------------------------------------------------------------- clusters
+
+_MULTICAST = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+
+
+def _pair(rng: np.random.Generator) -> Mapping[str, Any]:
+    return {"A": _numbers(rng, 64, 320), "B": _numbers(rng, 128, 320)}
+
+
+def _pair_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    a, b = given.A, np.ascontiguousarray(given.B.T)
+    whole = matmul(a, b, instruction=_WGMMA)
+    yield "Both blocks multiply the same rows of B: the second one begins at row 64.", np.tile(whole[:, :64], 2)
+    halves = a.reshape(2, 32, -1)
+    for rank in (0, 1):
+        yield f"A's tile has rows {32 * rank} to {32 * rank + 31} twice: each block copies its own half.", (
+            matmul(np.concatenate([halves[rank]] * 2), b, instruction=_WGMMA)
+        )
+    yield from _along_k(given, _WGMMA, a, b)
+
+
 # ---------------------------------------------------------------------------------------------- split-K
 
 _SPLITS = 4
@@ -391,6 +412,33 @@ EXERCISES = [
         ),
         points=8,
         draw=_hopper,
+    ),
+    Exercise(
+        "cluster_gemm",
+        "Two blocks share A",
+        "Write the kernel `cluster_gemm(warp, a, b, d)`: D (64 × 128, f32) is A Bᵀ, where A is 64 × 320 and B 128 × "
+        "320, f16, row-major. Two blocks in one cluster each compute 64 columns of D, as in `wgmma_gemm`: 160 threads, "
+        "33,000 bytes of shared memory, two stages. Each block copies only 32 rows of A in each step, and a multicast "
+        "brings them to both.",
+        Kernel(
+            lambda given: {"a": given.A, "b": given.B, "d": np.zeros((64, 128), np.float32)},
+            "d",
+            lambda given: matmul(given.A, np.ascontiguousarray(given.B.T), instruction=_WGMMA),
+            {"grid": 2, "cluster": 2, "block": 160, "shared": 33_000},
+            _pair_mistakes,
+            needed=("wgmma.mma_async", _MULTICAST, "barrier.cluster"),
+            counts=("instructions",),
+        ),
+        minutes=45,
+        know="wgmma_gemm, and clusters in tcemu/gemm/wgmma_cluster.py",
+        section="9.7.9.27.1.2, 9.7.13.3, 9.7.13.15.13",
+        hints=(
+            "Start from wgmma_gemm. What does a block do that the other one must know or wait for?",
+            "A stage is empty when 8 warps say so: warp.mbarrier_arrive_shared_cluster(warp.mapa(address, rank)).",
+            "The threads of both blocks meet after mbarrier.init, and once more before they exit.",
+        ),
+        points=6,
+        draw=_pair,
     ),
     Exercise(
         "better_plan",

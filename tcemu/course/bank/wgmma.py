@@ -47,7 +47,7 @@ def _box(start: int, rows: int) -> Descriptor:
 
 
 def _boxes_of_columns(start: int, depth: int) -> Descriptor:
-    return Descriptor.for_tile("f16", 256, depth, major="MN", swizzle=_LINE, start=start, first="K")
+    return Descriptor.for_tile("f16", 256, depth, major="MN", swizzle=_LINE, start=start, atoms_along="K")
 
 
 # ---------------------------------------------------------------------------------------------- addresses

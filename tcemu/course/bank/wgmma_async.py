@@ -93,6 +93,10 @@ def _half(given: Given) -> Array:
     return np.asarray(0.5 * _sum(given))
 
 
+def _not_half(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "D is not halved.", _sum(given)
+
+
 def _whole(given: Given) -> Iterator[tuple[str, Array]]:
     yield "A is not halved: the stores are missing.", _sum(given)
 
@@ -378,6 +382,20 @@ EXERCISES = [
         "What would have to happen before the producer's first wait can end?",
         "A wait for parity 1 on a new mbarrier returns at once: the phase before the first counts as complete.",
         depth=256, options=_PRODUCER, section="9.7.13.15, 9.7.13.15.16", minutes=10,
+    ),
+    _repair(
+        "repair_flag", "flag-never-set", "A flag that nobody sees",
+        "The producer, warp 4, starts its copy once thread 0 has set the flag at byte FLAG. It waits for ever.",
+        "Which address does the producer load, and which one does thread 0 store to?",
+        "The store must be a release, and it must come before thread 0 waits for the copy.",
+        options=_PRODUCER,
+    ),
+    _repair(
+        "repair_absent_lanes", "absent-lanes", "Half of D",
+        "D is to be halved. Lane 0 has the factor, and the other lanes get it from there by shfl.sync.",
+        "Which lanes execute shfl.sync, and which lane do they read?",
+        "What a lane gets from one that does not take part is undefined.",
+        right=_half, mistakes=_not_half,
     ),
     _repair(
         "repair_tma_unwaited", "tma-unwaited", "A barrier is not enough for TMA",

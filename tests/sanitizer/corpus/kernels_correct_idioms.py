@@ -269,7 +269,7 @@ def several_tiles_for_each_block(warp, g):
             finish(warp)
             release(warp, stage)
         if warp.warpid < 4:
-            warp.st_global(g + 16 * warp.threads, d, "v4.b32")
+            warp.st_global(g + 4096 + 16 * warp.threads, d, "v4.b32")
 
 
 @correct(block=32)

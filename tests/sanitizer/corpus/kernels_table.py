@@ -40,6 +40,10 @@ class Row:
         assert marked, f"{self.name} has no marked line"
         return marked
 
+    def marks(self, report):
+        """Whether the report is of a marked line, or of a function that a marked line calls."""
+        return not {site.line for site in (report.site, *report.callers)}.isdisjoint(self.lines)
+
     def launch(self, mode="collect", **options):
         """The sanitizer after a launch, whether or not the launch came to its end."""
         sanitizer = Sanitizer(mode)

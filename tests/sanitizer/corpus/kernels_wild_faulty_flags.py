@@ -126,7 +126,7 @@ def a_lock_given_back_without_a_fence(warp, a):
         warp.atom_shared("exch.b32", 0, 0)
 
 
-@faulty("deadlock", words(128), block=64, shared=4)
+@faulty("flag-never-set", words(128), block=64, shared=4)
 def a_lock_that_is_kept(warp, a):
     """The branch that leaves early forgets to unlock."""
     with leader(warp):

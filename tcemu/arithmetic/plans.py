@@ -1,0 +1,245 @@
+"""How the kernels compute an operation in one pass: a plan knows in advance where every element is.
+
+A plan takes contiguous words (tiles, words) of A, B and C, and returns those of D. Words are registers, or whatever
+holds the elements. They have 32 bits, or 64 if the elements do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, singledispatch
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic.model import BitDot, FmaChain, FusedSums, IntegerDot, Model, ScaledSums
+from tcemu.arithmetic.operation import MODES, Operation, normalised, numbers
+from tcemu.formats import Format, lookup, unpack
+
+if TYPE_CHECKING:
+    from tcemu.kernels.tiles import Place, Pruned, Tiles
+
+Array = npt.NDArray[Any]
+#: Takes words of A, B and C; by name the metadata of a sparse A, scales, and room for D. None: the metadata is illegal.
+Plan = Callable[..., "Array | None"]
+
+
+class InWords(NamedTuple):
+    """Where the elements of a matrix, in C order, are in words: the word, and the first bit in it."""
+
+    word: Array
+    bit: Array
+    #: Whether the signs are flipped.
+    negate: bool = False
+
+    @classmethod
+    def packed(cls, count: int, width: int) -> InWords:
+        """So many elements of a width in bits, one after the other."""
+        bits, size = np.arange(count) * width, max(width, 32)
+        return cls(bits // size, bits % size)
+
+
+class Chosen(NamedTuple):
+    """How a sparse A is pruned."""
+
+    #: The elements of a chunk.
+    chunk: int
+    #: The legal values of a chunk's four bits of metadata, each with the places of the stored elements.
+    places: tuple[tuple[int, tuple[int, ...]], ...]
+    #: The selector, which says whose metadata counts.
+    selector: int
+
+
+class Operands(NamedTuple):
+    """Where everything is. d: for each word of D, the elements (C order) that it holds, of `width` bits each."""
+
+    a: InWords
+    b: InWords
+    c: InWords
+    d: Array
+    width: int
+    #: The metadata of a sparse A.
+    pruned: Pruned | None = None
+
+
+def stretched(found: Any) -> Plan:
+    """The plan for a sparse A that comes with all its elements, those that it does not store as words of ones."""
+    made: Plan = found.stretched()
+    return made
+
+
+def plan(operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    """The plan for tiles of a shape (m, n, k), where k counts what A stores; None if the kernels have none."""
+    return _plan(operation.model, operation, shape, operands)
+
+
+@singledispatch
+def _plan(model: Model, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    return None
+
+
+def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
+    """A, B and C as the kernels take them."""
+    from tcemu.kernels.tiles import Place
+
+    forms = operation.formats
+    return {
+        role: Place(one.word, one.bit, forms[role].code_mask, forms[role].sign_bit if one.negate else 0)
+        for role, one in zip("abc", operands[:3], strict=True)
+    }
+
+
+def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands, **more: Any) -> Tiles:
+    from tcemu.kernels.tiles import Results, Tiles
+
+    given = _places(operation, operands) | {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
+    return Tiles(shape, **given | more)
+
+
+@_plan.register
+def _(model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    return None if operation.keeps_addend else _fused(model, operation, shape, operands)
+
+
+def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Tiles:
+    from tcemu.kernels.moves import FLOATS, HALVES
+    from tcemu.kernels.tiles import Rule
+
+    result = lookup(model.via or operation.d)
+    rule = Rule(
+        fraction=model.fraction,
+        floor=Rule().floor if model.floor is None else model.floor,
+        keep=result.mantissa if model.keep is None else model.keep,
+        half=result.name == "f16",
+        join=model.addend == "last",
+        addends=HALVES if operation.c == "f16" else FLOATS,
+        results=HALVES if operation.d == "f16" else FLOATS,
+    )
+    sums = tuple(tuple(ks) for ks in model.sums(shape[2]))
+    return _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
+
+
+def _formats(operation: Operation) -> tuple[list[int], list[int]]:
+    left, right = normalised(operation)
+    return [*numbers(operation.formats["a"]), left], [*numbers(operation.formats["b"]), right]
+
+
+@_plan.register
+def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    from tcemu.kernels.tiles import INTEGERS
+
+    return _whole(operation, shape, operands, INTEGERS, "satfinite" in dict(operation.qualifiers))
+
+
+@_plan.register
+def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    from tcemu.kernels.tiles import BITS, Place
+
+    every = {role: Place(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
+    return _whole(operation, shape, operands, BITS, dict(operation.qualifiers)["op"] == "xor", **every)
+
+
+def _whole(
+    operation: Operation, shape: tuple[int, int, int], operands: Operands, kind: int, option: bool, **more: Any
+) -> Tiles:
+    """The plan for exact integer sums: all of k is one."""
+    from tcemu.kernels.moves import INTEGERS
+    from tcemu.kernels.tiles import Rule
+
+    signs = [[operation.formats[role].sign_bit, *[0] * 6] for role in "ab"]
+    rule = Rule(kind, option, addends=INTEGERS, results=INTEGERS)
+    return _tiles(operation, shape, operands, rule=rule, formats=signs, sums=(tuple(range(shape[2])),), **more)
+
+
+@_plan.register
+def _(model: FmaChain, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    from tcemu.kernels.chains64 import Chains64
+
+    mode = MODES[dict(operation.qualifiers).get("rounding") or "rn"]
+    a, b, c, d, *_ = operands
+    return Chains64(shape, mode, a.word, b.word, c.word, d.ravel())
+
+
+@_plan.register
+def _(model: ScaledSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    form, depth = operation.formats["scale"], shape[2]
+    if model.group == 1 and not form.mantissa:
+        sums = FusedSums(model.fraction, model.block, model.floor)
+        unscaled = replace(operation, model=sums, scale="")
+        return _WithScales(_fused(sums, unscaled, shape, operands), _powers(form), 1)
+    if depth != (model.block or depth) or not _fits(operation, model):
+        return None
+    return _groups(model, operation, shape, operands)
+
+
+def _fits(operation: Operation, model: ScaledSums) -> bool:
+    """Whether a group's sum, times the significands of two scales, is exact in the kernels, and never infinite or NaN.
+
+    `tcemu.kernels.scaled` says why.
+    """
+    from tcemu.kernels.scaled import EXACT, SIGNIFICAND
+
+    forms = [operation.formats["a"], operation.formats["b"]]
+    bits = sum(form.emax - form.emin + form.mantissa + 1 for form in forms) + (model.group - 1).bit_length()
+    scale = operation.formats["scale"].mantissa + 1
+    finite = not any(form.has_nan or form.infinities for form in forms)
+    return finite and bits + 2 * scale <= EXACT and scale <= SIGNIFICAND
+
+
+def _groups(model: ScaledSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan:
+    from tcemu.kernels.tiles import GROUPED, Rule
+
+    form, ks = operation.formats["scale"], range(shape[2])
+    floor = Rule().floor if model.floor is None else model.floor
+    rule = Rule(GROUPED, 2 * form.mantissa, model.fraction, floor)
+    groups = tuple(tuple(ks[start : start + model.group]) for start in ks[:: model.group])
+    tiles = _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=groups)
+    return _WithScales(tiles, _scales(form), len(groups))
+
+
+class _WithScales:
+    """A plan whose scales are patterns (tiles, m, s) of A and (tiles, s, n) of B."""
+
+    def __init__(self, tiles: Tiles, table: Array, groups: int) -> None:
+        self.tiles, self._table, self._groups = tiles, table, groups
+        self._order = cache(self._order_of)
+
+    def __call__(self, a: Array, b: Array, c: Array, *, scales: tuple[Array, Array], **more: Any) -> Array | None:
+        found = []
+        for each, index in zip(scales, self._order(scales[0].shape[2]), strict=True):
+            patterns = each.reshape(len(each), -1).take(index.ravel(), axis=1)
+            found.append(self._table.take(patterns))
+        return self.tiles(a, b, c, scales=(found[0], found[1]), **more)
+
+    def _order_of(self, count: int) -> tuple[Array, Array]:
+        """Which of the scales of A and of B, C order, the blocks take one after the other."""
+        tiles, used = self.tiles, np.arange(self._groups) * count // self._groups
+        lanes, rows = tiles.lanes[:, None], tiles.rows[:, None]
+        of_a, of_b = (rows, lanes) if tiles.along_n else (lanes, rows)
+        return of_a * count + used[:, None], used[:, None] * tiles.shape[1] + of_b
+
+    def stretched(self) -> _WithScales:
+        """The same plan for an A with all its elements, the pruned ones marked."""
+        return _WithScales(self.tiles.stretched(), self._table, self._groups)
+
+
+def _scales(form: Format) -> Array:
+    """Every scale as `tcemu.kernels.scaled` takes it."""
+    from tcemu.kernels.blocks import SCALE_NAN
+    from tcemu.kernels.scaled import SIGNIFICAND
+
+    found = [unpack(form, pattern) for pattern in range(1 << form.container)]
+    words = [
+        SCALE_NAN << SIGNIFICAND if one.kind == "nan" else (one.exponent << SIGNIFICAND) + one.significand
+        for one in found
+    ]
+    return np.array(words, np.int32)
+
+
+def _powers(form: Format) -> Array:
+    """The exponent of every scale that is a power of two."""
+    from tcemu.kernels.scaled import SIGNIFICAND
+
+    return _scales(form) >> SIGNIFICAND

@@ -1,0 +1,223 @@
+"""The box that a learner's processes live in, as one command line.
+
+    systemd-run ...   limits for all of them together, where systemd runs this machine
+    bwrap ...         files: what is listed here, read-only, and the learner's home; processes: their own
+    setpriv ...       a user of their own, where the hub runs as root
+    prlimit ...       limits for each process
+
+Without systemd, memory is limited for each process only, and cores not at all (the libraries are asked to be modest).
+The network is the machine's: the hub has to reach the server, and the server the hub.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import tcemu
+from tcemu.classroom.settings import Kernels, Limits
+from tcemu.course.source import FOLDERS, source
+from tcemu.errors import CourseError
+
+#: Where everything of the classroom is inside the box.
+INSIDE = Path("/classroom")
+#: The compiled kernels inside the box, arranged as a cache folder of numba.
+KERNELS = INSIDE / ".kernels"
+#: The class's own course inside the box.
+COURSE = INSIDE / ".course"
+#: Users for the learners of a hub that runs as root, from a range that systemd's and Debian's conventions leave unused
+#: (systemd.io/UIDS-GIDS): one for each learner.
+UIDS = range(60578, 61184)
+#: Of the machine's configuration, what programs need to find names, time and certificates.
+CONFIGURATION = (
+    "alternatives", "ca-certificates", "fonts", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "pki",
+    "resolv.conf", "ssl", "terminfo",
+)  # fmt: skip
+#: The parts of a merged /usr that are links in the root folder, or folders on an older machine.
+USR = ("bin", "sbin", "lib", "lib32", "lib64")
+#: Memory that a Jupyter process reserves and never touches, in MiB, on top of what it uses.
+RESERVED = 4096
+
+
+@dataclass(frozen=True)
+class Box:
+    """The box of one learner. `uid` is the learner's user; None keeps the user who runs the hub.
+
+    >>> from pathlib import Path
+    >>> from tcemu.classroom.box import Box
+    >>> from tcemu.classroom.settings import Limits
+    >>> Box("ada", Path("homes/ada"), Limits()).command("python")[-1]
+    'python'
+    """
+
+    name: str
+    #: The learner's home on this machine.
+    home: Path
+    limits: Limits
+    uid: int | None = None
+    kernels: Kernels | None = None
+    #: The folder of the class's own course; "" where it is the installed one.
+    course: str = ""
+    #: Whether systemd runs this machine and can limit all processes of the box together.
+    systemd: bool = False
+
+    @property
+    def inside(self) -> Path:
+        """The learner's home inside the box."""
+        return INSIDE / self.name
+
+    def command(self, *inner: str) -> list[str]:
+        """The command that runs `inner` in the box."""
+        return [*self._together(), "bwrap", *self._files(), *self._apart(), "--", *self._user(), *self._each(), *inner]
+
+    def _together(self) -> Iterator[str]:
+        """Limits for all processes of the box together."""
+        if not self.systemd:
+            return
+        yield from ("systemd-run", "--scope", "--quiet", "--collect")
+        if self.uid is None:
+            yield "--user"
+        yield f"--property=MemoryMax={self.limits.memory}M"
+        yield "--property=MemorySwapMax=0"
+        yield f"--property=CPUQuota={self.limits.cpus:.0%}"
+        yield f"--property=TasksMax={self.limits.processes}"
+
+    def _files(self) -> Iterator[str]:
+        """What the learner can read, and the few places that can be written."""
+        yield from ("--ro-bind", "/usr", "/usr")
+        for name in USR:
+            yield from _as_it_is(Path("/") / name)
+        kernels = [KERNELS / self.kernels.below] if self.kernels else []
+        for way in ways([*installed(), *kernels, self.inside, Path("/etc/hosts")]):
+            yield from ("--perms", "0755", "--dir", str(way))
+        for name in CONFIGURATION:
+            yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+        for place in installed():
+            yield from ("--ro-bind", str(place), str(place))
+        if self.kernels:
+            yield from ("--ro-bind", self.kernels.folder, str(KERNELS / self.kernels.below))
+        if self.course:
+            yield from ("--ro-bind", self.course, str(COURSE))
+        yield from ("--bind", str(self.home.absolute()), str(self.inside), "--chdir", str(self.inside))
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        size = str(self.limits.memory << 20)
+        for memory in ("/tmp", "/dev/shm"):  # noqa: S108 - the box's own
+            yield from ("--perms", "1777", "--size", size, "--tmpfs", memory)
+        yield from ("--remount-ro", "/dev", "--remount-ro", "/")
+
+    def _apart(self) -> Iterator[str]:
+        """What the learner does not share with anybody: processes, semaphores, the machine's name."""
+        yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+        if self.uid is None:
+            yield from ("--unshare-user", "--uid", "1000", "--gid", "1000")  # names for the hub's user, in here
+        yield from ("--die-with-parent", "--new-session")
+
+    def _user(self) -> Iterator[str]:
+        """A user of their own, without any rights."""
+        if self.uid is not None:
+            yield from ("setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups")
+            yield from ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
+
+    def _each(self) -> Iterator[str]:
+        """Limits for each process. Here and not outside, where the user's other processes would count too."""
+        limits = self.limits
+        yield from ("prlimit", f"--data={limits.memory << 20}", f"--as={limits.memory + RESERVED << 20}")
+        yield from (f"--nproc={limits.processes}", f"--fsize={limits.file << 20}", "--core=0")
+
+
+def _as_it_is(place: Path) -> Iterator[str]:
+    if place.is_symlink():
+        yield from ("--symlink", str(place.readlink()), str(place))
+    elif place.is_dir():
+        yield from ("--ro-bind", str(place), str(place))
+
+
+def installed() -> list[Path]:
+    """What a learner's Python needs: the interpreter, its packages, tcemu and the course. Solutions are not among it.
+
+    >>> from tcemu.classroom.box import installed
+    >>> any(place.name == "solutions" for place in installed())
+    False
+    """
+    package = Path(tcemu.__file__).parent
+    python = [Path(place) for place in (sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix)]
+    python += [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "scripts")]
+    clone = source()
+    course = [] if package in clone.parents else [clone / "pyproject.toml", *(clone / name for name in FOLDERS)]
+    wanted = [*dict.fromkeys([*python, package, *course])]
+    return [place for place in wanted if not any(_inside(place, other) for other in (Path("/usr"), *wanted))]
+
+
+def ways(places: Sequence[Path]) -> list[Path]:
+    """The folders that lead to places, from the root on: bubblewrap would make them for its own user only.
+
+    >>> from pathlib import Path
+    >>> from tcemu.classroom.box import ways
+    >>> [place.as_posix() for place in ways([Path("/opt/course/exercises")])]
+    ['/opt', '/opt/course']
+    """
+    return list(dict.fromkeys(parent for place in places for parent in [*reversed(place.parents)][1:]))
+
+
+def _inside(place: Path, other: Path) -> bool:
+    return other in place.parents
+
+
+def user_for(home: Path, root: bool) -> int | None:
+    """The user that owns a learner's home, which is made if it is missing; None unless the hub runs as root.
+
+    Raises CourseError if there are more learners than `UIDS`.
+    """
+    home.mkdir(0o700, parents=True, exist_ok=True)
+    home.chmod(0o700)
+    if not root:
+        return None
+    owner = home.stat().st_uid
+    if owner not in UIDS:
+        taken = {each.stat().st_uid for each in home.parent.iterdir()}
+        owner = next((uid for uid in UIDS if uid not in taken), -1)
+        if owner < 0:
+            raise CourseError(f"this classroom has {len(UIDS)} learners already; start another one in a new folder")
+        os.chown(home, owner, owner)
+    return owner
+
+
+def missing(commands: Sequence[str] = ("bwrap", "prlimit", "setpriv")) -> list[str]:
+    """Of the commands that the box needs, those that this machine lacks."""
+    return [name for name in commands if shutil.which(name) is None]
+
+
+def trouble() -> str:
+    """Why this machine cannot make a box; "" if it can.
+
+    >>> from tcemu.classroom.box import missing, trouble
+    >>> trouble() == "" if not missing() else True
+    True
+    """
+    with TemporaryDirectory() as folder:
+        home = Path(folder) / "nobody"
+        tried = Box("nobody", home, Limits(), user_for(home, os.geteuid() == 0), systemd=systemd_runs()).command("true")
+        try:
+            done = subprocess.run(tried, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    return (done.stderr.strip().splitlines() or ["it says nothing"])[-1] if done.returncode else ""
+
+
+def systemd_runs() -> bool:
+    """Whether systemd runs this machine, so that it can limit a box."""
+    return Path("/run/systemd/system").is_dir() and shutil.which("systemd-run") is not None
+
+
+def modest(limits: Limits) -> dict[str, str]:
+    """Environment variables that ask libraries to use no more threads than a learner has cores."""
+    threads = str(max(1, min(round(limits.cpus), os.cpu_count() or 1)))
+    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, threads)

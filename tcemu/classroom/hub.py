@@ -1,0 +1,123 @@
+"""JupyterHub's configuration for a classroom."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from secrets import compare_digest, token_hex
+from typing import Any
+
+from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
+from traitlets import Dict, Unicode
+
+from tcemu.classroom.settings import COURSE, FOLDER, NAMES, Classroom
+from tcemu.classroom.spawner import BoxedSpawner
+
+#: The service's name, and so its address: /services/classroom/.
+SERVICE = "classroom"
+#: What the service may do: see who is there, and ask a learner's server in the learner's own name.
+SCOPES = ("list:users", "read:users", "read:servers", "tokens", "access:servers")
+
+
+class ClassroomAuthenticator(SharedPasswordAuthenticator):  # type: ignore[misc] # JupyterHub has no types
+    """The shared password, or a learner's own where there is one: then nobody can log in with another's name."""
+
+    own = Dict(key_trait=Unicode(), value_trait=Unicode(), config=True, help="Passwords of single learners.")
+
+    async def authenticate(self, handler: Any, data: dict[str, str]) -> Any:
+        """Check the learner's own password if learners have their own, otherwise the shared one."""
+        name = self.normalize_username(data["username"])
+        if not self.own or name in self.admin_users:
+            return await super().authenticate(handler, data)
+        right = self.own.get(name)
+        if right and compare_digest(data["password"].encode(), right.encode()):
+            return {"name": name, "admin": False, "groups": []}
+        return None
+
+
+def configure(c: Any, classroom: Classroom) -> None:
+    """Fill in JupyterHub's configuration `c`."""
+    _hub(c, classroom)
+    _logins(c, classroom)
+    _servers(c, classroom)
+    _proxy(c, classroom)
+    _service(c, classroom)
+
+
+def _hub(c: Any, classroom: Classroom) -> None:
+    hub = classroom.hub.absolute()
+    c.JupyterHub.bind_url = f"{'https' if classroom.certificate else 'http'}://{classroom.address}:{classroom.port}"
+    c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{free_port()}"
+    c.JupyterHub.db_url = f"sqlite:///{hub / 'hub.sqlite'}"
+    c.JupyterHub.cookie_secret_file = str(hub / "cookie-secret")
+    c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = classroom.certificate, classroom.key
+    c.JupyterHub.log_level = "WARN"
+    c.JupyterHub.default_url = _first_page
+
+
+def _first_page(handler: Any) -> str:
+    """Where a login leads: the teacher to the class, a learner to the own server, which "" stands for."""
+    user = handler.current_user
+    return f"{handler.base_url}services/{SERVICE}/board" if user and user.admin else ""
+
+
+def _logins(c: Any, classroom: Classroom) -> None:
+    c.JupyterHub.authenticator_class = ClassroomAuthenticator
+    c.Authenticator.username_pattern = NAMES
+    c.Authenticator.admin_users = {classroom.teacher}
+    c.Authenticator.allow_all = not classroom.own
+    c.Authenticator.allowed_users = set(classroom.own)
+    c.SharedPasswordAuthenticator.user_password = classroom.password
+    c.SharedPasswordAuthenticator.admin_password = classroom.teacher_password
+    c.ClassroomAuthenticator.own = dict(classroom.own)
+
+
+def _servers(c: Any, classroom: Classroom) -> None:
+    c.JupyterHub.spawner_class = BoxedSpawner
+    c.BoxedSpawner.classroom = classroom
+    c.Spawner.default_url = "/lab/tree/START.md"
+    # A whole class logs in at once. Nobody is sent away; all wait, with a progress bar, for as long as it takes.
+    c.JupyterHub.concurrent_spawn_limit = 0
+    c.Spawner.http_timeout = c.Spawner.start_timeout = 600
+    c.Spawner.mem_limit = classroom.limits.memory << 20  # Jupyter shows it; the box enforces it
+    c.Spawner.cpu_limit = classroom.limits.cpus
+
+
+def _proxy(c: Any, classroom: Classroom) -> None:
+    hub = classroom.hub.absolute()
+    c.JupyterHub.proxy_class = "traefik_file"
+    c.TraefikFileProviderProxy.traefik_api_url = f"http://127.0.0.1:{free_port()}"
+    c.TraefikFileProviderProxy.traefik_api_username = "hub"
+    c.TraefikFileProviderProxy.traefik_api_password = token_hex(16)
+    c.TraefikFileProviderProxy.static_config_file = str(hub / "proxy.toml")
+    c.TraefikFileProviderProxy.dynamic_config_file = str(hub / "routes.toml")
+
+
+def _service(c: Any, classroom: Classroom) -> None:
+    folder = str(classroom.folder.absolute())
+    environment = {FOLDER: folder, COURSE: classroom.course}
+    if "PYTHONPATH" in os.environ:
+        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    c.JupyterHub.services = [
+        {
+            "name": SERVICE,
+            "url": f"http://127.0.0.1:{free_port()}",
+            "command": [sys.executable, "-m", "tcemu.classroom.service"],
+            "environment": environment,
+            "oauth_no_confirm": True,
+            "display": True,
+        }
+    ]
+    own = f"access:services!service={SERVICE}"
+    c.JupyterHub.load_roles = [
+        {"name": SERVICE, "scopes": list(SCOPES), "services": [SERVICE]},
+        {"name": "user", "scopes": ["self", own]},
+    ]
+
+
+def free_port() -> int:
+    """A port that is free on this machine at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,161 @@
+"""What is seen of a class: who is where, which exercises stop people, which mistakes they make.
+
+It comes from files that learners may edit: only what has the right form counts, names of exercises that exist, texts of
+limited length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tcemu.classroom.settings import course
+from tcemu.course import exercises
+
+#: Tries after which an exercise that is not solved counts as one that stops a learner.
+STUCK = 3
+#: Mistakes of one exercise that count, and letters of each.
+MISTAKES, LETTERS = 20, 300
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One learner.
+
+    >>> from tcemu.classroom.seen import read
+    >>> read("ada", '{"exercises": {"where_of_a": {"tries": 4}}}').stuck
+    ('where_of_a',)
+    """
+
+    name: str
+    solved: frozenset[str] = frozenset()
+    tries: Mapping[str, int] = field(default_factory=dict)
+    #: How often each mistake was made, by exercise.
+    mistakes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: The exercise tried last, and when.
+    latest: str = ""
+    at: datetime | None = None
+    #: The notebook in use, as the course calls it.
+    notebook: str = ""
+    here: bool = True
+
+    @property
+    def stuck(self) -> tuple[str, ...]:
+        """The exercises that the learner has tried several times and not solved."""
+        return tuple(name for name, tries in self.tries.items() if tries >= STUCK and name not in self.solved)
+
+
+def read(name: str, text: str, sessions: Sequence[Any] = ()) -> Seen:
+    """What a learner's progress file and open notebooks say; nothing for a file that is damaged.
+
+    >>> from tcemu.classroom.seen import read
+    >>> read("ada", "{").tries
+    {}
+    """
+    try:
+        held = json.loads(text)
+    except (ValueError, RecursionError):
+        held = None
+    entries = _mapping(_mapping(held).get("exercises"))
+    entries = {known: _mapping(entries[known]) for known in exercises() if known in entries}
+    latest = _mapping(_mapping(held).get("latest"))
+    return Seen(
+        name,
+        frozenset(known for known, entry in entries.items() if entry.get("solved")),
+        {known: _count(entry.get("tries")) for known, entry in entries.items()},
+        {known: _mistakes(entry.get("mistakes")) for known, entry in entries.items()},
+        latest["exercise"] if latest.get("exercise") in entries else "",
+        _time(latest.get("at")),
+        _notebook(sessions),
+    )
+
+
+def _mapping(held: object) -> Mapping[str, Any]:
+    return held if isinstance(held, dict) else {}
+
+
+def _count(held: object) -> int:
+    return min(held, 10**6) if isinstance(held, int) and held > 0 else 0
+
+
+def _mistakes(held: object) -> dict[str, int]:
+    found = [(says[:LETTERS], _count(times)) for says, times in _mapping(held).items()]
+    return dict(found[:MISTAKES])
+
+
+def _time(held: object) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(held) if isinstance(held, str) else None
+    except ValueError:
+        return None
+    return found if found and found.tzinfo else None
+
+
+def _notebook(sessions: Sequence[Any]) -> str:
+    """The notebook whose kernel was used last, as the course calls it; "" if it is none of the course's."""
+    labels = {entry.file: entry.label for entry in course().notebooks}
+    used = [
+        (str(_mapping(each.get("kernel")).get("last_activity", "")), str(each.get("path", "")).rsplit("/", 1)[-1])
+        for each in sessions
+        if isinstance(each, dict)
+    ]
+    return next((labels[file] for _, file in sorted(used, reverse=True) if file in labels), "")
+
+
+@dataclass(frozen=True)
+class Hurdle:
+    """One exercise, and how a class fares with it."""
+
+    name: str
+    title: str
+    tried: int
+    solved: int
+    #: Who has tried it several times and not solved it.
+    stuck: tuple[str, ...]
+    tries: int
+
+
+def hurdles(learners: Iterable[Seen]) -> list[Hurdle]:
+    """The exercises that somebody has tried; those that stop most people first.
+
+    >>> from tcemu.classroom.seen import hurdles, read
+    >>> [each.stuck for each in hurdles([read("ada", '{"exercises": {"where_of_a": {"tries": 4}}}')])]
+    [('ada',)]
+    """
+    learners = list(learners)
+    found = []
+    for name, exercise in exercises().items():
+        trying = [each for each in learners if each.tries.get(name)]
+        if trying:
+            solved = sum(name in each.solved for each in trying)
+            stuck = tuple(each.name for each in trying if name in each.stuck)
+            tries = sum(each.tries[name] for each in trying)
+            found.append(Hurdle(name, exercise.title, len(trying), solved, stuck, tries))
+    return sorted(found, key=lambda each: (-len(each.stuck), each.solved - each.tried, -each.tries))
+
+
+@dataclass(frozen=True)
+class Slip:
+    """One mistake, which the course recognised."""
+
+    exercise: str
+    title: str
+    says: str
+    learners: int
+    times: int
+
+
+def slips(learners: Iterable[Seen]) -> list[Slip]:
+    """The mistakes that were made; those of most people first."""
+    people, times = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for learner in learners:
+        for name, held in learner.mistakes.items():
+            people.update((name, says) for says in held)
+            times.update({(name, says): count for says, count in held.items()})
+    known = exercises()
+    found = [Slip(name, known[name].title, says, count, times[name, says]) for (name, says), count in people.items()]
+    return sorted(found, key=lambda each: (-each.learners, -each.times, each.exercise, each.says))

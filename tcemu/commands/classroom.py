@@ -1,0 +1,148 @@
+"""tcemu classroom: a class on this machine, with a JupyterHub."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from tcemu.backend import backend
+from tcemu.classroom import box, settings
+from tcemu.classroom.settings import Classroom, Kernels, Limits
+from tcemu.commands.warm import warm_up
+from tcemu.course import manifest
+from tcemu.errors import CourseError, install, listing
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--password", help="The password that all learners share; without it, one is made and printed.")
+@click.option(
+    "--learners",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file with a name on each line: only these log in, each with a password of their own.",
+)
+@click.option(
+    "--course",
+    type=click.Path(exists=True, file_okay=False),
+    help="The course of this folder, which has a course.toml, in place of the installed one.",
+)
+@click.option("--address", help="The address to listen on; by default all of this machine.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The port, by default 8000.")
+@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, for https.")
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), help="The certificate's private key.")
+@click.option("--memory", type=click.IntRange(512), help="MiB of memory for each learner, by default 2048.")
+@click.option("--cpus", type=click.FloatRange(0.1), help="Cores for each learner, by default 2.")
+@click.option("--processes", type=click.IntRange(64), help="Processes and threads for each learner, by default 512.")
+@click.option("--no-warm", is_flag=True, help="Do not compile the kernels first.")
+def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: object) -> None:
+    """Start a class on this machine; learners need only a browser.
+
+    FOLDER keeps everything: the learners' homes, what they hand in, passwords and settings. Run the command again to go
+    on; options that you do not give stay as they were.
+
+    Learners log in with a name and the shared password, or with --learners with a password of their own. Each works in
+    a box of their own (bubblewrap) with the course laid out in it, and reads nobody else's work. They hand in, and find
+    your feedback, at /services/classroom/; the teacher sees there who is where.
+
+    Run it as root to give each learner a user of their own, too. The repository's classroom/README.md is the guide.
+    """
+    _check_machine(folder)
+    here = _settings(folder, {name: value for name, value in given.items() if value is not None}, learners)
+    here.save()
+    if not no_warm and (warmed := warm_up()):
+        click.echo(warmed)
+    here = replace(here, kernels=_kernels())
+    here.save()
+    click.echo(_welcome(here))
+    os.environ[settings.FOLDER] = str(here.folder.absolute())
+    # The proxy, traefik, is beside this interpreter.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    os.chdir(here.hub)
+    config = str(Path(settings.__file__).with_name("jupyter") / "jupyterhub_config.py")
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterhub", f"--config={config}"])  # noqa: S606
+
+
+def _check_machine(folder: Path) -> None:
+    """Raise CourseError for a machine that cannot hold a classroom, or a folder that learners could read."""
+    if not sys.platform.startswith("linux"):
+        raise CourseError("a classroom needs Linux: it keeps learners apart with bubblewrap")
+    if find_spec("jupyterhub") is None or find_spec("jupyterhub_traefik_proxy") is None:
+        raise CourseError(f"a classroom needs JupyterHub: {install('tcemu[classroom]')}")
+    if lacking := box.missing():
+        raise CourseError(
+            f"this machine lacks {listing(lacking, 'and')}, with which a classroom keeps learners apart. Install "
+            "bubblewrap and util-linux (Debian and Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
+        )
+    if trouble := box.trouble():
+        raise CourseError(
+            f"bubblewrap cannot make boxes ({trouble}). Run the command as root, or allow user namespaces (Debian: "
+            "sysctl kernel.unprivileged_userns_clone=1, Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
+        )
+    inside = Path(os.path.realpath(folder))
+    for place in map(os.path.realpath, box.installed()):
+        if Path(place) in (inside, *inside.parents):
+            raise CourseError(f"{folder} is inside {place}, which all learners can read; choose another folder")
+
+
+def _settings(folder: Path, given: dict[str, object], learners: Path | None) -> Classroom:
+    """The classroom as it was, or a new one, with the options that were given."""
+    before = settings.load(folder) or Classroom(
+        folder, settings.new_password(10), settings.new_password(settings.SHORTEST_TEACHER)
+    )
+    limits = {name: given.pop(name) for name in Limits.__dataclass_fields__ if name in given}
+    for name in ("certificate", "key", "course"):
+        if name in given:
+            given[name] = str(Path(str(given[name])).absolute())
+    after = replace(before, limits=replace(before.limits, **limits), **given)  # type: ignore[arg-type]
+    if len(after.password) < settings.SHORTEST:
+        raise CourseError(f"the password has {len(after.password)} characters; JupyterHub wants {settings.SHORTEST}")
+    manifest(Path(after.course) if after.course else None)  # which says what is wrong with it
+    if bool(after.certificate) != bool(after.key):
+        raise CourseError("a certificate and its key belong together: give --certificate and --key")
+    return replace(after, own=settings.with_learners(_names(learners), before.own)) if learners else after
+
+
+def _names(path: Path) -> list[str]:
+    """The names in a file, one on each line. Raises CourseError for one that the login page would refuse."""
+    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    for name in names:
+        if not re.fullmatch(settings.NAMES, name):
+            raise CourseError(
+                f"{path}: {name!r} is not a name to log in with. Names begin with a small letter, have up to 32 "
+                "small letters, digits, - and _, and do not end with - or _"
+            )
+    return names
+
+
+def _kernels() -> Kernels | None:
+    """Where the compiled kernels are, for the boxes."""
+    if backend() != "numba":
+        return None
+    from tcemu.kernels.compiling import below_cache_dir, cache_folder
+
+    folder = cache_folder()
+    return Kernels(str(folder), below_cache_dir()) if folder else None
+
+
+def _welcome(here: Classroom) -> str:
+    """What the teacher has to know."""
+    limits = here.limits
+    together = "for each learner" if box.systemd_runs() else "for each process (systemd does not run this machine)"
+    rows = [
+        f"The classroom is {here.url}. Learners open this machine's name or address in a browser.",
+        f"  learners log in with any name and the password  {here.password}",
+        f"  you log in as {here.teacher} with the password  {here.teacher_password}",
+        f"  limits: {limits.memory} MiB of memory {together}, {limits.processes} processes and threads",
+        f"  what they hand in: {here.submitted}",
+    ]
+    if here.own:
+        rows[1:2] = ["  learners and their passwords:", *(f"    {name:32}  {own}" for name, own in here.own.items())]
+    if not here.certificate and here.address != "127.0.0.1":
+        rows.append("  Passwords travel unencrypted: in a network that you do not trust, give --certificate and --key.")
+    return "\n".join([*rows, "Stop it with Ctrl + C; the learners' work stays in the folder."])

@@ -1,0 +1,92 @@
+"""``tcemu whose``: which recipe gave a matrix product its bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tcemu.errors import OperandError, TcemuError, listing
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from tcemu.recipes import Verdict
+
+    Array = npt.NDArray[Any]
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw an element's sums.")
+@click.option("--code", metavar="LIBRARY", help="Print code for torch, jax, cupy or triton that makes FILE on a GPU.")
+@click.option("--type", "kind", default="f32", show_default=True, help="The type of A and B in that code.")
+def whose(file: Path | None, svg: Path | None, code: str | None, kind: str) -> None:
+    """Tell how D of FILE was computed from A and B: instruction, order of k, splits, roundings.
+
+    FILE is an .npz file with the arrays a (M, K), b (K, N) and d (M, N), and perhaps c, alpha and beta. numpy does not
+    store the names of bf16 and fp8: the file then also has "types", such as "bfloat16 bfloat16 float32", and their
+    bytes. `tcemu whose --code torch --type bf16` prints a program that writes such a file.
+
+    The exit code is 1 if no recipe gives all elements.
+    """
+    from tcemu.recipes import snippet
+
+    if code is not None:
+        click.echo(snippet(code, kind), nl=False)
+        return
+    if file is None:
+        raise TcemuError("tcemu whose takes a FILE, or --code with the name of a library")
+    verdict = _verdict(_loaded(file))
+    click.echo(str(verdict))
+    if svg is not None:
+        svg.write_text(verdict.picture().svg + "\n", encoding="utf-8")
+        click.echo(f"{svg} is written.")
+    if not verdict.exact:
+        click.get_current_context().exit(1)
+
+
+def _verdict(arrays: dict[str, Array]) -> Verdict:
+    """The verdict on a file's product; of a probe, what its random part says, after the order that it shows."""
+    from tcemu.recipes import order_of, whose_bits
+    from tcemu.recipes.operands import matrix
+    from tcemu.recipes.probe import unmarked
+
+    a, b, d = arrays["a"], arrays["b"], arrays["d"]
+    kind = matrix(a, "A")[1]
+    order = order_of(a, b, d, kind)
+    if order is not None:
+        click.echo(str(order))
+    rows, columns = unmarked(a, b, kind)
+    c = arrays.get("c")
+    if c is not None:
+        c = c[rows][:, columns] if c.ndim == 2 else c[columns]
+    scale = {name: float(arrays[name]) for name in ("alpha", "beta") if name in arrays}
+    return whose_bits(a[rows], b[:, columns], d[rows][:, columns], c, **scale)
+
+
+def _loaded(file: Path) -> dict[str, Array]:
+    """The arrays of a file with the types that it names. Raises TcemuError for a file that is not such a one."""
+    import numpy as np
+
+    from tcemu.formats import FORMATS
+    from tcemu.recipes.operands import TYPES
+
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise TcemuError(f"{file} is not an .npz file of arrays: {error}") from None
+    missing = [name for name in "abd" if name not in arrays]
+    if missing:
+        raise OperandError(f"{file} has no {listing(missing, 'and')}; it has {listing(arrays, 'and') or 'no arrays'}")
+    if "types" not in arrays:
+        return arrays
+    kinds = {str(FORMATS[name].dtype): FORMATS[name].dtype for name in TYPES}
+    names = str(arrays.pop("types")).replace("torch.", "").split()
+    if len(names) != 3 or not set(names) <= set(kinds):
+        raise OperandError(f"{file}: types are three of {listing(kinds)}; got {' '.join(names)!r}")
+    for role, name in zip("abd", names, strict=True):
+        arrays[role] = np.ascontiguousarray(arrays[role]).view(kinds[name])
+    return arrays

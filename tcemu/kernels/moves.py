@@ -1,0 +1,210 @@
+"""Elements between registers and vectors: words in, patterns of sixteen elements; results out, as words again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+from tcemu.kernels.picks import HEADER, STEP
+from tcemu.kernels.simd import SIGN, WORD, WORDS, Code, Lanes, Slot, vector_code, whole_vectors_of_words
+from tcemu.kernels.sums import INFINITY, QUIET
+
+#: Kinds of accumulators and results.
+FLOATS, HALVES, INTEGERS = range(3)
+_PRUNED = -1
+
+
+@intrinsic
+def load(typingctx, words, picks, source, bits, vectors, mask, flip, held, patterns):  # type: ignore[no-untyped-def]
+    """patterns[v, j] = picked[source[v], j] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
+
+    All but `vectors`, mask and flip are addresses of 32-bit words. picks: which words are picked, a table of
+    `tcemu.kernels.picks`; `held` has room for as many words as the table has.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, picks, source, bits, vectors, mask, flip, held, patterns = args
+        code = vector_code(builder)
+        first = _pick(code, words, picks, held)
+        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
+        with code.loop(0, code.number(vectors)) as v:
+            word = code.load(held, first + code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
+            code.store(word.down(code.load(bits, v, WORDS, unit=64)) & mask ^ flip, patterns, v, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 4, *[types.int64] * 3, types.uint64, types.uint64), codegen
+
+
+@intrinsic
+def spread(typingctx, stored, codes, table, rows, per, patterns):  # type: ignore[no-untyped-def]
+    """patterns[r] = the stored elements that belong there, by the codes of their chunks; lanes without one are pruned.
+
+    All but `rows` and `per` are addresses. stored and codes: vectors of 16 words. table (rows, 1 + 2 * per): the vector
+    of codes, then the vectors of stored elements, each with a word whose bit `code` says whether it belongs to row r.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        stored, codes, table, rows, per, patterns = args
+        code, count = vector_code(builder), vector_code(builder).number(per)
+        with code.loop(0, code.number(rows)) as r:
+            first = r * (count.up(1) + 1)
+
+            def entry(at: Lanes) -> Lanes:
+                return code.load(table, at, WORD, unit=4)
+
+            chunk = code.load(codes, code.wide(entry(first)), WORDS, unit=64)
+            found = Slot(code.lanes(_PRUNED))
+            with code.loop(0, count) as i:
+                at = first + i.up(1)
+                own = entry(at + 2).everywhere().down(chunk) & 1
+                element = code.load(stored, code.wide(entry(at + 1)), WORDS, unit=64)
+                found.set(own.compare("!=", 0).choose(element, found.get()))
+            code.store(found.get(), patterns, r, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 3, types.int64, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def illegal(typingctx, codes, vectors, bad):  # type: ignore[no-untyped-def]
+    """Whether any of the codes, `vectors` times 16 words at an address, is one whose bit is set in `bad`: not 0."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        codes, vectors, bad = args
+        code = vector_code(builder)
+        found, bits = Slot(code.lanes(0)), code.short(code.number(bad)).everywhere()
+        with code.loop(0, code.number(vectors)) as v:
+            found.set(found.get() | (bits.down(code.load(codes, v, WORDS, unit=64)) & 1))
+        return code.any_bits(found.get())
+
+    return types.int64(types.uint64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def store(typingctx, running, vectors, kind, picks, size, per, width, count, held, words):  # type: ignore[no-untyped-def]
+    """words[i] = the results that a word holds, `per` of them, `width` bits each; changes `running`.
+
+    running: `vectors` times 16 patterns. `kind`: 0 float32 patterns with one NaN, 1 float16 ones, converted from a
+    float32, exactly or rounded to nearest, 2 integers. picks: for each result of a word a table of
+    `tcemu.kernels.picks`, `size` words apart; it picks `count` words. held: see `load`. All but `vectors`, `kind` and
+    sizes are addresses.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        running, vectors, kind, picks, size, per, width, count, held, words = args
+        code = vector_code(builder)
+
+        def finish(found: Any) -> None:
+            with code.loop(0, code.number(vectors)) as v:
+                bits = code.load(running, v, WORDS, unit=64)
+                code.store(found(bits), running, v, unit=64)
+
+        kind = code.number(kind)
+        code.branch(kind, lambda: code.branch(kind - INTEGERS, lambda: finish(_narrowed)), lambda: finish(_one_nan))
+        first = _pick(code, running, picks, held)
+        _place(code, held, first, code.number(count), None, words)
+        with code.loop(1, code.number(per)) as e:
+            first = _pick(code, running, (code.number(picks) + e * code.number(size) * 4).value, held)
+            _place(code, held, first, code.number(count), code.short(e * code.number(width)), words)
+        return context.get_dummy_value()
+
+    kinds = [types.uint64, types.int64, types.int64, types.uint64, *[types.int64] * 4]
+    return types.none(*kinds, types.uint64, types.uint64), codegen
+
+
+def _place(code: Code, held: Any, first: Lanes, count: Lanes, shift: Lanes | None, words: Any) -> None:
+    """words[i] = the words from vector `first` of `held` on; with a shift they are shifted up and join the others."""
+
+    def place(at: Lanes, kind: Any) -> None:
+        value = code.load(held, first.up(4) + at, kind, unit=4)
+        if shift is not None:
+            places = shift if kind == WORD else shift.everywhere()
+            value = code.load(words, at, kind, unit=4) | value.up(places)
+        code.store(value, words, at, unit=4)
+
+    vectors = count.down(4)
+    with code.loop(0, vectors) as v:
+        place(v.up(4), WORDS)
+    with code.loop(vectors.up(4), count) as i:
+        place(i, WORD)
+
+
+@intrinsic
+def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyped-def]
+    """Accumulators as float32 patterns: every NaN becomes the same, and -0 becomes +0, since no sum keeps it."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        patterns, half, vectors, running = args
+        code = vector_code(builder)
+        with code.loop(0, code.number(vectors)) as v:
+            bits = Slot(code.load(patterns, v, WORDS, unit=64))
+            code.branch(half, lambda: bits.set(_widened(bits.get())))
+            found = bits.get()
+            found = (found & QUIET).compare(">", INFINITY).choose(code.lanes(QUIET), found)
+            code.store(found.compare("==", SIGN).choose(code.lanes(0), found), running, v, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
+
+
+def _pick(code: Code, words: Any, picks: Any, into: Any) -> Lanes:
+    """Pick words as a table of `tcemu.kernels.picks` says; returns the number of the first vector of them in `into`."""
+    count, first, steps = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(HEADER))
+    if not whole_vectors_of_words():
+        _gather(code, words, picks, count, into)
+        return code.long(0)
+
+    def network() -> None:
+        _steps(code, words, picks, code.long(0), first, into)
+        _steps(code, into, picks, first, steps, into)
+
+    code.branch(steps, network, lambda: _gather(code, words, picks, count, into))
+    return steps.compare("==", 0).choose(code.long(0), steps - count.down(4))
+
+
+def _steps(code: Code, words: Any, picks: Any, start: Lanes, stop: Lanes, into: Any) -> None:
+    """Steps of a network: each permutes two vectors into one."""
+    with code.loop(start, stop) as i:
+        at = i * STEP + HEADER
+        low, high = (code.load(words, code.wide(code.load(picks, at + j, WORD, unit=4)), WORDS, unit=4) for j in (0, 1))
+        indices = code.load(picks, at + 2, WORDS, unit=4)
+        code.store(code.picked(low, high, indices), into, i, unit=64)
+
+
+def _gather(code: Code, words: Any, picks: Any, count: Lanes, into: Any) -> None:
+    """into[i] = words[picks[HEADER + i]]."""
+    vectors = count.down(4)
+    with code.loop(0, vectors) as v:
+        picked = code.load(picks, v.up(4) + HEADER, WORDS, unit=4)
+        code.store(code.gather(words, picked), into, v, unit=64)
+    with code.loop(vectors.up(4), count) as i:
+        at = code.wide(code.load(picks, i + HEADER, WORD, unit=4))
+        code.store(code.load(words, at, WORD, unit=4), into, i, unit=4)
+
+
+def _widened(bits: Lanes) -> Lanes:
+    """The float32 patterns of float16 patterns."""
+    size = bits & 0x7FFF
+    normal = size.up(13) + 0x38000000
+    normal = size.compare("<", 0x7C00).choose(normal, size.compare("==", 0x7C00).choose(size & 0 | INFINITY, QUIET))
+    tiny = (size.converted() * 2.0**-24).bits()
+    return size.compare("<", 0x400).choose(tiny, normal) | (bits.up(16) & SIGN)
+
+
+def _one_nan(bits: Lanes) -> Lanes:
+    """Results with a single NaN, and +0 for the -0 of a subnormal that passed and lost all its fraction bits."""
+    bits = bits.compare("==", SIGN).choose(bits & 0, bits)
+    return (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
+
+
+def _narrowed(bits: Lanes) -> Lanes:
+    """The float16 patterns of float32 patterns, to nearest even."""
+    size = bits & QUIET
+    normal = size - 0x38000000
+    normal = (normal + 0xFFF + (normal.down(13) & 1)).down(13).smaller(0x7C00)
+    # Adding 0.5, whose last place is that of a subnormal float16, turns the number into that subnormal.
+    tiny = (size.floats() + 0.5).bits() - 0x3F000000
+    found = size.compare("<", 0x38800000).choose(tiny, normal) | (bits.down(16) & 0x8000)
+    return size.compare(">", INFINITY).choose(bits & 0 | 0x7FFF, found)

@@ -1,0 +1,241 @@
+"""The kernel that computes tiles: it loads their elements from words, multiplies by blocks, and stores the results.
+
+Which arithmetic it does, and where everything is, are numbers and tables, so that it is compiled once for all of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, uint64
+
+from tcemu.kernels import sums as fast
+from tcemu.kernels.blocks import ROWS, block
+from tcemu.kernels.compiling import njit
+from tcemu.kernels.dots import bit_block, integer_block, integers
+from tcemu.kernels.moves import illegal, load, spread, store, widen
+from tcemu.kernels.packing import pack, pack_special, pack_wide, window
+from tcemu.kernels.scaled import grouped_block
+from tcemu.kernels.simd import WIDTH
+
+#: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
+#: x, y, c and the metadata, what `load` takes (where its three tables begin, vectors, mask, bits to flip); what `store`
+#: takes (where its tables begin, their size, results of a word, bits of a result, words, kind); the kind of addends;
+#: what else an arithmetic takes; the codes of metadata that are not legal; what `spread` takes (where its table
+#: begins, rows, elements that may belong to one); the vectors of x, y and c as the blocks take them; where room begins
+#: for picked words, stored elements, codes, x, y, c and packed elements, and all its words.
+FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = 7, 14, 21, 45, 51, 52, 53, 54, 57
+HELD, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(60, 69)
+#: The numbers of an operand, in the order of LOADS.
+X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def multiply(  # type: ignore[no-untyped-def]
+    x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled
+):
+    """c = `steps` chains that start from c, one after the other; returns what `pack` found.
+
+    All but counts are addresses. x (groups, steps, sums, depth, 16) has the elements in vectors, and y (groups, steps,
+    sums, depth, 4) those taken one at a time; vectors_x and vectors_y count both in vectors of 16. c (groups of x,
+    groups of y, 4, 16): float32 patterns. numbers: the rule as `block` reads it, and both formats as `pack` reads them.
+    room: three words for each pattern. With `scaled`, scale_x and scale_y are what `block` takes, for all groups. If an
+    exponent is outside the window, only float32 results with all their bits are computed; for others nothing is.
+    """
+    size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
+    value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x
+    value_y = room + uint64(3) * size_x
+    word_y, sign_y = value_y + size_y, value_y + uint64(2) * size_y
+    form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
+    start_x, start_y = window(x, form_x, vectors_x), window(y, form_y, vectors_y)
+    found = pack(x, form_x, vectors_x, start_x, value_x, word_x, int64(1))
+    found |= pack(y, form_y, vectors_y, start_y, value_y, word_y, int64(0))
+    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
+    if wide:
+        if numbers[2] != 23 or numbers[3]:
+            return found
+        pack_wide(x, form_x, vectors_x, value_x, word_x)
+        pack_wide(y, form_y, vectors_y, value_y, word_y)
+    if special:
+        pack_special(x, form_x, vectors_x, sign_x)
+        pack_special(y, form_y, vectors_y, sign_y)
+    at, size, unit = c, uint64(4), uint64(4 if wide else 1)
+    chain = numbers[5] * numbers[6]
+    for i in range(vectors_x // (chain * steps)):
+        for j in range(vectors_y * WIDTH // (chain * steps * ROWS)):
+            for step in range(steps):
+                at_x = uint64((i * steps + step) * chain * WIDTH) * size
+                at_y = uint64((j * steps + step) * chain * ROWS)
+                block(
+                    value_x + at_x, word_x + at_x, value_y + at_y * size, word_y + at_y * unit, sign_x + at_x,
+                    sign_y + at_y * size, scale_x + uint64(64 * i) * scaled, scale_y + uint64(16 * j) * scaled, at,
+                    numbers_at, start_x + start_y, wide, special, int64(scaled),
+                )  # fmt: skip
+            at += uint64(ROWS * WIDTH) * size
+    return found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _exactly(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, whole):  # type: ignore[no-untyped-def]
+    """c += x times y, for integers (`whole`) or bits; the arguments are those of `multiply`."""
+    depth, size, option = numbers[5] * numbers[6], uint64(4), numbers[OPTION]
+    value_x, value_y = x, y
+    if whole:
+        value_x, value_y = room, room + uint64(64 * vectors_x)
+        integers(x, numbers_at + uint64(8 * FORMAT_X), vectors_x, value_x)
+        integers(y, numbers_at + uint64(8 * FORMAT_Y), vectors_y, value_y)
+    at = c
+    for i in range(vectors_x // depth):
+        for j in range(vectors_y * WIDTH // (depth * ROWS)):
+            at_x, at_y = value_x + uint64(i * depth * WIDTH) * size, value_y + uint64(j * depth * ROWS) * size
+            if whole:
+                integer_block(at_x, at_y, at, depth, option)
+            else:
+                bit_block(at_x, at_y, at, depth, option)
+            at += uint64(ROWS * WIDTH) * size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _grouped(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, scale_x, scale_y):  # type: ignore[no-untyped-def]
+    """c += the groups of x times y with their scales; the arguments are those of `multiply`."""
+    depth, groups = numbers[5], numbers[6]
+    form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
+    start_x, start_y = window(x, form_x, vectors_x), window(y, form_y, vectors_y)
+    size = uint64(4)
+    value_y = room + uint64(64 * vectors_x)
+    rest = value_y + uint64(64 * vectors_y)
+    pack(x, form_x, vectors_x, start_x, room, rest, int64(0))
+    pack(y, form_y, vectors_y, start_y, value_y, rest, int64(0))
+    unit = start_x + start_y + int64(2 * fast.CENTRE) - numbers[OPTION]
+    at = c
+    for i in range(vectors_x // (depth * groups)):
+        for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):
+            grouped_block(
+                room + uint64(i * groups * depth * WIDTH) * size, value_y + uint64(j * groups * depth * ROWS) * size,
+                scale_x + uint64(i * groups * WIDTH) * size, scale_y + uint64(j * groups * ROWS) * size, at, rest,
+                numbers_at, depth, groups, unit,
+            )  # fmt: skip
+            at += uint64(ROWS * WIDTH) * size
+
+
+# ------------------------------------------------------------------------------------------------------ in and out
+
+
+@njit(cache=True, nogil=True)
+def _words(at, number):  # type: ignore[no-untyped-def]
+    """The address so many words after another."""
+    return at + uint64(number) * uint64(4)
+
+
+@njit(cache=True, nogil=True)
+def _load(words, tables, numbers, first, held, into):  # type: ignore[no-untyped-def]
+    """Load an operand of one tile, whose numbers begin at `first`, from words; the others are addresses."""
+    picks, source = _words(tables, numbers[first]), _words(tables, numbers[first + 1])
+    bits, vectors = _words(tables, numbers[first + 2]), numbers[first + 3]
+    load(words, picks, source, bits, vectors, numbers[first + 4], numbers[first + 5], held, into)
+
+
+@njit(cache=True, nogil=True)
+def _operands(t, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Load tile t; whether its metadata is legal. given: addresses of the words of x, y, c and e; steps: of a tile."""
+    rows, t, held, x = numbers[SPREAD + 1], uint64(t), _words(room, numbers[HELD]), _words(room, numbers[IN_X])
+    stored, codes = _words(room, numbers[STORED]), _words(room, numbers[CODES])
+    _load(given[0] + t * steps[0], tables, numbers, int64(X), held, stored if rows else x)
+    if rows:
+        _load(given[3] + t * steps[3], tables, numbers, int64(E), held, codes)
+        if illegal(codes, numbers[E + 3], numbers[ILLEGAL]):
+            return False
+        spread(stored, codes, _words(tables, numbers[SPREAD]), rows, numbers[SPREAD + 2], x)
+    _load(given[1] + t * steps[1], tables, numbers, int64(Y), held, _words(room, numbers[IN_Y]))
+    _load(given[2] + t * steps[2], tables, numbers, int64(C), held, _words(room, numbers[IN_C]))
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _store(tables, numbers, room, words):  # type: ignore[no-untyped-def]
+    """Store the results of one tile into words."""
+    c, at, size = _words(room, numbers[IN_C]), _words(tables, numbers[STORE]), numbers[STORE + 1]
+    per, width, count, kind = numbers[STORE + 2], numbers[STORE + 3], numbers[STORE + 4], numbers[STORE + 5]
+    store(c, numbers[VECTORS + 2], kind, at, size, per, width, count, _words(room, numbers[HELD]), words)
+
+
+@njit(cache=True, nogil=True)
+def _addresses(x, y, c, e):  # type: ignore[no-untyped-def]
+    """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
+    size = uint64(4)
+    given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
+    sizes = uint64(x.shape[1]), uint64(y.shape[1]), uint64(c.shape[1]), uint64(e.shape[1])
+    return given, (sizes[0] * size, sizes[1] * size, sizes[2] * size, sizes[3] * size)
+
+
+# ------------------------------------------------------------------------------------------------------ many tiles
+# d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal. x is
+# the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if x is
+# dense. tables: what `load` takes for x, y, c and e, what `store` takes, and what `spread` takes. numbers: those of
+# `multiply`, then see FORMAT_X. There is a function for each arithmetic, so that no process compiles what it does not
+# compute.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_fused(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore[no-untyped-def]
+    """Chains of fused sums; scale_x and scale_y (tiles, scales): as `block` takes them, or empty."""
+    scratch = np.empty(numbers[ROOM], np.int32)
+    room = uint64(scratch.ctypes.data)
+    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
+    packed = _words(room, numbers[PACKED])
+    given, steps = _addresses(x, y, c, e)
+    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
+    scales_x, scales_y, scaled = (
+        uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data), uint64(1 if scale_x.shape[0] else 0)
+    )  # fmt: skip
+    step_x, step_y, step_d = uint64(4 * scale_x.shape[1]), uint64(4 * scale_y.shape[1]), uint64(4 * d.shape[1])
+    vectors_x, vectors_y, vectors_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
+    for t in range(d.shape[0]):
+        if not _operands(t, given, steps, at, numbers, room):
+            return False
+        widen(at_c, numbers[ADDENDS], vectors_c, at_c)
+        of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
+        multiply(
+            at_x, vectors_x, at_y, vectors_y, 1, numbers, numbers_at, packed, at_c, of_x, of_y, scaled
+        )
+        _store(at, numbers, room, to_d + uint64(t) * step_d)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_grouped(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore[no-untyped-def]
+    """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
+    scratch = np.empty(numbers[ROOM], np.int32)
+    room = uint64(scratch.ctypes.data)
+    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
+    packed = _words(room, numbers[PACKED])
+    given, steps = _addresses(x, y, c, e)
+    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
+    scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
+    step_x, step_y, step_d = uint64(4 * scale_x.shape[1]), uint64(4 * scale_y.shape[1]), uint64(4 * d.shape[1])
+    vectors_x, vectors_y, vectors_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
+    for t in range(d.shape[0]):
+        if not _operands(t, given, steps, at, numbers, room):
+            return False
+        widen(at_c, numbers[ADDENDS], vectors_c, at_c)
+        of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
+        _grouped(at_x, vectors_x, at_y, vectors_y, numbers, numbers_at, packed, at_c, of_x, of_y)
+        _store(at, numbers, room, to_d + uint64(t) * step_d)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_exactly(x, y, c, e, whole, tables, numbers, d):  # type: ignore[no-untyped-def]
+    """Sums of small integers (`whole`), or of bits."""
+    scratch = np.empty(numbers[ROOM], np.int32)
+    room = uint64(scratch.ctypes.data)
+    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
+    packed = _words(room, numbers[PACKED])
+    given, steps = _addresses(x, y, c, e)
+    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
+    step_d, vectors_x, vectors_y = uint64(4 * d.shape[1]), numbers[VECTORS], numbers[VECTORS + 1]
+    for t in range(d.shape[0]):
+        if not _operands(t, given, steps, at, numbers, room):
+            return False
+        _exactly(at_x, vectors_x, at_y, vectors_y, numbers, numbers_at, packed, at_c, whole)
+        _store(at, numbers, room, to_d + uint64(t) * step_d)
+    return True

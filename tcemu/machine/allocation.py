@@ -1,0 +1,126 @@
+"""Named arrays in the shared memory of a block: how many bytes they take, and which element a byte belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError, UnknownName, briefly, did_you_mean, ranges
+from tcemu.machine.memory import Pointer
+
+Array = npt.NDArray[Any]
+
+#: The widest swizzle repeats after this many bytes, so every tile may start at a multiple of it.
+ALIGN = 1024
+#: By the width of a swizzle in bytes: the mask of the address bits that are added to bits 4 to 6.
+_SWIZZLES = {0: 0, 32: 0x80, 64: 0x180, 128: 0x380}
+
+
+class Shared:
+    """Arrays in shared memory by name, one after the other: give it to `tcemu.launch(..., shared=...)`.
+
+    Each array is (shape, dtype), or (shape, dtype, swizzle) for rows as TMA and wgmma swizzle them: 32, 64 or 128
+    bytes. It starts at a multiple of `align` bytes, by default 1024; arrays of 8-byte words, such as mbarriers, need
+    only 8. A kernel gets an array's address from its name, and an element's from `at`, as with pointers to global
+    memory. The first of three axes is called the stage. Reports of the sanitizer name the arrays.
+
+    Raises OperandError for a shape, dtype, swizzle or alignment that is none.
+
+    >>> from tcemu.machine.allocation import Shared
+    >>> shared = Shared(A=((2, 64, 32), np.float16), full=(2, np.uint64))
+    >>> int(shared.A), shared.A.at(1, 5, 8), shared.full.at(1), shared.nbytes
+    (0, 4432, 8200, 8208)
+    >>> shared.told(4432, 4448)
+    'stage 1 of A, row 5, columns 8 to 15'
+    >>> def unordered(warp, shared):
+    ...     warp.st_shared(shared.A.at(0, warp.threads, 0), 0)
+    ...     warp.ld_shared(shared.A.at(0, 63 - warp.threads, 0))
+    >>> result = tcemu.launch(unordered, block=64, args=(shared,), shared=shared, sanitizer="collect")
+    >>> result.reports[0].what
+    'bytes 2048 to 4035 of shared memory (stage 0 of A, rows 32 to 63, columns 0 to 1)'
+    """
+
+    def __init__(self, *, align: int = ALIGN, **arrays: tuple[Any, ...]) -> None:
+        if not _whole(align) or align < 16 or align & align - 1:
+            raise OperandError(f"align is a power of two of at least 16 bytes; got {briefly(align)}")
+        self._arrays: dict[str, Pointer] = {}
+        self._swizzles: dict[str, int] = {}
+        at = 0
+        for name, given in arrays.items():
+            shape, dtype, self._swizzles[name] = _checked(name, given)
+            step = 8 if dtype.itemsize == 8 and not self._swizzles[name] else align
+            at = -(-at // step) * step
+            self._arrays[name] = Pointer(at, dtype, shape)
+            at += self._arrays[name].nbytes
+        #: the bytes that all arrays take
+        self.nbytes = at
+
+    def __getattr__(self, name: str) -> Pointer:
+        arrays = self.__dict__.get("_arrays", {})
+        if name not in arrays:
+            raise UnknownName(f"no array in shared memory is called {name}.{did_you_mean(name, arrays)}")
+        found: Pointer = arrays[name]
+        return found
+
+    def told(self, first: int, end: int) -> str:
+        """The elements that bytes `first` to `end` - 1 belong to, in words; empty if they are in no array."""
+        return self.elements(np.arange(first, end, max(1, min(16, end - first))), min(16, end - first))
+
+    def elements(self, addresses: Array, size: int) -> str:
+        """The same for `size` bytes at each of `addresses` (n,); only the array of the first one is named."""
+        first = int(addresses.min())
+        for name, pointer in self._arrays.items():
+            if int(pointer) <= first < int(pointer) + pointer.nbytes:
+                inside = addresses[(addresses >= int(pointer)) & (addresses < int(pointer) + pointer.nbytes)]
+                places = inside ^ (inside & _SWIZZLES[self._swizzles[name]]) >> 3
+                starts = (places - int(pointer)) // pointer.dtype.itemsize
+                count = max(1, size // pointer.dtype.itemsize)
+                return _told(name, pointer.shape, (starts[:, None] + np.arange(count)).reshape(-1))
+        return ""
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name} {each.dtype} {each.shape} at {int(each)}" for name, each in self._arrays.items())
+        return f"<shared memory of {self.nbytes} bytes: {arrays}>"
+
+
+def _told(name: str, shape: tuple[int, ...], numbers: Array) -> str:
+    """Elements of an array, by their numbers in it."""
+    axes = np.unravel_index(np.clip(numbers, 0, int(np.prod(shape)) - 1), shape)
+    if len(shape) == 1:
+        return f"{name}[{ranges(_numbers(axes[0]))}]"
+    kinds = ("stage", "row", "column")[-len(shape) :]
+    found = [(kind, _numbers(axis)) for kind, axis in zip(kinds, axes, strict=True)]
+    parts = [f"{kind}{'s' * (len(numbers) > 1)} {ranges(numbers)}" for kind, numbers in found]
+    if len(shape) == 2:
+        return f"{name}, {', '.join(parts)}"
+    return f"{parts[0]} of {name}, {', '.join(parts[1:])}"
+
+
+def _numbers(axis: Array) -> tuple[int, ...]:
+    return tuple(np.unique(axis).tolist())
+
+
+def _checked(name: str, given: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape, dtype and swizzle of an array."""
+    if not isinstance(given, tuple) or len(given) not in (2, 3):
+        raise OperandError(f"{name} is (shape, dtype) or (shape, dtype, swizzle); got {briefly(given)}")
+    shape, dtype, swizzle = (*given, 0)[:3]
+    shape = (shape,) if _whole(shape) else shape
+    if not isinstance(shape, tuple) or not 1 <= len(shape) <= 3 or not all(_whole(n) and n > 0 for n in shape):
+        raise OperandError(f"{name}: a shape is one to three positive numbers; got {briefly(given[0])}")
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise OperandError(f"{name}: {briefly(dtype)} is not a dtype") from None
+    if swizzle not in _SWIZZLES or (swizzle and shape[-1] * kind.itemsize != swizzle):
+        raise OperandError(
+            f"{name}: a swizzle of 32, 64 or 128 bytes is as wide as a row, {shape[-1] * kind.itemsize} bytes; got "
+            f"{briefly(swizzle)}"
+        )
+    return tuple(int(n) for n in shape), kind, int(swizzle)
+
+
+def _whole(given: object) -> bool:
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)

@@ -1,0 +1,90 @@
+"""What tells two recipes apart: an element's sums under both, and an input that gives them different bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError
+from tcemu.formats import lookup
+from tcemu.recipes.candidates import types_of
+from tcemu.recipes.engines import engine
+from tcemu.recipes.epilogue import Addend
+from tcemu.recipes.order import splits
+from tcemu.recipes.product import Operands, finished, multiply
+from tcemu.recipes.recipe import Recipe
+from tcemu.show.element_sums import ElementSums
+
+Array = npt.NDArray[Any]
+
+
+def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Addend | None = None) -> ElementSums:
+    """The sums that a recipe puts an element together from: a (K,) is its row of A, b (K,) its column of B."""
+    operands = Operands(recipe, a[None], b[:, None])
+    cuts = [slices for slices in splits(recipe, len(a)) if len(slices[0])]
+    sums = [operands.split(slices) for slices in cuts]
+    kind = operands.engine.sums
+    plain = replace(recipe, output="", fused="c")
+    parts = tuple(
+        (f"k {slices[0][0]}-{slices[-1][-1]}", float(total[0, 0])) for slices, total in zip(cuts, sums, strict=True)
+    )
+    d = finished(recipe, sums, kind, plus)[0, 0]
+    total = float(finished(plain, sums, kind)[0, 0])
+    return ElementSums(str(recipe), parts, total, float(d), bits_of(d), bits_of(d) == bits_of(given))
+
+
+def bits_of(value: Any) -> str:
+    """The pattern of a number of any numpy dtype, in hexadecimal digits.
+
+    >>> from tcemu.recipes.apart import bits_of
+    >>> bits_of(np.float16(1))
+    '0x3c00'
+    """
+    array = np.asarray(value)
+    pattern = int(array.reshape(1).view(f"u{array.dtype.itemsize}")[0])
+    return f"{pattern:#0{2 + 2 * array.dtype.itemsize}x}"
+
+
+def separate(one: Recipe, other: Recipe, depth: int, tries: int = 32) -> tuple[Array, Array] | None:
+    """A (1, depth) and B (depth, 1) whose products differ under two recipes; None if none of `tries` x 1,024 does.
+
+    Raises OperandError for recipes that do not take the same types.
+
+    >>> from tcemu.recipes import Recipe, multiply, separate
+    >>> one, other = Recipe("fma.rn.f32"), Recipe("fma.rn.f32", splits=2)
+    >>> A, B = separate(one, other, 64)
+    >>> multiply(one, A, B)[0, 0] == multiply(other, A, B)[0, 0]
+    np.False_
+    """
+    if types_of(one) != types_of(other):
+        raise OperandError(f"{one} and {other} take matrices of other types: no input is one of both")
+    for seed in range(tries):
+        a, b = (_drawn(kind, depth, 2 * seed + i) for i, kind in enumerate(types_of(one)))
+        left, right = multiply(one, a, b.T), multiply(other, a, b.T)
+        if left.dtype != right.dtype:
+            raise OperandError(f"{one} and {other} give products of other types: {left.dtype} and {right.dtype}")
+        differ = np.argwhere(left.view(f"u{left.dtype.itemsize}") != right.view(f"u{right.dtype.itemsize}"))
+        if len(differ):
+            i, j = differ[0]
+            return a[i : i + 1], np.ascontiguousarray(b[j : j + 1].T)
+    return None
+
+
+def _drawn(kind: str, depth: int, seed: int) -> Array:
+    """32 rows of numbers of many magnitudes."""
+    form, rng = lookup(kind), np.random.default_rng(seed)
+    if form.kind != "float":
+        return rng.integers(int(form.lowest), int(form.largest), (32, depth), endpoint=True).astype(form.dtype)
+    values = rng.standard_normal((32, depth)) * 2.0 ** rng.integers(-4, 5, (32, depth))
+    return form.matrix(form.encode(values))
+
+
+def same_arithmetic(one: Recipe, other: Recipe) -> bool:
+    """Whether two recipes differ in nothing but the name of an instruction that computes the same."""
+    named = replace(other, instruction=one.instruction, target=one.target)
+    return named == one and (
+        engine(one.instruction, one.target).identity == engine(other.instruction, other.target).identity
+    )

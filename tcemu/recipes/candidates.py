@@ -1,0 +1,254 @@
+"""THE TABLE of what kernels do: instructions by the types of A and B, walks along k, splits of k.
+
+Every recipe that the search tries is a combination of these rows; what is in no row is not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from tcemu.recipes.engines import engine
+from tcemu.recipes.recipe import Fused, Recipe
+
+_MMA = "mma.sync.aligned.{}.row.col.{}"
+_TF32 = _MMA.format("m16n8k8", "f32.tf32.tf32.f32")
+_HALVES = "t8h2p2>htp"  # k of a register's low halves first, as fp8 is converted to f16 without moving it
+
+
+@dataclass(frozen=True)
+class Base:
+    """What multiplies matrices of type `a` and `b`: where a recipe starts from."""
+
+    a: str
+    b: str
+    recipe: Recipe
+    #: Types of D that it is tried for; "" for all.
+    d: str = ""
+
+
+def _base(types: str, opcode: str, targets: str, d: str = "", **more: object) -> Iterator[Base]:
+    """Rows for pairs of types such as "e4m3.e5m2", on each of the targets."""
+    for pair in types.split():
+        a, b = pair.split(".")
+        for target in targets.split():
+            yield Base(a, b, Recipe(opcode, target, **more), d)  # type: ignore[arg-type]
+
+
+_FP8 = "e4m3.e4m3 e4m3.e5m2 e5m2.e4m3 e5m2.e5m2"
+
+#: Instructions, the likely ones first. Of several that give the same bits, one stands for all.
+BASES: tuple[Base, ...] = (
+    *_base("f16.f16", _MMA.format("m16n8k16", "f32.f16.f16.f32"), "sm_90a sm_80"),
+    *_base("f16.f16", _MMA.format("m16n8k8", "f32.f16.f16.f32"), "sm_90a sm_75"),
+    *_base("f16.f16", _MMA.format("m8n8k4", "f32.f16.f16.f32"), "sm_70"),
+    *_base("f16.f16", _MMA.format("m16n8k16", "f16.f16.f16.f16"), "sm_90a sm_80", d="f16"),
+    *_base("bf16.bf16", _MMA.format("m16n8k16", "f32.bf16.bf16.f32"), "sm_90a sm_80"),
+    *_base("bf16.bf16", _MMA.format("m16n8k8", "f32.bf16.bf16.f32"), "sm_90a"),
+    *(
+        row
+        for inputs in ("rn", "rna", "rz")
+        for row in _base("f32.f32", _TF32, "sm_90a sm_80", inputs=inputs)
+    ),
+    *_base("f32.f32", "fma.rn.f32", "sm_90a"),
+    *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rn"),
+    *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rna"),
+    *_base("f32.f32", _MMA.format("m16n8k16", "f32.bf16.bf16.f32"), "sm_90a sm_80", inputs="bf16"),
+    *_base("f32.f32", _MMA.format("m16n8k8", "f32.bf16.bf16.f32"), "sm_90a", inputs="bf16"),
+    *_base("f64.f64", _MMA.format("m16n8k16", "f64.f64.f64.f64"), "sm_90a"),
+    *(
+        row
+        for a, b in (pair.split(".") for pair in _FP8.split())
+        for row in (
+            *_base(f"{a}.{b}", f"wgmma.mma_async.sync.aligned.m64n8k32.f32.{a}.{b}", "sm_90a"),
+            *_base(f"{a}.{b}", _MMA.format("m16n8k16", "f32.f16.f16.f32"), "sm_90a sm_80", inputs="f16"),
+            *_base(
+                f"{a}.{b}",
+                _MMA.format("m16n8k16", "f32.f16.f16.f32"),
+                "sm_90a sm_80",
+                inputs="f16",
+                tile=32,
+                order=_HALVES,
+            ),
+            *_base(f"{a}.{b}", _MMA.format("m16n8k32", f"f32.{a}.{b}.f32"), "sm_90a sm_89 sm_120a"),
+        )
+    ),
+    *_base("s8.s8", _MMA.format("m16n8k32", "s32.s8.s8.s32"), "sm_90a"),
+    *_base("u8.u8", _MMA.format("m16n8k32", "s32.u8.u8.s32"), "sm_90a"),
+)
+
+#: f32 from parts: `inputs`, and the instruction that multiplies the parts. Tiles are promoted or not.
+PARTS: tuple[tuple[str, str], ...] = (
+    ("bf16x3", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
+    ("bf16x6", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
+    ("bf16x9", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
+    ("tf32x3", _TF32),
+)
+#: The most splits, and the intervals after which sums start again.
+_SPLITS = 64
+_EVERY = (32, 64, 128, 256, 512)
+_TILES = (8, 16, 32, 64, 128, 256)
+
+
+def bases(a: str, b: str, d: str) -> list[Recipe]:
+    """Where recipes for these types start from, in the order in which they are tried.
+
+    >>> from tcemu.recipes.candidates import bases
+    >>> bases("bf16", "bf16", "bf16")[0].output
+    'bf16'
+    """
+    found = [row.recipe for row in BASES if (row.a, row.b) == (a, b) and row.d in ("", d)]
+    return [_giving(recipe, d) for recipe in found]
+
+
+def types_of(recipe: Recipe) -> tuple[str, str]:
+    """The types of A and B that a recipe starts from.
+
+    >>> from tcemu.recipes import Recipe
+    >>> from tcemu.recipes.candidates import types_of
+    >>> types_of(Recipe("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", inputs="rna"))
+    ('f32', 'f32')
+    """
+    by = engine(recipe.instruction, recipe.target)
+    plain = {"f16": ("e4m3", "e4m3")}
+    return (by.a, by.b) if not recipe.inputs else plain.get(recipe.inputs, ("f32", "f32"))
+
+
+def emulated(a: str, b: str, d: str) -> list[Recipe]:
+    """f32 from parts, tile by tile: the sums of a tile start from zero, or go on."""
+    if (a, b) != ("f32", "f32"):
+        return []
+    return [
+        _giving(Recipe(opcode, target, inputs=inputs, tile=tile, every=every), d)
+        for inputs, opcode in PARTS
+        for target in ("sm_90a", "sm_80")
+        for tile in _TILES
+        for every in (tile, 0)
+    ] + [
+        _giving(Recipe(_TF32, inputs="3xtf32", tile=8, every=every, lead=8), d) for every in (16, 32)
+    ]
+
+
+def _giving(recipe: Recipe, d: str) -> Recipe:
+    """The recipe with D of type `d`."""
+    return recipe if engine(recipe.instruction, recipe.target).sums == d else replace(recipe, output=d)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Recipes that are tried together, and whether trees that add up their splits are tried too."""
+
+    recipes: tuple[Recipe, ...]
+    reductions: bool = False
+
+
+def groups(a: str, b: str, d: str, depth: int, *, fine: bool = False, joins: bool = False) -> Iterator[Group]:
+    """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits.
+
+    `fine`: f32 was not rounded to shorter numbers, as the errors of D show. `joins`: alpha or C joins the sums, so that
+    it matters how.
+    """
+    for group in _groups(a, b, d, depth, fine):
+        if joins:
+            ways = get_args(Fused)
+            yield replace(group, recipes=tuple(replace(each, fused=way) for each in group.recipes for way in ways))
+        else:
+            yield group
+
+
+def _groups(a: str, b: str, d: str, depth: int, fine: bool) -> Iterator[Group]:
+    found = [base for base in bases(a, b, d) if not (fine and base.inputs)]
+    if a in ("s8", "u8"):  # sums are exact: no order shows
+        yield from (Group((base,)) for base in found)
+        return
+    for base in found:
+        yield Group(tuple(walks(base, depth)))
+    for target in sorted({base.target for base in found}, key=lambda target: target != "sm_90a"):
+        parts = [part for part in emulated(a, b, d) if part.target == target]
+        mine = [base for base in found if base.target == target]
+        yield Group(tuple(parts))
+        for base in mine:
+            yield Group(tuple(blocks(base, depth)), reductions=True)
+        for base in mine:
+            yield Group(tuple(sliced(base, depth)))
+            yield Group(tuple(promoted(base, depth)))
+        yield Group(tuple(each for part in parts for each in halved(part, depth)), reductions=True)
+        for base in mine:
+            yield Group(tuple(unaligned(base, depth)))
+            yield Group(tuple(sliced_splits(base, depth)))
+
+
+def walks(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """The ways along k without splits: as it comes, sums that start again, a short first tile."""
+    yield base
+    if not base.tile:
+        yield from (replace(base, every=every) for every in _EVERY if every < depth)
+        yield from (
+            replace(base, tile=tile, residue="first") for tile in _TILES[1:5] if depth % tile and depth > tile
+        )
+
+
+def blocks(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """Splits of neighbouring k: equal ones, and ones of whole groups of k with a shorter last one."""
+    seen = set()
+    for count in range(2, _SPLITS + 1):
+        for size in _sizes(depth, count, (256, 128, 64, 32, 16, 8)):
+            if (count, size) not in seen:
+                seen.add((count, size))
+                found = replace(base, splits=count, size=0 if size * count == depth else size)
+                yield found
+                if base.output in ("f16", "bf16"):
+                    yield replace(found, total=base.output)
+
+
+def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
+    """The k of each of `count` splits but the last, in whole groups: an equal part rounded up, or down."""
+    for grain in grains:
+        up, down = -(-depth // (count * grain)) * grain, depth // (count * grain) * grain
+        if up < depth and -(-depth // up) == count:
+            yield up
+        if 0 < down != up:
+            yield down
+
+
+def halved(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """A few splits, or as many as a power of two, of whole tiles."""
+    for count in (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128):
+        for size in sorted(set(_sizes(depth, count, (32, 16, base.tile)))):
+            yield replace(base, splits=count, size=0 if size * count == depth else size)
+
+
+def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """Splits whose k is not a multiple of the tile, so that the first tile of each is short."""
+    if base.tile:
+        return
+    for tile in (16, 32, 64):
+        for count in range(2, _SPLITS + 1):
+            for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1)))):
+                if size % tile or (depth - size * (count - 1)) % tile:
+                    yield replace(base, splits=count, size=size, tile=tile, residue="first")
+
+
+def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """Slices that take tiles in turn."""
+    if not base.tile:
+        for tile in (8, 16, 32, 64):
+            for slices in range(2, min(32, depth // tile) + 1):
+                yield replace(base, slices=slices, tile=tile)
+
+
+def sliced_splits(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """Splits whose slices take tiles in turn."""
+    if not base.tile:
+        for each in blocks(base, depth):
+            if each.splits <= 16:
+                yield from (replace(each, slices=slices, tile=tile) for slices in (2, 4) for tile in (8, 16, 32))
+
+
+def promoted(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """Splits with sums that start again."""
+    if base.tile:
+        return
+    for each in blocks(base, depth):
+        yield from (replace(each, every=every) for every in (128,) if every * each.splits < depth)

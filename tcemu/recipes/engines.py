@@ -1,0 +1,141 @@
+"""What adds up the products of a recipe: an instruction of the tensor cores, or fused multiply-adds of f32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import FusedSums, Operation, compute, matmul
+from tcemu.arithmetic.operation import conversion, numbers
+from tcemu.arithmetic.reference import fma_nearest
+from tcemu.backend import backend
+from tcemu.errors import OperandError
+from tcemu.formats import lookup
+from tcemu.instructions import parse, target_named
+
+Array = npt.NDArray[Any]
+Tree: TypeAlias = Callable[[Array, Array, Array, Array, Array, int], None]
+
+#: Fused multiply-adds that count as one step; more zeros at the end of a chain change nothing.
+_FMAS = 8
+#: Opcodes that are not in the table of matrix instructions.
+ORDINARY = ("fma.rn.f32",)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Types of A, B and the sums, products of one instruction, and patterns d = a b + c of whole matrices."""
+
+    a: str
+    b: str
+    sums: str
+    depth: int
+    run: Callable[[Array, Array, Array], Array]
+    #: Sums of single elements, node by node of a tree: a, b (elements, k), ks (nodes, depth), parents (nodes), sums
+    #: (nodes, elements), and the first node to compute.
+    grow: Tree
+    #: Two engines with the same identity give the same bits.
+    identity: object
+
+
+@cache
+def engine(opcode: str, target: str) -> Engine:
+    """The engine of an opcode. Raises IllegalInstruction, ArithmeticUnknown, and OperandError for other instructions.
+
+    >>> from tcemu.recipes.engines import engine
+    >>> engine("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "sm_80").depth
+    16
+    """
+    if opcode in ORDINARY:
+        return Engine("f32", "f32", "f32", _FMAS, _fma, _fma_tree, opcode)
+    found = parse(opcode, target)
+    dense = found.family in ("mma", "wgmma", "wmma.mma") and not found.sparse
+    if not dense or found.types["a"].name == "b1":
+        raise OperandError(f"{found} is not an instruction that a recipe can name: dense mma, wgmma and wmma.mma are")
+    operation = found.operation(target_named(target))
+    if operation.c != operation.d:
+        raise OperandError(f"{found}: its result cannot be the addend of the next step")
+    return Engine(
+        operation.a,
+        operation.b,
+        operation.d,
+        operation.depth,
+        lambda a, b, c: matmul(operation, a, b, c),
+        _tree(operation),
+        operation,
+    )
+
+
+def _by_tiles(operation: Operation) -> Tree:
+    """Level by level: tiles of one element, for whatever the kernels have no tree of."""
+
+    def grow(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
+        left = np.arange(first, len(ks))
+        while left.size:
+            ready = left[~np.isin(parents[left], left)]
+            x, y = (np.moveaxis(each[:, ks[ready]], 1, 0).reshape(-1, operation.depth) for each in (a, b))
+            before = np.where(parents[ready, None] < 0, sums.dtype.type(0), sums[parents[ready]]).reshape(-1, 1, 1)
+            sums[ready] = compute(operation, x[:, None], y[:, :, None], before).reshape(len(ready), -1)
+            left = left[np.isin(parents[left], left)]
+
+    return grow
+
+
+def _tree(operation: Operation) -> Tree:
+    """The tree of an operation's sums: a plain loop where there is one, because tiles of one element are slow."""
+    model, by_tiles = operation.model, _by_tiles(operation)
+    if not isinstance(model, FusedSums) or operation.d != "f32" or model.via or not model.widen:
+        return by_tiles
+    forms = [lookup(model.through or name) for name in (operation.a, operation.b)]
+    floor = -(1 << 19) if model.floor is None else model.floor
+    rule = np.array([model.fraction, floor, 23 if model.keep is None else model.keep, 0], np.int64)
+    places = np.array(model.sums(operation.depth))
+
+    def grow(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
+        if backend(ks.size * len(a)) != "numba":
+            by_tiles(a, b, ks, parents, sums, first)
+            return
+        from tcemu.kernels.elements import fused_tree
+
+        if model.through:
+            a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
+        words = [np.ascontiguousarray(each, np.uint32) for each in (a, b)]
+        last = model.addend == "last"
+        fused_tree(*words, ks, parents, sums, first, *map(numbers, forms), rule, places, last)
+
+    return grow
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    """c, then a fused multiply-add of f32 for each ascending k; uint32 patterns."""
+    if backend(c.size * a.shape[1]) == "numba":
+        from tcemu.kernels.chain32 import chains32
+
+        d = c.copy()
+        chains32(np.ascontiguousarray(a), np.ascontiguousarray(b), d)
+        return d
+    d, single = c.copy(), lookup("f32")
+    for m, n in np.ndindex(d.shape):
+        for k in range(a.shape[1]):
+            d[m, n] = fma_nearest(int(a[m, k]), int(b[k, n]), int(d[m, n]), single)
+    return d
+
+
+def _fma_tree(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
+    if backend(ks.size * len(a)) == "numba":
+        from tcemu.kernels.elements import fma_tree
+
+        fma_tree(a, b, ks, parents, sums, first)
+        return
+    single = lookup("f32")
+    for node in range(first, len(ks)):
+        for e in range(len(a)):
+            running = int(sums[parents[node], e]) if parents[node] >= 0 else 0
+            for k in ks[node]:
+                running = fma_nearest(int(a[e, k]), int(b[e, k]), running, single)
+            sums[node, e] = running

@@ -1,0 +1,67 @@
+"""What a kernel does to the elements of A and B before it multiplies them: nothing, a rounding, or several parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.formats import lookup
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Elements as `parts` numbers of another format: the element, rounded; what is left of it, rounded; and so on.
+
+    `rounding` is that of the first part, `rest` that of the others. `pairs` are the products, each of a part of A and a
+    part of B, in the order in which a tile adds them.
+    """
+
+    form: str
+    rounding: str = "rn"
+    rest: str = "rn"
+    parts: int = 1
+    pairs: tuple[tuple[int, int], ...] = ((0, 0),)
+    about: str = ""
+
+
+def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str) -> Conversion:
+    rounding, _, rest = roundings.partition(" ")
+    return Conversion(form, rounding, rest, parts, tuple((int(pair[0]), int(pair[1])) for pair in pairs.split()), about)
+
+
+#: What a recipe's `inputs` may say.
+CONVERSIONS: dict[str, Conversion | None] = {
+    "": None,
+    "rz": Conversion("tf32", "rz", about="f32 cut off to tf32, as the tensor core does it"),
+    "rna": Conversion("tf32", "rna", about="f32 rounded to tf32 by cvt.rna"),
+    "rn": Conversion("tf32", "rn", about="f32 rounded to tf32 by cvt.rn"),
+    "bf16": Conversion("bf16", about="f32 rounded to bf16"),
+    "f16": Conversion("f16", about="converted to f16"),
+    "bf16x3": _emulated("bf16", "rn rn", 2, "10 01 00", "f32 as two bf16 parts, three products"),
+    "bf16x6": _emulated("bf16", "rn rn", 3, "11 20 02 10 01 00", "f32 as three bf16 parts, six products"),
+    "bf16x9": _emulated("bf16", "rn rn", 3, "22 21 12 11 20 02 10 01 00", "f32 as three bf16 parts, nine products"),
+    "tf32x3": _emulated("tf32", "rna rz", 2, "10 01 00", "f32 as two tf32 parts, as compilers do it"),
+    "3xtf32": _emulated("tf32", "rz rna", 2, "10 01 00", "f32 as two tf32 parts, as CUTLASS does it"),
+}
+
+
+def converted(matrix: Array, conversion: Conversion) -> list[Array]:
+    """The patterns of a matrix's parts.
+
+    >>> from tcemu.recipes.inputs import CONVERSIONS, converted
+    >>> [hex(part[0, 0]) for part in converted(np.array([[1 + 2**-9]], np.float32), CONVERSIONS["bf16x3"])]
+    ['0x3f80', '0x3b00']
+    """
+    form, left = lookup(conversion.form), matrix
+    found: list[Array] = []
+    for _ in range(conversion.parts):
+        found.append(form.encode(left, conversion.rest if found else conversion.rounding))
+        if len(found) < conversion.parts:
+            with np.errstate(invalid="ignore"):  # infinity has no remainder
+                left = left - form.decode(found[-1]).astype(left.dtype)
+    return found

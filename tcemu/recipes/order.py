@@ -1,0 +1,82 @@
+"""In which order a recipe takes k: splits, in them chains that start from zero, in them instructions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.recipes.recipe import Recipe
+
+Array = npt.NDArray[Any]
+#: The k of a chain in the order of its instructions; -1 for a place that holds zeros.
+Chain = npt.NDArray[np.int64]
+
+
+def splits(recipe: Recipe, depth: int) -> list[list[Chain]]:
+    """The k of each slice of each split, ascending.
+
+    >>> from tcemu.recipes import Recipe
+    >>> from tcemu.recipes.order import splits
+    >>> [[ks.tolist() for ks in split] for split in splits(Recipe("fma.rn.f32", slices=2, tile=2), 8)]
+    [[[0, 1, 4, 5], [2, 3, 6, 7]]]
+    """
+    size = recipe.size or -(-depth // recipe.splits)
+    ends = [min(i * size, depth) for i in range(recipe.splits)] + [depth]
+    return [_slices(recipe, np.arange(start, end)) for start, end in pairwise(ends)]
+
+
+def _slices(recipe: Recipe, ks: Chain) -> list[Chain]:
+    if recipe.slices == 1:
+        return [ks]
+    turn = (ks - ks[:1]) // recipe.tile % recipe.slices
+    return [ks[turn == i] for i in range(recipe.slices)]
+
+
+def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:
+    """The chains of a split that has these k, for an instruction of `step` products.
+
+    Where elements have several parts, a tile adds one pair of parts after the other: k of pair p is p * depth + k.
+
+    >>> from tcemu.recipes import Recipe
+    >>> from tcemu.recipes.order import chains
+    >>> [chain.tolist() for chain in chains(Recipe("fma.rn.f32", every=4), np.arange(6), 2)]
+    [[0, 1, 2, 3], [4, 5]]
+    """
+    tiles = [_in_order(recipe, tile, step) for tile in _tiles(recipe, ks)]
+    if not tiles:
+        return []
+    pairs = recipe.pairs
+    if len(pairs) > 1:
+        tiles = [np.concatenate([np.where(t < 0, -1, t + p * depth) for p in range(len(pairs))]) for t in tiles]
+    many = len(tiles) if not recipe.every else max(1, recipe.every // recipe.tile) if recipe.tile else 1
+    lead = recipe.lead // recipe.tile if recipe.lead else many
+    cuts = [0, *range(lead, len(tiles), many), len(tiles)]
+    return [np.concatenate(tiles[start:end]) for start, end in pairwise(cuts) if start < end]
+
+
+def _tiles(recipe: Recipe, ks: Chain) -> list[Chain]:
+    """The tiles of a split; without a tile, what is promoted at once, or everything."""
+    size = recipe.tile or recipe.every or len(ks) or 1
+    short = len(ks) % size
+    if recipe.residue == "first" and short:
+        return [ks[:short], *_cut(ks[short:], size)]
+    return _cut(ks, size)
+
+
+def _cut(ks: Chain, size: int) -> list[Chain]:
+    return [ks[i : i + size] for i in range(0, len(ks), size)]
+
+
+def _in_order(recipe: Recipe, tile: Chain, step: int) -> Chain:
+    """A tile in its order, filled up to whole instructions."""
+    size = recipe.tile if recipe.order else -(-len(tile) // step) * step
+    filled = np.full(size, -1)
+    filled[: len(tile)] = tile
+    if not recipe.order:
+        return filled
+    names, order = list(recipe.digits), recipe.order.partition(">")[2]
+    grid = filled.reshape(list(recipe.digits.values()))
+    return grid.transpose([names.index(name) for name in order]).reshape(-1)

@@ -1,0 +1,154 @@
+"""A recipe: everything that decides the bits of a matrix product, as a frozen value that is one line of text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+from tcemu.errors import OperandError, did_you_mean, listing, shown
+from tcemu.recipes.inputs import CONVERSIONS
+
+Residue = Literal["last", "first"]
+Fused = Literal["c", "sum", "none"]
+
+_ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
+_STAGE = re.compile(r"\d+:\d+")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a kernel computes D = A B: the instruction, the order of k, the roundings before, between and after.
+
+    k is cut into splits; slices take a split's tiles in turn; each walks tile by tile, and a tile instruction by
+    instruction. The sums of slices, then of splits, are added, and the total is rounded to the type of D.
+
+    >>> from tcemu.recipes import Recipe
+    >>> recipe = Recipe("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", inputs="rna", splits=4, size=64)
+    >>> str(recipe)
+    'mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 sm_90a inputs=rna splits=4 size=64'
+    >>> Recipe.parse(str(recipe)) == recipe
+    True
+    """
+
+    #: The PTX opcode whose sums these are; fma.rn.f32 for the ordinary cores.
+    instruction: str
+    #: The architecture that computes it.
+    target: str = "sm_90a"
+    #: What happens to A and B first: a key of CONVERSIONS; "" if they already have the instruction's types.
+    inputs: str = ""
+    #: k that a kernel walks through at once; 0 if that changes no bit.
+    tile: int = 0
+    #: The order of k in a tile: its digits with their sizes, and then in the order in which they are counted, the
+    #: slowest first. "t8h2p2>htp" takes k mod 4 in {0, 1} of 32 first. "" for ascending.
+    order: str = ""
+    #: Which tile is short if k is not a multiple of the tile.
+    residue: Residue = "last"
+    #: Sums start from zero every so many k, and are added in f32 to nearest; 0 for never. Equal splits that are added
+    #: from left to right have the same bits.
+    every: int = 0
+    #: k before sums start again for the first time, if not `every`: CUTLASS adds them one tile late. 0 for `every`.
+    lead: int = 0
+    #: The parts that are summed on their own.
+    splits: int = 1
+    #: k of a split, if it is not the same for all: the last split has what is left. 0 for equal parts.
+    size: int = 0
+    #: The warps or blocks that take a split's tiles in turn; their sums are added from left to right.
+    slices: int = 1
+    #: How the splits' sums are added, in f32 to nearest: stages stride:count, each of which adds `count` sums that are
+    #: `stride` apart from left to right. "" for all of them from left to right.
+    reduce: str = ""
+    #: The type to which the total is rounded after every split that is added to it; "" for none but the end.
+    total: str = ""
+    #: How alpha and beta C join the total, in f32: which of the two products is part of a fused multiply-add, "c" or
+    #: "sum"; "none" if both are rounded.
+    fused: Fused = "c"
+    #: The type of D; "" for the accumulator's.
+    output: str = ""
+
+    def __post_init__(self) -> None:
+        words = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": CONVERSIONS}
+        for name, accepted in words.items():
+            given = getattr(self, name)
+            if given not in accepted:
+                said = listing([shown(word) for word in accepted])
+                raise OperandError(f"a recipe's {name} is {said}; got {shown(given)}.{did_you_mean(given, accepted)}")
+        for name, least in (("tile", 0), ("every", 0), ("lead", 0), ("splits", 1), ("size", 0), ("slices", 1)):
+            given = getattr(self, name)
+            if not isinstance(given, int) or given < least:
+                raise OperandError(f"a recipe's {name} is a whole number, at least {least}; got {given!r}")
+        if (self.slices > 1 or self.lead) and not self.tile:
+            raise OperandError("slices take tiles in turn, and a lead has whole tiles: such a recipe needs a tile")
+        self._check_order()
+        self._check_reduction()
+
+    def _check_order(self) -> None:
+        if not self.order:
+            return
+        if not _ORDER.fullmatch(self.order) or sorted(self.digits) != sorted(self.order.partition(">")[2]):
+            raise OperandError(
+                f"an order of k names digits with their sizes, and then all of them again, as in t8h2p2>htp; got "
+                f"{shown(self.order)}"
+            )
+        size = 1
+        for count in self.digits.values():
+            size *= count
+        if self.tile != size:
+            raise OperandError(f"the order {self.order} is one of {size} k, which is the tile; got {self.tile}")
+
+    def _check_reduction(self) -> None:
+        if self.reduce and not all(_STAGE.fullmatch(stage) for stage in self.reduce.split(",")):
+            raise OperandError(f"a reduction has stages stride:count, as in 2:2,1:2; got {shown(self.reduce)}")
+        left = set(range(self.splits))
+        for stride, count in self.stages:
+            left = {i for i in left if i // stride % count == 0}
+        if self.reduce and left != {0}:
+            raise OperandError(f"the reduction {self.reduce} leaves {len(left)} of {self.splits} sums")
+
+    @cached_property
+    def digits(self) -> dict[str, int]:
+        """The sizes of the digits of `order`, the most significant first."""
+        return {name: int(size) for name, size in re.findall(r"([a-z])(\d+)", self.order.partition(">")[0])}
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The products of parts that a tile adds: (part of A, part of B)."""
+        conversion = CONVERSIONS[self.inputs]
+        return conversion.pairs if conversion else ((0, 0),)
+
+    @cached_property
+    def stages(self) -> list[tuple[int, int]]:
+        """The stages of the reduction: (stride, count)."""
+        if not self.reduce:
+            return [(1, self.splits)]
+        return [(int(stride), int(count)) for stride, count in (s.split(":") for s in self.reduce.split(","))]
+
+    def __str__(self) -> str:
+        plain = replace(self, **{f.name: f.default for f in fields(self)[2:]})  # type: ignore[arg-type]
+        told = [f.name for f in fields(self)[2:] if getattr(self, f.name) != getattr(plain, f.name)]
+        return " ".join([self.instruction, self.target, *(f"{name}={getattr(self, name)}" for name in told)])
+
+    @classmethod
+    def parse(cls, text: str) -> Recipe:
+        """The recipe of a line that `str` gave. Raises OperandError for words that no recipe has.
+
+        >>> from tcemu.recipes import Recipe
+        >>> Recipe.parse("fma.rn.f32 sm_90a splits=2").splits
+        2
+        """
+        words = text.split() if isinstance(text, str) else []
+        plain = [word for word in words if "=" not in word]
+        kinds = {f.name: f.type for f in fields(cls)[2:]}
+        if not 1 <= len(plain) <= 2 or words[: len(plain)] != plain:
+            raise OperandError(
+                f"a recipe is an instruction, a target and words such as splits=4; got {shown(str(text))}"
+            )
+        settings: dict[str, str | int] = {}
+        for name, _, value in (word.partition("=") for word in words[len(plain) :]):
+            if name not in kinds:
+                raise OperandError(f"no part of a recipe is called {shown(name)}.{did_you_mean(name, kinds)}")
+            if kinds[name] == "int" and not value.isdigit():
+                raise OperandError(f"a recipe's {name} is a whole number; got {shown(value)}")
+            settings[name] = int(value) if kinds[name] == "int" else value
+        return cls(*plain, **settings)  # type: ignore[arg-type]

@@ -1,0 +1,90 @@
+"""Which recipe gave these bits: likely ones first, at few elements first, and the whole product last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import ArithmeticUnknown, OperandError
+from tcemu.recipes.candidates import groups
+from tcemu.recipes.elements import Elements, Tried, is_fine, telling
+from tcemu.recipes.epilogue import Addend, addend
+from tcemu.recipes.operands import matrix, values
+from tcemu.recipes.product import multiply
+from tcemu.recipes.recipe import Recipe
+from tcemu.recipes.verdict import Match, Verdict
+
+Array = npt.NDArray[Any]
+#: Elements at which every recipe is tried, and those at which the ones that pass are: by whether D is narrow.
+_FEW, _MORE = {False: 4, True: 24}, 96
+#: Recipes of a group that pass at few elements and are tried at more; and whole products computed for a verdict.
+_PASSED, _WHOLE = 64, 4
+
+
+def whose_bits(
+    a: object, b: object, d: object, c: object = None, *, alpha: float = 1.0, beta: float = 1.0
+) -> Verdict:
+    """The recipes that give exactly the bits of D, computed by anybody as alpha A B + beta C; else the nearest ones.
+
+    A (M, K), B (K, N), D (M, N) and C (M, N) or, as a bias, (N,) are arrays of numpy, ml_dtypes, JAX or CuPy, or torch
+    tensors: f16, bf16, f32, f64, fp8 or 8-bit integers. Raises OperandError for other types and shapes,
+    ArithmeticUnknown for types that no instruction multiplies.
+
+    >>> from tcemu.recipes import Recipe, multiply, whose_bits
+    >>> A = np.linspace(-1, 2, 8 * 64, dtype=np.float32).reshape(8, 64)
+    >>> D = multiply(Recipe("fma.rn.f32", splits=3, size=24), A, A.T)  # somebody's product
+    >>> str(whose_bits(A, A.T, D).recipes[0])
+    'fma.rn.f32 sm_90a splits=3 size=24'
+    """
+    (a, of_a), (b, of_b), (d, of_d) = matrix(a, "A"), matrix(b, "B"), matrix(d, "D")
+    if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
+        raise OperandError(f"A is (M, K), B is (K, N) and D is (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
+    plus = addend(None if c is None else values(c, "C"), d.shape, alpha, beta)
+    return _Search(a, b, d, plus, (of_a, of_b, of_d)).verdict()
+
+
+class _Search:
+    def __init__(self, a: Array, b: Array, d: Array, plus: Addend | None, types: tuple[str, str, str]) -> None:
+        self._a, self._b, self._d, self._plus, self._types = a, b, d, plus, types
+        few = _FEW[types[2] in ("f16", "bf16")]
+        rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
+        self._at = rows, columns
+        self._few = Elements.of(a, b, d, plus, rows[:few], columns[:few])
+        self._more = Elements.of(a, b, d, plus, rows, columns)
+
+    def verdict(self) -> Verdict:
+        nearest: list[Tried] = []
+        fine = self._types[0] == "f32" and self._plus is None and is_fine(self._a, self._b, self._d, *self._at)
+        for group in groups(*self._types, self._a.shape[1], fine=fine, joins=self._plus is not None):
+            if not group.recipes:
+                continue
+            tried = self._few.tried(list(group.recipes), group.reductions)
+            passed = [each.recipe for each in tried if each.share == 1]
+            judged = self._more.tried(passed[:_PASSED])
+            exact = [each.recipe for each in judged if each.share == 1]
+            whole = [self._match(recipe) for recipe in exact[:_WHOLE]]
+            if any(each.share == 1 for each in whole):
+                return self._told([each for each in whole if each.share == 1], exact[_WHOLE:])
+            best = sorted(tried, key=lambda each: -each.share)[:2]
+            nearest += judged or self._more.tried([each.recipe for each in best])
+        if not nearest:
+            raise ArithmeticUnknown(
+                f"no instruction is known that multiplies {self._types[0]} by {self._types[1]} and gives "
+                f"{self._types[2]}"
+            )
+        nearest.sort(key=lambda each: -each.share)
+        return self._told([self._match(each.recipe) for each in nearest[:2]], [])
+
+    def _match(self, recipe: Recipe) -> Match:
+        """The recipe with the share of all elements that it gives, and the first element that it does not give."""
+        plus = self._plus
+        more = {} if plus is None else {"c": plus.c, "alpha": plus.alpha, "beta": plus.beta}
+        given = multiply(recipe, self._a, self._b, **more)  # type: ignore[arg-type]
+        same = given.view(f"u{given.dtype.itemsize}") == self._d.view(f"u{given.dtype.itemsize}")
+        first = None if same.all() else tuple(int(i) for i in np.argwhere(~same)[0])
+        return Match(recipe, float(same.mean()), first, None if first is None else given[first])
+
+    def _told(self, matches: list[Match], others: list[Recipe]) -> Verdict:
+        return Verdict(sorted(matches, key=lambda each: -each.share), others, self._a, self._b, self._d, self._plus)

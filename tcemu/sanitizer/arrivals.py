@@ -1,0 +1,124 @@
+"""Rules about who arrives at an mbarrier, and when: once a phase, for a phase that the thread knows to have begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tcemu.machine.events import By, MbarrierArrived
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
+
+if TYPE_CHECKING:
+    from tcemu.sanitizer.block import Block
+    from tcemu.sanitizer.mbarrier_state import Mbarrier, Wait
+
+_ONCE = "Let each thread that mbarrier.init counts arrive once in each phase."
+_KNOW = (
+    "Before a thread arrives for the next phase, let it wait for this one, or synchronise with a thread that has "
+    "waited."
+)
+
+#: The fix for a phase that a warp may miss.
+SEEN = (
+    "Let the threads that wait tell those that arrive: through an empty mbarrier, on which they arrive after waiting, "
+    "or with a barrier."
+)
+
+
+class Arrivals:
+    """The arrivals at the mbarriers of one block. Other rules may explain what it finds, so it reports later."""
+
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks = block, block.clocks
+
+    def arrive(self, event: MbarrierArrived, here: Mbarrier) -> None:
+        """Threads arrive, or expect bytes."""
+        if event.phase:
+            self._check_known(event, here)
+        if event.count and not event.transaction:
+            here.arrivals.append(event.by)
+
+    # ---------------------------------------------------------------------------------------- the phase is known
+
+    def _check_known(self, event: MbarrierArrived, here: Mbarrier) -> None:
+        by, number = event.by, event.phase - 1
+        blind = sum(lanes for lanes in self._strangers(by, here, number))
+        if blind:
+            what = self._block.mbarrier(event.address)
+            message = (
+                f"{many('lane', lanes_of(blind))} of warp {by.warp} arrive{'s' * (blind.bit_count() == 1)} in phase "
+                f"{event.phase} of {what} without knowing that phase {number} is complete: in another order of the "
+                f"warps, the arrival counts in phase {number}"
+            )
+            last = here.completed_by.get(number)
+            earlier = Earlier(last, "the last arrival of that phase") if last else None
+            self._block.later(
+                Report("mbarrier-arrivals", message, by, what, earlier, lanes_of(blind), remedy=_KNOW)
+            )
+
+    def _strangers(self, by: By, here: Mbarrier, number: int) -> list[int]:
+        """Masks of lanes that cannot know that a phase is complete."""
+        if here.relaxed:
+            return []  # the order of relaxed arrivals is not known
+        column, found = here.column, []
+        for lanes, row in self._clocks.common(by.warp, by.active):
+            if row[column] <= number and not self._knows_arrivals(by, lanes, here, number):
+                found.append(lanes)
+        return found
+
+    def _knows_arrivals(self, by: By, lanes: int, here: Mbarrier, number: int) -> bool:
+        """Whether these lanes know of each arrival of a phase that waited for nothing but arrivals."""
+        row, account = here.completed.get(number), here.phases.get(number)
+        if row is None:
+            return True  # too long ago to tell
+        if account is not None and (account.copy or account.attached):
+            return False
+        known = self._clocks.view(by.warp, lanes)[THREAD : THREAD + self._clocks.lanes]
+        return bool((known >= row[THREAD : THREAD + self._clocks.lanes]).all())
+
+    # ---------------------------------------------------------------------------------------- once each
+
+    def check_once(self, here: Mbarrier, address: int, number: int) -> None:
+        """Report a thread that arrived twice in a phase, unless every thread that arrived did."""
+        arrivals, here.arrivals = here.arrivals, []
+        if len(arrivals) < 2:
+            return
+        counts = np.zeros(self._clocks.lanes, np.int64)
+        for by in arrivals:
+            counts[lanes_in(by.active) + 32 * by.warp] += 1
+        came = counts[counts > 0]
+        if came.max() < 2 or (len(came) > 1 and (came == came[0]).all()):
+            return
+        thread = int(counts.argmax())
+        first, again = [by for by in arrivals if by.warp == thread // 32 and by.active >> thread % 32 & 1][:2]
+        what = self._block.mbarrier(address)
+        message = f"warp {again.warp}, lane {thread % 32} arrives twice in phase {number} of {what}"
+        earlier = Earlier(first, "mbarrier.arrive")
+        report = Report("mbarrier-arrivals", message, again, what, earlier, (thread % 32,), remedy=_ONCE)
+        report.weight = "warning"  # the count may be meant so
+        self._block.later(report)
+
+    # ---------------------------------------------------------------------------------------- nobody misses it
+
+    def check_seen(self, here: Mbarrier, address: int, number: int) -> None:
+        """Report a phase that can complete before a warp has seen the one before it: its parity tells no more."""
+        row = here.completed.get(number)
+        if row is None or here.relaxed:
+            return
+        for warp, wait in here.waits.items():
+            if wait.phase != number - 1 or self._knows_wait(row, warp, wait):
+                continue
+            what = self._block.mbarrier(address)
+            message = (
+                f"phase {number} of {what} can complete before warp {warp} has seen phase {number - 1}: nothing orders "
+                f"its arrivals after this wait, and a wait that comes too late waits for the next phase with its parity"
+            )
+            earlier = Earlier(here.completed_by[number], "the last arrival") if number in here.completed_by else None
+            self._block.later(Report("mbarrier-arrivals", message, wait.by, what, earlier, remedy=SEEN))
+
+    def _knows_wait(self, row: Array, warp: int, wait: Wait) -> bool:
+        """Whether the threads that arrived knew that a warp had waited."""
+        lanes = THREAD + 32 * warp + lanes_in(wait.lanes)
+        return bool((row[lanes] > wait.time).any() or row[self._clocks.met_base + warp] > wait.time)

@@ -1,0 +1,151 @@
+"""The rule about global memory and the async proxy: ordinary writes that bulk and tensor copies use need a proxy fence.
+
+Most kernels never copy what they have stored, so a store is only noted; the notes are put in order when a copy comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tcemu.machine.events import Accessed, By, Copy, CopyIssued, ProxyFenced
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.report import Earlier, Report
+from tcemu.sanitizer.shared import SharedMemory
+
+#: Notes are merged into one when there are more than this.
+_MANY = 32
+_FIX = {
+    "proxy-fence-missing": "Execute fence.proxy.async (or fence.proxy.async.global) in the threads that wrote, then a "
+    "barrier, then the copy.",
+    "proxy-fence-barrier": "Put a barrier between fence.proxy.async and the copy: stores, fence, barrier, copy.",
+    "proxy-fence-thread": "Execute fence.proxy.async in every thread that wrote, then a barrier, then the copy.",
+}
+
+
+@dataclass(eq=False, slots=True)
+class Store:
+    """One write by lanes of a warp, its warp's time then, and the time of each lane's next proxy fence (32,)."""
+
+    by: By
+    opcode: str
+    addresses: Array
+    size: int
+    lanes: Array
+    time: int
+    fenced: Array | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Notes:
+    """Several stores, byte for byte: their first bytes in order (n,), and for each the store and the lane."""
+
+    first: Array
+    store: Array
+    lane: Array
+    #: the most bytes that one lane wrote
+    size: int
+
+
+class GlobalMemory:
+    """The ordinary writes of one block to global memory."""
+
+    def __init__(self, block: Block, shared: SharedMemory) -> None:
+        self._block, self._clocks = block, block.clocks
+        shared.elsewhere = self._accessed
+        self._stores: list[Store] = []
+        #: how many stores are in the notes
+        self._noted = 0
+        self._notes: list[Notes] = []
+        #: the time of each warp's last fence.proxy.async for global memory
+        self._fences: dict[int, int] = {}
+        #: each warp's stores that it has not fenced
+        self._open: list[list[Store]] = [[] for _ in range(block.warps)]
+        self.handlers: Handlers = {ProxyFenced: self._fence, CopyIssued: self._copy}
+
+    def _accessed(self, event: Accessed) -> None:
+        if not event.writes:
+            return
+        by = event.by
+        time = self._clocks.time[by.warp]
+        store = Store(by, event.instruction.opcode, event.addresses, event.size, event.lanes, time)
+        self._stores.append(store)
+        self._open[by.warp].append(store)
+
+    def _fence(self, event: ProxyFenced) -> None:
+        if "global" not in event.spaces:
+            return
+        warp, active = event.by.warp, event.by.active
+        self._fences[warp] = self._clocks.time[warp]
+        still = []
+        for store in self._open[warp]:
+            if store.fenced is None:
+                store.fenced = np.zeros(32, np.int64)
+            new = lanes_in(active)[store.fenced[lanes_in(active)] == 0]
+            store.fenced[new] = self._clocks.time[warp]
+            if not store.fenced[store.lanes].all():
+                still.append(store)
+        self._open[warp] = still
+
+    # ---------------------------------------------------------------------------------------- copies
+
+    def _copy(self, event: CopyIssued) -> None:
+        copy = event.copy
+        if copy.kind != "bulk" or not self._stores:
+            return
+        space, addresses, size = copy.writes if copy.instruction.family.startswith("cp.reduce") else copy.reads
+        if space == "global" and len(addresses):
+            self._note()
+            for notes in self._notes:
+                self._compare(copy, notes, addresses, size)
+
+    def _note(self) -> None:
+        """Put the new stores in order."""
+        if self._noted == len(self._stores):
+            return
+        if len(self._notes) > _MANY:
+            self._noted, self._notes = 0, []
+        new = self._stores[self._noted :]
+        counts = [len(store.addresses) for store in new]
+        first = np.concatenate([store.addresses for store in new])
+        order = np.argsort(first, kind="stable")
+        numbers = np.repeat(np.arange(self._noted, len(self._stores)), counts)
+        lanes = np.concatenate([store.lanes for store in new])
+        self._notes.append(Notes(first[order], numbers[order], lanes[order], max(store.size for store in new)))
+        self._noted = len(self._stores)
+
+    def _compare(self, copy: Copy, notes: Notes, addresses: Array, size: int) -> None:
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        if notes.first[-1] + notes.size <= low or notes.first[0] >= high:
+            return
+        begin, end = np.searchsorted(notes.first, [low - notes.size + 1, high])
+        used = np.sort(addresses)
+        for place in range(int(begin), int(end)):
+            first, store = int(notes.first[place]), self._stores[int(notes.store[place])]
+            after = int(np.searchsorted(used, first + store.size))
+            if after and used[after - 1] + size > first and self._check(copy, store, int(notes.lane[place])):
+                return
+
+    def _check(self, copy: Copy, store: Store, lane: int) -> bool:
+        """Report a store that the copy may not see; return whether it is reported."""
+        by, row = copy.by, self._clocks.view(copy.by.warp, copy.by.active)
+        known = int(row[THREAD + 32 * store.by.warp + lane])
+        own = by.warp == store.by.warp and bool(by.active >> lane & 1)
+        fenced = 0 if store.fenced is None else int(store.fenced[lane])
+        if fenced and (own or known > fenced):
+            return False
+        if fenced or not (own or known > store.time):
+            rule, cause = "proxy-fence-barrier", "there is no barrier between the writer's fence and the copy"
+            if not fenced:
+                cause = "there is no barrier between the write and the copy"
+        elif self._fences.get(by.warp, 0) > (store.time if by.warp == store.by.warp else 0):
+            rule, cause = "proxy-fence-thread", "a thread other than the writer executed fence.proxy.async"
+        else:
+            rule, cause = "proxy-fence-missing", "the writer executed no fence.proxy.async for global memory since"
+        opcode, writer = copy.instruction.opcode, f"warp {store.by.warp}, lane {lane}"
+        message = f"{opcode} reads global memory that {store.opcode} of {writer} wrote: {cause}"
+        earlier, lanes = Earlier(store.by, store.opcode), ()
+        self._block.tell(Report(rule, message, by, "global memory", earlier, lanes, remedy=_FIX[rule]))
+        return True

@@ -1,0 +1,67 @@
+"""What the sanitizer knows of one mbarrier: who made it, its phases, their bytes, arrivals and waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tcemu.machine.events import By
+from tcemu.sanitizer.clocks import Array
+from tcemu.sanitizer.report import Earlier
+
+
+@dataclass
+class Phase:
+    """The bytes that one phase expects and the bytes that its copies bring."""
+
+    expected: int = 0
+    issued: int = 0
+    #: the first copy
+    copy: Earlier | None = None
+    #: whether a report already says that the two differ
+    told: bool = False
+    #: whether a cp.async.mbarrier.arrive counts in it
+    attached: bool = False
+
+
+class Wait(NamedTuple):
+    """The last wait of a warp: the phase that it found complete, its lanes, its line, and the warp's time then."""
+
+    phase: int
+    lanes: int
+    by: By
+    time: int
+
+
+@dataclass
+class Mbarrier:
+    """An mbarrier object, from mbarrier.init on."""
+
+    column: int
+    init: By
+    #: the column of the thread that initialised it, and the time of that thread's warp then
+    thread: int
+    clock: int
+    #: the joined knowledge of the threads that arrived in the current phase and before it
+    arrived: Array
+    completed: dict[int, Array] = field(default_factory=dict)
+    #: number of completed phases
+    count: int = 0
+    #: whether the thread that initialised it has executed a fence since
+    fenced: bool = False
+    #: the last expect_tx
+    expecting: By | None = None
+    phases: dict[int, Phase] = field(default_factory=dict)
+    #: the arrivals of the current phase that bring no bytes, and the last arrival of completed phases
+    arrivals: list[By] = field(default_factory=list)
+    completed_by: dict[int, By] = field(default_factory=dict)
+    #: each warp's last wait
+    waits: dict[int, Wait] = field(default_factory=dict)
+    #: whether an arrival or a wait was relaxed
+    relaxed: bool = False
+    #: the last use by lanes of a warp, with the warp's time then: by (warp, mask)
+    uses: dict[tuple[int, int], tuple[int, Earlier]] = field(default_factory=dict)
+
+    def phase(self, number: int) -> Phase:
+        """The bytes of one phase, kept from the first call on."""
+        return self.phases.setdefault(number, Phase())

@@ -1,0 +1,58 @@
+"""setmaxnreg: all four warps of a warpgroup execute it alike, and the sums fit the block's registers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tcemu.machine.events import BlockEnded, By, RegistersMoved, Stuck, Waiting
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.report import Earlier
+
+_SAME = "Execute setmaxnreg in all four warps of the warpgroup, with the same number."
+_SUM = "Give back at least as many registers with setmaxnreg.dec as the other warps ask for with setmaxnreg.inc."
+
+
+class RegisterBudget:
+    """The setmaxnreg of one block."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._moves: list[list[tuple[str, int, By]]] = [[] for _ in range(block.warps)]
+        self.handlers: Handlers = {RegistersMoved: self._moved, Stuck: self._stuck, BlockEnded: self._compare}
+
+    def _moved(self, event: RegistersMoved) -> None:
+        self._moves[event.by.warp].append((event.action, event.count, event.by))
+
+    def _stuck(self, event: Stuck) -> None:
+        waiting = [each for each in event.waiting if each.kind == "registers"]
+        if waiting and not self._compare(event, tuple(waiting)):
+            self._short(waiting)
+
+    def _compare(self, _: object, waiting: tuple[Waiting, ...] = ()) -> bool:
+        """Report a warpgroup whose warps differ; return whether there was one. Those that wait have asked, too."""
+        asked = {each.by.warp: each.by for each in waiting}
+        for first in range(0, self._block.warps, 4):
+            for one, other in pairwise(range(first, min(first + 4, self._block.warps))):
+                counts = [len(self._moves[warp]) + (warp in asked) for warp in (one, other)]
+                told = [[move[:2] for move in self._moves[warp]] for warp in (one, other)]
+                shared = min(map(len, told))
+                if counts[0] != counts[1] or told[0][:shared] != told[1][:shared]:
+                    more = one if counts[0] > counts[1] else other
+                    return self._differ(more, other if more == one else one, asked)
+        return False
+
+    def _differ(self, warp: int, other: int, asked: dict[int, By]) -> bool:
+        moves = self._moves[warp]
+        by = asked.get(warp) or moves[-1][2]
+        earlier = Earlier(self._moves[other][-1][2], "setmaxnreg") if self._moves[other] else None
+        message = f"warp {warp} executes setmaxnreg, but warp {other} of the same warpgroup does not execute the same"
+        self._block.report("warpgroup-divergent", by, message, what="registers", earlier=earlier, remedy=_SAME)
+        return True
+
+    def _short(self, waiting: list[Waiting]) -> None:
+        by = waiting[0].by
+        given = sum(action == "dec" for moves in self._moves for action, _, _ in moves)
+        message = (
+            f"{len(waiting)} warps wait for {waiting[0].what}; {given} warps have given registers back, but not enough"
+        )
+        self._block.report("deadlock", by, message, what="registers", remedy=_SUM)

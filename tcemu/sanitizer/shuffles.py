@@ -1,0 +1,84 @@
+"""shfl.sync that reads lanes which take no part: their values are undefined.
+
+A reduction by shfl.down may leave undefined values in the last lanes, and a scan by shfl.up in the first ones, as long
+as no result depends on them. So what matters is followed from one step of a reduction to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tcemu.machine.events import Shuffled
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import Array, lanes_in
+from tcemu.sanitizer.report import many
+
+_FIX = "Let all lanes execute shfl.sync, with a neutral value in those that have none, or read only lanes that do."
+
+
+@dataclass
+class Step:
+    """One step of a reduction: its lanes, how far they read, and which lanes are undefined before and after it."""
+
+    active: int
+    distance: int
+    before: Array
+    after: Array
+
+
+class Shuffles:
+    """The shfl.sync of one block that only some lanes of a warp execute."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._steps: dict[int, Step] = {}
+        self.handlers: Handlers = {Shuffled: self._shuffled}
+
+    def _shuffled(self, event: Shuffled) -> None:
+        by, sources = event.by, event.sources
+        lanes = lanes_in(by.active)
+        missing = np.zeros(32, bool)
+        missing[lanes] = (by.active >> sources[lanes] & 1) == 0
+        mode = event.instruction.words["mode"]
+        if mode == "down":
+            undefined = self._reduced(by.warp, by.active, lanes, sources, missing)
+            wrong = lanes[:1] if undefined[lanes[0]] else lanes[:0]
+        elif mode == "up":
+            distance = int((lanes - sources[lanes]).max())
+            wrong = lanes[distance:][missing[lanes[distance:]]]  # a scan does not use what its first lanes get
+        else:
+            wrong = np.flatnonzero(missing)
+        if len(wrong):
+            self._report(event, tuple(wrong.tolist()), missing)
+
+    def _reduced(self, warp: int, active: int, lanes: Array, sources: Array, missing: Array) -> Array:
+        """The lanes that are undefined after a step of a reduction, bool (32,)."""
+        distance, last = int((sources[lanes] - lanes).max()), self._steps.get(warp)
+        before = np.zeros(32, bool)
+        if last is not None and last.active == active and distance <= last.distance:
+            before = last.before if distance == last.distance else last.after
+        after = before.copy()
+        after[lanes] |= missing[lanes] | before[sources[lanes]]
+        self._steps[warp] = Step(active, distance, before, after)
+        return after
+
+    def _report(self, event: Shuffled, lanes: tuple[int, ...], missing: Array) -> None:
+        by, direct = event.by, [lane for lane in lanes if missing[lane]]
+        if direct:
+            absent = tuple(sorted({int(event.sources[lane]) for lane in direct}))
+            does = "s" if len(direct) == 1 else ""
+            message = (
+                f"{many('lane', tuple(direct))} read{does} {many('lane', absent)}, which "
+                f"{'does' if len(absent) == 1 else 'do'} not execute {event.instruction.opcode}"
+            )
+        else:
+            source = int(event.sources[lanes[0]])
+            message = (
+                f"lane {lanes[0]} reads lane {source}, which got its value in an earlier step from a lane that does "
+                f"not execute {event.instruction.opcode}"
+            )
+        self._block.report(
+            "absent-lanes", by, f"{message}: the value is undefined", what="values", lanes=lanes, remedy=_FIX
+        )

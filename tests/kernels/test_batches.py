@@ -1,0 +1,113 @@
+"""Batches of instructions from registers into registers: what each arithmetic gives, beside numpy and plain chains."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from quick import examples
+from rows import rows
+
+import tcemu
+from tcemu.arithmetic import Operation, compute, find
+from tcemu.instructions import target_named
+from tcemu.instructions.mma_sp import stored_places
+
+pytest.importorskip("numba")
+
+from tcemu.kernels import binary64
+
+INTEGERS = "mma.sync.aligned.m16n8k{k}.row.col{clamp}.s32.{a}.{b}.s32"
+SPARSE = "mma.sp.sync.aligned."
+
+
+def values(rng, form, shape):
+    """Any numbers of an integer type, as int64."""
+    low = -(1 << form.mantissa) if form.signed else 0
+    return rng.integers(low, 1 << form.mantissa, shape)
+
+
+@rows("a b clamp", [(a, b, clamp) for a in ("s8", "u8") for b in ("s8", "u8") for clamp in ("", ".satfinite")])
+def test_batches_of_integers(a, b, clamp):
+    check_integers(INTEGERS.format(k=32, clamp=clamp, a=a, b=b), bool(clamp))
+
+
+@rows("a b clamp", [(a, b, clamp) for a in ("s4", "u4") for b in ("s4", "u4") for clamp in ("", ".satfinite")])
+def test_batches_of_small_integers(a, b, clamp):
+    check_integers(INTEGERS.format(k=64, clamp=clamp, a=a, b=b), bool(clamp))
+
+
+def check_integers(opcode, clamp, warps=40):
+    mma, rng = tcemu.parse(opcode), np.random.default_rng(len(opcode))
+    a, b = (values(rng, mma.types[role], (warps, *mma.fragments[role].shape)) for role in "ab")
+    c = rng.integers(-(1 << 31), 1 << 31, (warps, *mma.fragments["c"].shape))
+    c[: warps // 2] = np.where(c[: warps // 2] < 0, -(1 << 31), (1 << 31) - 1)
+    given = [
+        mma.fragments[role].pack(mma.types[role].matrix(mma.types[role].encode(matrix)))
+        for role, matrix in (("a", a), ("b", b), ("c", c))
+    ]
+    d = mma.fragments["d"].unpack(tcemu.run(mma, *given, target="sm_90a"))
+    want = a @ b + c
+    want = np.clip(want, -(1 << 31), (1 << 31) - 1) if clamp else want.astype(np.int32)
+    assert np.array_equal(d, want.astype(np.int32))
+
+
+def test_integer_sums_that_no_float32_holds():
+    depth = 3000
+    model = find(90, "mma", "m16n8k32", "u8", "u8", "s32", "s32").model
+    a, b = np.full((1, 3, depth), 255, np.uint8), np.full((1, depth, 5), 253, np.uint8)
+    b[:, :17] = 254
+    d = compute(Operation(model, "u8", "u8", "s32", "s32", depth), a, b, np.zeros((1, 3, 5), np.uint32))
+    assert (d == 255 * (254 * 17 + 253 * (depth - 17))).all()
+
+
+FORMS = [f"mma.sync.aligned.m{m}n8k{k}.row.col{{}}.f64.f64.f64.f64" for m, k in ((8, 4), (16, 8))]
+
+
+@examples(40)
+@given(st.data())
+def test_batches_of_f64_with_any_bits(data):
+    opcode = data.draw(st.sampled_from(FORMS)).format(data.draw(st.sampled_from(["", ".rz", ".rm", ".rp"])))
+    mma, rng = tcemu.parse(opcode), np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    odd = data.draw(st.sampled_from([0.0, 0.02, 0.3]))
+    matrices = []
+    for role in "abc":
+        shape = (20, *mma.fragments[role].shape)
+        near = rng.standard_normal(shape).view(np.uint64)
+        bits = rng.integers(0, 1 << 64, shape, np.uint64)
+        bits |= np.where(rng.random(shape) < 0.5, np.uint64(0x7FF << 52), np.uint64(0))
+        matrices.append(np.where(rng.random(shape) < odd, bits, near))
+    registers = [mma.fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True)]
+    d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
+    want = np.empty_like(d)
+    mode = ["", "rz", "rm", "rp"].index(mma.words.get("rounding") or "")
+    binary64.chain64(*matrices, want, mode)
+    assert np.array_equal(d, want)
+
+
+SPARSE_FORMS = [
+    "m16n8k32.row.col.f32.f16.f16.f32",
+    "m16n8k16.row.col.f32.bf16.bf16.f32",
+    "m16n8k16.row.col.f32.tf32.tf32.f32",
+    "m16n8k64.row.col.f32.e4m3.e5m2.f32",
+    "m16n8k64.row.col.s32.s8.u8.s32",
+    "m16n8k128.row.col.satfinite.s32.s4.u4.s32",
+]
+
+
+@rows("form", SPARSE_FORMS)
+def test_a_sparse_batch_is_its_matrices(form):
+    """The metadata in registers says the same as the rows of B that the stored elements meet."""
+    mma, rng = tcemu.parse(SPARSE + form), np.random.default_rng(len(form))
+    fragments, pattern = mma.fragments, mma.facts.pattern
+    a, b, c = (
+        rng.integers(0, 1 << 32, (40, fragments[role].lanes, fragments[role].registers), np.uint64).astype(np.uint32)
+        for role in "abc"
+    )
+    codes = rng.choice(sorted(pattern.places), (40, 32, 8)).astype(np.uint32)
+    metadata = np.bitwise_or.reduce(codes << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
+    for selector in range(fragments["e"].shape[0]):
+        found = tcemu.run(mma, a, b, c, metadata, selector, target="sm_90a")
+        matrices = [fragments[role].unpack_patterns(each) for role, each in (("a", a), ("b", b), ("c", c))]
+        places = stored_places(mma, metadata, selector)
+        want = compute(mma.operation(target_named("sm_90a")), *matrices, places)
+        assert np.array_equal(fragments["d"].unpack_patterns(found), want), selector

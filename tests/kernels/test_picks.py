@@ -1,0 +1,67 @@
+"""A table picks the words that it was made for, one by one or by permutations of whole vectors."""
+
+import numpy as np
+import pytest
+from rows import rows
+
+import tcemu
+
+pytest.importorskip("numba")
+
+from tcemu.kernels import picks
+from tcemu.kernels.simd import WIDTH, whole_vectors_of_words
+
+
+def picked(table, words):
+    """What a kernel picks by a table, as its docstring says."""
+    count, first, steps = table[: picks.HEADER]
+    if not steps:
+        return words[table[picks.HEADER :]]
+    made = np.empty(0, words.dtype)
+    for number, (low, high, *lanes) in enumerate(table[picks.HEADER :].reshape(-1, picks.STEP)):
+        source = words if number < first else made
+        made = np.append(made, np.append(source[low : low + WIDTH], source[high : high + WIDTH])[lanes])
+    return made[-count:]
+
+
+def layouts():
+    """The words that instructions pick: by the layouts, as vectors along m."""
+    for shape, types in (("m16n8k16", "f32.f16.f16.f32"), ("m16n8k8", "f32.tf32.tf32.f32")):
+        mma = tcemu.parse(f"mma.sync.aligned.{shape}.row.col.{types}")
+        for role in "ac":
+            fragment = mma.fragments[role]
+            words = fragment.places[0].reshape(fragment.shape).T
+            yield words[:: fragment.elements_per_register].ravel() if role == "a" else words.ravel()
+
+
+def others():
+    """Words in any order, repeated ones, those of parts of vectors, and of so many vectors that a gather is better."""
+    rng = np.random.default_rng(0)
+    yield np.arange(WIDTH)
+    yield rng.permutation(128)
+    yield rng.integers(0, 128, 64)
+    yield np.arange(0, 128, 2)
+    yield np.arange(40)
+    yield np.arange(1024).reshape(64, 16).T.ravel()
+    yield np.arange(48).reshape(16, 3).T.ravel()
+    yield 7 + np.arange(64).reshape(16, 4).T.ravel()
+
+
+@rows("number words", enumerate([*layouts(), *others()]), ids=lambda number, words: f"{number}: {words.size} words")
+def test_a_table_picks_its_words(number, words):
+    held = np.random.default_rng(1).integers(0, 1 << 32, words.max() + 1, dtype=np.uint64)
+    assert np.array_equal(picked(picks.picks(words), held), held[words])
+
+
+@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+def test_layouts_are_picked_by_networks():
+    for words in layouts():
+        assert picks.picks(words)[2] > 0
+
+
+def test_a_network_reads_no_word_beyond_those_that_it_picks():
+    for words in (*layouts(), *others()):
+        table = picks.picks(words)
+        if table[2]:
+            rows = table[picks.HEADER :].reshape(-1, picks.STEP)[: table[1]]
+            assert rows[:, :2].max() + WIDTH <= words.max() + 1

@@ -1,0 +1,215 @@
+"""Recipes of matrix products: against products that libraries computed, and against each other."""
+
+import hashlib
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import products
+import pytest
+from quick import some
+from rows import rows
+
+import tcemu
+from tcemu.errors import ArithmeticUnknown, OperandError
+from tcemu.recipes import Recipe, multiply, order_of, probe, separate, snippet, whose_bits
+from tcemu.recipes.candidates import BASES, blocks, emulated, sliced, types_of, unaligned, walks
+from tcemu.recipes.elements import Elements
+from tcemu.recipes.epilogue import Addend, joined
+
+F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+
+
+def drawn(kind, shape, seed=0):
+    form = tcemu.formats.lookup(kind)
+    values = np.random.default_rng(seed).standard_normal(shape) * 4
+    return form.matrix(form.encode(values if form.kind == "float" else values.astype(int)))
+
+
+def small(product):
+    return product["M"] * product["N"] * product["K"] <= 1 << 24
+
+
+KNOWN = [product for product in products.recorded()["products"] if product["recipe"]]
+
+
+@rows("product", some([p for p in KNOWN if p["whole"] and small(p)], 12), ids=lambda product: product["name"])
+def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
+    given = multiply(Recipe.parse(product["recipe"]), *products.inputs(product))
+    assert hashlib.sha256(given.tobytes()).hexdigest() == product["sha256"]
+
+
+@rows("name", some(products.elements(), 8))
+def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name):
+    product = next(each for each in products.recorded()["products"] if each["name"] == name)
+    (a, b), (m, n) = products.inputs(product), products.sample(product)
+    d = products.elements()[name].view(tcemu.formats.lookup(product["d"]).dtype)
+    verdict = whose_bits(a[m], b[:, n], d)
+    assert verdict.exact, str(verdict)
+    assert Recipe.parse(product["recipe"]).target in {each.target for each in verdict.recipes}
+
+
+def test_at_least_96_percent_of_the_recorded_products_are_explained():
+    everything = products.recorded()["products"]
+    assert len(everything) >= 300
+    assert len(KNOWN) >= 0.96 * len(everything)
+
+
+@rows("product", KNOWN, ids=lambda product: product["name"])
+def test_a_recipe_is_a_line_that_can_be_read_again(product):
+    assert str(Recipe.parse(product["recipe"])) == product["recipe"]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "a recipe is an instruction, a target and words such as splits=4; got ''"),
+        (f"{F16} sm_90a split=4", "no part of a recipe is called 'split'. Did you mean 'splits'?"),
+        (f"{F16} sm_90a splits=four", "a recipe's splits is a whole number; got 'four'"),
+        (f"{F16} sm_90a splits=0", "a recipe's splits is a whole number, at least 1; got 0"),
+        (f"{TF32} sm_90a inputs=rnd", "a recipe's inputs is"),
+        (f"{F16} sm_90a slices=2", "such a recipe needs a tile"),
+        (f"{F16} sm_90a splits=4 reduce=2:2", "the reduction 2:2 leaves 2 of 4 sums"),
+        (f"{F16} sm_90a tile=16 order=t8h2p2>htp", "is one of 32 k, which is the tile; got 16"),
+        (f"{F16} sm_90a tile=16 order=htp", "an order of k names digits with their sizes"),
+    ],
+)
+def test_a_wrong_recipe_says_what_is_wrong(line, says):
+    with pytest.raises(OperandError, match=says.replace("?", r"\?").replace(".", r"\.")):
+        Recipe.parse(line)
+
+
+def schedules(base, depth):
+    """A few of the ways that the table knows for a base."""
+    yield from walks(base, depth)
+    for ways in (blocks, sliced, unaligned):
+        yield from list(ways(base, depth))[:40:13]
+
+
+@rows("base", some(BASES, 12), ids=lambda base: str(base.recipe))
+def test_sums_at_single_elements_are_those_of_the_whole_product(base):
+    depth = 40 if not base.recipe.tile else 64
+    a, b = drawn(base.a, (3, depth)), drawn(base.b, (depth, 2), 1)
+    for recipe in schedules(base.recipe, depth):
+        d = multiply(recipe, a, b)
+        i, j = np.indices(d.shape).reshape(2, -1)
+        assert [each.share for each in Elements.of(a, b, d, None, i, j).tried([recipe])] == [1.0], recipe
+
+
+def test_f32_from_parts_is_more_exact_the_more_parts_there_are():
+    a, b = drawn("f32", (8, 64)), drawn("f32", (64, 8), 1)
+    exact = a.astype(float) @ b.astype(float)
+    by_parts = {each.inputs: multiply(each, a, b) for each in emulated("f32", "f32", "f32") if each.tile == 32}
+    errors = {inputs: np.abs(d - exact).max() for inputs, d in by_parts.items()}
+    assert errors["bf16x3"] > 4 * errors["bf16x6"]
+    assert errors["bf16x3"] > 4 * errors["tf32x3"]
+
+
+@pytest.mark.parametrize("fused", ["c", "sum", "none"])
+def test_alpha_and_c_join_with_one_rounding_less(fused):
+    rng = np.random.default_rng(3)
+    total, c = rng.standard_normal((2, 500)).astype(np.float32)
+    given = joined(total, Addend(0.7, 1.3, c), fused)
+    alpha, beta = np.float32(0.7), np.float32(1.3)
+    left, right = (alpha * total if fused != "sum" else None), (beta * c if fused != "c" else None)
+    for i in range(500):
+        x = Fraction(float(left[i])) if left is not None else Fraction(float(alpha)) * Fraction(float(total[i]))
+        y = Fraction(float(right[i])) if right is not None else Fraction(float(beta)) * Fraction(float(c[i]))
+        error = abs(Fraction(float(given[i])) - (x + y))
+        for beside in (np.nextafter(given[i], np.float32(np.inf)), np.nextafter(given[i], np.float32(-np.inf))):
+            assert error <= abs(Fraction(float(beside)) - (x + y))
+
+
+@pytest.mark.parametrize(
+    ("kind", "recipe"),
+    [
+        ("f16", Recipe(F16, splits=2)),
+        ("f32", Recipe(TF32, inputs="rna", splits=4, reduce="2:2,1:2")),
+        ("f32", Recipe("fma.rn.f32", tile=8, slices=2)),
+        ("bf16", Recipe(F16.replace("f16.f16", "bf16.bf16"), tile=16, residue="first")),
+    ],
+)
+def test_a_probe_shows_in_which_sum_two_k_meet(kind, recipe):
+    a, b = probe(kind, 200, 200, 72 if recipe.residue == "first" else 64)
+    order = order_of(a, b, multiply(recipe, a, b), kind)
+    pairs = [(int(i), int(j)) for i in order.first for j in order.second]
+    sizes = dict(zip(pairs, order.sizes.reshape(-1).tolist(), strict=True))
+    if recipe.residue == "first":  # 72 is 4 tiles of 16 after one of 8
+        assert (sizes[0, 7], sizes[0, 8], sizes[8, 23], sizes[0, 71]) == (8, 24, 24, 72)
+    elif recipe.reduce:  # splits of 16: 0 meets 2, then both meet 1 and 3
+        assert (sizes[0, 7], sizes[0, 8], sizes[0, 32], sizes[0, 16], sizes[16, 48]) == (8, 16, 32, 64, 32)
+    elif recipe.slices > 1:  # tiles of 8 in turn
+        assert (sizes[0, 1], sizes[0, 7], sizes[0, 16], sizes[0, 8], sizes[8, 9]) == (2, 8, 9, 64, 2)
+    else:  # two splits of 32
+        assert (sizes[0, 15], sizes[0, 16], sizes[0, 32], sizes[32, 40]) == (16, 32, 64, 16)
+
+
+def test_what_is_no_probe_shows_no_order():
+    a, b = drawn("f32", (16, 16)), drawn("f32", (16, 16), 1)
+    assert order_of(a, b, a @ b, "f32") is None
+
+
+def test_recipes_with_the_same_bits_are_told_apart_by_another_input():
+    a = np.ones((4, 64), np.float16)
+    verdict = whose_bits(a, a.T, multiply(Recipe(F16), a, a.T))
+    assert len(verdict.recipes) > 1
+    one, other, x, y = verdict.apart()
+    assert multiply(one, x, y) != multiply(other, x, y)
+    assert "tells them apart" in str(verdict)
+
+
+def test_nothing_tells_two_names_of_the_same_sums_apart():
+    assert separate(Recipe(F16), Recipe("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), 64, tries=2) is None
+
+
+def test_bits_of_nobody_come_with_the_nearest_recipes_and_a_picture():
+    a, b = drawn("f16", (16, 64)), drawn("f16", (64, 8), 1)
+    d = multiply(Recipe(F16), a, b)
+    d[3, 4] = np.nextafter(d[3, 4], np.float32(np.inf))
+    verdict = whose_bits(a, b, d)
+    assert not verdict.exact
+    assert verdict.matches[0].recipe == Recipe(F16)
+    assert verdict.matches[0].first == (3, 4)
+    assert "first differs at D[3][4]" in str(verdict)
+    assert "which differs" in verdict.picture().description
+    with pytest.raises(OperandError, match="D is 16 x 8 and has no element"):
+        verdict.picture(16, 0)
+
+
+def test_c_and_alpha_are_part_of_the_search():
+    a, b, c = drawn("f32", (8, 64)), drawn("f32", (64, 8), 1), drawn("f32", (8, 8), 2)
+    recipe = Recipe("fma.rn.f32", splits=4, fused="sum")
+    d = multiply(recipe, a, b, c, alpha=0.7, beta=1.3)
+    assert recipe in whose_bits(a, b, d, c, alpha=0.7, beta=1.3).recipes
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "d", "error", "says"),
+    [
+        ((4, 8), (9, 4), (4, 4), OperandError, "A is"),
+        ((4, 8), (8, 4), (4, 5), OperandError, "A is"),
+        ((4,), (8, 4), (4, 4), OperandError, "A is a matrix with two axes"),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(a, b, d, error, says):
+    with pytest.raises(error, match=says):
+        whose_bits(*(np.ones(shape, np.float16) for shape in (a, b, d)))
+
+
+def test_types_that_no_instruction_multiplies_are_refused():
+    with pytest.raises(ArithmeticUnknown, match="no instruction is known that multiplies f16 by f32"):
+        whose_bits(np.ones((4, 8), np.float16), np.ones((8, 4), np.float32), np.ones((4, 4), np.float32))
+
+
+def test_the_code_for_each_library_is_python():
+    for library in ("torch", "jax", "cupy", "triton"):
+        compile(snippet(library), library, "exec")
+    with pytest.raises(OperandError, match="there is code for torch, jax, cupy or triton; got 'tensorflow'"):
+        snippet("tensorflow")
+
+
+def test_every_base_takes_the_types_of_its_row():
+    for base in BASES:
+        assert types_of(base.recipe) == (base.a, base.b) or base.recipe.inputs == "f16"
+        assert replace(base.recipe, splits=2).splits == 2
