@@ -152,11 +152,8 @@ def _arguments() -> tuple[str, ...]:
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
         found += ["--ro-bind-try", name, name]
     for place in _visible():
-        if not place.is_dir() or (place.is_relative_to("/usr") and place != _PACKAGE):
-            continue
-        for parent in reversed(place.parents[:-1]):  # readable by anybody, whatever the real ones are
-            found += ["--perms", "0755", "--dir", str(parent)]
-        found += ["--ro-bind", str(place), str(place)]
+        if place.is_dir() and (place == _PACKAGE or not place.is_relative_to("/usr")):
+            found += _bound(place)
     for name in _HIDDEN:
         found += ["--perms", "0755", "--tmpfs", str(_PACKAGE / name)]
     for name in _SEEN:
@@ -166,13 +163,19 @@ def _arguments() -> tuple[str, ...]:
     return tuple(found)
 
 
+def _bound(place: Path) -> list[str]:
+    """The arguments for a folder that is read-only. Anybody may pass through those around it, unlike outside."""
+    around = [part for each in reversed(place.parents[:-1]) for part in ("--perms", "0755", "--dir", str(each))]
+    return [*around, "--ro-bind", str(place), str(place)]
+
+
 def _bubblewrap(seat: Seat, calls: int = -1) -> list[str]:
     unshared = ["--unshare-all"] if os.geteuid() else [
         "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"
     ]  # fmt: skip
     more = ["--unshare-user", "--disable-userns"] if os.geteuid() else []
     sets = [part for name, value in seat.environment.items() for part in ("--setenv", name, value)]
-    cache = ["--ro-bind", seat.cache, seat.cache] if seat.cache else []
+    cache = _bound(Path(seat.cache)) if seat.cache else []
     more += ["--seccomp", str(calls)] if calls >= 0 else []
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,

@@ -174,3 +174,15 @@ def test_a_worker_whose_boxes_do_not_start_says_so(tmp_path, monkeypatch):
     with pytest.raises(BoxUnavailable, match="no space left"):
         worker.grade(Task(Submission("ada", "ada", {"02_fragments": notebook(HONEST)}), ("02_fragments",)))
     worker.close()
+
+
+def test_compiled_kernels_may_be_kept_elsewhere(tmp_path):
+    """pytest's folder is nobody else's, and the box's user has to pass through it."""
+    place = tmp_path / "kernels"
+    place.mkdir(mode=0o755)
+    (place / "kept").write_text("12")
+    probe = Probe(Seat(limits=LIMITS, cache=str(place)))
+    place = "os.environ['TCEMU_KERNEL_CACHE']"
+    assert probe.finds(f"import os\nX = open({place} + '/kept').read()") == "12"
+    assert probe.finds("import os\n" + READS.format(f"open({place} + '/more', 'w')")) in REFUSED
+    probe.box.end()
