@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +68,8 @@ def handed(number: int, path: Path, kind: str, attack: str = "") -> Work:
         cells += [f"{attack}\n{code}" if attack and not index else code, each.asked]
         if solved and not (attack and not index):
             right.add(each.name)
-    found = [{"cell_type": "code", "id": f"c{n}", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
-             for n, one in enumerate(cells)]  # fmt: skip
+    found: list[dict[str, Any]] = [{"cell_type": "code", "id": f"c{n}", "metadata": {}, "outputs": [], "execution_count": None,
+                                    "source": one} for n, one in enumerate(cells)]  # fmt: skip
     content = json.dumps({"cells": found, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
     student = f"student{number:04}"
     task = Task(Submission(student, student, {path.stem: content}), (path.stem,))
@@ -142,7 +142,8 @@ def cluster() -> Iterator[Any]:
     import distributed
 
     options = {"n_workers": 3, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-    with distributed.LocalCluster(**options) as made:
+    started: Any = distributed.LocalCluster
+    with started(**options) as made:
         yield made
 
 
@@ -151,7 +152,7 @@ def with_a_death(count: int) -> None:
     works = everybody(count)
     with TemporaryDirectory() as out, cluster() as made:
         victim = next(iter(made.workers.values())).pid
-        killed = []
+        killed: list[int] = []
 
         def half_way(done: int, of: int) -> None:
             if done >= of // 2 and not killed:
@@ -182,7 +183,7 @@ def scheduled(count: int = 1000) -> None:
 def main() -> None:
     """Run the three parts."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    parts = {"1": lambda: locally(count), "2": lambda: with_a_death(max(6, count // 5)), "3": scheduled}
+    parts: dict[str, Callable[[], None]] = {"1": lambda: locally(count), "2": lambda: with_a_death(max(6, count // 5)), "3": scheduled}
     for name in sys.argv[2:] or parts:
         parts[name]()
 
