@@ -68,8 +68,10 @@ def handed(number: int, path: Path, kind: str, attack: str = "") -> Work:
         cells += [f"{attack}\n{code}" if attack and not index else code, each.asked]
         if solved and not (attack and not index):
             right.add(each.name)
-    found: list[dict[str, Any]] = [{"cell_type": "code", "id": f"c{n}", "metadata": {}, "outputs": [], "execution_count": None,
-                                    "source": one} for n, one in enumerate(cells)]  # fmt: skip
+    found: list[dict[str, Any]] = [
+        {"cell_type": "code", "id": f"c{n}", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
+        for n, one in enumerate(cells)
+    ]
     content = json.dumps({"cells": found, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
     student = f"student{number:04}"
     task = Task(Submission(student, student, {path.stem: content}), (path.stem,))
@@ -183,7 +185,9 @@ def scheduled(count: int = 1000) -> None:
 def main() -> None:
     """Run the three parts."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    parts: dict[str, Callable[[], None]] = {"1": lambda: locally(count), "2": lambda: with_a_death(max(6, count // 5)), "3": scheduled}
+    parts: dict[str, Callable[[], None]] = {
+        "1": lambda: locally(count), "2": lambda: with_a_death(max(6, count // 5)), "3": scheduled,
+    }  # fmt: skip
     for name in sys.argv[2:] or parts:
         parts[name]()
 
