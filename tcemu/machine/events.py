@@ -121,6 +121,10 @@ class BlockStarted(BlockEvent):
     #: the names of what lies there, if the launch named it
     names: Shared | None = None
     cluster: tuple[int, ...] = ()
+    #: the bytes of global memory as they are now, read-only, the same object for all blocks of a run
+    memory: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    #: the arrays of global memory as (first, end, name)
+    arrays: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def warps(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import joined
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow
+from tcemu.sanitizer.told import Told
 
 Array = npt.NDArray[Any]
 
@@ -29,24 +30,6 @@ Array = npt.NDArray[Any]
 _BARRIERS, _GROUP, _UNIT = 16, 4, 128
 #: How many arrays of addresses are kept moved: a pipeline passes the same ones again and again.
 _KEPT = 256
-
-
-class Told(int):
-    """A number that prints as another text."""
-
-    text: str
-
-    def __new__(cls, number: int, text: str) -> Self:
-        """The number, and how it prints."""
-        self = super().__new__(cls, number)
-        self.text = text
-        return self
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __format__(self, how: str) -> str:
-        return self.text
 
 
 class ClusterShadow(Shadow):
