@@ -214,8 +214,9 @@ class Faulted(WarpEvent):
 
     instruction: Instruction
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
-    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not
-    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes"]
+    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
+    #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster"]
     space: Space
     message: str
     #: the mbarrier's address

@@ -10,7 +10,8 @@ from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, sho
 from tcemu.machine.events import BarrierCompleted, BlockEnded, BlockStarted, Event, Faulted, Stuck
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
-from tcemu.sanitizer.cluster import Cluster, ClusterBarriers
+from tcemu.sanitizer.cluster import Cluster
+from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags

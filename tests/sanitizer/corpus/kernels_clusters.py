@@ -223,7 +223,10 @@ def st_async_read_without_a_wait(warp, right):
 @pair("expect-tx", **TWO)
 def st_async_of_more_bytes_than_expected(warp, right):
     """Each element counts four bytes, not one."""
-    begin(warp, FULL, expect=256 if right else 64)
+    begin(warp, FULL)
+    with leader(warp):
+        warp.mbarrier_arrive_expect_tx(FULL, 256 if right else 64)  # <- reported
+    meet(warp)
     warp.st_async(peer(warp, 4 * warp.threads), 7, peer(warp, FULL))  # <- reported
     warp.mbarrier_wait(FULL, 0)  # <- reported
     warp.ld_shared(4 * warp.threads)  # <- reported
@@ -246,7 +249,8 @@ def st_async_over_what_the_peer_still_stores(warp, right):
 def a_warp_that_skips_the_barrier_of_the_cluster(warp, right):
     """Only the warps that have work meet; the barrier counts all threads that have not exited."""
     if warp.warpid == 0 or right or warp.cluster_ctarank == 0:
-        meet(warp)  # <- reported
+        warp.barrier_cluster_arrive()
+        warp.barrier_cluster_wait()  # <- reported
     else:
         warp.bar_sync(1, 64)  # <- reported
 
