@@ -74,7 +74,7 @@ class ClusterBarrier:
         """The active lanes arrive; return the phase. Ends the launch if one has not waited since it arrived last."""
         warp, phase = (by.block, by.warp), self.phase
         if by.active & (self._arrived[warp] | self._due[warp]):
-            self._misused("a thread arrives again at the barrier of the cluster without barrier.cluster.wait", by, instruction)
+            self._misused("arrives again", "wait", by, instruction)
         self._arrived[warp] |= by.active
         self._fewer(by.active.bit_count())
         return phase
@@ -83,7 +83,7 @@ class ClusterBarrier:
         """The active lanes begin to wait; return the phase. Ends the launch if one of them has not arrived."""
         warp = by.block, by.warp
         if by.active & ~(self._arrived[warp] | self._due[warp]):
-            self._misused("a thread waits at the barrier of the cluster without barrier.cluster.arrive before", by, instruction)
+            self._misused("waits", "arrive before", by, instruction)
         return self.phase if by.active & self._arrived[warp] else self.phase - 1
 
     def complete(self, phase: int) -> bool:
@@ -121,7 +121,8 @@ class ClusterBarrier:
             self._arrived = dict.fromkeys(self._there, 0)
             self._missing = sum(there.bit_count() for there in self._there.values())
 
-    def _misused(self, told: str, by: By, instruction: Instruction) -> NoReturn:
+    def _misused(self, does: str, without: str, by: By, instruction: Instruction) -> NoReturn:
+        told = f"a thread {does} at the barrier of the cluster without barrier.cluster.{without}"
         self._grid.tell(Faulted, by, instruction, "cluster", "shared", told)
         self._grid.fail(LaunchError(f"{told} ({by}; PTX ISA {SECTION})"))
 

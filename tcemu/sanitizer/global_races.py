@@ -66,7 +66,7 @@ class GlobalRaces:
             return
         self._clocks.loads[warp] = True
         before = self._shadow.marks(cells, slice(READ, READ + 1))[0]
-        others = (before != 0) & ~self._own(before >> 5, warp)
+        others = (before != 0) & ~self._own(before >> 5, warp) if before.any() else before != 0
         self._shadow.read(cells, marks, strong, others)
 
     def _own(self, records: Array, warp: int) -> Array:
