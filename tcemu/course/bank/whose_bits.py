@@ -74,7 +74,7 @@ def _only_split_is_exact(arrays: Mapping[str, Array], given: Given) -> str:
     if chain == parts:
         return f"{told} The parts lose as much: small products belong into another part than the large one."
     if parts != exact:
-        return f"{told} They differ, but the parts are not exact: is a part's sum, or the total, too long for a float32?"
+        return f"{told} They differ, but the parts are not exact: is a sum too long for a float32?"
     return ""
 
 
@@ -83,8 +83,8 @@ EXERCISES = [
         "parts_of_k",
         "What a probe shows",
         "Somebody's float32 kernel adds 64 products with fused multiply-adds. It deals out k: `run` neighbouring k to "
-        "part 0, the next `run` to part 1 and so on, and after the last part to part 0 again. Each part is a chain from "
-        "zero, and the parts are added from left to right. `given(\"parts_of_k\")` has the product D (64, 64) of a "
+        "part 0, the next `run` to part 1 and so on, and after the last part to part 0 again. Each part is a chain "
+        "from zero, and the parts are added from left to right. `given(\"parts_of_k\")` has the product D (64, 64) of a "
         "probe: row i of A is ones and 2⁶⁰ at k = i, column j of B is ones and −2⁶⁰ at k = j. Read D, and write the "
         "answer as `parts_of_k = {\"parts\": 2, \"run\": 32}`.",
         Values(_parts, np.int64, _not_parts, names=("parts", "run")),
@@ -104,9 +104,9 @@ EXERCISES = [
         "Where split-K is right",
         "An H100 adds 256 products of float16 with `mma.sync` m16n8k16, in one chain or in "
         "`given(\"only_split_is_exact\").splits` equal parts of neighbouring k, each a chain from zero, whose float32 "
-        "sums are added from left to right. Find `a` and `b`, 256 float16 numbers each, none of whose products is negative, "
-        "for which the parts give the exact sum and one chain does not. The answer, `only_split_is_exact`, is the pair "
-        "a, b.",
+        "sums are added from left to right. Find `a` and `b`, 256 float16 numbers each, none of whose products is "
+        "negative, for which the parts give the exact sum and one chain does not. The answer, `only_split_is_exact`, "
+        "is the pair a, b.",
         Crafted({"a": ((_LONG,), np.float16), "b": ((_LONG,), np.float16)}, _only_split_is_exact,
                 "The parts give the exact sum, and one chain does not.", "the bits of both sums on sm_90a"),
         minutes=15,
