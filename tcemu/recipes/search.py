@@ -38,9 +38,9 @@ def whose_bits(
     """The recipes that give exactly the bits of D, computed by anybody as alpha A B + beta C; else the nearest ones.
 
     A (M, K), B (K, N), D (M, N) and C (M, N) or, as a bias, (N,) are arrays of numpy, ml_dtypes, JAX or CuPy, or torch
-    tensors: f16, bf16, f32, f64, fp8 or 8-bit integers. After `effort` instructions for each of a few elements, the rarer
-    recipes are not tried any more, which matters for a long K, and the verdict says so. Raises OperandError for other types and shapes,
-    ArithmeticUnknown for types that no instruction multiplies.
+    tensors: f16, bf16, f32, f64, fp8 or 8-bit integers. After `effort` instructions for each of a few elements, the
+    rarer recipes are not tried any more, which matters for a long K, and the verdict says so. Raises OperandError for
+    other types and shapes, ArithmeticUnknown for types that no instruction multiplies.
 
     >>> from tcemu.recipes import Recipe, multiply, whose_bits
     >>> A = np.linspace(-1, 2, 8 * 64, dtype=np.float32).reshape(8, 64)

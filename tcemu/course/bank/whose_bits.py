@@ -84,8 +84,8 @@ EXERCISES = [
         "What a probe shows",
         "Somebody's float32 kernel adds 64 products with fused multiply-adds. It deals out k: `run` neighbouring k to "
         "part 0, the next `run` to part 1 and so on, and after the last part to part 0 again. Each part is a chain "
-        "from zero, and the parts are added from left to right. `given(\"parts_of_k\")` has the product D (64, 64) of a "
-        "probe: row i of A is ones and 2⁶⁰ at k = i, column j of B is ones and −2⁶⁰ at k = j. Read D, and write the "
+        "from zero, and the parts are added from left to right. `given(\"parts_of_k\")` has the product D (64, 64) of "
+        "a probe: row i of A is ones and 2⁶⁰ at k = i, column j of B is ones and −2⁶⁰ at k = j. Read D, and write the "
         "answer as `parts_of_k = {\"parts\": 2, \"run\": 32}`.",
         Values(_parts, np.int64, _not_parts, names=("parts", "run")),
         minutes=15,
