@@ -70,6 +70,10 @@ def grade(
     notebooks named after students. The folder OUT gets grades.csv, a page for each student, Gradescope's results,
     nbgrader's gradebook, and report.html for the teacher.
 
+    The numbers of an exercise follow from the learner's name: the user of a JupyterHub, or the name given to `tcemu
+    check --as`. Gradescope, Moodle and Canvas have other names; --roster translates them. A submission of which nobody
+    knows the learner's name says so in its feedback and in the report.
+
     Each notebook runs in a box of its own, without network, course or neighbours (Linux, bubblewrap). If the command is
     interrupted, run it again: it goes on where it was.
     """
@@ -85,7 +89,7 @@ def grade(
     tasks = _tasks(handed, course, notebooks, limits, trusted)
     if not no_warm and not scheduler and (warmed := warm_up()):
         click.echo(warmed)
-    engine = Scheduled(scheduler) if scheduler else Local(jobs or cores())
+    engine = Scheduled(scheduler, warm=not no_warm) if scheduler else Local(jobs or cores())
     with bar("{task.completed} of {task.total}") as shown:
         grades = run(tasks, out, engine, retry=retry_quarantined, told=lambda done, of: shown.show("grading", done, of))
     report = write_all(grades, out, handed, course=manifest(course), nbgrader=not no_nbgrader)

@@ -27,7 +27,8 @@ import numpy
 
 import tcemu
 from tcemu.errors import CourseError
-from tcemu.grade.inside.wire import PREFIX, Malformed, Reader, Reads, Writes, framed, lengths
+from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
+from tcemu.grade.syscalls import opened
 
 _PACKAGE = Path(tcemu.__file__).parent
 #: Folders of the package that the box does not see: the exercises, their judges, and the grader.
@@ -102,8 +103,8 @@ class Seat:
         home = tempfile.gettempdir() if self.trusted else _TMP
         return {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, "TCEMU_KERNEL_CACHE": self.cache}
 
-    def command(self) -> list[str]:
-        """The command that starts a box."""
+    def command(self, calls: int = -1) -> list[str]:
+        """The command that starts a box; `calls` is the descriptor with the system calls that it may not make."""
         boxed = not self.trusted
         user = _USERS + os.getpid() % _FEW if boxed and os.geteuid() == 0 else 0
         limits = self.limits.rlimits
@@ -113,7 +114,7 @@ class Seat:
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
         program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
         start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
-        return [*_bubblewrap(self), *start] if boxed else start
+        return [*_bubblewrap(self, calls), *start] if boxed else start
 
 
 def _python() -> str:
@@ -123,14 +124,18 @@ def _python() -> str:
 
 def _path() -> list[str]:
     """Where the interpreter looks for packages, without any .pth file."""
-    installed = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
-    return list(dict.fromkeys([*installed, str(Path(numpy.__file__).parents[1]), str(_PACKAGE.parent)]))
+    return list(dict.fromkeys([*_installed(), str(_PACKAGE.parent)]))
+
+
+def _installed() -> list[str]:
+    """The folders of installed packages. The one that tcemu is in, if it is not installed, is a whole repository."""
+    return [*(sysconfig.get_path(name) for name in ("purelib", "platlib")), str(Path(numpy.__file__).parents[1])]
 
 
 def _visible() -> Iterator[Path]:
-    """The folders that the box sees besides /usr."""
-    yield Path(sys.base_prefix)
-    yield from map(Path, _path()[:-1])
+    """The folders that the box sees besides /usr, the package last."""
+    yield from map(Path, dict.fromkeys([sys.base_prefix, *_installed()]))
+    yield _PACKAGE
 
 
 @cache
@@ -146,11 +151,9 @@ def _arguments() -> tuple[str, ...]:
     found += ["--perms", "0755", "--dir", "/etc"]
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
         found += ["--ro-bind-try", name, name]
-    folders = [place for place in dict.fromkeys(_visible()) if not place.is_relative_to("/usr") and place.is_dir()]
-    for place in (*folders, _PACKAGE):
-        for parent in reversed(place.parents[:-1]):  # readable by anybody, whatever the real ones are
-            found += ["--perms", "0755", "--dir", str(parent)]
-        found += ["--ro-bind", str(place), str(place)]
+    for place in _visible():
+        if place.is_dir() and (place == _PACKAGE or not place.is_relative_to("/usr")):
+            found += _bound(place)
     for name in _HIDDEN:
         found += ["--perms", "0755", "--tmpfs", str(_PACKAGE / name)]
     for name in _SEEN:
@@ -160,17 +163,25 @@ def _arguments() -> tuple[str, ...]:
     return tuple(found)
 
 
-def _bubblewrap(seat: Seat) -> list[str]:
+def _bound(place: Path) -> list[str]:
+    """The arguments for a folder that is read-only. Anybody may pass through those around it, unlike outside."""
+    around = [part for each in reversed(place.parents[:-1]) for part in ("--perms", "0755", "--dir", str(each))]
+    return [*around, "--ro-bind", str(place), str(place)]
+
+
+def _bubblewrap(seat: Seat, calls: int = -1) -> list[str]:
     unshared = ["--unshare-all"] if os.geteuid() else [
         "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"
     ]  # fmt: skip
     more = ["--unshare-user", "--disable-userns"] if os.geteuid() else []
     sets = [part for name, value in seat.environment.items() for part in ("--setenv", name, value)]
-    cache = ["--ro-bind", seat.cache, seat.cache] if seat.cache else []
+    cache = _bound(Path(seat.cache)) if seat.cache else []
+    more += ["--seccomp", str(calls)] if calls >= 0 else []
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
-        *_arguments(), *cache, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev",
-        "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP, "--chdir", _TMP, "--remount-ro", "/",
+        # What is mounted later lies on top: Python, the package or the kernels may be below /tmp on this machine.
+        "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP,
+        *_arguments(), *cache, "--remount-ro", "/dev", "--chdir", _TMP, "--remount-ro", "/",
     ]  # fmt: skip
 
 
@@ -185,7 +196,7 @@ def _found() -> str:
 
 
 def check_box() -> None:
-    """Start an empty box and end it. Raises BoxUnavailable."""
+    """Start a box and end it. Raises BoxUnavailable."""
     command = [*_bubblewrap(Seat()), "/usr/bin/env", "true"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_STARTS, check=False)  # noqa: S603 - our own
@@ -200,6 +211,7 @@ def check_box() -> None:
             "run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). For your own work alone, "
             "--trusted runs it without a box"
         )
+    Box(Seat(), lambda _: None, {}).end()
 
 
 def resident(process: int) -> int:
@@ -220,14 +232,19 @@ def resident(process: int) -> int:
 
 
 class Box:
-    """A running box. Raises BoxEnded once it is gone."""
+    """A running box. Raises BoxUnavailable if it does not start, and BoxEnded once it is gone."""
 
     def __init__(self, seat: Seat, special: Writes, known: Mapping[str, Reads]) -> None:
         self._special, self._reader = special, Reader(known)
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            seat.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=seat.environment, cwd="/", close_fds=True, start_new_session=True,
-        )  # fmt: skip
+        calls = -1 if seat.trusted else opened()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                seat.command(calls), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=seat.environment, cwd="/", pass_fds=[calls] if calls >= 0 else [], start_new_session=True,
+            )  # fmt: skip
+        finally:
+            if calls >= 0:
+                os.close(calls)
         incoming, outgoing = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         self._in, self._out = incoming.fileno(), outgoing.fileno()
         os.set_blocking(self._in, False)
@@ -235,6 +252,26 @@ class Box:
         self.deadline = time.monotonic() + _STARTS
         self.trouble = ""
         self._most, self._weighed = seat.limits.memory, time.monotonic()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Wait until it is ready. What goes wrong before is not the notebook's fault: the box does not have it yet."""
+        try:
+            ready = self.receive()
+        except BoxEnded as error:
+            told = self._noted() or ("it takes too long" if str(error) == "time" else str(error))
+            self.end()
+            raise BoxUnavailable(f"the box does not start here, so nothing can be marked: {told}") from None
+        if ready != READY:
+            self.end()
+            raise BoxUnavailable("the box runs another version of tcemu, so nothing can be marked")
+
+    def _noted(self) -> str:
+        """The last line that was written to standard error before the box was ready."""
+        if not self._process.stderr or not select.select([self._process.stderr], [], [], 0)[0]:
+            return ""
+        noted = os.read(self._process.stderr.fileno(), _NOTED).decode(errors="replace")
+        return next((line for line in reversed(noted.splitlines()) if line.strip()), "")[:300]
 
     def __enter__(self) -> Self:
         return self
@@ -317,10 +354,5 @@ class Box:
             code = self._process.wait(2)
         except subprocess.TimeoutExpired:  # it has only closed its pipe
             return self._over("The notebook closed the pipe to the grader.")
-        noted = b""
-        if self._process.stderr and select.select([self._process.stderr], [], [], 0)[0]:
-            noted = os.read(self._process.stderr.fileno(), _NOTED)
-        if b"bwrap:" in noted or b"Error" in noted:
-            return self._over(f"The box did not start: {noted.decode(errors='replace').strip()[-300:]}")
         what = f"by signal {-code}" if code < 0 else f"by signal {code - 128}" if code > 128 else f"with code {code}"
         return self._over(f"The process ended {what}.")

@@ -88,6 +88,8 @@ class Marking:
     _judged: dict[str, int] = field(default_factory=dict)
     #: the exercise that is being judged
     _current: str = ""
+    #: why the first cell was left out that ended its box
+    trouble: str = ""
 
     def run(self) -> None:
         """Run the notebook until every exercise has a mark, or the time is up."""
@@ -143,6 +145,8 @@ class Marking:
             self._current = ""
             return
         self._left_out.add(number)
+        if cell.id:
+            self.trouble = self.trouble or f"Cell {legible(cell.id, 40)} was stopped. {told}"
         for name in cell.checks:
             if name in self.wanted and name not in self.marks:
                 self.marks[name] = failed(self.stem, self.wanted[name], told)
@@ -156,7 +160,7 @@ class Run:
         self._todo = marking.todo()
         self._remote = Remote(self.ask, [marking.file(cell) for _, cell in self._todo])
         self._box = Box(marking.seat, self._remote.special, self._remote.known)
-        self._trouble = ""
+        self._trouble = marking.trouble
 
     def __enter__(self) -> Self:
         return self

@@ -9,12 +9,16 @@ tcemu. So the same command finds what it has done before, and a change of any of
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
+from tempfile import gettempdir
 from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
@@ -185,11 +189,20 @@ class Local:
 _OWN: dict[int, Worker] = {}
 
 
-def remotely(text: str) -> tuple[float, str]:
+@cache
+def _prepared(trusted: bool, warm: bool) -> None:
+    """Get a machine ready, once for a process: kernels that are compiled in a box would cost the students' time."""
+    if not trusted:
+        check_box()
+    if warm:
+        with FileLock(Path(gettempdir(), f"tcemu-warm-{os.getuid()}.lock")):  # the processes of a machine, in turn
+            subprocess.run([sys.executable, "-m", "tcemu", "warm"], capture_output=True, check=False)
+
+
+def remotely(text: str, warm: bool = False) -> tuple[float, str]:
     """Grade a task on the machine of a scheduler's worker; the seconds and the grade as JSON."""
     task = Task.of_json(text)
-    if not task.trusted:
-        check_box()
+    _prepared(task.trusted, warm)
     worker = _OWN.setdefault(os.getpid(), Worker())
     found = worker.grade(task)
     return found.seconds, found.to_json()
@@ -200,6 +213,10 @@ class Scheduled:
     """The workers of a dask scheduler, which have the same version of tcemu; each takes one submission at a time."""
 
     address: str
+    #: Whether machines compile the kernels first.
+    warm: bool = False
+    #: What the workers do with a task.
+    work: Callable[[str, bool], tuple[float, str]] = remotely
 
     def grades(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
         """Each task with its grade. A submission of which a scheduler's workers die too often is quarantined."""
@@ -215,21 +232,36 @@ class Scheduled:
         except (OSError, ValueError) as error:
             raise CourseError(f"no dask scheduler answers at {self.address}: {error}") from error
         with client:
-            futures = {self._submitted(client, task): task for task in tasks}
-            ended: Any = distributed.as_completed
-            for future in ended(list(futures), loop=client.loop):
-                task = futures[future]
-                yield task, self._grade(distributed, future, task)
-                future.release()
+            try:
+                yield from self._together(distributed, client, tasks)
+            except CancelledError:
+                told = f"the dask scheduler at {self.address} has gone; run the same command again"
+                raise CourseError(told) from None
+
+    def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
+        """All tasks at once. Those that were there when workers died are tried again, one after the other.
+
+        The scheduler blames all that a dead worker had to do, and not only what it was doing.
+        """
+        futures = {self._submitted(client, task): task for task in tasks}
+        suspects = []
+        for future in distributed.as_completed(list(futures), loop=client.loop):
+            task = futures[future]
+            try:
+                yield task, self._grade(future)
+            except distributed.scheduler.KilledWorker:
+                suspects.append(task)
+            future.release()
+        for task in suspects:
+            try:
+                yield task, self._grade(self._submitted(client, task, "alone"))
+            except distributed.scheduler.KilledWorker:
+                yield task, quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
+
+    def _submitted(self, client: Any, task: Task, how: str = "grade") -> Any:
+        return client.submit(self.work, task.to_json(), self.warm, key=f"{how}-{task.key}", pure=False, retries=0)
 
     @staticmethod
-    def _submitted(client: Any, task: Task) -> Any:
-        return client.submit(remotely, task.to_json(), key=f"grade-{task.key}", pure=False, retries=0)
-
-    @staticmethod
-    def _grade(distributed: Any, future: Any, task: Task) -> Grade:
-        try:
-            seconds, text = future.result()
-        except distributed.scheduler.KilledWorker:
-            return quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
+    def _grade(future: Any) -> Grade:
+        seconds, text = future.result()
         return replace(Grade.of_json(text), seconds=seconds)

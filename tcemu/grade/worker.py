@@ -19,6 +19,7 @@ import sys
 import time
 from typing import IO, Any, cast
 
+from tcemu.grade.box import BoxUnavailable
 from tcemu.grade.records import Grade
 from tcemu.grade.work import Task, grade, quarantined
 
@@ -26,7 +27,9 @@ _LENGTH = struct.Struct("<I")
 #: How often workers may die of a submission.
 DEATHS = 3
 #: Bytes of address space of a child, and seconds beyond the limits of its notebooks.
-_MEMORY, _SPARE = 8 << 30, 30.0
+_MEMORY, _SPARE = 8 << 30, 60.0
+#: Seconds before a box is tried again that did not start; and what stands for a grade if none did.
+_PAUSE, _NO_BOX = 1.0, "no-box"
 
 
 class WorkerDied(Exception):  # noqa: N818 - what happened
@@ -41,12 +44,20 @@ class Worker:
         self._closed = False
 
     def grade(self, task: Task) -> Grade:
-        """The grade of a submission. One of which the worker dies too often is quarantined."""
+        """The grade of a submission. One of which the worker dies too often is quarantined. Raises BoxUnavailable."""
+        refused: BoxUnavailable | None = None
         for _ in range(DEATHS):
             if self._closed:
                 raise WorkerDied
-            with contextlib.suppress(WorkerDied):
+            try:
                 return self._asked(task)
+            except BoxUnavailable as error:  # the machine may have had no memory for a moment
+                refused = error
+                time.sleep(_PAUSE)
+            except WorkerDied:
+                refused = None
+        if refused:
+            raise refused
         return quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
 
     def _asked(self, task: Task) -> Grade:
@@ -63,6 +74,8 @@ class Worker:
         if not answer:
             raise WorkerDied
         seconds, _, text = answer.decode().partition(" ")
+        if seconds == _NO_BOX:
+            raise BoxUnavailable(text)
         found = Grade.of_json(text)
         return Grade(**{**vars(found), "seconds": float(seconds)})
 
@@ -173,6 +186,8 @@ def _child(task: Task, cache: str, writing: int) -> Any:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         found = grade(task, cache)
         _write(writing, f"{found.seconds} {found.to_json()}".encode())
+    except BoxUnavailable as error:
+        _write(writing, f"{_NO_BOX} {error}".encode())
     except BaseException as error:  # noqa: BLE001 - it is told, and the process ends
         print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
     finally:

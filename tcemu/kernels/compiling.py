@@ -39,20 +39,27 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The function compiled for a signature; None if the caller has to compile it."""
-        found = super().load_overload(sig, target_context)
+        found = self._stored(sig, target_context)
         if found is None:
             self._impl.locator.ensure_cache_path()
             with suppress(Timeout, OSError, NotImplementedError):  # without locks, each process compiles for itself
                 self._lock.acquire()
-            found = super().load_overload(sig, target_context)
+            found = self._stored(sig, target_context)
             if found is not None:
                 self._lock.release(force=True)
         return found
 
+    def _stored(self, sig: Any, target_context: Any) -> Any:
+        """The function that is stored for a signature; None if there is none, or if it may not be read."""
+        with suppress(OSError):
+            return super().load_overload(sig, target_context)
+        return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store the function compiled for a signature."""
+        """Store the function compiled for a signature; where nothing can be written, it is for this process alone."""
         try:
-            super().save_overload(sig, data)
+            with suppress(OSError):
+                super().save_overload(sig, data)
         finally:
             self._lock.release(force=True)
 

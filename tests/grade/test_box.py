@@ -1,17 +1,25 @@
 """What code in the box can reach, and what it can take."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
-from boxed import LIMITS, Probe, needs_box
+from boxed import HONEST, LIMITS, Probe, marks, needs_box
+from handed import notebook
 from places import ROOT
 from rows import rows
 
+import tcemu
 from tcemu.grade import box
 from tcemu.grade.box import BoxEnded, BoxUnavailable, Seat, check_box, resident
+from tcemu.grade.records import Submission
+from tcemu.grade.work import Task
+from tcemu.grade.worker import Worker
 
 pytestmark = needs_box
 
@@ -58,8 +66,8 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
          {"sent", "refused"}),
         ("a large file", ("try:\n    with open('/tmp/large', 'wb') as file:\n        file.truncate(1 << 40)\n"
          "except OSError: X = 'too large'"), "too large"),
-        ("many files", ("import os\ntry:\n    for n in range(20): open(f'/tmp/f{n}', 'wb').write(bytes(8 << 20))\n"
-         "except OSError: X = 'full'\nfor name in os.listdir('/tmp'): os.remove(f'/tmp/{name}')"),
+        ("many files", ("import os\ntry:\n    for n in range(20): open(f'/tmp/{n}', 'wb').write(bytes(8 << 20))\n"
+         "except OSError: X = 'full'\nfor n in range(20):\n    if os.path.exists(f'/tmp/{n}'): os.remove(f'/tmp/{n}')"),
          "full"),
         ("memory", "try: bytearray(2 << 30)\nexcept MemoryError: X = 'refused'", "refused"),
         ("many processes", ("import os, time\nX = 0\nchildren = []\ntry:\n    for X in range(1000):\n"
@@ -135,3 +143,46 @@ def test_a_box_does_not_outlive_its_grader():
             return
         time.sleep(0.05)
     raise AssertionError("the box is still there")
+
+
+def test_a_checkout_below_tmp_is_in_the_box(tmp_path):
+    """The box has a /tmp of its own, which must not hide the package."""
+    place = Path(tempfile.mkdtemp(prefix="tcemu-", dir="/tmp"))
+    try:
+        shutil.copytree(Path(tcemu.__file__).parent, place / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))
+        source = "import tcemu\nfrom tcemu.grade.box import check_box\ncheck_box()\nprint(tcemu.__file__)"
+        told = subprocess.run([sys.executable, "-c", source], env={**os.environ, "PYTHONPATH": str(place)}, cwd=place,
+                              check=True, capture_output=True, text=True).stdout  # fmt: skip
+        assert told.startswith(str(place))
+    finally:
+        shutil.rmtree(place)
+
+
+def test_a_box_that_does_not_start_marks_nobody(monkeypatch):
+    monkeypatch.setattr(box, "_path", list)
+    with pytest.raises(BoxUnavailable, match=r"nothing can be marked: .*No module named 'tcemu'"):
+        marks(HONEST)
+
+
+@pytest.mark.slow
+def test_a_worker_whose_boxes_do_not_start_says_so(tmp_path, monkeypatch):
+    refuses = tmp_path / "bwrap"
+    refuses.write_text("#!/bin/sh\necho 'bwrap: no space left' >&2\nexit 1\n")
+    refuses.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    worker = Worker()
+    with pytest.raises(BoxUnavailable, match="no space left"):
+        worker.grade(Task(Submission("ada", "ada", {"02_fragments": notebook(HONEST)}), ("02_fragments",)))
+    worker.close()
+
+
+def test_compiled_kernels_may_be_kept_elsewhere(tmp_path):
+    """pytest's folder is nobody else's, and the box's user has to pass through it."""
+    place = tmp_path / "kernels"
+    place.mkdir(mode=0o755)
+    (place / "kept").write_text("12")
+    probe = Probe(Seat(limits=LIMITS, cache=str(place)))
+    place = "os.environ['TCEMU_KERNEL_CACHE']"
+    assert probe.finds(f"import os\nX = open({place} + '/kept').read()") == "12"
+    assert probe.finds("import os\n" + READS.format(f"open({place} + '/more', 'w')")) in REFUSED
+    probe.box.end()

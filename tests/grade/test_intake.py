@@ -116,7 +116,7 @@ def test_of_two_notebooks_the_later_counts_and_the_other_is_reported(tmp_path):
     assert "submission_3" in found.problems[0]
     assert "more than once" in found.problems[0]
     files, _ = WAYS["one student"]  # the lesson beside its exercises is no second submission
-    assert read(tmp_path / "one", files, "folder")["work"].problems == ()
+    assert "more than once" not in " ".join(read(tmp_path / "one", files, "folder")["work"].problems)
 
 
 def test_the_notebook_of_a_record_is_valid_and_has_only_code(tmp_path):
@@ -174,3 +174,15 @@ def test_a_path_without_work_is_refused_in_a_sentence(tmp_path):
                        "grades.csv": "neither a folder nor a zip", "broken.zip": "damaged"}.items():  # fmt: skip
         with pytest.raises(CourseError, match=part):
             submissions(tmp_path / name)
+
+
+@pytest.mark.parametrize("way", ["Gradescope", "Moodle", "Canvas", "one student", "nbgrader", "files"])
+def test_whose_numbers_were_marked_is_said_where_nobody_knows(tmp_path, way):
+    """The names of a website are not those that a learner's notebooks draw numbers for."""
+    files, _ = WAYS[way]
+    work = folder(tmp_path / "work", files)
+    known = way in ("nbgrader", "files")
+    alone = submissions(work)
+    assert all(known is ("No roster lists" not in " ".join(each.problems)) for each in alone)
+    listed = Roster({each.student: f"learner {each.student}" for each in alone})
+    assert not any("roster" in " ".join(each.problems) for each in submissions(work, roster=listed))

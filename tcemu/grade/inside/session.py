@@ -22,7 +22,7 @@ import numpy as np
 import tcemu.errors
 from tcemu.errors import CourseError
 from tcemu.grade.inside import course
-from tcemu.grade.inside.wire import PREFIX, Reader, Writer, framed, lengths, record, recorded
+from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
 from tcemu.tracebacks import described
 
 #: Characters of an error's description.
@@ -48,7 +48,8 @@ class Session:
     # ------------------------------------------------------------------------------------------ messages
 
     def serve(self) -> None:
-        """Answer until the pipe is closed."""
+        """Say that the box has started, and answer until the pipe is closed."""
+        self._send(READY)
         while (message := self._receive()) is not None:
             self._send(self._answer(message))
 

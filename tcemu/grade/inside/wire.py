@@ -38,8 +38,8 @@ HEADER, BODY = 8 << 20, 64 << 20
 _DEEP, _SAID = 40, 300
 #: Bits of an integer.
 _BITS = 4096
-#: Elements of an array of objects that is sent as a list.
-_OBJECTS = 1 << 16
+#: Elements of an array of objects that is sent as a list, and of a range; keys of a dict.
+_OBJECTS, _ENTRIES = 1 << 16, 1 << 12
 _LENGTHS = struct.Struct("<II")
 
 _NATIVE = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
@@ -136,10 +136,10 @@ class Writer:
             return ["tuple", *(self.write(part, depth + 1) for part in tuple.__iter__(value))]
         if isinstance(value, list):
             return ["list", *(self.write(part, depth + 1) for part in list.__iter__(value))]
-        if isinstance(value, dict):
+        if isinstance(value, dict) and dict.__len__(value) <= _ENTRIES:
             pairs = dict.items(value)
             return ["dict", *([self.write(key, depth + 1), self.write(held, depth + 1)] for key, held in pairs)]
-        if type(value) in (range, slice):
+        if type(value) is slice or (type(value) is range and not value[_OBJECTS:]):
             return [type(value).__name__, *(self.write(part) for part in (value.start, value.stop, value.step))]
         return ["dots"] if value is ... else self._converted(value)
 
@@ -217,6 +217,8 @@ class Reader:
             parts = [self.value(part, depth + 1) for part in rest]
             return parts if kind == "list" else tuple(parts)
         if kind == "dict":
+            if len(rest) > _ENTRIES:  # keys can be chosen so that a dict takes quadratic time
+                raise Malformed("a dict with too many keys")
             return {self.value(key, depth + 1): self.value(content, depth + 1) for key, content in rest}
         if kind in self.known:
             return self.known[kind](*(self.value(part, depth + 1) for part in rest))
@@ -226,6 +228,8 @@ class Reader:
         """An array, which owns its content."""
         dtype = DTYPES[name]
         sizes = tuple(_whole(size) for size in shape)
+        if math.prod(size or 1 for size in sizes) > BODY:  # empty, but its rows would be counted for ever
+            raise Malformed("an array with too many rows of nothing")
         if len(sizes) > 16 or math.prod(sizes) * dtype.itemsize != len(self.parts[_whole(which)]):
             raise Malformed("the array's bytes are not those of its shape")
         content = np.frombuffer(self.parts[which], dtype).reshape(sizes)
@@ -257,7 +261,10 @@ def _integer(digits: Any) -> int:
 def _span(kind: Callable[..., Any], *parts: Any) -> Any:
     if len(parts) != 3 or not all(part is None or type(part) is int for part in parts):
         raise Malformed("not a range")
-    return kind(*parts)
+    made = kind(*parts)
+    if kind is range and len(made) > _OBJECTS:
+        raise Malformed("a range that is too long")
+    return made
 
 
 def _other(_: Reader, kind: str, said: str) -> Other:
@@ -288,6 +295,8 @@ def lengths(prefix: bytes) -> tuple[int, int]:
 
 #: Bytes in front of a message.
 PREFIX = _LENGTHS.size
+#: The first message of a box.
+READY = "ready"
 
 # ---------------------------------------------------------------------------------------------- records
 

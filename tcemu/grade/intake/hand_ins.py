@@ -7,7 +7,8 @@
     one student   02_fragments.ipynb, or a laid-out course with the folders notebooks and exercises
     plain files   ada.ipynb, ada/02_fragments.ipynb, ada.zip
 
-Whoever a file's name or folder names is the student; nothing inside a notebook says whose it is.
+Whoever a file's name or folder names is the student; nothing inside a notebook says whose it is. nbgrader and plain
+files are named after learners; the others call them what a website does, and a roster translates.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Way:
     name: str
     recognises: Callable[[Sequence[Found], Lessons], bool]
     sort: Callable[[Sequence[Found], str], Iterator[Handed]]
+    #: Whether the names are those that the learners' own notebooks use, from which the numbers of exercises follow.
+    learners: bool = False
 
 
 def way_of(files: Sequence[Found], lessons: Lessons) -> Way:
@@ -185,7 +188,7 @@ WAYS = (
     Way("Gradescope", _is_gradescope, _gradescope),
     Way("Moodle", partial(_all_match, _MOODLE), partial(_people, _MOODLE)),
     Way("Canvas", partial(_all_match, _CANVAS), partial(_people, _CANVAS)),
-    Way("nbgrader", _is_nbgrader, _nbgrader),
+    Way("nbgrader", _is_nbgrader, _nbgrader, learners=True),
     Way("one student", _is_one, _one),
-    Way("plain files", _always, _plain),
+    Way("plain files", _always, _plain, learners=True),
 )

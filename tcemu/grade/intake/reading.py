@@ -27,7 +27,8 @@ _REFUSED = frozenset({".gz", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz"})
 def submissions(path: Path, course: Manifest | None = None, roster: Roster | None = None) -> list[Submission]:
     """What was handed in at `path`, a folder, a zip archive or a notebook: one record for each student, by name.
 
-    Without a `roster`, students are called what the hand-in calls them.
+    Without a `roster`, students are called what the hand-in calls them; if those need not be the names that their own
+    notebooks use, each submission says so in its `problems`.
 
     What is wrong with a file becomes a sentence in its student's `problems`; the others are read all the same. The
     notebooks of the records are made anew: they have code cells and nothing else. Nothing is written to disk. Raises
@@ -44,18 +45,27 @@ def submissions(path: Path, course: Manifest | None = None, roster: Roster | Non
     lessons = Lessons.of(course or manifest())
     try:
         files = unwrapped(list(_files(path)))
-        handed = list(way_of(files, lessons).sort(files, path.resolve().stem))
+        way = way_of(files, lessons)
+        handed = list(way.sort(files, path.resolve().stem))
     except Refused as error:
         raise CourseError(f"{path} {error}") from None
     if not handed:
         raise CourseError(f"{path} holds nothing that was handed in: neither notebooks nor archives")
     students: dict[str, list[Handed]] = {}
     learners = roster or Roster({})
+    unlisted = set()
     for each in handed:
-        students.setdefault(learners[each.student], []).append(each)
+        learner = learners[each.student]
+        students.setdefault(learner, []).append(each)
+        if not way.learners and each.student not in learners:
+            unlisted.add(learner)
     names = _names(sorted(students))
     looks = _looks(names)
     found = [_submission(names[raw], students[raw], lessons, looks.get(names[raw], "")) for raw in sorted(students)]
+    found = [
+        replace(each, problems=(*each.problems, _unlisted(raw))) if raw in unlisted else each
+        for each, raw in zip(found, sorted(students), strict=True)
+    ]
     return sorted(_apart(found), key=lambda each: each.student)
 
 
@@ -84,6 +94,15 @@ def _names(raws: Sequence[str]) -> Mapping[str, str]:
             name, number = f"{name_of(raw)} ({number})", number + 1
         names[raw] = name
     return names
+
+
+def _unlisted(name: str) -> str:
+    """A sentence about a student of whom nobody knows which numbers the exercises gave: a wrong guess costs marks."""
+    return (
+        f"No roster lists {shown(name_of(name))}, so the exercises were marked with the numbers of a learner of that "
+        "name. If the learner's own notebooks use another name, right answers may count as wrong: the teacher can name "
+        "the learner in a roster (tcemu grade --roster)."
+    )
 
 
 def _looks(names: Mapping[str, str]) -> Mapping[str, str]:

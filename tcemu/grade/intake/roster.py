@@ -60,6 +60,9 @@ class Roster:
                 raise CourseError(f"{path}, line {line}: {name} is listed twice, as two learners")
         return cls(held)
 
+    def __contains__(self, name: str) -> bool:
+        return alike(name) in self._learners
+
     def __getitem__(self, name: str) -> str:
         """The learner, or the name itself if it is not listed."""
         return self._learners.get(alike(name), name)
