@@ -6,6 +6,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # No deadline, because the first example may compile a kernel. Continuous integration uses the same examples every time,
@@ -52,6 +53,12 @@ def pytest_addoption(parser):
     parser.addoption("--seeds", type=int, default=0, help="so many orders of the warps for every kernel (slow tests)")
     for name, given in NBVAL.items():
         parser.addoption(name, help=f"of nbval; here {given.get('default')}", **given)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One worker more than there are cores: the tests of browsers, boxes and servers mostly wait."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collect_file(file_path, parent):

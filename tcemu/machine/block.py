@@ -92,10 +92,10 @@ class Block:
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
         """Add the block to the scheduler: each warp will run its body."""
-        shape, content = self.shape, self.shared.bytes.view()
-        content.flags.writeable = False
-        given = shape.threads, shape.shared, shape.target, content, shape.names
-        self.grid.tell(BlockStarted, self.number, *given, self.cluster.numbers if shape.cluster else ())
+        shape, memory = self.shape, self.grid.memory
+        given = shape.threads, shape.shared, shape.target, self.shared.seen, shape.names
+        cluster = self.cluster.numbers if shape.cluster else ()
+        self.grid.tell(BlockStarted, self.number, *given, cluster, memory.seen, memory.ranges)
         strands = []
         for core, body in bodies:
             core.strand = Strand(self.number, core.index, body)

@@ -9,7 +9,7 @@ from tcemu.errors import AddressError, LaunchError, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import By, ClusterArrived, ClusterWaited
+from tcemu.machine.events import By, ClusterArrived, ClusterWaited, Faulted
 from tcemu.machine.masks import FULL
 from tcemu.machine.registers import WARP
 
@@ -70,20 +70,20 @@ class ClusterBarrier:
         #: how many threads this phase waits for
         self._missing = threads * len(blocks)
 
-    def arrive(self, by: By) -> int:
+    def arrive(self, by: By, instruction: Instruction) -> int:
         """The active lanes arrive; return the phase. Ends the launch if one has not waited since it arrived last."""
         warp, phase = (by.block, by.warp), self.phase
         if by.active & (self._arrived[warp] | self._due[warp]):
-            self._misused("a thread arrives again at the barrier of the cluster without barrier.cluster.wait", by)
+            self._misused("arrives again", "wait", by, instruction)
         self._arrived[warp] |= by.active
         self._fewer(by.active.bit_count())
         return phase
 
-    def begin(self, by: By) -> int:
+    def begin(self, by: By, instruction: Instruction) -> int:
         """The active lanes begin to wait; return the phase. Ends the launch if one of them has not arrived."""
         warp = by.block, by.warp
         if by.active & ~(self._arrived[warp] | self._due[warp]):
-            self._misused("a thread waits at the barrier of the cluster without barrier.cluster.arrive before", by)
+            self._misused("waits", "arrive before", by, instruction)
         return self.phase if by.active & self._arrived[warp] else self.phase - 1
 
     def complete(self, phase: int) -> bool:
@@ -121,7 +121,9 @@ class ClusterBarrier:
             self._arrived = dict.fromkeys(self._there, 0)
             self._missing = sum(there.bit_count() for there in self._there.values())
 
-    def _misused(self, told: str, by: By) -> NoReturn:
+    def _misused(self, does: str, without: str, by: By, instruction: Instruction) -> NoReturn:
+        told = f"a thread {does} at the barrier of the cluster without barrier.cluster.{without}"
+        self._grid.tell(Faulted, by, instruction, "cluster", "shared", told)
         self._grid.fail(LaunchError(f"{told} ({by}; PTX ISA {SECTION})"))
 
 
@@ -136,7 +138,7 @@ def arrive(instruction: Instruction) -> Act:
     def act(core: Core) -> None:
         by = core.begin(instruction)
         if by is not None:
-            core.tell(ClusterArrived, by, core.block.cluster.barrier.arrive(by), order)
+            core.tell(ClusterArrived, by, core.block.cluster.barrier.arrive(by, instruction), order)
 
     return act
 
@@ -150,7 +152,7 @@ def wait(instruction: Instruction) -> Act:
         if by is None:
             return
         barrier = core.block.cluster.barrier
-        phase = barrier.begin(by)
+        phase = barrier.begin(by, instruction)
         core.wait(by, "cluster", 0, lambda: barrier.complete(phase), barrier.missing)
         barrier.passed(by)
         core.tell(ClusterWaited, by, phase)

@@ -121,6 +121,10 @@ class BlockStarted(BlockEvent):
     #: the names of what lies there, if the launch named it
     names: Shared | None = None
     cluster: tuple[int, ...] = ()
+    #: the bytes of global memory as they are now, read-only, the same object for all blocks of a run
+    memory: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    #: the arrays of global memory as (first, end, name)
+    arrays: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def warps(self) -> int:
@@ -210,8 +214,9 @@ class Faulted(WarpEvent):
 
     instruction: Instruction
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
-    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not
-    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes"]
+    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
+    #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster"]
     space: Space
     message: str
     #: the mbarrier's address

@@ -43,6 +43,10 @@ class Bytes:
         """`ranges` are (first, end, name), in ascending order, without overlap."""
         self.space = space
         self.bytes = np.zeros(-(-size // 32) * 32, np.uint8)
+        self.ranges = tuple(ranges)
+        #: the bytes, for whoever only looks on
+        self.seen = self.bytes.view()
+        self.seen.flags.writeable = False
         self._starts = np.array([first for first, _, _ in ranges], np.int64)
         self._ends = np.array([end for _, end, _ in ranges], np.int64)
         self._names = [name for _, _, name in ranges]

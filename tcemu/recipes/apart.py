@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 
 def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Addend | None = None) -> ElementSums:
     """The sums that a recipe puts an element together from: a (K,) is its row of A, b (K,) its column of B."""
+    shown, recipe = recipe, _in_splits(recipe, len(a))
     operands = Operands(recipe, a[None], b[:, None])
     cuts = [slices for slices in splits(recipe, len(a)) if len(slices[0])]
     sums = [operands.split(slices) for slices in cuts]
@@ -33,7 +34,15 @@ def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Addend | None 
     )
     d = finished(recipe, sums, kind, plus)[0, 0]
     total = float(finished(plain, sums, kind)[0, 0])
-    return ElementSums(str(recipe), parts, total, float(d), bits_of(d), bits_of(d) == bits_of(given))
+    return ElementSums(str(shown), parts, total, float(d), bits_of(d), bits_of(d) == bits_of(given))
+
+
+def _in_splits(recipe: Recipe, depth: int) -> Recipe:
+    """The same sums with their fresh starts as splits, where that is the same."""
+    plain = recipe.every and not recipe.tile and recipe.splits == recipe.slices == 1
+    if not plain or engine(recipe.instruction, recipe.target).sums == "f16":
+        return recipe
+    return replace(recipe, every=0, splits=-(-depth // recipe.every), size=recipe.every)
 
 
 def bits_of(value: Any) -> str:

@@ -85,8 +85,8 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("bf16x9", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("tf32x3", _TF32),
 )
-#: The most splits, and the intervals after which sums start again.
-_SPLITS = 64
+#: The most splits, those of any k, and those of a multiple of 4; and the intervals after which sums start again.
+_SPLITS, _OF_ANY, _OF_FOURS = 64, 16, 32
 _EVERY = (32, 64, 128, 256, 512)
 _TILES = (8, 16, 32, 64, 128, 256)
 
@@ -164,7 +164,7 @@ def _groups(a: str, b: str, d: str, depth: int, fine: bool) -> Iterator[Group]:
         return
     for base in found:
         yield Group(tuple(walks(base, depth)))
-    for target in sorted({base.target for base in found}, key=lambda target: target != "sm_90a"):
+    for target in sorted(dict.fromkeys(base.target for base in found), key=lambda target: target != "sm_90a"):
         parts = [part for part in emulated(a, b, d) if part.target == target]
         mine = [base for base in found if base.target == target]
         yield Group(tuple(parts))
@@ -173,7 +173,9 @@ def _groups(a: str, b: str, d: str, depth: int, fine: bool) -> Iterator[Group]:
         for base in mine:
             yield Group(tuple(sliced(base, depth)))
             yield Group(tuple(promoted(base, depth)))
-        yield Group(tuple(each for part in parts for each in halved(part, depth)), reductions=True)
+        if target == "sm_90a":  # hundreds of recipes: too many for a GPU of which nobody has recorded any
+            usual = [part for part in parts if part.tile in (16, 32, 64)]
+            yield Group(tuple(each for part in usual for each in halved(part, depth)), reductions=True)
         for base in mine:
             yield Group(tuple(unaligned(base, depth)))
             yield Group(tuple(sliced_splits(base, depth)))
@@ -214,7 +216,7 @@ def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
 
 def halved(base: Recipe, depth: int) -> Iterator[Recipe]:
     """A few splits, or as many as a power of two, of whole tiles."""
-    for count in (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128):
+    for count in (2, 3, 4, 5, 6, 7, 8, 16, 32, 64):
         for size in sorted(set(_sizes(depth, count, (32, 16, base.tile)))):
             yield replace(base, splits=count, size=0 if size * count == depth else size)
 
@@ -223,9 +225,10 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
     """Splits whose k is not a multiple of the tile, so that the first tile of each is short."""
     if base.tile:
         return
-    for tile in (16, 32, 64):
-        for count in range(2, _SPLITS + 1):
-            for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1)))):
+    for count in range(2, _OF_FOURS + 1):
+        any_k = count <= _OF_ANY
+        for tile in (16, 32, 64) if any_k else (16,):
+            for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1) if any_k else (4,)))):
                 if size % tile or (depth - size * (count - 1)) % tile:
                     yield replace(base, splits=count, size=size, tile=tile, residue="first")
 

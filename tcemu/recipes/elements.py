@@ -84,6 +84,11 @@ class Elements:
         bits = np.ascontiguousarray(d[rows, columns])
         return cls(a[rows], np.ascontiguousarray(b[:, columns].T), bits, plus and plus.at(rows, columns))
 
+    @property
+    def steps(self) -> int:
+        """The instructions that were computed for each element."""
+        return sum(len(tree) for tree in self._trees.values())
+
     def tried(self, recipes: list[Recipe], reductions: bool = False) -> list[Tried]:
         """Each recipe with its share; with `reductions` also with every tree that adds up its splits."""
         plans = []
@@ -109,16 +114,22 @@ class Elements:
         return found
 
     def _in_trees(self, recipe: Recipe, sums: list[Array], kind: str) -> list[Tried]:
-        """The trees that give some of the elements."""
-        single, found = replace(recipe, splits=1), []
-        for stages, total in trees(sums):
-            tried = self._judged(recipe, finished(single, [total], kind, self._plus))
-            if tried.share:
-                found.append(replace(tried, recipe=replace(recipe, reduce=stages)))
-        return found
+        """The trees that give all of the elements, or else the one that gives most."""
+        found = list(trees(sums))
+        if not found:
+            return []
+        totals = np.stack([total for _, total in found])
+        shares = self._shares(finished(replace(recipe, splits=1), [totals], kind, self._plus))
+        best = np.flatnonzero(shares == shares.max())[: None if shares.max() == 1 else 1]
+        return [Tried(replace(recipe, reduce=found[i][0]), float(shares[i])) for i in best]
 
     def _judged(self, recipe: Recipe, d: Array) -> Tried:
-        return Tried(recipe, float(np.mean(_bits(d) == self._bits)))
+        return Tried(recipe, float(self._shares(d)))
+
+    def _shares(self, d: Array) -> Array:
+        """The share of the elements that have their bits, along the last axis of (..., elements)."""
+        shares: Array = np.mean(_bits(d) == self._bits, axis=-1)
+        return shares
 
     def _tree(self, recipe: Recipe) -> Prefixes:
         """The tree of the chains of one instruction and one kind of inputs."""

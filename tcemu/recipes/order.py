@@ -45,16 +45,35 @@ def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:
     >>> [chain.tolist() for chain in chains(Recipe("fma.rn.f32", every=4), np.arange(6), 2)]
     [[0, 1, 2, 3], [4, 5]]
     """
+    pairs = recipe.pairs
+    if len(pairs) == 1 and not (recipe.order or recipe.every or recipe.lead):
+        return _one_chain(recipe, ks, step)
     tiles = [_in_order(recipe, tile, step) for tile in _tiles(recipe, ks)]
     if not tiles:
         return []
-    pairs = recipe.pairs
     if len(pairs) > 1:
         tiles = [np.concatenate([np.where(t < 0, -1, t + p * depth) for p in range(len(pairs))]) for t in tiles]
     many = len(tiles) if not recipe.every else max(1, recipe.every // recipe.tile) if recipe.tile else 1
     lead = recipe.lead // recipe.tile if recipe.lead else many
     cuts = [0, *range(lead, len(tiles), many), len(tiles)]
     return [np.concatenate(tiles[start:end]) for start, end in pairwise(cuts) if start < end]
+
+
+def _one_chain(recipe: Recipe, ks: Chain, step: int) -> list[Chain]:
+    """The chain of a split whose sums never start again. Most recipes are like this, so it is quick."""
+    size = recipe.tile or len(ks) or 1
+    if size % step and size < len(ks):
+        return [np.concatenate([_filled(tile, step) for tile in _tiles(recipe, ks)])]
+    short = len(ks) % size if recipe.residue == "first" else 0
+    if short % step:
+        return [np.concatenate([_filled(ks[:short], step), _filled(ks[short:], step)])]
+    return [_filled(ks, step)] if len(ks) else []
+
+
+def _filled(ks: Chain, step: int) -> Chain:
+    """k and then zeros, up to whole instructions."""
+    rest = -len(ks) % step
+    return np.concatenate([ks, np.full(rest, -1)]) if rest else ks
 
 
 def _tiles(recipe: Recipe, ks: Chain) -> list[Chain]:

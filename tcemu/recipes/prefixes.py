@@ -26,6 +26,9 @@ class Prefixes:
         self._nodes: dict[tuple[int, bytes], int] = {}
         self._sums = np.empty((0, len(a)), lookup(by.sums).storage)
 
+    def __len__(self) -> int:
+        return len(self._nodes)
+
     def ends(self, chains: Iterable[Chain]) -> list[int]:
         """The node at the end of each chain; `compute` gives these nodes their sums."""
         return [self._end(chain) for chain in chains]

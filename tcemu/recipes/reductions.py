@@ -34,6 +34,6 @@ def _added(grid: Array, digits: list[int]) -> Iterator[tuple[list[int], Array]]:
         yield [], grid
         return
     for axis, digit in enumerate(digits):
-        halves = np.moveaxis(grid, axis, 0)
-        for order, total in _added(halves[0] + halves[1], digits[:axis] + digits[axis + 1 :]):
+        halves = grid.take(0, axis) + grid.take(1, axis)
+        for order, total in _added(halves, digits[:axis] + digits[axis + 1 :]):
             yield [digit, *order], total

@@ -21,16 +21,26 @@ Array = npt.NDArray[Any]
 _FEW, _MORE = {False: 4, True: 24}, 96
 #: Recipes of a group that pass at few elements and are tried at more; and whole products computed for a verdict.
 _PASSED, _WHOLE = 64, 4
+#: Elements of D, in whole rows, at which recipes that do not give all of D are compared with it.
+_NEAREST = 1 << 14
 
 
 def whose_bits(
-    a: object, b: object, d: object, c: object = None, *, alpha: float = 1.0, beta: float = 1.0
+    a: object,
+    b: object,
+    d: object,
+    c: object = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    effort: int = 1_000_000,
 ) -> Verdict:
     """The recipes that give exactly the bits of D, computed by anybody as alpha A B + beta C; else the nearest ones.
 
     A (M, K), B (K, N), D (M, N) and C (M, N) or, as a bias, (N,) are arrays of numpy, ml_dtypes, JAX or CuPy, or torch
-    tensors: f16, bf16, f32, f64, fp8 or 8-bit integers. Raises OperandError for other types and shapes,
-    ArithmeticUnknown for types that no instruction multiplies.
+    tensors: f16, bf16, f32, f64, fp8 or 8-bit integers. After `effort` instructions for each of a few elements, the
+    rarer recipes are not tried any more, which matters for a long K, and the verdict says so. Raises OperandError for
+    other types and shapes, ArithmeticUnknown for types that no instruction multiplies.
 
     >>> from tcemu.recipes import Recipe, multiply, whose_bits
     >>> A = np.linspace(-1, 2, 8 * 64, dtype=np.float32).reshape(8, 64)
@@ -42,7 +52,7 @@ def whose_bits(
     if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
         raise OperandError(f"A is (M, K), B is (K, N) and D is (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
     plus = addend(None if c is None else values(c, "C"), d.shape, alpha, beta)
-    return _Search(a, b, d, plus, (of_a, of_b, of_d)).verdict()
+    return _Search(a, b, d, plus, (of_a, of_b, of_d)).verdict(effort)
 
 
 class _Search:
@@ -54,12 +64,16 @@ class _Search:
         self._few = Elements.of(a, b, d, plus, rows[:few], columns[:few])
         self._more = Elements.of(a, b, d, plus, rows, columns)
 
-    def verdict(self) -> Verdict:
+    def verdict(self, effort: int) -> Verdict:
         nearest: list[Tried] = []
+        complete = True
         fine = self._types[0] == "f32" and self._plus is None and is_fine(self._a, self._b, self._d, *self._at)
         for group in groups(*self._types, self._a.shape[1], fine=fine, joins=self._plus is not None):
             if not group.recipes:
                 continue
+            if self._few.steps >= effort:
+                complete = False
+                break
             tried = self._few.tried(list(group.recipes), group.reductions)
             passed = [each.recipe for each in tried if each.share == 1]
             judged = self._more.tried(passed[:_PASSED])
@@ -75,16 +89,22 @@ class _Search:
                 f"{self._types[2]}"
             )
         nearest.sort(key=lambda each: -each.share)
-        return self._told([self._match(each.recipe) for each in nearest[:2]], [])
+        return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete)
 
-    def _match(self, recipe: Recipe) -> Match:
-        """The recipe with the share of all elements that it gives, and the first element that it does not give."""
+    def _near(self, recipe: Recipe) -> Match:
+        """The match in the first rows, which are quick to compute; in all rows if nothing differs there."""
+        match = self._match(recipe, max(1, _NEAREST // self._d.shape[1]))
+        return match if match.first is not None else self._match(recipe)
+
+    def _match(self, recipe: Recipe, rows: int | None = None) -> Match:
+        """The recipe with the share of the elements in the first rows that it gives, and the first that it does not."""
         plus = self._plus
-        more = {} if plus is None else {"c": plus.c, "alpha": plus.alpha, "beta": plus.beta}
-        given = multiply(recipe, self._a, self._b, **more)  # type: ignore[arg-type]
-        same = given.view(f"u{given.dtype.itemsize}") == self._d.view(f"u{given.dtype.itemsize}")
+        more = {} if plus is None else {"c": plus.c[:rows], "alpha": plus.alpha, "beta": plus.beta}
+        given = multiply(recipe, self._a[:rows], self._b, **more)  # type: ignore[arg-type]
+        same = given.view(f"u{given.dtype.itemsize}") == self._d[:rows].view(f"u{given.dtype.itemsize}")
         first = None if same.all() else tuple(int(i) for i in np.argwhere(~same)[0])
-        return Match(recipe, float(same.mean()), first, None if first is None else given[first])
+        return Match(recipe, float(same.mean()), first, None if first is None else given[first], same.size)
 
-    def _told(self, matches: list[Match], others: list[Recipe]) -> Verdict:
-        return Verdict(sorted(matches, key=lambda each: -each.share), others, self._a, self._b, self._d, self._plus)
+    def _told(self, matches: list[Match], others: list[Recipe], complete: bool = True) -> Verdict:
+        matches = sorted(matches, key=lambda each: -each.share)
+        return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete)

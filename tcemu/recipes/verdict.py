@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Match:
-    """A recipe, the share of D's elements whose bits it gives, and the first element whose bits it does not give.
+    """A recipe, the share of the compared elements whose bits it gives, and the first whose bits it does not give.
 
     >>> A = np.ones((8, 16), np.float32)
     >>> tcemu.whose_bits(A, A.T, A @ A.T).matches[0].share
@@ -32,6 +32,8 @@ class Match:
     #: (row, column) of that element, and what the recipe gives there; None if it gives all of D.
     first: tuple[int, ...] | None
     given: Any
+    #: The elements that were compared: all of D if the recipe gives them, else those of the first rows.
+    compared: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,8 @@ class Verdict:
     b: Array = field(repr=False)
     d: Array = field(repr=False)
     plus: Addend | None = field(default=None, repr=False)
+    #: Whether all recipes were tried, if none was found.
+    complete: bool = True
 
     @property
     def exact(self) -> bool:
@@ -76,8 +80,10 @@ class Verdict:
 
     def _nearest(self) -> list[str]:
         lines = ["No recipe gives these bits. The nearest:"]
+        if not self.complete:
+            lines[0] = "No recipe that was tried gives these bits; `effort` stopped the search. The nearest:"
         for match in self.matches:
-            lines.append(f"  {match.share:.2%} of {self.d.size:,} elements: {match.recipe}")
+            lines.append(f"  {match.share:.2%} of {match.compared:,} elements: {match.recipe}")
             if match.first is not None:
                 at = match.first
                 lines.append(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tcemu.machine.events import BlockStarted, By, Event
-from tcemu.sanitizer.clocks import Clocks
+from tcemu.sanitizer.clocks import Array, Clocks
 from tcemu.sanitizer.fences import Fences
 from tcemu.sanitizer.records import Records
 from tcemu.sanitizer.report import Report
@@ -31,6 +31,10 @@ class Block:
         self.records = Records(self.clocks)
         self.shadow = Shadow(started.shared, tiles, started.names)
         self.exited: dict[int, By] = {}
+        #: the blocks whose warps it has, in order
+        self.numbers: tuple[int, ...] = (started.block,)
+        #: by warp: a row that shows which mbarriers of the cluster it knows to have been initialised
+        self.announced: dict[int, Array] = {}
         #: the content of its shared memory
         self.content = started.content
         #: what explains that an access has not ended, by its record and the one that collides with it, if known
@@ -48,6 +52,10 @@ class Block:
         """``the mbarrier at 1024 (full[0])``."""
         told = self.shadow.names.told(address, address + 8) if self.shadow.names else ""
         return f"the mbarrier at {address}" + (f" ({told})" if told else "")
+
+    def number_of(self, warp: int) -> int:
+        """The number of the block that a warp belongs to."""
+        return self.numbers[warp * len(self.numbers) // self.warps]
 
     def report(self, rule: str, by: By, message: str, **details: Any) -> None:
         """Report that the access or instruction of `by` broke a rule; `details` are fields of the report."""

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine import events
-from tcemu.machine.events import BlockStarted, By, ClusterArrived, ClusterWaited, Event, Waiting
-from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import joined
+from tcemu.machine.events import BlockStarted, By, Event, Waiting
+from tcemu.sanitizer.block import Block
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow
+from tcemu.sanitizer.told import Told
 
 Array = npt.NDArray[Any]
 
@@ -29,24 +29,6 @@ Array = npt.NDArray[Any]
 _BARRIERS, _GROUP, _UNIT = 16, 4, 128
 #: How many arrays of addresses are kept moved: a pipeline passes the same ones again and again.
 _KEPT = 256
-
-
-class Told(int):
-    """A number that prints as another text."""
-
-    text: str
-
-    def __new__(cls, number: int, text: str) -> Self:
-        """The number, and how it prints."""
-        self = super().__new__(cls, number)
-        self.text = text
-        return self
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __format__(self, how: str) -> str:
-        return self.text
 
 
 class ClusterShadow(Shadow):
@@ -77,6 +59,7 @@ class Cluster:
         threads, nothing = 32 * self._warps * len(numbers), np.zeros(0, np.uint8)
         whole = replace(started, threads=threads, shared=size, content=nothing, names=None)
         self.block = Block(whole, self._report, tiles)
+        self.block.numbers = numbers
         self.block.shadow = ClusterShadow(self._bytes, numbers, tiles)
         absent = [0] * (self._warps - started.warps)
         there = [(1 << min(32, started.threads - 32 * warp)) - 1 for warp in range(started.warps)]
@@ -212,28 +195,3 @@ _FIELDS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "wgmma": Cluster.moved_wgmma,
     "waiting": Cluster.moved_waiting,
 }
-
-
-class ClusterBarriers:
-    """Joins the clocks of the threads that meet at the barrier of their cluster."""
-
-    def __init__(self, block: Block) -> None:
-        self._clocks = block.clocks
-        #: what the threads that arrived with .release knew, by phase
-        self._arrived: dict[int, Array] = {}
-        self.handlers: Handlers = {ClusterArrived: self._arrive, ClusterWaited: self._wait}
-
-    def _arrive(self, event: ClusterArrived) -> None:
-        if event.order == "release":
-            row, before = self._clocks.release(event.by.warp, event.by.active), self._arrived.get(event.phase)
-            self._arrived[event.phase] = row if before is None else joined(before, row)
-            self._arrived.pop(event.phase - 2, None)  # for which nobody waits any more
-
-    def _wait(self, event: ClusterWaited) -> None:
-        by, row = event.by, self._arrived.get(event.phase)
-        if row is None:
-            return
-        if by.active == self._clocks.there[by.warp]:
-            self._clocks.pass_barrier(by.warp, row)
-        else:
-            self._clocks.acquire(by.warp, by.active, row)

@@ -17,7 +17,15 @@ GROUP = 4
 #: The fix for a count that nobody can fill.
 _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
 #: The rule for each kind of fault for which hardware raises an exception.
-_FAULTS = {"bounds": "out-of-range", "alignment": "misaligned", "lanes": "absent-lanes"}
+_FAULTS = {
+    "bounds": "out-of-range",
+    "alignment": "misaligned",
+    "lanes": "absent-lanes",
+    "cluster": "barrier-threads",
+}
+#: What else is concerned than the memory, and another fix than the rule's.
+_CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster"}
+_PAIRS = "Let each thread execute barrier.cluster.arrive once and then barrier.cluster.wait, in every phase."
 
 
 class Divergence:
@@ -77,8 +85,9 @@ class Divergence:
     def _faulted(self, event: Faulted) -> None:
         rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
         if rule is not None:
-            what = "the membermask" if event.kind == "lanes" else f"{event.space} memory"
-            self._block.report(rule, event.by, event.message, what=what)
+            what = _CONCERNS.get(event.kind, f"{event.space} memory")
+            remedy = _PAIRS if event.kind == "cluster" else ""
+            self._block.report(rule, event.by, event.message, what=what, remedy=remedy)
 
     # ---------------------------------------------------------------------------------------- deadlocks
 

@@ -265,6 +265,14 @@ def two_warps_write_the_same(warp: Any, g: Any) -> None:
     warp.bar_sync()
 
 
+@_breaks("global-race", grid=2, block=32)
+def a_block_reads_what_the_other_one_writes(warp: Any, g: Any) -> None:
+    if warp.ctaid[0] == 0:
+        warp.st_global(g + 4 * warp.laneid, 1)
+    else:
+        warp.ld_global(g + 4 * warp.laneid)  # <- reported
+
+
 @_breaks("lane-race", block=32)
 def lanes_swap_without_a_sync(warp: Any, g: Any) -> None:
     warp.st_shared(4 * warp.laneid, warp.laneid)

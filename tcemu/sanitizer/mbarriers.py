@@ -114,7 +114,10 @@ class Mbarriers:
         return here
 
     def _seen(self, by: By, here: Mbarrier) -> bool:
-        """Whether each lane executed mbarrier.init or knows of it."""
+        """Whether each lane executed mbarrier.init or knows of it, if only from fence.mbarrier_init in a cluster."""
+        announced = self._block.announced.get(by.warp)
+        if announced is not None and announced[here.thread] > here.clock:
+            return True
         own = 1 << (here.thread - THREAD) % 32 if by.warp == here.init.warp else 0
         parts = self._clocks.common(by.warp, by.active & ~own)
         return all(row[here.thread] > here.clock for lanes, row in parts if lanes)

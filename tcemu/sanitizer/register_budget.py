@@ -31,8 +31,10 @@ class RegisterBudget:
     def _compare(self, _: object, waiting: tuple[Waiting, ...] = ()) -> bool:
         """Report a warpgroup whose warps differ; return whether there was one. Those that wait have asked, too."""
         asked = {each.by.warp: each.by for each in waiting}
+        there = self._block.clocks.there  # in a cluster, each block is filled up with warps that do not exist
         for first in range(0, self._block.warps, 4):
-            for one, other in pairwise(range(first, min(first + 4, self._block.warps))):
+            group = [warp for warp in range(first, min(first + 4, self._block.warps)) if there[warp]]
+            for one, other in pairwise(group):
                 counts = [len(self._moves[warp]) + (warp in asked) for warp in (one, other)]
                 told = [[move[:2] for move in self._moves[warp]] for warp in (one, other)]
                 shared = min(map(len, told))

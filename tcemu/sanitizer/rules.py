@@ -187,6 +187,16 @@ _MEMORY = (
         "Put bar.sync between the two accesses, or an mbarrier's arrive and wait.",
     ),
     Rule(
+        "global-race",
+        "a race in global memory",
+        "8.7",
+        "If two threads access the same bytes of global memory and at least one of them writes, one access must happen "
+        "before the other. Blocks run in any order; only a release in one and an acquire in the other, at the same "
+        "location and with a scope that reaches both, order their accesses.",
+        "Let the writer execute fence.acq_rel.gpu and then set a flag or a counter; let the other thread read it "
+        "and then execute a fence; or use st.release.gpu and ld.acquire.gpu.",
+    ),
+    Rule(
         "lane-race",
         "lanes of a warp exchange bytes without bar.warp.sync",
         "9.7.13.2",

@@ -10,12 +10,15 @@ from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, sho
 from tcemu.machine.events import BarrierCompleted, BlockEnded, BlockStarted, Event, Faulted, Stuck
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
-from tcemu.sanitizer.cluster import Cluster, ClusterBarriers
+from tcemu.sanitizer.cluster import Cluster
+from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
 from tcemu.sanitizer.global_memory import GlobalMemory
+from tcemu.sanitizer.global_races import GlobalRaces
+from tcemu.sanitizer.grid import Grid, Neighbour
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.register_budget import RegisterBudget
 from tcemu.sanitizer.report import Report, SanitizerWarning
@@ -55,6 +58,7 @@ class Sanitizer:
         self._known: dict[tuple[object, ...], Report] = {}
         self._watches: dict[int, dict[type[Event], list[Callable[[Any], object]]]] = {}
         self._clusters: dict[int, Cluster] = {}
+        self._grid: Grid | None = None
 
     @property
     def errors(self) -> list[Report]:
@@ -81,11 +85,13 @@ class Sanitizer:
 
     def _begin(self, event: BlockStarted) -> None:
         """Watch a block or, from its first block on, a cluster."""
+        if self._grid is None or self._grid.memory is not event.memory:
+            self._grid = Grid(event.memory, event.arrays)
         if not event.cluster:
-            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles))
+            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles), self._grid)
         elif event.block == event.cluster[0]:
             cluster = Cluster(event, self._tell, self._tiles)
-            watch = _watch(cluster.block)
+            watch = _watch(cluster.block, self._grid)
             for number in event.cluster:
                 self._watches[number], self._clusters[number] = watch, cluster
 
@@ -110,11 +116,12 @@ class Sanitizer:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
 
-def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
+def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], object]]]:
     """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
     barriers = Barriers(block)
+    neighbour = Neighbour(grid, block.clocks)
     sections: list[Section] = [
         Divergence(block, mbarriers, barriers),
         Fragments(block),
@@ -124,7 +131,8 @@ def _watch(block: Block) -> dict[type[Event], list[Callable[[Any], object]]]:
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),
         shared,
-        Flags(block),
+        GlobalRaces(block, grid, neighbour),
+        Flags(block, neighbour),
         GlobalMemory(block, shared),
         Shuffles(block),
         RegisterBudget(block),

@@ -67,11 +67,11 @@ def search_schedules(
     ...     if warp.warpid == 0:
     ...         with warp.only(warp.laneid == 0):
     ...             warp.st_global(out.at(1), 1, order="relaxed")
-    ...             warp.st_global(out.at(0), 7)
+    ...             warp.st_global(out.at(0), 7, order="relaxed")
     ...     else:
     ...         while (warp.ld_global(out.at(1), order="relaxed") == 0).any():
     ...             warp.nanosleep(20)
-    ...         warp.st_global(out.at(2), warp.ld_global(out.at(0)))
+    ...         warp.st_global(out.at(2), warp.ld_global(out.at(0), order="relaxed"))
     >>> found = tcemu.search_schedules(one_of_two_arrives, block=64, args=(np.zeros(3, np.uint32),))
     >>> print(found.failures[0].replay)
     schedule="late 0.0@2"

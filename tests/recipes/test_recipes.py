@@ -177,6 +177,32 @@ def test_bits_of_nobody_come_with_the_nearest_recipes_and_a_picture():
         verdict.picture(16, 0)
 
 
+def test_a_picture_shows_where_sums_start_again():
+    a, b = drawn("f16", (4, 64)), drawn("f16", (64, 4), 1)
+    verdict = whose_bits(a, b, multiply(Recipe(F16, splits=2), a, b))
+    assert verdict.recipes[0] == Recipe(F16, every=32)
+    words = verdict.picture().description
+    assert "(k 0-31)" in words
+    assert "(k 32-63)" in words
+    assert "differs" not in words
+
+
+def test_one_wrong_bit_in_the_last_row_of_a_long_product_is_found():
+    a, b = drawn("f16", (4096, 16)), drawn("f16", (16, 8), 1)
+    d = multiply(Recipe(F16), a, b)
+    d[4095, 7] = np.nextafter(d[4095, 7], np.float32(np.inf))
+    verdict = whose_bits(a, b, d)
+    assert not verdict.exact
+    assert verdict.matches[0].first == (4095, 7)
+    assert verdict.matches[0].compared == d.size
+
+
+def test_a_search_that_stops_early_says_so():
+    a, b = drawn("f16", (4, 64)), drawn("f16", (64, 4), 1)
+    d = multiply(Recipe(F16, splits=2), a, b) + np.float32(1)
+    assert "`effort` stopped the search" in str(whose_bits(a, b, d, effort=1))
+
+
 def test_c_and_alpha_are_part_of_the_search():
     a, b, c = drawn("f32", (8, 64)), drawn("f32", (64, 8), 1), drawn("f32", (8, 8), 2)
     recipe = Recipe("fma.rn.f32", splits=4, fused="sum")

@@ -1,6 +1,7 @@
 """The exercises, a module for each notebook; a module is imported when one of its exercises is asked for.
 
-A module is named after its notebook without the number and has EXERCISES, a list of rows.
+A module is named after its notebook without the number and has EXERCISES, a list of rows. What is about one section of
+a long notebook has a module of its own.
 """
 
 from __future__ import annotations

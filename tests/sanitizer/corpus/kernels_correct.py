@@ -39,7 +39,7 @@ def all_registers_in_one_bank(warp, g):
     warp.run(OTHER, other, *tiles(), 1, 1, 1)
     warp.run(MMA, d, *tiles(), 1, *IMMEDIATES)
     finish(warp)
-    warp.st_global(g + 16 * warp.threads, d, "v4.b32")
+    warp.st_global(g + 512 + 16 * warp.threads, d, "v4.b32")
 
 
 @correct()

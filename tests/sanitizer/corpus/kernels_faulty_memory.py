@@ -362,3 +362,8 @@ def one_warp_arrives_for_the_next_phase_too(warp, g):
         with one(warp):
             for count in (2, 1, 2):
                 warp.mbarrier_arrive(0, count)  # <- reported
+
+
+@faulty("global-race", grid=2, block=32)
+def two_blocks_write_the_same_elements(warp, g):
+    warp.st_global(g + 4 * warp.laneid, 1 + warp.ctaid[0])  # <- reported

@@ -1,0 +1,167 @@
+"""The rule about races in global memory: between blocks, and between the warps of one block.
+
+Every access is compared with the last writes and, if it writes, with the last reads of its bytes. Two strong accesses
+do not race if their scopes reach each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcemu.instructions.elements import order_of
+from tcemu.machine.events import Accessed, CopyIssued
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.fences import REACH
+from tcemu.sanitizer.global_shadow import READ, WRITES, GlobalShadow
+from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.report import Earlier, Report
+
+_WEAK = -1
+_CAUSE = {
+    "global-race": "nothing orders the accesses of the two {who}",
+    "lane-race": "two lanes of the warp made the accesses, with no bar.warp.sync between them",
+}
+_INSIDE = "Put bar.sync between the two accesses."
+
+
+class GlobalRaces:
+    """The accesses of one block, or of one cluster, to global memory."""
+
+    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
+        self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
+        self._shadow: GlobalShadow = grid.shadow
+        #: the records of each warp's accesses at its current time, which further ones of the same line share
+        self._present: dict[int, tuple[int, dict[tuple[object, ...], int]]] = {}
+        self.handlers: Handlers = {Accessed: self._accessed, CopyIssued: self._copy}
+
+    def _accessed(self, event: Accessed) -> None:
+        if event.space != "global" or not len(event.addresses):
+            return
+        access = self._access(event)
+        cells, per = self._shadow.cells(event.addresses, event.size)
+        lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
+        prior = self._shadow.marks(cells, slice(None) if event.writes else WRITES)
+        if prior.any():
+            self._compare(access, prior, cells, lanes, event)
+        self._note(access, cells, lanes, event)
+
+    def _access(self, event: Accessed) -> GlobalAccess:
+        reach = REACH[order_of(event.instruction).scope] if event.order else _WEAK
+        return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, reach)
+
+    def _note(self, access: GlobalAccess, cells: Array, lanes: Array, event: Accessed) -> None:
+        warp, strong = access.by.warp, access.reach != _WEAK
+        time = self._clocks.time[warp]
+        present = self._present.get(warp)
+        if present is None or present[0] != time:
+            present = self._present[warp] = time, {}
+        key = access.by.site, access.opcode, access.writes, access.by.active
+        number = present[1].get(key)
+        if number is None:
+            number = present[1][key] = self._grid.accesses.add(access, time)
+        marks = 32 * number + lanes
+        if event.writes:
+            self._shadow.write(cells, marks, strong)
+            return
+        self._clocks.loads[warp] = True
+        before = self._shadow.marks(cells, slice(READ, READ + 1))[0]
+        others = (before != 0) & ~self._own(before >> 5, warp) if before.any() else before != 0
+        self._shadow.read(cells, marks, strong, others)
+
+    def _own(self, records: Array, warp: int) -> Array:
+        accesses = self._grid.accesses
+        return np.asarray((accesses.block[records] == self._neighbour.number) & (accesses.warp[records] == warp))
+
+    # ---------------------------------------------------------------------------------------- copies
+
+    def _copy(self, event: CopyIssued) -> None:
+        """A copy reads global memory through cp.async, or through the async proxy."""
+        copy = event.copy
+        space, addresses, size = copy.reads
+        if space != "global" or not len(addresses):
+            return
+        if self._shadow.untouched(int(addresses.min()), int(addresses.max()) + size):
+            return
+        cells, per = self._shadow.cells(addresses, min(size, 16))
+        lanes = np.full(len(cells), lanes_in(copy.by.active)[0])
+        if len(copy.lanes) * per == len(cells):
+            lanes = np.repeat(copy.lanes, per)
+        access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, _WEAK)
+        prior = self._shadow.marks(cells, WRITES)
+        if copy.kind == "bulk":  # global_memory.py has the rules about what its own block wrote
+            prior[self._grid.accesses.block[prior >> 5] == self._neighbour.number] = 0
+        self._compare(access, prior, cells, lanes, None)
+
+    # ---------------------------------------------------------------------------------------- what is in order
+
+    def _compare(self, access: GlobalAccess, prior: Array, cells: Array, lanes: Array, event: Accessed | None) -> None:
+        """Report the earlier accesses (rows, n) that nothing orders before this one, one report for each record."""
+        before = prior >> 5
+        for number in np.unique(before).tolist():
+            other = self._grid.accesses.made[number]
+            if other is None or access.together(other):
+                continue
+            late = (before == number) & ~self._ordered(access, number, prior & 31, lanes)
+            if late.any():
+                row, place = np.argwhere(late)[0].tolist()
+                where = cells[late.any(axis=0)]
+                same = event is not None and self._same(event, late.any(axis=0))
+                self._report(access, other, int(prior[row, place] & 31), int(lanes[place]), where, same)
+
+    def _ordered(self, access: GlobalAccess, number: int, before: Array, lanes: Array) -> Array:
+        """Whether the accesses of record `number` by lanes `before` (rows, n) are known to have ended, bool."""
+        accesses, by = self._grid.accesses, access.by
+        other, time = accesses.made[number], accesses.time[number]
+        assert other is not None  # noqa: S101 - record 0 has been left out
+        clocks = self._grid.clocks[other.block]
+        column = THREAD + 32 * other.by.warp
+        found = np.zeros(before.shape, bool)
+        for mask, row in self._clocks.common(by.warp, by.active):
+            known = self._neighbour.known(row).get(other.block)
+            if known is not None:
+                ended = known[column + before] > time
+                if not other.writes:  # instructions of the whole warp show that its loads have been issued
+                    ended |= known[clocks.met_base + other.by.warp] > time
+                found |= ended & (mask >> lanes & 1).astype(bool)
+        if access.block == other.block and by.warp == other.by.warp:
+            found |= (before == lanes) | (not other.writes)
+        return found
+
+    def _same(self, event: Accessed, places: Array) -> bool:
+        """Whether a store writes what is there already."""
+        memory = self._grid.memory
+        if event.data is None or not len(memory):
+            return False
+        per = event.data.size // len(places) if len(places) else 1
+        chosen = event.data.reshape(-1, per)[places]
+        cells = (event.addresses[:, None] + np.arange(0, event.size, per)).reshape(-1)[places]
+        return np.array_equal(chosen, memory[cells[:, None] + np.arange(per)])
+
+    # ---------------------------------------------------------------------------------------- words
+
+    def _report(
+        self, access: GlobalAccess, other: GlobalAccess, before: int, lane: int, cells: Array, same: bool
+    ) -> None:
+        inside = access.block == other.block
+        rule = "lane-race" if inside and access.by.warp == other.by.warp else "global-race"
+        cause = _CAUSE[rule].format(who="warps" if access.by.block == other.by.block else "blocks")
+        what = self._grid.extent(cells * self._shadow.cell, self._shadow.cell)
+        does, did = ("writes" if access.writes else "reads"), ("wrote" if other.writes else "read")
+        message = f"{access.opcode} {does} {what}; {other.opcode} of {other.who}, lane {before} {did} them: {cause}"
+        hint = same and other.writes
+        if hint:
+            message += "; both write the same values"
+        remedy = _INSIDE if access.by.block == other.by.block and rule == "global-race" else ""
+        earlier = Earlier(other.told, other.opcode, other.callers)
+        report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
+        report.weight = "hint" if hint else None
+        self._tell(report)
+
+    def _tell(self, report: Report) -> None:
+        if report.weight == "hint":
+            self._block.hint(report)
+        elif report.rule == "lane-race":
+            self._block.later(report)
+        else:
+            self._block.tell(report)

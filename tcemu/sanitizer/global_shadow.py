@@ -1,0 +1,73 @@
+"""Shadow of global memory: for each cell, the marks of its last writes and reads, by whichever block.
+
+A cell has five marks, because weak accesses race with what strong ones do not race with, and because a block that
+writes what it has just read itself may still be too early for another reader.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcemu.sanitizer.clocks import Array
+
+#: The marks of a cell: weak and strong write; weak read, the last one before it by another warp, and strong read.
+WEAK, STRONG, READ, OTHER, STRONG_READ = range(5)
+#: The rows that hold writes; initial size of a cell, and how many there are at first.
+WRITES = slice(0, 2)
+_CELL, _CELLS = 16, 1 << 12
+
+
+class GlobalShadow:
+    """The marks of the accesses of a grid: 32 * record + lane, and 0 for none."""
+
+    def __init__(self) -> None:
+        self.cell = _CELL
+        #: a row for each cell, so that its marks lie together
+        self._marks = np.zeros((_CELLS, 5), np.int64)
+        #: the first byte that has been written, and the one after the last; the same of the access that is looked at
+        self._first, self._end = np.iinfo(np.int64).max, 0
+        self._here = 0, 0
+
+    def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
+        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`."""
+        if size < self.cell:
+            self._split(size)
+        per = size // self.cell
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        self._here = low, high
+        if high > self.cell * len(self._marks):
+            self._reach(high // self.cell)
+        found = addresses // self.cell
+        return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
+
+    def untouched(self, low: int, high: int) -> bool:
+        """Whether nothing has been written from byte `low` to byte `high` - 1."""
+        return high <= self._first or low >= self._end
+
+    def marks(self, cells: Array, rows: slice = slice(None)) -> Array:
+        """The marks (rows, n) of cells."""
+        return self._marks.take(cells, axis=0).T[rows]
+
+    def write(self, cells: Array, marks: Array, strong: bool) -> None:
+        """Note a write to the cells that `cells` returned last."""
+        self._marks[cells, STRONG if strong else WEAK] = marks
+        self._first, self._end = min(self._first, self._here[0]), max(self._end, self._here[1])
+
+    def read(self, cells: Array, marks: Array, strong: bool, others: Array) -> None:
+        """Note a read; `others`, bool (n,), says which cells another warp read before."""
+        if strong:
+            self._marks[cells, STRONG_READ] = marks
+            return
+        if others.any():
+            self._marks[cells[others], OTHER] = self._marks[cells[others], READ]
+        self._marks[cells, READ] = marks
+
+    def _split(self, cell: int) -> None:
+        self._marks = np.repeat(self._marks, self.cell // cell, axis=0)
+        self.cell = cell
+
+    def _reach(self, cells: int) -> None:
+        there = len(self._marks)
+        more = np.zeros((max(cells, 2 * there), 5), np.int64)  # the system gives memory only to what is used
+        more[:there] = self._marks
+        self._marks = more

@@ -1,0 +1,143 @@
+"""What the blocks of a launch share: what each has published for the others, and the accesses to global memory.
+
+A block keeps its own clocks. What it publishes at a location of global memory is a copy of them, and of what it knows
+of other blocks. Another block that finds it there learns it as one more agent of its clocks, which its own barriers
+then hand on as they do everything else. A cluster counts as one block here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tcemu.machine.events import By, Site
+from tcemu.machine.sites import callers_of
+from tcemu.sanitizer.clocks import Array, Clocks
+from tcemu.sanitizer.global_shadow import GlobalShadow
+from tcemu.sanitizer.told import Told
+
+#: What is known of blocks: by the number of a block here, a row of its clocks, as far as its threads.
+News = dict[int, Array]
+
+
+def merged(one: News, other: News) -> News:
+    """What two know together."""
+    found = dict(one)
+    for number, row in other.items():
+        before = found.get(number)
+        found[number] = row if before is None or before is row else np.maximum(before, row)
+    return found
+
+
+@dataclass(eq=False, slots=True)
+class GlobalAccess:
+    """One access to global memory, by lanes of a warp."""
+
+    #: the number here of its block, or cluster
+    block: int
+    by: By
+    opcode: str
+    writes: bool
+    #: how far its scope reaches, and -1 for a weak access
+    reach: int
+    #: the lines that called the function of the access, innermost first
+    callers: tuple[Site, ...] = ()
+
+    @property
+    def who(self) -> str:
+        """``warp 3 of block 0``."""
+        return f"warp {self.told.warp}"
+
+    @property
+    def told(self) -> By:
+        """Its origin, with a warp that prints with its block."""
+        warp = self.by.warp
+        if isinstance(warp, Told):
+            return self.by
+        return self.by._replace(warp=Told(warp, f"{warp} of block {self.by.block}"))
+
+    def together(self, other: GlobalAccess) -> bool:
+        """Whether both accesses are strong, with scopes that reach each other, and so do not race."""
+        away = 0 if self.by.block == other.by.block else 1 if self.block == other.block else 2
+        return min(self.reach, other.reach) >= away
+
+
+class Accesses:
+    """All accesses of a grid, by number. Number 0 stands for none."""
+
+    def __init__(self) -> None:
+        self.made: list[GlobalAccess | None] = [None]
+        self.block, self.warp, self.time = (np.zeros(256, np.int64) for _ in range(3))
+
+    def add(self, access: GlobalAccess, time: int) -> int:
+        """The number of one more access, at this time of its warp."""
+        number = len(self.made)
+        if number == len(self.time):
+            more = (np.pad(each, (0, number)) for each in (self.block, self.warp, self.time))
+            self.block, self.warp, self.time = more
+        access.callers = callers_of(access.by.site)
+        self.made.append(access)
+        self.block[number], self.warp[number], self.time[number] = access.block, access.by.warp, time
+        return number
+
+
+@dataclass(eq=False)
+class Grid:
+    """One run of a launch, as the sanitizer sees it."""
+
+    #: the bytes of global memory as they are now, read-only, and its arrays as (first, end, name)
+    memory: Array
+    arrays: tuple[tuple[int, int, str], ...]
+    #: the clocks of its blocks
+    clocks: list[Clocks] = field(default_factory=list)
+    #: what locations of global memory hand on to all blocks
+    published: dict[int, News] = field(default_factory=dict)
+    shadow: GlobalShadow = field(default_factory=GlobalShadow)
+    accesses: Accesses = field(default_factory=Accesses)
+
+    def extent(self, addresses: Array, size: int) -> str:
+        """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""
+        low, high = int(addresses.min()), int(addresses.max()) + size - 1
+        for first, end, name in self.arrays:
+            if first <= low < end:
+                return f"bytes {low - first} to {high - first} of {name}"
+        return f"bytes {low} to {high} of global memory"
+
+
+class Neighbour:
+    """What one block exchanges with the others of its grid."""
+
+    def __init__(self, grid: Grid, clocks: Clocks) -> None:
+        self._grid, self._clocks = grid, clocks
+        self.number = len(grid.clocks)
+        grid.clocks.append(clocks)
+        #: what this block has learned, and the columns of its clocks that show who knows it
+        self._learned: list[tuple[int, News]] = []
+        self._columns: dict[int, int] = {}
+
+    def known(self, row: Array) -> News:
+        """What a row of this block's clocks shows of all blocks."""
+        found: News = {self.number: row[: self._clocks.met_base + self._clocks.warps]}
+        for column, news in self._learned:
+            if column < len(row) and row[column]:
+                found = merged(found, news)
+        return found
+
+    def publish(self, address: int, row: Array) -> None:
+        """Hand on what `row` knows to whoever finds it at the address."""
+        before, news = self._grid.published.get(address), self.known(row)
+        self._grid.published[address] = news if before is None else merged(before, news)
+
+    def find(self, address: int) -> Array | None:
+        """The row that says what the address hands on; None if nothing."""
+        news = self._grid.published.get(address)
+        if news is None or set(news) == {self.number}:
+            return None
+        column = self._columns.get(id(news))
+        if column is None:
+            column = self._columns[id(news)] = self._clocks.agent()
+            self._learned.append((column, news))  # which keeps it alive, so that nothing else gets its identity
+        row = np.zeros_like(self._clocks.rows[0])
+        row[column] = 1
+        return row

@@ -1,0 +1,23 @@
+"""Numbers that print as the text by which the kernel knows them."""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class Told(int):
+    """A number that prints as another text."""
+
+    text: str
+
+    def __new__(cls, number: int, text: str) -> Self:
+        """The number, and how it prints."""
+        self = super().__new__(cls, number)
+        self.text = text
+        return self
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __format__(self, how: str) -> str:
+        return self.text

@@ -1,0 +1,69 @@
+"""The table of pairs: one kernel with a mistake of other people and, called with `right` instead, without it."""
+
+import inspect
+from dataclasses import dataclass
+
+import numpy as np
+
+import tcemu
+from tcemu.errors import LaunchError
+
+MARK = "# <- reported"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A kernel(warp, right, *arrays), its arrays, how it is launched, and the rules one of which it breaks."""
+
+    kernel: object
+    rules: tuple
+    arrays: object
+    options: dict
+
+    @property
+    def name(self):
+        return self.kernel.__name__
+
+    @property
+    def lines(self):
+        """The lines one of which is to be reported first."""
+        lines, first = inspect.getsourcelines(self.kernel)
+        return {first + number for number, text in enumerate(lines) if text.rstrip().endswith(MARK)}
+
+    def reports(self, right, **options):
+        """What the sanitizer reports, hints left out."""
+        given = (right, *self.arrays())
+        try:
+            result = tcemu.launch(self.kernel, args=given, sanitizer="collect", **self.options, **options)
+        except LaunchError as error:
+            raise AssertionError(f"{self.name}, {options}, no report, but: {error}") from error
+        return [report for report in result.reports if report.severity == "error"]
+
+    def check_reported(self, **options):
+        found = self.reports(False, **options)
+        assert found, f"{self.name}, {options}: nothing reported"
+        assert found[0].rule in self.rules, f"{self.name}, {options}:\n{found[0]}"
+        assert {site.line for site in (found[0].site, *found[0].callers)} & self.lines, f"{options}:\n{found[0]}"
+
+    def check_silent(self, **options):
+        found = self.reports(True, **options)
+        assert not found, f"{self.name}, {options}:\n{found[0]}"
+
+
+PAIRS: list[Pair] = []
+
+
+def pair(rules, *sizes, **options):
+    """Put a kernel into the table; it gets an array of zeros, u32, for each of `sizes`."""
+
+    def add(kernel):
+        named = (rules,) if isinstance(rules, str) else tuple(rules)
+        PAIRS.append(Pair(kernel, named, lambda: [np.zeros(size, np.uint32) for size in sizes], options))
+        return kernel
+
+    return add
+
+
+def leader(warp):
+    """Only thread 0 of the block."""
+    return warp.only(warp.threads == 0)

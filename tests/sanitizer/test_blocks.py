@@ -1,0 +1,32 @@
+"""The sanitizer between blocks and in clusters: each mistake is reported under the default order, its twin is not."""
+
+import kernels_blocks  # noqa: F401 - they fill the table
+import kernels_clusters  # noqa: F401
+import pytest
+from kernels_pairs import PAIRS
+from quick import some
+
+from tcemu.sanitizer import RULES
+
+#: The default order, and others for the same kernel.
+ORDERS = [{"seed": 0, "policy": "late"}, {"seed": 1, "policy": "early"}, {"seed": 5, "policy": "random"}]
+#: Nothing but a read that comes after the write shows these: which thread waits for a copy is known too late.
+BY_ORDER = {"a_bulk_copy_of_a_partial_tile"}
+named = pytest.mark.parametrize("each", PAIRS, ids=lambda each: each.name)
+
+
+def test_the_table_is_of_different_kernels():
+    assert len({each.name for each in PAIRS}) == len(PAIRS)
+    assert {rule for each in PAIRS for rule in each.rules} <= set(RULES)
+
+
+@named
+def test_mistakes_are_reported(each):
+    for order in ORDERS[:1] if each.name in BY_ORDER else some(ORDERS, 1):
+        each.check_reported(**order)
+
+
+@named
+def test_what_is_mended_is_silent(each):
+    for order in some(ORDERS, 2):
+        each.check_silent(**order)
