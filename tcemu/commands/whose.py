@@ -62,8 +62,8 @@ def _verdict(arrays: dict[str, Array]) -> Verdict:
     c = arrays.get("c")
     if c is not None:
         c = c[rows][:, columns] if c.ndim == 2 else c[columns]
-    scale = {name: float(arrays[name]) for name in ("alpha", "beta") if name in arrays}
-    return whose_bits(a[rows], b[:, columns], d[rows][:, columns], c, **scale)
+    alpha, beta = (float(arrays.get(name, 1)) for name in ("alpha", "beta"))
+    return whose_bits(a[rows], b[:, columns], d[rows][:, columns], c, alpha=alpha, beta=beta)
 
 
 def _loaded(file: Path) -> dict[str, Array]:
