@@ -1,10 +1,14 @@
-"""Sliders that launch these kernels anew: each position is a run of the emulator, and the picture is what it did."""
+"""Sliders over runs of these kernels: each position is a run of the emulator, and the picture is what it did.
+
+A run takes longer than a slider may, so that all positions are run when the sliders are made, in a few seconds.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,7 +43,10 @@ def schedule_of_mma(a: Array, b: Array, stages: int = 3) -> Explorer:
         mma_pipeline.multiply(a, b, int(stages), sanitizer="off", observers=[run])
         return timeline(run)
 
-    return Explorer(draw, {"stages": Choice("stages", tuple(map(str, mma_pipeline.STAGES)), str(stages))})
+    choices = tuple(map(str, mma_pipeline.STAGES))
+    for each in choices:
+        draw(each)
+    return Explorer(draw, {"stages": Choice("stages", choices, str(stages))})
 
 
 #: Stages and columns that a Hopper kernel's lists offer; five stages of 256 columns would not fit into shared memory.
@@ -64,6 +71,9 @@ def schedule_of_wgmma(a: Array, b: Array, stages: int = 3, in_flight: int = 1, c
         wgmma_tma.multiply(a, b, plan, sanitizer="off", observers=[run])
         return timeline(run)
 
+    for each, wide in product(_STAGES, _COLUMNS):
+        for flying in range(int(each)):
+            draw(each, wide, flying)
     controls: dict[str, Range | Choice] = {
         "stages": Choice("stages", _STAGES, str(stages)),
         "columns": Choice("columns of the tile", _COLUMNS, str(columns)),
