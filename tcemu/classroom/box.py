@@ -94,6 +94,7 @@ class Box:
         yield from ("--ro-bind", "/usr", "/usr")
         for name in USR:
             yield from _as_it_is(Path("/") / name)
+        yield from self._memory("/tmp")  # noqa: S108 - the box's own; first, because Python or tcemu may lie below it
         kernels = [KERNELS / self.kernels.below] if self.kernels else []
         for way in ways([*installed(), *kernels, self.inside, Path("/etc/hosts")]):
             yield from ("--perms", "0755", "--dir", str(way))
@@ -107,10 +108,12 @@ class Box:
             yield from ("--ro-bind", self.course, str(COURSE))
         yield from ("--bind", str(self.home.absolute()), str(self.inside), "--chdir", str(self.inside))
         yield from ("--proc", "/proc", "--dev", "/dev")
-        size = str(self.limits.memory << 20)
-        for memory in ("/tmp", "/dev/shm"):  # noqa: S108 - the box's own
-            yield from ("--perms", "1777", "--size", size, "--tmpfs", memory)
+        yield from self._memory("/dev/shm")  # noqa: S108 - the box's own
         yield from ("--remount-ro", "/dev", "--remount-ro", "/")
+
+    def _memory(self, place: str) -> Iterator[str]:
+        """A folder in memory that everybody in the box may write to."""
+        yield from ("--perms", "1777", "--size", str(self.limits.memory << 20), "--tmpfs", place)
 
     def _apart(self) -> Iterator[str]:
         """What the learner does not share with anybody: processes, semaphores, the machine's name."""

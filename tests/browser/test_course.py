@@ -63,10 +63,10 @@ def _moved_by_mouse_and_keyboard(view: Lab, explorer: Any) -> int:
         assert _answered(view, explorer, before), f"{name}, dragged: the picture did not change"
         before = explorer.locator("figure").first.inner_html()
         slider.focus()
-        key = "ArrowLeft" if float(slider.input_value()) > 1 else "ArrowRight"
-        view.page.keyboard.press(key)
-        if not _answered(view, explorer, before, 30):  # the key may have led back to what a slow drag showed on its way
-            view.page.keyboard.press(key)
+        keys = ["ArrowLeft", "ArrowRight"] if float(slider.input_value()) > 0 else ["ArrowRight", "ArrowLeft"]
+        view.page.keyboard.press(keys[0])
+        if not _answered(view, explorer, before, 30):  # the key led back to what a slow drag showed on its way
+            view.page.keyboard.press(keys[1])
             assert _answered(view, explorer, before), f"{name}, by arrow key: the picture did not change"
         count += 1
     return count
