@@ -260,7 +260,7 @@ WRONG = {
         (last_step, "Only the last step along K"),
         (not_transposed, "B as row-major"),
         (one_warp, "Only one tile of each block"),
-        (one_tile, "Only one tile of each block"),
+        (one_tile, "a race in global memory"),
     ],
     "ragged_product": [
         (whole_steps, "last, incomplete step"),
