@@ -11,6 +11,8 @@ to the last bit, and the output is the same on every machine.
 
 from __future__ import annotations
 
+import math
+
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ TILE_BYTES = 2 * 64 * DIM
 Q, K, V = 0, TILE_BYTES, 2 * TILE_BYTES
 SHARED = 3 * TILE_BYTES
 #: exp(x / sqrt(DIM)) = 2 ** (x * SCALE).
-SCALE = np.float32(np.log2(np.e) / np.sqrt(DIM))
+SCALE = np.float32(np.log2(math.e) / np.sqrt(DIM))
 
 #: Coefficients of 2 ** x for x from -0.5 to 0.5, highest power first; the relative error is below 2^-22.
 POLYNOMIAL = [np.float32(each) for each in (0.0013266971, 0.00967546, 0.055507425, 0.24022122, 0.69314694, 1.0)]

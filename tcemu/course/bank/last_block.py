@@ -21,7 +21,7 @@ def _draw(rng: np.random.Generator) -> Mapping[str, Any]:
 
 
 def _sums(given: Given) -> Array:
-    return 3 * given.x.sum(axis=0, dtype=np.uint32)
+    return np.asarray(3 * given.x.sum(axis=0, dtype=np.uint32))
 
 
 def _not_sums(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
