@@ -12,7 +12,6 @@ to the last bit, and the output is the same on every machine.
 from __future__ import annotations
 
 import math
-
 from typing import Any
 
 import numpy as np
