@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile, is_zipfile
 
 import click
 
@@ -73,10 +74,12 @@ def _loaded(file: Path) -> dict[str, Array]:
     from tcemu.formats import FORMATS
     from tcemu.recipes.operands import TYPES
 
+    if not is_zipfile(file):
+        raise TcemuError(f"{file} is not an .npz file; numpy.savez(FILE, a=A, b=B, d=D) writes one")
     try:
         with np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise TcemuError(f"{file} is not an .npz file of arrays: {error}") from None
     missing = [name for name in "abd" if name not in arrays]
     if missing:

@@ -39,6 +39,10 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     assert str(told.exception) == f"{tmp_path / 'p.npz'} has no b and d; it has a"
     (tmp_path / "q.npz").write_text("no archive")
     assert "is not an .npz file" in str(asked(tmp_path / "q.npz").exception)
+    np.save(tmp_path / "one.npy", np.ones(3))
+    assert "numpy.savez(FILE, a=A, b=B, d=D)" in str(asked(tmp_path / "one.npy").exception)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "p.npz").read_bytes()[:-30])
+    assert "is not an .npz file" in str(asked(tmp_path / "cut.npz").exception)
     one = np.ones((2, 2), np.uint8)
     np.savez(tmp_path / "r.npz", a=one, b=one, d=one, types="float16 float17 float32")
     assert "types are three of" in str(asked(tmp_path / "r.npz").exception)
