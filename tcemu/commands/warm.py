@@ -139,8 +139,8 @@ def warm_up() -> str:
     if _text(stamp) == wanted:
         return ""
     click.echo(
-        "Compiling the kernels for this processor, once. This takes some minutes; `tcemu lab --no-warm` opens the "
-        "course without it.",
+        "Compiling the kernels for this processor, once. This takes some minutes; with --no-warm, lab, grade and "
+        "classroom start without it.",
         err=True,
     )
     some = _spread(works())
