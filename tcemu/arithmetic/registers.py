@@ -86,6 +86,8 @@ class FewWarps:
         self._plan: Plan | None = None
         self._products = prod(fragments["d"].shape) * operation.depth
         self._own = [(each.lanes, each.registers) for each in known]
+        self._words, *others = {each.container.register_dtype for each in known}
+        self._alike = not others
         self._most = most
         self._shapes: dict[tuple[tuple[int, ...], ...], tuple[int, tuple[int, ...]] | None] = {}
 
@@ -93,7 +95,7 @@ class FewWarps:
         """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them."""
         if not type(a) is type(b) is type(c) is np.ndarray:
             return None
-        if not a.dtype is b.dtype is c.dtype is _WORDS:
+        if not (self._alike and a.dtype is b.dtype is c.dtype is self._words):
             return None
         shapes = a.shape, b.shape, c.shape
         if shapes not in self._shapes:
@@ -106,7 +108,7 @@ class FewWarps:
             self._plan = self._make()
         if self._plan is None:
             return None
-        d = np.empty(shape, _WORDS)
+        d = np.empty(shape, self._words)
         if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
             a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
         self._plan(a.reshape(count, -1), b.reshape(count, -1), c.reshape(count, -1), out=d.reshape(count, -1))
@@ -121,8 +123,6 @@ class FewWarps:
         fits = fits and 0 < prod(warps) <= self._most
         self._shapes[shapes] = (prod(warps), (*warps, *self._own[-1])) if fits else None
 
-
-_WORDS = np.dtype(np.uint32)
 
 
 def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:

@@ -503,6 +503,8 @@ def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: b
     index = (flat // size).reshape(rows, depth)
     order = np.ascontiguousarray(index.T if role == "b" else index)
     base = (descriptor & _START) << 4 & -_PERIOD
+    if flat.min() < base:  # the address space wraps
+        base = 0
     return Read(role, flat, size, order, int(flat.max()) + size, (descriptor - (base >> 4), mn_major), base)
 
 

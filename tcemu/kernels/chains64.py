@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.binary64 import NEAREST, link
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.simd import DOUBLE, LONG, Lanes, Slot, vector_code
 
 Array = npt.NDArray[Any]
@@ -94,14 +95,15 @@ def _directed(a, b, c, rows, depth, mode, d):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def run(a, b, c, of_a, of_b, of_c, of_d, groups, rows, depth, mode, d):  # type: ignore[no-untyped-def]
+def run(a, b, c, of_a, of_b, of_c, of_d, rooms, groups, rows, depth, mode, d):  # type: ignore[no-untyped-def]
     """d[t] = the results of tile t, for registers a, b, c and d (tiles, words).
 
     of_a, of_b, of_c: the register of each element, in the order of `chains`, for all groups of eight columns; of_d: for
     each register, the number of the result. To nearest, one of them may be empty: the registers are in that order.
+    rooms: words for what is gathered by each of them. The caller makes them, because numba frees an array after its
+    last use, and does not count the uses of its address.
     """
-    room_a, room_b = np.empty(max(1, of_a.size), np.uint64), np.empty(max(1, of_b.size), np.uint64)
-    room_c, room_d = np.empty(max(1, of_c.size), np.uint64), np.empty(groups * rows * LANES, np.uint64)
+    room_a, room_b, room_c, room_d = rooms
     size = uint64(8)
     held_a, held_b, held_c, held_d = (
         uint64(room_a.ctypes.data), uint64(room_b.ctypes.data), uint64(room_c.ctypes.data), uint64(room_d.ctypes.data)
@@ -149,6 +151,10 @@ class Chains64:
     d: Array
 
     @cached_property
+    def _reach(self) -> list[int]:
+        return [*(reach(each) for each in (self.a, self.b, self.c)), self.d.size]
+
+    @cached_property
     def tables(self) -> tuple[Array, ...]:
         """What `run` takes as of_a, of_b, of_c and of_d. Columns after the last one repeat others."""
         m, n, k = self.shape
@@ -169,6 +175,10 @@ class Chains64:
     def __call__(self, a: Array, b: Array, c: Array, *, out: Array | None = None) -> Array:
         """D as uint64 words (tiles, words), from contiguous words of A, B and C; into `out` or a new array."""
         d = np.empty((len(c), self.d.size), np.uint64) if out is None else out
+        check_words(np.uint64, self._reach, (a, b, c, d))
         m, n, k = self.shape
-        run(a, b, c, *self.tables, -(-n // LANES), m, k, self.mode, d)
+        groups, tables = -(-n // LANES), self.tables
+        sizes = *(table.size for table in tables[:3]), groups * m * LANES
+        rooms = tuple(np.empty(size, np.uint64) for size in sizes)
+        run(a, b, c, *tables, rooms, groups, m, k, self.mode, d)
         return d

@@ -171,14 +171,16 @@ def _addresses(x, y, c, e):  # type: ignore[no-untyped-def]
 # d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal. x is
 # the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if x is
 # dense. tables: what `load` takes for x, y, c and e, what `store` takes, and what `spread` takes. numbers: those of
-# `multiply`, then see FORMAT_X. There is a function for each arithmetic, so that no process compiles what it does not
-# compute.
+# `multiply`, then see FORMAT_X. scratch: numbers[ROOM] words; the caller makes them, because numba frees an array after
+# its last use, and does not count the uses of its address. There is a function for each arithmetic, so that no process
+# compiles what it does not compute.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_fused(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore[no-untyped-def]
+def run_fused(  # type: ignore[no-untyped-def]
+    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
+):
     """Chains of fused sums; scale_x and scale_y (tiles, scales): as `block` takes them, or empty."""
-    scratch = np.empty(numbers[ROOM], np.int32)
     room = uint64(scratch.ctypes.data)
     at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
     packed = _words(room, numbers[PACKED])
@@ -202,9 +204,10 @@ def run_fused(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_grouped(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: ignore[no-untyped-def]
+def run_grouped(  # type: ignore[no-untyped-def]
+    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
+):
     """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
-    scratch = np.empty(numbers[ROOM], np.int32)
     room = uint64(scratch.ctypes.data)
     at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
     packed = _words(room, numbers[PACKED])
@@ -224,9 +227,8 @@ def run_grouped(x, y, c, e, scale_x, scale_y, tables, numbers, d):  # type: igno
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_exactly(x, y, c, e, whole, tables, numbers, d):  # type: ignore[no-untyped-def]
+def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
     """Sums of small integers (`whole`), or of bits."""
-    scratch = np.empty(numbers[ROOM], np.int32)
     room = uint64(scratch.ctypes.data)
     at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
     packed = _words(room, numbers[PACKED])

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from tcemu.kernels.compiling import njit
+
+Array = npt.NDArray[Any]
+
+
+def reach(taken: Array) -> int:
+    """How many words there must be where those with the numbers `taken` are read."""
+    return int(taken.max(initial=-1)) + 1
+
+
+def check_words(dtype: type[np.generic], reaches: Sequence[int], given: Sequence[Array]) -> None:
+    """Raise ValueError unless each operand (tiles, words) has as many contiguous words as its reach.
+
+    Some kernels read by address. A mistake of their caller must not read what is not ours, or write there.
+    """
+    for words, least in zip(given, reaches, strict=True):
+        if words.dtype != dtype or words.shape[1] < least or not words.flags.c_contiguous:
+            raise ValueError(
+                f"a tile has {least} words, contiguous {dtype.__name__}; got {words.dtype} of shape {words.shape}"
+            )
 
 
 @njit(cache=True, nogil=True)

@@ -27,6 +27,7 @@ from tcemu.kernels.products import (
     LOADS,
     NUMBERS,
     OPTION,
+    ROOM,
     SPREAD,
     STORE,
     VECTORS,
@@ -34,6 +35,7 @@ from tcemu.kernels.products import (
     run_fused,
     run_grouped,
 )
+from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
@@ -280,6 +282,11 @@ class Tiles:
         numbers[HELD:] = np.cumsum([0, *sizes])
         return np.concatenate(parts.found).astype(np.uint32), numbers
 
+    @cached_property
+    def _reach(self) -> list[int]:
+        of_e = reach(self.pruned.word) if self.pruned else 0
+        return [*(reach(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
+
     def __call__(
         self,
         a: Array,
@@ -300,10 +307,12 @@ class Tiles:
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
         tables, numbers = self.tables
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
+        room = np.empty(numbers[ROOM], np.int32)
         met = _NO_METADATA if metadata is None else metadata
+        check_words(np.uint32, self._reach, (a, b, c, met, d))
         if self.rule.kind in (INTEGERS, BITS):
-            legal = run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, d)
+            legal = run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d)
         else:
             run = run_grouped if self.rule.kind == GROUPED else run_fused
-            legal = run(x, y, c, met, of_x, of_y, tables, numbers, d)
+            legal = run(x, y, c, met, of_x, of_y, tables, numbers, room, d)
         return d if legal else None
