@@ -268,7 +268,7 @@ def two_warps_write_the_same(warp: Any, g: Any) -> None:
 @_breaks("global-race", grid=2, block=32)
 def a_block_reads_what_the_other_one_writes(warp: Any, g: Any) -> None:
     if warp.ctaid[0] == 0:
-        warp.st_global(g + 4 * warp.laneid, 1)
+        warp.st_global(g + 4 * warp.laneid, 1)  # <- reported
     else:
         warp.ld_global(g + 4 * warp.laneid)  # <- reported
 

@@ -87,7 +87,7 @@ def schedules(base, depth):
         yield from list(ways(base, depth))[:40:13]
 
 
-@rows("base", some(BASES, 12), ids=lambda base: str(base.recipe))
+@rows("base", some(BASES, 12), ids=lambda base: f"{base.a} {base.b} {base.recipe}")
 def test_sums_at_single_elements_are_those_of_the_whole_product(base):
     depth = 40 if not base.recipe.tile else 64
     a, b = drawn(base.a, (3, depth)), drawn(base.b, (depth, 2), 1)

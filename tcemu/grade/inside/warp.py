@@ -210,18 +210,17 @@ class RemoteCore(Core):
                 f"warp {self.index} of block {self.block.index} is not the one that runs here: only a warp's own "
                 "kernel may use it, and only while that kernel runs"
             )
-        self._waiting.append([self.bits, self._site(), *operation])
         hub = self.fiber.parent
         assert hub is not None  # noqa: S101 - for the types: whoever resumes a warp is its parent
-        return self._outcome(hub.switch(["operations", self.taken()]))
+        # The outcome is that of the last operation, whose registers are still in use.
+        operations = [*self.taken(), [self.bits, self._site(), *operation]]
+        return self._outcome(hub.switch(["operations", operations]))
 
     def taken(self) -> list[Any]:
-        """The operations that wait. Before the last, which has the outcome, come the banks that are gone by now."""
+        """The operations that wait, and then the banks that are gone by now."""
         waiting, self._waiting = self._waiting, []
         gone, self._gone[:] = self._gone[:], []
-        if gone:
-            waiting.insert(len(waiting) - 1, [self.bits, None, "gone", gone])
-        return waiting
+        return [*waiting, [self.bits, None, "gone", gone]] if gone else waiting
 
     def _outcome(self, outcome: tuple[Any, ...]) -> Any:
         kind, news, *rest = outcome
