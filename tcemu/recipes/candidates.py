@@ -174,7 +174,7 @@ def _groups(a: str, b: str, d: str, depth: int, fine: bool) -> Iterator[Group]:
             yield Group(tuple(sliced(base, depth)))
             yield Group(tuple(promoted(base, depth)))
         if target == "sm_90a":  # hundreds of recipes: too many for a GPU of which nobody has recorded any
-            usual = [part for part in parts if part.tile in (16, 32, 64)]
+            usual = [part for part in parts if part.tile in (16, 32, 64) or part.lead]
             yield Group(tuple(each for part in usual for each in halved(part, depth)), reductions=True)
         for base in mine:
             yield Group(tuple(unaligned(base, depth)))

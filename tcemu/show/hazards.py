@@ -8,7 +8,7 @@ what it collides with.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tcemu.errors import LaunchError, briefly, counted, ranges, span
@@ -159,7 +159,7 @@ def _arranged(events: Sequence[Event], block: int, reports: Sequence[Any]) -> tu
     found = order(events, block, wanted)
     others = [report.earlier.by for report in reports if report.earlier is not None]
     wanted |= {by.warp for by in others if found.under_way(by) is None}
-    found = order(events, block, wanted)
+    found = _with_refused(order(events, block, wanted), reports)
     marks = []
     for report in reports:
         step, by = found.step(report.by), report.earlier.by if report.earlier is not None else None
@@ -167,6 +167,14 @@ def _arranged(events: Sequence[Event], block: int, reports: Sequence[Any]) -> tu
         if step is not None:
             marks.append(_Mark(report, step, other))
     return found, marks
+
+
+def _with_refused(found: Order, reports: Sequence[Any]) -> Order:
+    """The order with a row for each reported operation that the machine did not begin, and so has no event."""
+    missing = [report.by for report in reports if found.step(report.by) is None]
+    steps = (Step(by.warp, by.site, "does not begin", bys=[by]) for by in missing)
+    warps = {by.warp: (by.warp,) for by in missing} | found.warps
+    return replace(found, steps=(*found.steps, *steps), warps=dict(sorted(warps.items())))
 
 
 def _first(found: Order, marks: Sequence[_Mark], first: int | None) -> int:

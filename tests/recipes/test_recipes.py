@@ -24,7 +24,9 @@ TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
 def drawn(kind, shape, seed=0):
     form = tcemu.formats.lookup(kind)
     values = np.random.default_rng(seed).standard_normal(shape) * 4
-    return form.matrix(form.encode(values if form.kind == "float" else values.astype(int)))
+    if form.kind != "float":
+        values = (values if form.signed else np.abs(values)).astype(int)
+    return form.matrix(form.encode(values))
 
 
 def small(product):

@@ -8,6 +8,7 @@ import kernels_faulty_copies  # noqa: F401
 import kernels_faulty_memory  # noqa: F401
 import kernels_faulty_order  # noqa: F401
 import kernels_faulty_wgmma  # noqa: F401
+import kernels_lanes  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import BYTES, CORRECT, FAULTY, MMA, finish, mma, one, ready, tiles
