@@ -21,7 +21,7 @@ def test_it_breaks_its_rule_at_the_marked_line(rule):
     example = EXAMPLES[rule]
     result = tcemu.launch(example.kernel, args=(np.zeros(BYTES, np.uint8),), sanitizer="collect", **example.launch)
     source, first = inspect.getsourcelines(example.kernel)
-    (marked,) = [first + number for number, line in enumerate(source) if line.rstrip().endswith(MARK)]
+    marked = [first + number for number, line in enumerate(source) if line.rstrip().endswith(MARK)]
     assert result.reports[0].rule == rule
-    assert result.reports[0].site.line == marked
+    assert result.reports[0].site.line in marked
     assert len(source) <= 14, "it is small"
