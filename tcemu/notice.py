@@ -57,7 +57,7 @@ class Notice:
         if self._shown is not None and self._cell == shell.execution_count:
             self._shown.update(line, raw=True)
         else:
-            self._shown = display(line, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._shown = display(line, raw=True, display_id=True)
             self._cell = shell.execution_count
 
     def _elsewhere(self, kernel: str) -> None:

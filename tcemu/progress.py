@@ -64,7 +64,7 @@ class Progress:
     def _in_notebook(self) -> None:
         from IPython.display import display
 
-        shown: Any = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        shown: Any = display({"text/plain": ""}, raw=True, display_id=True)
 
         def draw(done: int) -> None:
             text = f"{self.what}: {done:,} of {self.total:,}"

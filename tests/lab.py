@@ -114,11 +114,16 @@ class Lab:
         """Wait for an answer of the kernel, and until it has been announced."""
         self.page.wait_for_timeout(1500)
 
-    def barriers(self) -> list[str]:
-        """What axe-core finds in the outputs: rule and element of each violation that is at least serious."""
+    def barriers(self, *rules: str) -> list[str]:
+        """What axe-core finds in the outputs, by all of its rules or by some.
+
+        For each violation that is at least serious: rule and element.
+        """
         from axe_playwright_python.sync_playwright import Axe
 
-        found = Axe().run(self.page, context={"include": [[".jp-OutputArea-output"]]}).response["violations"]
+        only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+        outputs = {"include": [[".jp-OutputArea-output"]]}
+        found = Axe().run(self.page, context=outputs, options=only).response["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {node['html'][:200]}" for each in serious for node in each["nodes"]]
 

@@ -1,4 +1,4 @@
-"""The kernels that tcemu.live makes for cards that are not here: ptxas takes each, of every instruction they have."""
+"""The kernels that tcemu.live makes for cards that are not here: ptxas takes them, from every family they have."""
 
 import re
 import shutil
@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(PTXAS is None, reason="there 
 TARGETS = ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 #: Kernels of one run of the assembler, and instructions of one kernel.
 TOGETHER, INSTRUCTIONS = 200, 200
+#: Of so many instructions that follow each other, one is asked: they differ in a type or a number of columns.
+ONE_IN = 3
 #: The line of a kernel that has the instruction.
 INSTRUCTION = r"^( +(?:mma|wmma|wgmma\.mma|ldmatrix|stmatrix|movmatrix).*\n)"
 
@@ -103,7 +105,7 @@ def test_the_assembler_takes_every_kernel(target, any_values):
     if assembled(target, ptx.SINCE[target], [".visible .entry k() { ret; }"]).returncode:
         pytest.skip(f"this ptxas does not assemble for {target}")
     chip = card(target)
-    every = {version: merged(codes) for version, codes in kernels(chip, recordable(chip)).items()}
+    every = {version: merged(codes) for version, codes in kernels(chip, recordable(chip)[::ONE_IN]).items()}
     assert every
     parts = [
         (version, codes[start : start + TOGETHER])

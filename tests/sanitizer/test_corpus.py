@@ -17,7 +17,7 @@ from quick import some
 POLICIES = ("late", "early", "random")
 #: Seeds of a kernel, and of one that takes many steps, unless `pytest --seeds 1000` asks for more. What is reported
 #: rests on clocks that know no order but the kernel's own, so that one seed shows nearly everything.
-SEEDS, FEW_SEEDS = 40, 10
+SEEDS, FEW_SEEDS = 20, 8
 LONG = [
     "a_consumer_that_loads_with_ldmatrix",
     "a_fence_before_every_batch",
@@ -91,7 +91,7 @@ def seeds(request):
 @pytest.mark.slow
 @pytest.mark.parametrize("row", FAULTY, **named)
 def test_faulty_kernels_are_reported_under_every_seed(row, seeds):
-    check_reported(row, seeds(6))
+    check_reported(row, seeds(4))
 
 
 @pytest.mark.slow

@@ -353,8 +353,9 @@ def test_some_main_loops_take_what_a_gpu_took(setting):
 
 @pytest.mark.slow
 def test_main_loops_take_what_a_gpu_took():
-    ours = [BENCHMARK.predicted(setting) for setting in EVERY]
-    theirs = [MEASURED[str(setting)] for setting in EVERY]
+    """Every other setting; benchmarks/timeline.py prints all of them."""
+    ours = [BENCHMARK.predicted(setting) for setting in EVERY[::2]]
+    theirs = [MEASURED[str(setting)] for setting in EVERY[::2]]
     ratios = np.array(ours) / np.array(theirs)
     assert np.mean(np.abs(ratios - 1) <= 0.15) >= 0.9
     assert np.abs(ratios - 1).max() <= 0.3
