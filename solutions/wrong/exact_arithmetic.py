@@ -151,6 +151,12 @@ def truncated(A, B):
     return product(high_a, high_b, D)
 
 
+def truncated_twice(A, B):
+    """High and low parts cut off."""
+    (high_a, low_a), (high_b, low_b) = ((rounded(x, "rz"), rounded(x - rounded(x, "rz"), "rz")) for x in (A, B))
+    return product(high_a, high_b, product(high_a, low_b, product(low_a, high_b)))
+
+
 def low_parts_as_they_are(A, B):
     """The low parts have too many bits, and are truncated."""
     high_a, high_b = rounded(A), rounded(B)
@@ -285,6 +291,7 @@ WRONG = {
         (only_one, "This is one product of tf32"),
         (nothing_split, "split the numbers first"),
         (truncated, "You truncated to get the high parts"),
+        (truncated_twice, "You truncated the high and the low parts"),
         (low_parts_as_they_are, "You left the low parts to the hardware"),
         (large_first, "The large product comes last here"),
         (added_afterwards, "You added the three products afterwards"),

@@ -107,6 +107,16 @@ def from_the_end(A, B):
     return D
 
 
+def tile_after_tile(A, B):
+    """The accumulator is cleared once, and not for each tile."""
+    D, tile = np.zeros((48, 24), np.float32), np.zeros((16, 8), np.float32)
+    for row in range(0, 48, 16):
+        for column in range(0, 24, 8):
+            tile = tcemu.matmul(A[row : row + 16], B[:, column : column + 8], tile, instruction=MMA)
+            D[row : row + 16, column : column + 8] = tile
+    return D
+
+
 # ---------------------------------------------------------------------------------------------- one_fused_sum
 
 
@@ -221,6 +231,7 @@ WRONG = {
         (steps_added, "added the steps with numpy"),
         (last_step, "Only the last step"),
         (from_the_end, "descending order"),
+        (tile_after_tile, "c has to be zero at the beginning of every tile"),
     ],
     "one_fused_sum": [
         (ampere, "24 bits below the largest exponent"),

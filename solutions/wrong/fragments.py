@@ -317,8 +317,8 @@ WRONG = {
     ],
     "what_is_in_a": [
         (exchanged, "transposed map"),
-        (row_by_c, "In the register, you exchanged column // 8 and row // 8"),
-        (line_and_place, "you exchanged"),
+        (row_by_c, "You exchanged register // 2 and register % 2"),
+        (line_and_place, "You exchanged lane // 4 and lane % 4"),
     ],
     "summed_by_warps": [
         (still_a_race, "Put bar.sync between the two accesses"),

@@ -101,6 +101,11 @@ def added(A, B, zero, D):
     return D + zero * B.astype(np.int64).sum(axis=0)
 
 
+def sums_of_eight_bits(A, B, zero, D):
+    """numpy keeps to int8 where it is told to."""
+    return D - (zero * B.sum(axis=0, dtype=np.int8).astype(np.int64)).astype(np.int8)
+
+
 def all_of_b(A, B, zero, D):
     """One sum for all columns."""
     return D - zero * B.astype(np.int64).sum()
@@ -127,6 +132,12 @@ def one_scale(numbers):
 def scale_of_columns(numbers):
     """The other axis."""
     return quantised(numbers, np.abs(numbers).max(axis=0) / np.float32(127))
+
+
+def by_the_largest_number(numbers):
+    """Without the magnitudes; what is beyond s8 wraps around."""
+    scaled = np.rint(numbers / (numbers.max(axis=1, keepdims=True) / np.float32(127)))
+    return scaled.astype(np.int64).astype(np.int8)
 
 
 def by_128(numbers):
@@ -203,12 +214,14 @@ WRONG = {
         (k_times, "You subtracted K times the zero point"),
         (added, "The sign is wrong"),
         (all_of_b, "You took the sum of all of B"),
+        (sums_of_eight_bits, "does not fit into 8 bits"),
     ],
     "quantise_rows": [
         (cut_off, "You cut the numbers off toward zero"),
         (one_scale, "One scale for the whole matrix"),
         (scale_of_columns, "One scale for each column"),
         (by_128, "You divided by 128"),
+        (by_the_largest_number, "the largest magnitude may be negative"),
     ],
     "quantised_layer": [
         (layer(below=0), "Rows 8 to 15 repeat rows 0 to 7"),

@@ -56,6 +56,12 @@ def lane_for_group(B: Any) -> Any:
     return np.stack([bits[row + 8 * c, column] | bits[row + 8 * c + 1, column] << 16 for c in (0, 1)], 1)
 
 
+def neighbours_in_a_row(B: Any) -> Any:
+    lane = np.arange(32)
+    words = np.ascontiguousarray(B).view(np.uint32)
+    return np.stack([words[lane // 4 + 8 * c, lane % 4] for c in (0, 1)], 1)
+
+
 def numbers_for_bits(B: Any) -> Any:
     lane = np.arange(32)
     column, row = lane // 4, 2 * (lane % 4)
@@ -110,6 +116,11 @@ def high_half_first(left: Any, right: Any) -> Any:
 def upper_halves(left: Any, right: Any) -> Any:
     bits = np.hstack([left, right]).view(np.uint32)
     return bits[:, 0::2] >> 16 | bits[:, 1::2] & 0xFFFF0000
+
+
+def tile_beside_tile(left: Any, right: Any) -> Any:
+    low, high = (each.astype(np.float16).view(np.uint16).astype(np.uint32) for each in (left, right))
+    return low | high << 16
 
 
 def right_first(left: Any, right: Any) -> Any:
@@ -242,6 +253,7 @@ WRONG = {
         (halves_exchanged, "The two halves of each register are exchanged"),
         (registers_exchanged, "b0 and b1 are exchanged"),
         (lane_for_group, "In the lane, you exchanged"),
+        (neighbours_in_a_row, "You took neighbours in a row of B"),
         (numbers_for_bits, "use .view, not astype"),
         (whole_numbers, "use .view, not astype"),
     ],
@@ -256,6 +268,7 @@ WRONG = {
         (high_half_first, "The two halves of each register are exchanged"),
         (upper_halves, "That is a bf16"),
         (right_first, "The tiles are exchanged"),
+        (tile_beside_tile, "You paired the same element of both tiles"),
     ],
     "native_or_emulated": [
         (too_close, "so it fits into the sum on both"),

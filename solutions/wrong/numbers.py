@@ -38,6 +38,11 @@ def ordinary(pattern):
     return value(pattern, infinite=False, subnormal=False)
 
 
+def no_infinity(pattern):
+    """NaN for every exponent field of ones, and a sign that is a whole number."""
+    return math.nan if pattern >> 2 & 31 == 31 else value(pattern) + 0.0
+
+
 def no_minus_zero(pattern):
     """A sign that is a whole number: −1 · 0 is 0."""
     return value(pattern) + 0.0
@@ -197,6 +202,7 @@ WRONG = {
         (eighths, "it counts quarters"),
         (always_infinite, "only mantissa 0 is infinity"),
         (ordinary, "have rules of their own"),
+        (no_infinity, "e5m2 has infinity"),
         (no_minus_zero, "Only −0 is wrong"),
         (halved_subnormals, "The smallest exponent is −14"),
     ],

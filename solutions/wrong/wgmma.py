@@ -235,9 +235,9 @@ WRONG = {
         (registers_by_row, "In the register, you exchanged"),
     ],
     "what_a_warpgroup_lane_holds": [
-        (holds_registers_by_row, "In the register, you exchanged"),
+        (holds_registers_by_row, "You exchanged register // 4 and register // 2 % 2"),
         (holds_transposed, "exchanged row and column"),
-        (holds_neighbouring_lanes, "In the lane, you exchanged"),
+        (holds_neighbouring_lanes, "You exchanged lane // 4 % 8 and lane % 4"),
     ],
     "a_of_warpgroup": [
         (("given", halves_exchanged), "two halves of each register are exchanged"),

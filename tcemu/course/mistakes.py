@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,8 @@ class Map:
     def mistakes(self) -> Iterator[tuple[str, Map]]:
         """Wrong maps by the name of the mistake: exchanged, forgotten and misplaced digits."""
         yield "You exchanged row and column: this is the transposed map.", replace(self, transposed=True)
-        yield from self._exchanged()
+        for exchange, wrong in self._exchanged():
+            yield self._said(*exchange), wrong
         for digit in (*self.lane, *self.slot):
             if self.layout.sizes[digit] > 1 and any(digit in group for group in self.layout.left):
                 where = "lane" if digit in self.lane else "register" if self._in_register(digit) else "element"
@@ -135,17 +137,36 @@ class Map:
             says = f"You counted elements instead of registers: {self.elements} of them share a register."
             yield says, replace(self, elements=1)
 
-    def _exchanged(self) -> Iterator[tuple[str, Map]]:
-        for what, name, group in (("lane", "lane", self.lane), ("register", "slot", self.slot)):
-            for first, second in combinations(group, 2):
-                says = f"In the {what}, you exchanged {self._word(first)} and {self._word(second)}."
-                swapped: Any = {name: _exchange(group, first, second)}
-                yield says, replace(self, **swapped)
-        for across in self.lane:
-            for inside in self.slot:
-                says = f"{self._capital(across)} belongs in the lane and {self._word(inside)} in the register; "
-                lane, slot = (_exchange(group, across, inside) for group in (self.lane, self.slot))
-                yield says + "you have them the other way round.", replace(self, lane=lane, slot=slot)
+    def mistakes_of_the_inverse(self) -> Iterator[tuple[str, Map]]:
+        """The same for somebody who goes from lane and register to row and column; forgotten digits have no inverse."""
+        yield next(self.mistakes())
+        for (first, second), wrong in self._exchanged():
+            yield f"You exchanged {self._place(first)} and {self._place(second)}.", wrong
+
+    def _exchanged(self) -> Iterator[tuple[tuple[str, str], Map]]:
+        """Two digits that are exchanged, wherever they are in the lane or in the register, and the map that is."""
+        both = (*combinations(self.lane, 2), *combinations(self.slot, 2), *product(self.lane, self.slot))
+        for first, second in both:
+            lane, slot = (_exchange(group, first, second) for group in (self.lane, self.slot))
+            yield (first, second), replace(self, lane=lane, slot=slot)
+
+    def _said(self, first: str, second: str) -> str:
+        """That two digits are exchanged, in terms of row and column."""
+        one, other = self._word(first), self._word(second)
+        if (first in self.lane) == (second in self.lane):
+            return f"In the {'lane' if first in self.lane else 'register'}, you exchanged {one} and {other}."
+        upper = one[0].upper() + one[1:]
+        return f"{upper} belongs in the lane and {other} in the register; you have them the other way round."
+
+    def _place(self, digit: str) -> str:
+        """A digit as a formula of the lane, the register or the element in it: "lane // 4"."""
+        group, name = (self.lane, "lane") if digit in self.lane else (self.slot, "register")
+        low, size = prod(self.layout.sizes[each] for each in group[group.index(digit) + 1 :]), self.layout.sizes[digit]
+        if name == "register":
+            low, name = (low // self.elements, name) if self._in_register(digit) else (low, "element")
+        above = f"{name} // {low}" if low > 1 else name
+        highest = group[0] == digit or (name == "element" and low * size == self.elements)
+        return above if highest else f"{above} % {size}"
 
     def _in_register(self, digit: str) -> bool:
         """Whether a slot's digit is part of the register's number, not of the element's place in it."""
@@ -153,10 +174,6 @@ class Map:
         for lower in self.slot[self.slot.index(digit) + 1 :]:
             low *= self.layout.sizes[lower]
         return low >= self.elements
-
-    def _capital(self, digit: str) -> str:
-        word = self._word(digit)
-        return word[0].upper() + word[1:]
 
     def _word(self, digit: str) -> str:
         """A digit as a formula, for somebody who has not read the layout line: "row // 8"."""

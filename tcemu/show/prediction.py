@@ -271,7 +271,7 @@ def predict(
     choices: Mapping[str, Any] | Iterable[str] = (),
     bits: Format | str | int | None = None,
     over: Mapping[str, Sequence[int]] | None = None,
-    among: Sequence[int] = (),
+    among: Sequence[int] | Mapping[str, Sequence[int]] = (),
     reveal: object = (),
 ) -> Prediction:
     """Ask `question`; compare what the reader predicts with `answer`, and then show `reveal`.
@@ -279,7 +279,7 @@ def predict(
     `answer` is a number. With `choices` it is one of them, or what one of them means: {"a row": 8, "all": 128}. With
     `bits`, a format or a width, it is a pattern, asked for in hex. With `over`, the values of variables, it is a
     formula, or its values in all cases. `among` lists the numbers that are possible, such as range(32) for a lane. A
-    question of several parts has a dict of answers. `reveal` is a picture or anything else that a notebook can show,
+    question of several parts has a dict of answers, and may have one of what is possible in each. `reveal` is a picture or anything else that a notebook can show,
     or a list of these; a pattern's default is the picture of its bits.
 
     Raises OperandError for an answer that is not of its kind, FormatError for an unknown format.
@@ -292,7 +292,10 @@ def predict(
     answers = answer if isinstance(answer, Mapping) else {"": answer}
     if not isinstance(question, str) or not question.strip():
         raise OperandError(f"a question is text; got {briefly(question)}")
-    parts = {str(name): _kind(right, choices, bits, over, among) for name, right in answers.items()}
+    possible = among if isinstance(among, Mapping) else dict.fromkeys(answers, among)
+    if strange := [name for name in possible if name not in answers]:
+        raise OperandError(f"`among` names {listing(map(repr, strange))}, but the answer has {listing(map(repr, answers))}")
+    parts = {str(name): _kind(right, choices, bits, over, possible.get(name, ())) for name, right in answers.items()}
     if not parts:
         raise OperandError(f"{question} has no answer")
     shown_then = list(reveal) if isinstance(reveal, list | tuple) else [reveal]

@@ -71,6 +71,8 @@ def test_registers_that_are_filled_rightly_pass():
          lambda lane, r: (lane // 4 + 8 * (r % 2), lane % 4 * 2 + 8 * (r % 2))),
         ("You exchanged row and column: this is the transposed map.",
          lambda lane, r: (lane % 4 * 2 + 8 * (r // 2), lane // 4 + 8 * (r % 2))),
+        ("You exchanged register // 2 and register % 2.",
+         lambda lane, r: (lane // 4 + 8 * (r // 2), lane % 4 * 2 + 8 * (r % 2))),
     ],
 )  # fmt: skip
 def test_the_inverse_map_is_diagnosed_too(says, what):

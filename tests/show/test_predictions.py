@@ -97,6 +97,15 @@ def test_each_part_has_its_verdict() -> None:
         question.say(31)
 
 
+def test_each_part_may_have_its_own_numbers() -> None:
+    question = ask({"lane": 31, "register": 3}, among={"lane": range(32), "register": range(4)})
+    with pytest.raises(TcemuError, match="4 is not among 0 to 3"):
+        question.say(31, 4)
+    assert question.say(31, 3) == "lane: Right, 31.\nregister: Right, 3."
+    with pytest.raises(TcemuError, match="`among` names 'row', but the answer has 'lane'"):
+        ask({"lane": 31}, among={"row": range(8)})
+
+
 @pytest.mark.parametrize(
     ("answer", "how", "given", "words"),
     [

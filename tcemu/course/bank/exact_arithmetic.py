@@ -361,6 +361,10 @@ def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
             _three(given, first="rz")
         ),
         "You left the low parts to the hardware, which truncates them: round them, too.": _three(given, second="rz"),
+        "You truncated the high and the low parts: round both to the nearest.": _three(given, first="rz", second="rz"),
+        "You sent ties to the even number, as .rn does; .rna sends them away from zero.": (
+            _three(given, first="rn", second="rn")
+        ),
         "The large product comes last here, so that the small ones are not cut off against it.": (
             _three(given, "hh hl lh")
         ),

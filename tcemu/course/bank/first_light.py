@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,11 @@ def _whole_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         descending = matmul(rows, columns, descending, instruction=_MMA)
     yield "You added the steps with numpy. Pass the result of one step as c of the next.", summed
     yield "The steps along K are in descending order. Every bit counts, so the order does too.", descending
+    carried, tiles = np.zeros((16, 8), np.float32), np.zeros_like(parts[0])
+    for row, column in product(range(0, 48, 16), range(0, 24, 8)):
+        rows, columns = a[row : row + 16], b[:, column : column + 8]
+        carried = tiles[row : row + 16, column : column + 8] = matmul(rows, columns, carried, instruction=_MMA)
+    yield "Each tile goes on from the tile before it: c has to be zero at the beginning of every tile.", tiles
     yield "Only the first step along K is there.", parts[0]
     yield "Only the last step along K is there: each step has to go on from the one before.", parts[-1]
     yield "This is numpy's product, and not the tensor core's.", a.astype(np.float32) @ b.astype(np.float32)

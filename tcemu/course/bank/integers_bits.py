@@ -137,9 +137,9 @@ def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
         d - zero * rows[:, None]
     )
     yield "This is D as it was: nothing is corrected.", d
-    yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", (
-        d - zero * b.sum(axis=0).astype(np.int8).astype(np.int64)
-    )
+    sums = b.sum(axis=0).astype(np.int8).astype(np.int64)
+    for share in (zero * sums, (zero * sums).astype(np.int8)):  # the product, too, if numpy keeps to 8 bits
+        yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", d - share
     yield "You subtracted the zero point in uint8: where A is smaller, the difference wrapped around.", (
         (given.A.astype(np.int64) - zero & 255) @ b
     )
@@ -180,9 +180,9 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You divided by 128, so that the largest number lands at ±128, which s8 has on one side only.", (
         _quantised(x, _scale(x, 1, 128))
     )
-    yield "The scale is that of the largest number; the largest magnitude may be negative.", (
-        _quantised(x, x.max(axis=1, keepdims=True) / np.float32(127))
-    )
+    largest = x.max(axis=1, keepdims=True) / np.float32(127)
+    for numbers in (_quantised(x, largest), np.rint(x / largest).astype(np.int64).astype(np.int8)):
+        yield "The scale is that of the largest number; the largest magnitude may be negative.", numbers
     for axis, most, says in (
         (1, 128, "You divided by 128, so 128 wrapped around to −128. Divide by 127."),
         (0, 127, "One scale for each column: it is the rows that have one."),

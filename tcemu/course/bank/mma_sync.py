@@ -69,6 +69,10 @@ def _fill_b() -> Values:
         whole = given.B.astype(np.int64).astype(np.uint32)  # a minus sign then covers the other half, too
         low, high = (whole[_ROWS_OF_B + half, _COLUMNS_OF_B] for half in range(2))
         yield "You stored whole numbers: a register holds bits, so use .view, not astype.", low | high << 16
+        words = given.B.view(np.uint32)  # two neighbours in a row
+        yield "You took neighbours in a row of B. A register of B holds neighbours in a column, k and k + 1.", (
+            words[np.arange(16).reshape(2, 8), :][:, np.arange(32) // 4, np.arange(32) % 4].T
+        )
         yield from judge.mistakes(given)
 
     return replace(judge, mistakes=mistakes)
@@ -156,6 +160,9 @@ def _d_as_a_mistakes(given: Given) -> Wrong:
         bits[:, ::2] >> 16 | bits[:, 1::2] & 0xFFFF0000
     )
     low = both.astype(np.float16).view(np.uint16).astype(np.uint32)
+    yield "You paired the same element of both tiles. The halves of a register are neighbours in a row: d0 and d1.", (
+        low[:, :4] | low[:, 4:] << 16
+    )
     yield "You packed elements from different rows: d0 and d1 are neighbours in a row, and so are d2 and d3.", (
         low[:, [0, 1, 4, 5]] | low[:, [2, 3, 6, 7]] << 16
     )
@@ -227,6 +234,9 @@ def _narrow_mistakes(given: Given) -> Wrong:
     right = _narrow(given)
     yield "This is the transpose, stored as if it were D: d0 is in row n and column m of what was computed.", (
         right.T.reshape(8, 16)
+    )
+    yield "The accumulator holds the transpose of D: its row is the column of D, and its column the row.", (
+        np.hstack([right[:, :8].T, right[:, 8:].T])
     )
     other = matmul(given.B, given.A.T, instruction=_MMA).T
     yield "B is transposed once too often: row n of the new A is column n of B.", other

@@ -34,6 +34,10 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
     exponent = codes.astype(int) >> 2 & 31
     with np.errstate(invalid="ignore"):
         no_minus_zero = right + 0.0
+        for zeros in (right, no_minus_zero):
+            yield "e5m2 has infinity: the exponent field 31 is NaN only if the mantissa is not 0.", (
+                np.where(exponent == 31, np.nan, zeros)
+            )
         yield "Only −0 is wrong: 0x80 has a sign, too. In Python -1 * 0 is 0; multiply by -1.0 instead.", no_minus_zero
         yield "This is the rule for ordinary numbers. The exponent fields 0 and 31 have rules of their own.", (
             np.where(codes >> 7, -1.0, 1.0) * (1 + (codes & 3) / 4) * 2.0 ** (exponent - 15)

@@ -89,7 +89,7 @@ def what_map(opcode: str, role: str, *, element: bool = False) -> Function:
     over = {"lane": range(fragment.lanes), "register": range(fragment.registers)}
     if element and elements > 1:
         over["element"] = range(elements)
-    inverses = ((says, _inverse(each, fragment)) for says, each in Map.of(fragment).mistakes())
+    inverses = ((says, _inverse(each, fragment)) for says, each in Map.of(fragment).mistakes_of_the_inverse())
     wrong = tuple((says, inverse) for says, inverse in inverses if inverse is not None)
     return Function(over, ("row", "column"), right, wrong, how="every register of every lane")
 
