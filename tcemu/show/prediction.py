@@ -279,8 +279,8 @@ def predict(
     `answer` is a number. With `choices` it is one of them, or what one of them means: {"a row": 8, "all": 128}. With
     `bits`, a format or a width, it is a pattern, asked for in hex. With `over`, the values of variables, it is a
     formula, or its values in all cases. `among` lists the numbers that are possible, such as range(32) for a lane. A
-    question of several parts has a dict of answers, and may have one of what is possible in each. `reveal` is a picture or anything else that a notebook can show,
-    or a list of these; a pattern's default is the picture of its bits.
+    question of several parts has a dict of answers; `among` may then be a dict, too. `reveal` is a picture or anything
+    else that a notebook can show, or a list of these; a pattern's default is the picture of its bits.
 
     Raises OperandError for an answer that is not of its kind, FormatError for an unknown format.
 
@@ -292,9 +292,7 @@ def predict(
     answers = answer if isinstance(answer, Mapping) else {"": answer}
     if not isinstance(question, str) or not question.strip():
         raise OperandError(f"a question is text; got {briefly(question)}")
-    possible = among if isinstance(among, Mapping) else dict.fromkeys(answers, among)
-    if strange := [name for name in possible if name not in answers]:
-        raise OperandError(f"`among` names {listing(map(repr, strange))}, but the answer has {listing(map(repr, answers))}")
+    possible = _possible(among, answers)
     parts = {str(name): _kind(right, choices, bits, over, possible.get(name, ())) for name, right in answers.items()}
     if not parts:
         raise OperandError(f"{question} has no answer")
@@ -303,6 +301,18 @@ def predict(
         if isinstance(part, _Bits) and part.form and not shown_then:
             shown_then = [number_bits(part.form, part.right)]
     return Prediction(question, parts, shown_then)
+
+
+def _possible(
+    among: Sequence[int] | Mapping[str, Sequence[int]], answers: Mapping[str, Any]
+) -> Mapping[str, Sequence[int]]:
+    """The numbers that are possible in each part; parts without a limit may be left out."""
+    if not isinstance(among, Mapping):
+        return dict.fromkeys(answers, among)
+    if strange := [name for name in among if name not in answers]:
+        has = listing(map(repr, answers), "and")
+        raise OperandError(f"`among` names {listing(map(repr, strange), 'and')}, but the answer has {has}")
+    return among
 
 
 def _kind(
