@@ -49,13 +49,22 @@ class Step:
         return tuple(name for name in self.names if name not in self.done)
 
     @property
-    def minutes_left(self) -> int:
-        """Minutes of reading, in proportion to the tasks that are not solved, and of the exercises left."""
+    def reading_left(self) -> int:
+        """Minutes left in the notebook, in proportion to its tasks that are not solved."""
         tasks = self.entry.tasks
         share = sum(name not in self.done for name in tasks) / len(tasks) if tasks else float(not self.finished)
+        return round(self.entry.minutes * share)
+
+    @property
+    def exercises_left(self) -> int:
+        """Minutes of its exercises that are not solved."""
         known = exercises()
-        rest = (known[name].minutes for name in self.entry.exercises if name in self.open and name in known)
-        return round(self.entry.minutes * share) + sum(rest)
+        return sum(known[name].minutes for name in self.entry.exercises if name in self.open and name in known)
+
+    @property
+    def minutes_left(self) -> int:
+        """Minutes of the notebook and of its exercises."""
+        return self.reading_left + self.exercises_left
 
 
 @dataclass(frozen=True)
@@ -87,12 +96,15 @@ class Overview:
         of = counted(sum(len(step.names) for step in self.steps), "exercise")
         if self.next is None:
             return f"You have solved all {of}."
-        what = self.next.entry.label
-        return f"{solved} of {of} solved; about {_time(self.minutes_left)} left. Next: {what}."
+        reading, rest = (sum(getattr(step, name) for step in self.steps) for name in ("reading_left", "exercises_left"))
+        left = " and ".join(
+            f"{_time(minutes)} of {what}" for minutes, what in ((reading, "notebooks"), (rest, "exercises")) if minutes
+        )
+        return f"{solved} of {of} solved; about {left} left. Next: {self.next.entry.label}."
 
     def markdown(self) -> str:
         """The first page, with links relative to the course's folder."""
-        head = "| | notebook | exercises | done | time left |\n|---|---|---|---|---|"
+        head = "| | notebook | time left | exercises | time left | done |\n|---|---|---|---|---|---|"
         rows = [self._row(step) for step in self.steps]
         return "\n".join([f"# {self.title}", "", self.summary, "", _ADVICE, "", head, *rows, ""])
 
@@ -100,7 +112,8 @@ class Overview:
         mark = "✓" if step.finished else "→" if step is self.next else ""
         link = f"[{step.entry.label}](notebooks/{step.entry.file})"
         own = f"[exercises](exercises/{step.entry.file})" if step.entry.exercises else ""
-        return f"| {mark} | {link} | {own} | {step.solved} of {len(step.names)} | {_time(step.minutes_left)} |"
+        times = _time(step.reading_left), _time(step.exercises_left)
+        return f"| {mark} | {link} | {times[0]} | {own} | {times[1]} | {step.solved} of {len(step.names)} |"
 
     def __str__(self) -> str:
         wide = max(len(step.entry.label) for step in self.steps)
@@ -135,8 +148,9 @@ class Overview:
 
 
 _ADVICE = """\
-Click a notebook to open it. Shift + Enter runs a cell and goes to the next one. Your work is saved in this folder, and
-so is your progress; `tcemu lab` opens it again, also after an update of the course.
+Click a notebook to open it. Shift + Enter runs a cell and goes to the next one. The notebooks are the course; do as
+many of the exercises as you like, since no later notebook needs them. Your work is saved in this folder,
+and so is your progress; `tcemu lab` opens it again, also after an update of the course.
 
 In a notebook, `tcemu.course.overview()` shows this table as it is at that moment."""
 

@@ -135,7 +135,8 @@ def test_the_overview_says_what_is_done_and_what_is_next(laid):
     assert found.steps[0].open == ("other",)
     assert found.steps[0].minutes_left == 4  # half of its tasks are left
     assert found.minutes_left == 29
-    assert "| → | [A](notebooks/a.ipynb) |" in found.markdown()
+    assert found.summary == "1 of 2 exercises solved; about 29 min of notebooks left. Next: A."
+    assert "| → | [A](notebooks/a.ipynb) | 4 min |  | - | 1 of 2 |" in found.markdown()
     assert '<progress value="1" max="2" aria-label="A">' in found._repr_html_()
 
 
