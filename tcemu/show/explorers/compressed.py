@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -136,8 +137,8 @@ def choose_scales(
     controls: dict[str, Range | Choice] = {}
     for role in "ab":
         highs = _scale_limits(found, role)
-        controls[f"byte_{role}"] = Range(f"byte_id of {role.upper()}", highs["byte_id"], 0, count)
-        controls[f"thread_{role}"] = Range(f"thread_id of {role.upper()}", highs["thread_id"], 0)
+        controls[f"byte_{role}"] = Range(f"byte-id of {role.upper()}", highs["byte_id"], 0, count)
+        controls[f"thread_{role}"] = Range(f"thread-id of {role.upper()}", highs["thread_id"], 0)
     return Explorer(draw, controls)
 
 
@@ -151,7 +152,8 @@ def scales_of_a_block(instruction: str | Instruction, role: str = "a", **start: 
     show.scales(found)  # raises for an instruction without scales
     highs = {side: _scale_limits(found, side) for side in "ab"}
     controls = ranges({name: max(highs["a"][name], highs["b"][name]) for name in highs["a"]}, start)
-    controls["byte_id"] = Range("byte_id", highs["a"]["byte_id"], start.get("byte_id", 0), found.facts.scales)
+    controls["thread_id"] = replace(controls["thread_id"], label="thread-id")
+    controls["byte_id"] = Range("byte-id", highs["a"]["byte_id"], start.get("byte_id", 0), found.facts.scales)
     return Explorer(
         lambda role, **at: show.scales(found, role, **at),
         {"role": Choice("operand", ("a", "b"), role), **controls},
