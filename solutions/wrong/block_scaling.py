@@ -15,6 +15,17 @@ def rule_of_mx(blocks):
     return (np.floor(np.log2(np.abs(blocks).max(axis=1))) - 8 + 127).astype(np.uint8)
 
 
+def rule_of_mx_and_one(blocks):
+    """The floor, and one more to be safe."""
+    return rule_of_mx(blocks) + np.uint8(1)
+
+
+def one_for_all(blocks):
+    """The largest magnitude of all blocks."""
+    scale = np.ceil(np.log2(np.abs(blocks).max() / 448)) + 127
+    return np.full(len(blocks), scale).astype(np.uint8)
+
+
 def without_bias(blocks):
     """The exponent itself, in eight bits."""
     return np.ceil(np.log2(np.abs(blocks).max(axis=1) / 448)).astype(np.int64).astype(np.uint8)
@@ -199,6 +210,8 @@ def _kernel(byte=lambda step: step, row=lambda g, t: g + 8 * (t % 2), column=lam
 WRONG = {
     "scales_without_overflow": [
         (rule_of_mx, "the rule of the MX formats"),
+        (rule_of_mx_and_one, "the rule of the MX formats, and one more"),
+        (one_for_all, "each block has its own"),
         (without_bias, "the exponent without the bias"),
         (by_value, "not the largest magnitude"),
         (next_power, "the largest e4m3 is 448, not 256"),

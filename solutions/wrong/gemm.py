@@ -59,9 +59,9 @@ def turns(step, stages):
 # ---------------------------------------------------------------------------------------------- split-K
 
 
-def parts(A, B):
-    """The four parts."""
-    return [tcemu.matmul(A[:, k : k + 64], B[k : k + 64], instruction=MMA) for k in range(0, 256, 64)]
+def parts(A, B, size=64):
+    """The parts, four of them."""
+    return [tcemu.matmul(A[:, k : k + size], B[k : k + size], instruction=MMA) for k in range(0, 256, size)]
 
 
 def unsplit(A, B):
@@ -79,6 +79,21 @@ def in_pairs(A, B):
     """As a tree."""
     first, second, third, fourth = parts(A, B)
     return (first + second) + (third + fourth)
+
+
+def two_parts(A, B):
+    """Halves of K."""
+    first, second = parts(A, B, 128)
+    return first + second
+
+
+def steps_in_turn(A, B):
+    """Steps of 16, dealt out."""
+    total = 0
+    for part in range(4):
+        k = np.arange(256).reshape(4, 4, 16)[:, part].ravel()
+        total = total + tcemu.matmul(A[:, k], B[k], instruction=MMA)
+    return total
 
 
 def interleaved(A, B):
@@ -358,6 +373,7 @@ WRONG = {
     ],
     "split_sums": [
         (unsplit, "without splits"), (in_reverse, "reverse"), (in_pairs, "in pairs"), (interleaved, "interleaved"),
+        (two_parts, "There are 2 parts"), (steps_in_turn, "You dealt out the steps of 16"),
     ],
     "mma_gemm": [
         (without_trans, "trans"), (halves_exchanged, "exchanged"), (one_step, "first step"),

@@ -46,6 +46,7 @@ WRONG = {
         (lambda row, column: (row // 32, row << 16 | column), "same for all lanes"),
         (lambda row, column: (row // 16 % 4, row // 16 * 16 << 16 | column), "not 16 as in wgmma"),
         (lambda row, column: (row // 32, column), "counts all 128"),
+        (lambda row, column: (row % 4, row % 4 * 32 << 16 | column), "Rows do not go round the warps"),
     ],
     "instruction_bits": [
         (without_n_shifted, "N / 8"),

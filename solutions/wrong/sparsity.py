@@ -117,6 +117,16 @@ def high_bits_first(stored, metadata):
     return _decompressed(stored, code)
 
 
+def rule_of_eight_bits(stored, metadata):
+    """A lane for each row."""
+    return _decompressed(stored, lambda row, chunk: int(metadata[4 * (row % 8) + row // 8]) >> 4 * chunk & 15)
+
+
+def first_two_places(stored, metadata):
+    """Without the metadata."""
+    return _decompressed(stored, lambda row, chunk: 0b0100)
+
+
 def lanes_of_the_other_selector(stored, metadata):
     """Lanes 2 and 3 of each group."""
 
@@ -253,6 +263,8 @@ WRONG = {
     ],
     "decompress_a_tile": [
         (high_bits_first, "the low two bits are the index of the first one"),
+        (rule_of_eight_bits, "the rule of 8-bit elements"),
+        (first_two_places, "in the first two places of each chunk"),
         (lanes_of_the_other_selector, "you read the lanes of selector 1"),
         (rows_exchanged, "rows g and g + 8 are exchanged"),
         (lane_is_row, "register of lane r for the metadata of row r"),

@@ -79,6 +79,15 @@ def in_bytes(start, lbo, sbo, swizzle):
     return start & 0x3FFF | (lbo & 0x3FFF) << 16 | (sbo & 0x3FFF) << 32 | CODES[swizzle] << 62
 
 
+def in_bytes_without_a_mask(start, lbo, sbo, swizzle):
+    """As people write it: a large start runs into LBO's field."""
+    return start | lbo << 16 | sbo << 32 | CODES[swizzle] << 62
+
+
+def swizzle_of_tcgen05(start, lbo, sbo, swizzle):
+    return start >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | CODES[swizzle] << 61
+
+
 def exchanged(start, lbo, sbo, swizzle):
     return start >> 4 | sbo >> 4 << 16 | lbo >> 4 << 32 | CODES[swizzle] << 62
 
@@ -246,6 +255,8 @@ WRONG = {
     ],
     "encode_descriptor": [
         (in_bytes, "bytes >> 4"),
+        (in_bytes_without_a_mask, "bytes >> 4"),
+        (swizzle_of_tcgen05, "where tcgen05 has it"),
         (exchanged, "exchanged LBO and SBO"),
         (codes_by_size, "do not rise with their size"),
         (start_in_bytes, "the start address is in bytes"),

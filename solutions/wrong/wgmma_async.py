@@ -518,6 +518,7 @@ WRONG = {
         (phases(lambda i, n: i, lambda i, n: i + 1), "flip with every step"),
         (phases(lambda i, n: i // n, lambda i, n: i // n), "never ends"),
         (phases(lambda i, n: i // n + 1, lambda i, n: i // n), "exchanged"),
+        (lambda step, stages: (step // stages, step % stages % 2, (step % stages + 1) % 2), "stage and turn are"),
     ],
     "repair_uncommitted": [
         (product(commit="none"), "after the last mma_async of the group"),

@@ -62,6 +62,10 @@ def _scale_mistakes(given: Given) -> Wrong:
     yield "This is the reciprocal: the scale is what the elements are divided by.", (
         (2 * 127 - right.astype(int)).astype(np.uint8)
     )
+    yield "One scale for all blocks: each block has its own.", np.full_like(right, right.max())
+    yield "This is the rule of the MX formats, and one more: it is too much where the mantissa is at most 1.75.", (
+        _power(floor - 7)
+    )
     signed = np.maximum(given.blocks.astype(np.float64).max(axis=1), 1e-30)
     yield "You took the largest value and not the largest magnitude.", (
         _power(np.ceil(np.log2(signed / _E4M3.largest)).astype(int))

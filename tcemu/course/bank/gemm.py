@@ -202,9 +202,9 @@ def _long(rng: np.random.Generator) -> Mapping[str, Any]:
     return {"A": _numbers(rng, 16, 256), "B": _numbers(rng, 256, 8)}
 
 
-def _split(given: Given) -> list[Array]:
-    """The four parts of the product."""
-    size = len(given.B) // _SPLITS
+def _split(given: Given, parts: int = _SPLITS) -> list[Array]:
+    """The parts of the product, four of them."""
+    size = len(given.B) // parts
     cuts = [slice(first, first + size) for first in range(0, len(given.B), size)]
     return [matmul(given.A[:, cut], given.B[cut], instruction=MMA) for cut in cuts]
 
@@ -212,6 +212,8 @@ def _split(given: Given) -> list[Array]:
 def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     one, two, three, four = parts = _split(given)
     yield "This is the product without splits.", matmul(given.A, given.B, instruction=MMA)
+    for number, size in ((2, "a half"), (8, "an eighth")):
+        yield f"There are {number} parts, each {size} of K. Four splits are four parts.", _added(_split(given, number))
     yield "The parts are added in reverse order.", _added(parts[::-1])
     yield "The parts are added in pairs. They are added one after the other.", (
         scalar.add(scalar.add(one, two), scalar.add(three, four))
@@ -222,6 +224,11 @@ def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     every = [matmul(given.A[:, k::_SPLITS], np.ascontiguousarray(given.B[k::_SPLITS]), instruction=MMA)
              for k in range(_SPLITS)]  # fmt: skip
     yield "The parts are interleaved. Each part is a quarter of K in one piece.", _added(every)
+    k = np.arange(len(given.B)).reshape(-1, _SPLITS, 16)
+    dealt = [k[:, part].ravel() for part in range(_SPLITS)]
+    yield "You dealt out the steps of 16 in turn. Each part is a quarter of K in one piece.", (
+        _added([matmul(given.A[:, part], given.B[part], instruction=MMA) for part in dealt])
+    )
     yield "Only the first part is there.", one
     yield "This is numpy's product, not a tensor core's.", given.A.astype(np.float32) @ given.B.astype(np.float32)
 

@@ -146,6 +146,10 @@ EXERCISES = [
                     lambda row, column: np.stack([row % 4, row // 32 * 32 << 16 | column], axis=-1),
                 ),
                 (
+                    "Rows do not go round the warps: each warp has 32 neighbouring rows.",
+                    lambda row, column: np.stack([row % 4, row % 4 * 32 << 16 | column], axis=-1),
+                ),
+                (
                     "You counted lanes from the warp's first one; the address counts all 128.",
                     lambda row, column: np.stack([row // 32, 0 * row + column], axis=-1),
                 ),
@@ -182,7 +186,7 @@ EXERCISES = [
         "to all blocks that need it?",
         Function(
             {"along_m": range(1, 9), "along_n": range(1, 9)},
-            ("bytes",),
+            ("number of bytes",),
             _fetched,
             (
                 (

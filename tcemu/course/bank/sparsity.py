@@ -229,6 +229,13 @@ def _decompress_mistakes(given: Given) -> Wrong:
     yield "Within each lane the chunks are in reverse order: the lowest four bits are the first chunk.", (
         _dense(values, codes.reshape(16, 2, 4)[..., ::-1].reshape(16, 8))
     )
+    row, chunk = np.indices((16, 8))
+    yield "This is the rule of 8-bit elements, where a lane has chunks of one row. Here it has four of two rows.", (
+        _dense(values, given.metadata[4 * (row % 8) + row // 8] >> 4 * chunk & 15)
+    )
+    yield "The stored elements are in the first two places of each chunk; the metadata says where they belong.", (
+        np.pad(values.reshape(16, 8, 2), [(0, 0), (0, 0), (0, 2)]).reshape(16, 32)
+    )
     in_lanes = np.array([[given.metadata[row] >> 4 * chunk & 15 for chunk in range(8)] for row in range(16)])
     if (_PLACES[in_lanes] >= 0).all():
         yield "You took the register of lane r for the metadata of row r. Look at the layout of e.", (

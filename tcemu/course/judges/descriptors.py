@@ -108,12 +108,12 @@ def _meaning(field: Field, bits: int) -> str:
 # ---------------------------------------------------------------------------------------------- usual mistakes
 
 
-def _put(made: Descriptor, *, shift: int = 4, code: int | None = None, **fields: int) -> int:
-    """The 64 bits of a descriptor, put together in another way."""
+def _put(made: Descriptor, *, shift: int = 4, code: int | None = None, whole: bool = False, **fields: int) -> int:
+    """The 64 bits of a descriptor, put together in another way; if `whole`, large numbers run into the next field."""
     bits = 0
     for field in OFFSETS:
         bytes_ = fields.get(field.attribute, getattr(made, field.attribute))
-        bits |= (bytes_ >> shift & (1 << field.bits) - 1) << field.low
+        bits |= (bytes_ >> shift & (-1 if whole else (1 << field.bits) - 1)) << field.low
     code = SWIZZLES.index(made.swizzle) if code is None else code
     return (bits | made.base_offset << 49 | code << 62) & (1 << 64) - 1
 
@@ -121,6 +121,7 @@ def _put(made: Descriptor, *, shift: int = 4, code: int | None = None, **fields:
 _CHANGES: tuple[tuple[str, Callable[[Descriptor], int]], ...] = (
     ("You exchanged LBO and SBO.", lambda made: _put(made, lbo=made.sbo, sbo=made.lbo)),
     ("The fields hold bytes; they should hold bytes >> 4.", lambda made: _put(made, shift=0)),
+    ("The fields hold bytes; they should hold bytes >> 4.", lambda made: _put(made, shift=0, whole=True)),
     ("The start address is in bytes; the field holds it shifted right by 4.",
      lambda made: _put(made, start=made.start << 4)),
     ("LBO and SBO are in bytes; the fields hold them shifted right by 4.",
@@ -128,6 +129,8 @@ _CHANGES: tuple[tuple[str, Callable[[Descriptor], int]], ...] = (
     ("The swizzle is missing: bits 63:62 are 0.", lambda made: _put(made, code=0)),
     ("The codes of the swizzles do not rise with their size: 1 is 128 bytes, 2 is 64, 3 is 32.",
      lambda made: _put(made, code=_BY_SIZE[made.swizzle])),
+    ("The swizzle is in bits 63:62; you put it one bit lower, where tcgen05 has it.",
+     lambda made: _put(made, code=0) | SWIZZLES.index(made.swizzle) << 61),
     ("The start address is missing.", lambda made: _put(made, start=0)),
     ("SBO is the distance from one row to the next; it should be that from one group of eight rows to the next.",
      lambda made: _put(made, sbo=made.swizzle or 16)),
