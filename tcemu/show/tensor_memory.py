@@ -27,7 +27,7 @@ def tensor_memory(warp: int, lane: int, column: int) -> Picture:
     legend += f"{column} = {column:#x}."
     body.append(svg.text(_LEFT, _TOP + 4 * _HIGH + 28, legend, "s"))
     words = f"Warp {warp} reaches lanes {reached[0]} to {reached[-1]} of {LANES}. {legend}"
-    return picture(title, words, _LEFT + _WIDE + 40, _TOP + 4 * _HIGH + 44, body)
+    return picture(title, words, _LEFT + _WIDE + 90, _TOP + 4 * _HIGH + 44, body)
 
 
 def _quarter(quarter: int, reached: range) -> list[str]:
@@ -35,7 +35,7 @@ def _quarter(quarter: int, reached: range) -> list[str]:
     mine = first in reached
     own = [svg.rect(_LEFT, y, _WIDE, _HIGH, "fg k" if mine else "p")]
     own.append(svg.text(_LEFT - 8, y + _HIGH / 2 + 4, f"lanes {first}–{first + 31}", "b s" if mine else "s", "end"))
-    return own + ([svg.text(_LEFT + _WIDE - 8, y + 18, "this warp", "b s", "end")] if mine else [])
+    return own + ([svg.text(_LEFT + _WIDE + 8, y + _HIGH / 2 + 4, "this warp", "b s")] if mine else [])
 
 
 def _cell(lane: int, column: int, can: bool) -> list[str]:

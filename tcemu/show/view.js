@@ -128,9 +128,9 @@ function render({ model, el }) {
     });
     form.setAttribute("aria-labelledby", head.id);
   }
-  // What stands beside the labels is in line; a long label does not push all of it to the right.
+  // What stands beside the labels is in line, unless a label is very long. Most letters are narrower than 1ch.
   const labels = model.get("controls").map((control) => Math.min(control.label.length, 20));
-  form.style.setProperty("--tcemu-label", `${Math.max(10, ...labels)}ch`);
+  form.style.setProperty("--tcemu-label", `${0.9 * Math.max(9, ...labels)}ch`);
   const button = model.get("button");
   const values = {};
   const ask = () => {

@@ -211,9 +211,9 @@ def descriptor_of_a_tile(
 
     controls: dict[str, Range | Choice] = {
         "swizzle_field": Choice("swizzle", tuple(_SWIZZLES), fields.pop("swizzle_field")),
-        "start": Range("start address (x 16 bytes)", 64, fields.pop("start")),
-        "lbo": Range("LBO (x 16 bytes)", 256, fields.pop("lbo")),
-        "sbo": Range("SBO (x 16 bytes)", 256, fields.pop("sbo")),
+        "start": Range("start address (× 16 bytes)", 64, fields.pop("start")),
+        "lbo": Range("LBO (× 16 bytes)", 256, fields.pop("lbo")),
+        "sbo": Range("SBO (× 16 bytes)", 256, fields.pop("sbo")),
     }
     if fields:
         raise OperandError(f"no control is called {next(iter(fields))!r}; there are {listing(controls, 'and')}")
