@@ -101,5 +101,5 @@ def _inline(text: str) -> str:
     """Text with `code`; several lines, such as a report, keep their form."""
     if "\n" in text:
         head, _, rest = text.partition("\n")
-        return f'{_inline(head)}<pre style="white-space:pre-wrap">{escape(rest)}</pre>'
+        return f'{_inline(head)}<pre style="white-space:pre-wrap;word-break:normal">{escape(rest)}</pre>'
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))

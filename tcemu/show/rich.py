@@ -37,7 +37,7 @@ def _folded(summary: str, content: str) -> str:
 
 
 def _text(value: object) -> str:
-    return f'<pre style="white-space:pre-wrap">{escape(str(value))}</pre>'
+    return f'<pre style="white-space:pre-wrap;word-break:normal">{escape(str(value))}</pre>'
 
 
 def _instruction(instruction: Any) -> str:

@@ -212,7 +212,7 @@ EXERCISES = [
         know="the layout line of notebook 02",
         section="9.7.14.5.8",
         hints=(
-            'print mma.fragments["a"].layout, and read which digits make up the lane.',
+            'Print mma.fragments["a"].layout, and read which digits make up the lane.',
             "The lane is 4 g + t. Which part of the row is g, and which part of the column is t?",
             "A register holds two neighbours of a row. Which two questions about row and column does it answer?",
         ),
@@ -266,7 +266,7 @@ EXERCISES = [
         know="the layout line of notebook 02",
         section="9.7.14.5.8",
         hints=(
-            'print mma.fragments["b"].layout. Which index of B plays the part that the row plays in A?',
+            'Print mma.fragments["b"].layout. Which index of B plays the part that the row plays in A?',
             "The lane is 4 g + t, and g is the column. The row is 8 c + 2 t + p.",
         ),
     ),

@@ -431,7 +431,7 @@ EXERCISES = [
         know="the layout line of the metadata",
         section="9.7.14.6.3",
         hints=(
-            'print the layout of mma_sp.fragments["e"], and read it from the right: (g f s) is the lane.',
+            'Print the layout of mma_sp.fragments["e"], and read it from the right: (g f s) is the lane.',
             "g is row % 8, and s is which half of the eight chunks.",
             "In (g f s), g counts fours, f twos and s ones. The group is row // 8 and what is left of the chunk.",
         ),

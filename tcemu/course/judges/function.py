@@ -14,7 +14,7 @@ from tcemu.course.answers import all_called, function, named, wholes
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
-from tcemu.errors import counted
+from tcemu.errors import counted, listing
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
@@ -95,7 +95,7 @@ class Function:
         labels = [[" ".join(map(str, got[row * sizes[1] + column])) for column in range(sizes[1])]
                   for row in range(sizes[0])]  # fmt: skip
         names = tuple(self.over)
-        return (marked(labels, wrong.reshape(sizes), "Your values", axes=(names[0], names[1])),)
+        return (marked(labels, wrong.reshape(sizes), f"Your {listing(self.returns, 'and')}", axes=(names[0], names[1])),)
 
 
 def _clipped(value: int) -> int:
