@@ -82,6 +82,12 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
     return answer  # type: ignore[no-any-return]
 
 
+def raised(what: str, error: BaseException) -> AnswerError:
+    """What to tell somebody whose answer raises an error; often a name is missing because a cell has not run."""
+    advice = ". If a cell above defines the name, run it first." if isinstance(error, NameError) else ""
+    return AnswerError(f"{what} raises {described(error)}{advice}")
+
+
 def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> Any:
     """What the learner's function returns. Raises Unanswered for dots, AnswerError for what it raises."""
     shown = [name if _is_long(value) else briefly(value) for name, value in zip(names, values, strict=True)]
@@ -91,7 +97,7 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise AnswerError(f"{title} raises {described(error)}") from error
+        raise raised(title, error) from error
     if result is ... or result is None:
         returns_nothing = f"{title} returns nothing yet. It should end with a return statement."
         raise Unanswered(_DOTS if result is ... else returns_nothing)

@@ -276,3 +276,12 @@ def test_a_long_array_is_named_and_not_printed():
         return k // 0
 
     assert judged(two, odd).says.startswith("odd(A, 3) raises ZeroDivisionError")
+
+
+def test_a_name_that_a_cell_defines_is_asked_for():
+    two = exercise(judges.Values(lambda given: 0, np.int64), draw=lambda rng: {"k": 3})
+
+    def forgotten(k):
+        return helper(k)  # noqa: F821 - that is the mistake
+
+    assert judged(two, forgotten).says.endswith("If a cell above defines the name, run it first.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, Unanswered, answered
+from tcemu.course.answers import AnswerError, Unanswered, answered, raised
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import Evidence, Finding, Given
@@ -17,7 +17,6 @@ from tcemu.errors import LaunchError
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.sanitizer import RULES
-from tcemu.tracebacks import described
 
 Array = npt.NDArray[Any]
 
@@ -110,7 +109,7 @@ class Kernel:
         except LaunchError as error:
             raise AnswerError(f"The kernel does not finish: {error}") from error
         except BaseException as error:
-            raise AnswerError(f"The kernel raises {described(error)}") from error
+            raise raised("The kernel", error) from error
         if not result.counts and not result.reports:
             raise Unanswered("The kernel executes no instruction. Replace the three dots with your code.")
         run.outputs.append(np.array(args[self.out]))
