@@ -95,7 +95,8 @@ class Function:
         labels = [[" ".join(map(str, got[row * sizes[1] + column])) for column in range(sizes[1])]
                   for row in range(sizes[0])]  # fmt: skip
         names = tuple(self.over)
-        return (marked(labels, wrong.reshape(sizes), f"Your {listing(self.returns, 'and')}", axes=(names[0], names[1])),)
+        what = f"Your {listing(self.returns, 'and')}"
+        return (marked(labels, wrong.reshape(sizes), what, axes=(names[0], names[1])),)
 
 
 def _clipped(value: int) -> int:
