@@ -582,6 +582,7 @@ WRONG = {
         (some_warps(lambda warp, k: k < 32 or warp < 2), FENCE),
         (some_warps(lambda warp, k: warp < 2 or k != 16), "only from values that the four warps share"),
         (some_warps(lambda warp, k: k < 16), "Only the first 16 columns"),
+        (some_warps(lambda warp, k: k < 32), "Only the first 32 columns"),
         (some_warps(lambda warp, k: k < 48), "last 16 columns"),
     ],
     "repair_exited_warp": [

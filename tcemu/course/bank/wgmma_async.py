@@ -54,7 +54,8 @@ def _sum(given: Given, begin: int = 0, end: int | None = None) -> Array:
 def _wrong_sums(given: Given) -> Iterator[tuple[str, Array]]:
     depth = given.a.shape[1]
     yield "The kernel stores nothing: D is what it was.", np.zeros((64, 8), np.float32)
-    yield "Only the first 16 columns along K are in D.", _sum(given, 0, 16)
+    for end in (16, 32):
+        yield f"Only the first {end} columns along K are in D.", _sum(given, 0, end)
     yield "Only the last product is in D: scale_d is 0 for every instruction.", _sum(given, depth - 16)
     yield "The last 16 columns along K are missing.", _sum(given, 0, depth - 16)
     yield "Only the first 64 columns along K are in D: the other tiles are missing.", _sum(given, 0, 64)
@@ -318,7 +319,7 @@ EXERCISES = [
     ),
     _repair(
         "repair_descriptors", "wgmma-descriptors", "Each warp its own rows",
-        "Whoever comes from mma.sync moves A's address with the warp, and so does this kernel.",
+        "In mma.sync each warp has an address of its own, and this kernel moves A's with the warp, too.",
         "Who multiplies the 64 rows of A: a warp or the warpgroup?", "Which rows a warp gets is decided by the "
         "instruction.",
     ),
