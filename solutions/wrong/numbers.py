@@ -123,6 +123,11 @@ def ties_away(numbers):
     return E4M3.encode(numbers, rounding="rna", satfinite=True)
 
 
+def upper_bytes_of_f16(numbers):
+    """A cast to f16, and its upper byte."""
+    return (numbers.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
+
+
 def ties_down(numbers):
     """The first of the nearest."""
     positive = E4M3.decode(np.arange(127, dtype=np.uint8))
@@ -218,6 +223,7 @@ WRONG = {
         (truncated, "You truncated"),
         (ties_away, "Ties go to the even pattern"),
         (ties_down, "you rounded them toward zero"),
+        (upper_bytes_of_f16, "the upper bytes of f16"),
         (overflowing, "and not NaN"),
         (flushed, "has subnormals"),
     ],

@@ -108,6 +108,10 @@ def plain_one_core_matrix(start, rows):
     return Descriptor(start, lbo=128, sbo=128)
 
 
+def plain_as_with_the_swizzle(start, rows):
+    return Descriptor(start, lbo=16, sbo=1024)
+
+
 def plain_rows(start, rows):
     return Descriptor(start, lbo=16 * rows, sbo=16)
 
@@ -263,6 +267,7 @@ WRONG = {
     ],
     "descriptor_without_swizzle": [
         (plain_exchanged, "exchanged LBO and SBO"),
+        (plain_as_with_the_swizzle, "as with the 128-byte swizzle"),
         (plain_one_core_matrix, "rows // 8 core matrices in between"),
         (plain_rows, "one group of eight rows to the next"),
     ],

@@ -407,6 +407,8 @@ def _wrong_promotions(given: Given) -> Iterator[tuple[str, Array]]:
     )
     exact = (given.A.astype(np.float64) @ given.B.astype(np.float64)).astype(np.float32)
     yield "This is the exact product, which no tensor core computed.", exact
+    plain = given.A.astype(np.float32) @ given.B.astype(np.float32)
+    yield "This is numpy's product, and not the tensor core's.", plain
 
 
 _WAYS = [(target, splits) for target in (80, 90) for splits in (1, 2, 4)]

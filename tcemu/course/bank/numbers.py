@@ -149,6 +149,9 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     )
     yield "The sign is missing.", right & 0x7F
     yield "These are patterns of e5m2.", lookup("e5m2").encode(given.numbers, satfinite=True)
+    yield "These are the upper bytes of f16, and so patterns of e5m2.", (
+        (given.numbers.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
+    )
 
 
 # ---------------------------------------------------------------------------------------------- registers

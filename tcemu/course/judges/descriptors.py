@@ -131,6 +131,8 @@ _CHANGES: tuple[tuple[str, Callable[[Descriptor], int]], ...] = (
      lambda made: _put(made, code=_BY_SIZE[made.swizzle])),
     ("The swizzle is in bits 63:62; you put it one bit lower, where tcgen05 has it.",
      lambda made: _put(made, code=0) | SWIZZLES.index(made.swizzle) << 61),
+    ("LBO 16 and SBO 1024 are those of rows of 128 bytes in one piece, as with the 128-byte swizzle.",
+     lambda made: _put(made, lbo=16, sbo=1024)),
     ("The start address is missing.", lambda made: _put(made, start=0)),
     ("SBO is the distance from one row to the next; it should be that from one group of eight rows to the next.",
      lambda made: _put(made, sbo=made.swizzle or 16)),
