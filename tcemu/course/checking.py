@@ -134,7 +134,7 @@ def hint(name: Any, number: int | None = None) -> str:
 
     >>> from tcemu.course import hint
     >>> print(hint("where_of_a", 1))
-    Hint 1 of 3: print mma.fragments["a"].layout, and read which digits make up the lane.
+    Hint 1 of 3: Print mma.fragments["a"].layout, and read which digits make up the lane.
     """
     wanted = exercise(name if isinstance(name, str) else getattr(name, "__name__", ""))
     if number is None:
