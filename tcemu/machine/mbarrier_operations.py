@@ -271,10 +271,15 @@ def _parity(instruction: Instruction, given: Any) -> int:
 
 def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, *, tries: bool) -> bool:
     """Whether the phase is complete; a try waits until it is."""
-    mbarriers = core.block.mbarriers
+    mbarriers, before = core.block.mbarriers, -1
 
     def ready() -> bool:
-        return mbarriers.find(core, by, instruction, place).test(parity)
+        nonlocal before
+        if mbarriers.bits(place) == before:  # nothing has happened since it was not complete
+            return False
+        found = mbarriers.find(core, by, instruction, place).test(parity)
+        before = -1 if found else mbarriers.bits(place)
+        return found
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))

@@ -36,6 +36,8 @@ class Kind(IntEnum):
 
 #: The author of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
+#: More marks than this may well be those of one record.
+_FEW = 64
 #: Accesses through the async proxy.
 ASYNC = (Kind.BULK, Kind.WGMMA)
 
@@ -127,7 +129,7 @@ class Records:
                 np.pad(each, (0, number)) for each in (self.kind, self.warp, self.column, self.lanewise, self.clock)
             )
         self.by.append(by)
-        self.callers.append(callers_of(by.site))
+        self.callers.append(self.callers[-1] if number and by is self.by[-2] else callers_of(by.site))
         self.opcode.append(opcode)
         self.warps.append(warps)
         self.row.append(self._clocks.rows[max(by.warp, 0)])
@@ -155,11 +157,21 @@ class Records:
         With `fenced`, an ordinary access must also be covered by its own thread's fence.proxy.async.
         """
         record = marks >> 5
+        if marks.ndim == 1 and len(marks) > _FEW and (record == record[0]).all():
+            return self._of_one(int(record[0]), marks, row, fenced)
         lanewise = self.lanewise[record]
         column = self.column[record] + lanewise * (marks & 31)
         if fenced:
             column += lanewise * self._clocks.lanes
         return np.asarray(row[column] <= self.clock[record])
+
+    def _of_one(self, record: int, marks: Array, row: Array, fenced: bool) -> Array:
+        """The same for many marks of one record: one copy has filled a whole tile."""
+        column, clock = int(self.column[record]), self.clock[record]
+        if not self.lanewise[record]:
+            return np.full(len(marks), row[column] <= clock)
+        lanes = column + (marks & 31)
+        return np.asarray(row[lanes + self._clocks.lanes if fenced else lanes] <= clock)
 
     def knows(self, row: Array, record: int, lane: int, fenced: bool = False) -> bool:
         """Whether `row` knows that the access has ended."""

@@ -41,7 +41,7 @@ class Shadow:
         self.reads = np.zeros((0, self._cells), np.int64)
         self._rows: dict[object, int] = {}
 
-    def write(self, cells: Array, marks: Array, strong: bool) -> None:
+    def write(self, cells: Array, marks: Array | int, strong: bool) -> None:
         """Set the last write of `cells`."""
         if strong and self.weak is None:
             self.weak = self.written.copy()

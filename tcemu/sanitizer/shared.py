@@ -118,11 +118,10 @@ class SharedMemory:
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:
             late |= self._unfenced(record, prior)
-        lanes = np.zeros(len(cells), np.int64)
-        places = np.flatnonzero(late)
-        if len(places):
-            self._collide_read(record, reader, cells, prior, lanes, places, known)
-        self._note_read(record, reader, cells, prior, lanes)
+        if late.any():
+            lanes = np.zeros(len(cells), np.int64)
+            self._collide_read(record, reader, cells, prior, lanes, np.flatnonzero(late), known)
+        self._note_read(record, reader, cells, prior, 0)
 
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
@@ -136,7 +135,7 @@ class SharedMemory:
             self._collide_write(record, cells, marks, late, lanes, prior, known)
         if self._generic_reads and self._records.by[record].site not in self._hinted:
             self._hint_refill(record, cells, reads, row, lanes)
-        self._note_write(record, cells, prior, lanes)
+        self._note_write(record, cells, prior, 0)
 
     def _hint_refill(self, record: int, cells: Array, reads: Array, row: Array, lanes: Array) -> None:
         """Hint at ordinary reads which are over, but with no fence.proxy.async before a copy refills their bytes."""
@@ -329,7 +328,7 @@ class SharedMemory:
 
     # ---------------------------------------------------------------------------------------- marks
 
-    def _note_read(self, record: int, reader: object, cells: Array, prior: Array, lanes: Array) -> None:
+    def _note_read(self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int) -> None:
         if not prior.all():
             self._records.blind.add(record)
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
@@ -337,7 +336,7 @@ class SharedMemory:
         self._link(record, reads[cells])
         reads[cells] = 32 * record + lanes
 
-    def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array) -> None:
+    def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array | int) -> None:
         self._link(record, prior)
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
