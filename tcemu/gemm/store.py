@@ -15,8 +15,9 @@ def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
     the right of the two before. `column` is the tile's first.
     """
     m, n = d.shape
+    first = column + 2 * (warp.laneid % 4)
     for pair in range(c.shape[1] // 2):
-        down, right = row + 8 * (pair % 2), column + 8 * (pair // 2) + 2 * (warp.laneid % 4)
+        down, right = row + 8 * (pair % 2), first + 8 * (pair // 2)
         here = c[:, 2 * pair : 2 * pair + 2]
         if n % 2 == 0:  # a pair is 8 bytes at a multiple of 8
             with warp.only((down < m) & (right < n)):

@@ -124,7 +124,8 @@ def _keeps(a, b, c, t):  # type: ignore[no-untyped-def]
         if magnitude == _ZERO or magnitude > _INFINITY:
             return False
         smallest = min(smallest, magnitude)
-    return largest_a + largest_b <= max(np.int64(smallest >> _FRACTION), 2) + _NEGLIGIBLE
+    least = np.int64(smallest >> _FRACTION)
+    return largest_a + largest_b <= (least if least > 2 else 2) + _NEGLIGIBLE
 
 
 @njit(cache=True, nogil=True)

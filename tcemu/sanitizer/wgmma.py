@@ -65,6 +65,8 @@ class Wgmmas:
 
     def _touch(self, event: Touched) -> None:
         warp, by = self._warps[event.by.warp], event.by
+        if not (warp.fences or warp.pending or event.unwritten):
+            return  # the warp has no wgmma
         warp.touch(event)
         under_way = [each for each in warp.pending if each.meets(event.numbers)]
         if event.unwritten and not under_way:  # an mma_async under way may be about to write them
