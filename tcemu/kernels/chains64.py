@@ -125,7 +125,7 @@ def _keeps(a, b, c, t):  # type: ignore[no-untyped-def]
             return False
         smallest = min(smallest, magnitude)
     least = np.int64(smallest >> _FRACTION)
-    return largest_a + largest_b <= (least if least > 2 else 2) + _NEGLIGIBLE
+    return largest_a + largest_b <= max(2, least) + _NEGLIGIBLE
 
 
 @njit(cache=True, nogil=True)

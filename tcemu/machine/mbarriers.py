@@ -38,10 +38,6 @@ class Mbarriers:
         #: what was last written at each address: the 64 bits, and the object that they stand for
         self._written: dict[int, tuple[int, Mbarrier]] = {}
 
-    def bits(self, place: int) -> int:
-        """The 64 bits at `place`; 0 outside the memory."""
-        return int(self._words.item(place // BYTES)) if 0 <= place // BYTES < len(self._words) else 0
-
     def find(self, core: Core, by: By, instruction: Instruction, place: int) -> Mbarrier:
         """The object at `place`. Ends the launch if there is no mbarrier there."""
         self._check_place(core, by, instruction, place)
