@@ -125,7 +125,7 @@ def _keeps(a, b, c, t):  # type: ignore[no-untyped-def]
             return False
         smallest = min(smallest, magnitude)
     least = np.int64(smallest >> _FRACTION)
-    return largest_a + largest_b <= max(2, least) + _NEGLIGIBLE
+    return largest_a + largest_b <= max(np.int64(2), least) + _NEGLIGIBLE
 
 
 @njit(cache=True, nogil=True)
