@@ -40,16 +40,17 @@ class GlobalRaces:
             return
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
-        prior = self._shadow.marks(cells, slice(None) if event.writes else WRITES)
+        marks = self._shadow.marks(cells)
+        prior = marks if event.writes else marks[WRITES]
         if np.count_nonzero(prior):
             self._compare(self._access(event), prior, cells, lanes, event)
-        self._note(event, cells, lanes)
+        self._note(event, cells, lanes, marks[READ])
 
     def _access(self, event: Accessed) -> GlobalAccess:
         reach = REACH[order_of(event.instruction).scope] if event.order else _WEAK
         return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, reach)
 
-    def _note(self, event: Accessed, cells: Array, lanes: Array) -> None:
+    def _note(self, event: Accessed, cells: Array, lanes: Array, read: Array) -> None:
         by, strong = event.by, bool(event.order)
         warp = by.warp
         time = self._clocks.time[warp]
@@ -65,8 +66,9 @@ class GlobalRaces:
             self._shadow.write(cells, marks, strong)
             return
         self._clocks.loads[warp] = True
-        before = self._shadow.marks(cells, slice(READ, READ + 1))[0]
-        others = (before != 0) & ~self._own(before >> 5, warp) if before.any() else before != 0
+        others = read != 0
+        if np.count_nonzero(others):
+            others &= ~self._own(read >> 5, warp)
         self._shadow.read(cells, marks, strong, others)
 
     def _own(self, records: Array, warp: int) -> Array:
