@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import types, uint64
+from numba import int64, types, uint64
 from numba.extending import intrinsic
 
 from tcemu.kernels.binary64 import NEAREST, link
@@ -105,7 +105,7 @@ def _largest(words, t):  # type: ignore[no-untyped-def]
     found = _ZERO
     for i in range(uint64(words.shape[1])):
         found = max(found, words[t, i] & _INFINITY)
-    return np.int64(found >> _FRACTION)
+    return int64(found >> _FRACTION)
 
 
 @njit(cache=True, nogil=True)
@@ -124,8 +124,8 @@ def _keeps(a, b, c, t):  # type: ignore[no-untyped-def]
         if magnitude == _ZERO or magnitude > _INFINITY:
             return False
         smallest = min(smallest, magnitude)
-    least = np.int64(smallest >> _FRACTION)
-    return largest_a + largest_b <= max(np.int64(2), least) + _NEGLIGIBLE
+    least = int64(smallest >> _FRACTION)
+    return largest_a + largest_b <= max(int64(2), least) + _NEGLIGIBLE
 
 
 @njit(cache=True, nogil=True)
