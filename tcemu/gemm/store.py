@@ -15,13 +15,16 @@ def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
     the right of the two before. `column` is the tile's first.
     """
     m, n = d.shape
+    values, first = c[:], column + 2 * (warp.laneid % 4)
+    below = row < m, row + 8 < m
+    places = d.at(row, first), d.at(row + 8, first)
     for pair in range(c.shape[1] // 2):
-        down, right = row + 8 * (pair % 2), column + 8 * (pair // 2) + 2 * (warp.laneid % 4)
-        here = c[:, 2 * pair : 2 * pair + 2]
+        right, here = 8 * (pair // 2), values[:, 2 * pair : 2 * pair + 2]
+        there, place = below[pair % 2], places[pair % 2] + d.dtype.itemsize * right
         if n % 2 == 0:  # a pair is 8 bytes at a multiple of 8
-            with warp.only((down < m) & (right < n)):
-                warp.st_global(d.at(down, right), here, "v2.b32")
+            with warp.only(there & (first < n - right)):
+                warp.st_global(place, here, "v2.b32")
             continue
         for each in range(2):
-            with warp.only((down < m) & (right + each < n)):
-                warp.st_global(d.at(down, right + each), here[:, each : each + 1])
+            with warp.only(there & (first < n - right - each)):
+                warp.st_global(place + d.dtype.itemsize * each, here[:, each : each + 1])

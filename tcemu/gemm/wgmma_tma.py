@@ -103,8 +103,20 @@ class Plan:
         return self.empty(self.stages)
 
 
-#: f16, a tile of 64 x 128, three stages.
-DEFAULT = Plan()
+#: f16 and three stages: a tile of 64 x 128 and, for matrices of at least _MANY rows and columns, one of 128 x 256.
+DEFAULT, LARGE = Plan(), Plan(columns=256, consumers=2)
+_MANY = 512
+
+
+def plan_of(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Plan:
+    """A plan for A (m, k) and B (k, n) of f16: with larger tiles, A and B are read less often.
+
+    >>> from tcemu.gemm import wgmma_tma
+    >>> A = np.ones((512, 512), np.float16)
+    >>> wgmma_tma.plan_of(A, A).columns, wgmma_tma.plan_of(A[:64], A).columns
+    (256, 128)
+    """
+    return LARGE if min(len(a), b.shape[1]) >= _MANY else DEFAULT
 
 
 def produce(warp: Warp, plan: Plan, a: TensorMap, b: TensorMap, steps: int) -> None:
@@ -200,12 +212,13 @@ def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer) -> None:
 
 
 def multiply(
-    a: npt.NDArray[Any], b: npt.NDArray[Any], plan: Plan = DEFAULT, **options: Any
+    a: npt.NDArray[Any], b: npt.NDArray[Any], plan: Plan | None = None, **options: Any
 ) -> tuple[npt.NDArray[Any], Launch]:
     """D (m, n) of A (m, k) and B (k, n), and the launch. D is f32, or s32 for s8.
 
     Rows of A and columns of B must be whole units of 16 bytes, as a tensor map requires; m and n may be any size.
-    `options` are passed to tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes.
+    Without a plan, the matrices are f16, and `plan_of` chooses the tile, which does not change the bits of D. `options`
+    are passed to tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes.
 
     >>> from tcemu.gemm import wgmma_tma
     >>> A, B = np.ones((64, 64), np.float16), np.ones((64, 128), np.float16)
@@ -213,7 +226,9 @@ def multiply(
     >>> D.shape, D[0, 0], result.reports
     ((64, 128), np.float32(64.0), [])
     """
-    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    element = (plan or DEFAULT).element
+    check(a, b, element, k=128 // element_bits(element))
+    plan = plan or plan_of(a, b)
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     threads = WARPGROUP * plan.consumers + 32

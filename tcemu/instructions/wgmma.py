@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -251,10 +251,11 @@ def _at_once(
     if not (type(d) is np.ndarray and _fits(instruction.fragments["d"], d)):
         return None
     held = type(a) is np.ndarray and _fits(instruction.fragments["a"], a)
-    descriptors = rest[:1] if held else [a, *rest[:1]]
-    if not all(type(each) is Descriptor or type(each) is int for each in descriptors):
+    given = rest[:1] if held else [a, *rest[:1]]
+    descriptors = [each.encode() if type(each) is Descriptor else each for each in given]
+    if not all(type(each) is int for each in descriptors):
         return None
-    issue = Issue.of(instruction, d, a if held else None, tuple(rest if held else [a, *rest]))
+    issue = Issue.of(instruction, not held, (*descriptors, *rest[1:]))
     plan = issue.plan(operation)
     if plan is None or any(read.end > shared.size for read in issue.reads):
         return None
@@ -371,28 +372,19 @@ class Issue:
     chosen: int = 0
 
     @classmethod
-    def of(cls, instruction: Instruction, d: Array, a: Array | None, shared: tuple[Any, ...]) -> Issue:
-        """Registers of D and A (None if A has a descriptor), and the rest in PTX's order without metadata.
+    def of(cls, instruction: Instruction, described: bool, shared: tuple[Any, ...]) -> Issue:
+        """The operands that are one for the warpgroup, in PTX's order without metadata: A may have a descriptor.
 
         Raises OperandError.
         """
-        for role, registers in (("d", d), ("a", a)):
-            if registers is not None and not _fits(instruction.fragments[role], registers):
-                instruction.fragments[role].check(registers)
-        descriptors, rest = shared[: 2 if a is None else 1], shared[2 if a is None else 1 :]
-        try:
-            last = _checked(instruction, tuple((type(each), each) for each in rest), a is None)
-        except TypeError:  # an unhashable value is not an immediate
-            last = _immediates(instruction, list(rest), a is None)
-        b = _read_tile(instruction, "b", one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
-        if a is not None:
-            return cls(instruction, last, None, b)
-        return cls(
-            instruction,
-            last,
-            _read_tile(instruction, "a", one_descriptor(instruction, "a", descriptors[0]), last.mn_major_a),
-            b,
-        )
+        descriptors, rest = shared[: 1 + described], shared[1 + described :]
+        given = instruction, descriptors, tuple((type(each), each) for each in rest), described
+        if all(type(each) is int for each in descriptors):
+            try:
+                return _issue(*given)
+            except TypeError:  # an unhashable value is not an immediate
+                pass
+        return _issue.__wrapped__(*given)
 
     def with_metadata(self, metadata: Array, chosen: Any) -> Issue:
         """The same with the metadata registers (128,) and the selector of a sparse A. Raises OperandError."""
@@ -400,7 +392,7 @@ class Issue:
         held = metadata_registers(self.instruction, metadata).reshape(1, -1)
         return replace(self, places=stored_places(self.instruction, held, picked), chosen=picked)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Read, ...]:
         """The tiles that it reads from shared memory."""
         return (self.b,) if self.a is None else (self.a, self.b)
@@ -435,11 +427,12 @@ class Issue:
         last, plans = self.last, self.instruction.plans
         signs = last.negate_a, last.negate_b
         key = operation, self.a.key if self.a else None, self.b.key, signs
-        if key not in plans:
+        found = plans.get(key, plans)
+        if found is plans:
             if len(plans) >= _PLANS:
                 plans.clear()
-            plans[key] = self._make_plan(operation)
-        return plans[key]
+            found = plans[key] = self._make_plan(operation)
+        return found
 
     def _make_plan(self, operation: Operation) -> Any:
         (m, n, k), fragments, last = self.instruction.shape, self.instruction.fragments, self.last
@@ -477,9 +470,19 @@ def _fits(fragment: Fragment, registers: Array) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _checked(instruction: Instruction, given: tuple[tuple[type, Any], ...], with_a: bool) -> _Immediates:
-    """scale_d and the immediates; the key includes the types, so that True is not mistaken for 1."""
-    return _immediates(instruction, [value for _, value in given], with_a)
+def _issue(
+    instruction: Instruction, descriptors: tuple[Any, ...], rest: tuple[tuple[type, Any], ...], described: bool
+) -> Issue:
+    """The mma_async with these descriptors, scale_d and immediates, which a pipeline issues again and again.
+
+    The key includes the types of the latter, so that True is not mistaken for 1.
+    """
+    last = _immediates(instruction, [value for _, value in rest], described)
+    b = _read_tile(instruction, "b", one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
+    if not described:
+        return Issue(instruction, last, None, b)
+    a = _read_tile(instruction, "a", one_descriptor(instruction, "a", descriptors[0]), last.mn_major_a)
+    return Issue(instruction, last, a, b)
 
 
 def one_descriptor(instruction: Instruction, role: str, given: Any) -> int:

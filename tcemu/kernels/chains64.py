@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import types, uint64
+from numba import int64, types, uint64
 from numba.extending import intrinsic
 
 from tcemu.kernels.binary64 import NEAREST, link
@@ -29,6 +29,11 @@ Array = npt.NDArray[Any]
 LANES = 8
 
 _INVALID, _QUIET, _QUIET_BIT = 0xFFF8 << 48, 0x7FFF << 48, 1 << 51
+#: Patterns, in the type in which numba computes; the field of NaN and infinity.
+_ZERO, _INFINITY, _MAGNITUDE, _FRACTION = np.uint64(0), np.uint64(0x7FF << 52), np.uint64((1 << 63) - 1), np.uint64(52)
+_SPECIAL = 0x7FF
+#: How much the sum of two exponent fields may exceed that of an addend which their products do not change.
+_NEGLIGIBLE = 2 * 1022 - 1077
 _DOUBLES, _LONGS = ir.VectorType(DOUBLE, LANES), ir.VectorType(LONG, LANES)
 
 
@@ -95,6 +100,43 @@ def _directed(a, b, c, rows, depth, mode, d):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _largest(words, t):  # type: ignore[no-untyped-def]
+    """The largest exponent field among the elements of tile t: each is less than 2^(field - 1022)."""
+    found = _ZERO
+    for i in range(uint64(words.shape[1])):
+        found = max(found, words[t, i] & _INFINITY)
+    return int64(found >> _FRACTION)
+
+
+@njit(cache=True, nogil=True)
+def _keeps(a, b, c, t):  # type: ignore[no-untyped-def]
+    """Whether D is C in tile t, because each product is less than half the distance of an element of C to the next.
+
+    An element with exponent field e >= 2 has a distance of at least 2^(e - 1076), those below it 2^-1074. A zero may
+    change its sign, and a NaN its pattern. To multiply subnormal numbers takes a processor many times longer than this.
+    """
+    largest_a, largest_b = _largest(a, t), _largest(b, t)
+    if max(largest_a, largest_b) == _SPECIAL or largest_a + largest_b > _SPECIAL + _NEGLIGIBLE:
+        return False
+    smallest = _INFINITY
+    for i in range(uint64(c.shape[1])):
+        magnitude = c[t, i] & _MAGNITUDE
+        if magnitude == _ZERO or magnitude > _INFINITY:
+            return False
+        smallest = min(smallest, magnitude)
+    least = int64(smallest >> _FRACTION)
+    return largest_a + largest_b <= max(int64(2), least) + _NEGLIGIBLE
+
+
+@njit(cache=True, nogil=True)
+def _keep(c, t, of_c, of_d, d):  # type: ignore[no-untyped-def]
+    """D = C in tile t; the tables are those of `run`."""
+    for i in range(uint64(d.shape[1])):
+        result = uint64(of_d[i]) if of_d.size else i
+        d[t, i] = c[t, uint64(of_c[result]) if of_c.size else result]
+
+
+@njit(cache=True, nogil=True)
 def run(a, b, c, of_a, of_b, of_c, of_d, rooms, groups, rows, depth, mode, d):  # type: ignore[no-untyped-def]
     """d[t] = the results of tile t, for registers a, b, c and d (tiles, words).
 
@@ -114,6 +156,9 @@ def run(a, b, c, of_a, of_b, of_c, of_d, rooms, groups, rows, depth, mode, d):  
     step_a, step_b, step_c = uint64(a.shape[1]) * size, uint64(b.shape[1]) * size, uint64(c.shape[1]) * size
     step_d = uint64(d.shape[1]) * size
     for t in range(d.shape[0]):
+        if mode == NEAREST and _keeps(a, b, c, t):
+            _keep(c, t, of_c, of_d, d)
+            continue
         _gathered(a, t, of_a, room_a)
         _gathered(b, t, of_b, room_b)
         _gathered(c, t, of_c, room_c)

@@ -34,6 +34,8 @@ from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element
 from tcemu.layouts.swizzle import swizzled
 
 Array = npt.NDArray[Any]
+#: The most steps that a descriptor remembers.
+_STEPS = 64
 
 
 class Field(NamedTuple):
@@ -222,9 +224,20 @@ class Descriptor:
         the address, so its pattern does not move. Raises LayoutError unless `by` is a multiple of 16 and the start
         stays below 256 KiB.
         """
+        known = self._steps.get(by) if type(by) is int else None
+        if known is not None:
+            return known
         if not _whole(by) or by % 16:
             raise LayoutError(f"a step must be a multiple of 16 bytes, like the start address; got {briefly(by)}")
-        return replace(self, start=self.start + by)
+        made = replace(self, start=self.start + by)
+        if type(by) is int and len(self._steps) < _STEPS:
+            self._steps[by] = made
+        return made
+
+    @cached_property
+    def _steps(self) -> dict[int, Descriptor]:
+        """The descriptors that `step` has made: a pipeline takes the same steps again and again."""
+        return {}
 
     def advance(self, element: Element, mn: int = 0, k: int = 0, major: Major = "K") -> Descriptor:
         """The descriptor whose element (0, 0) is this tile's (mn, k), for a loop over K.

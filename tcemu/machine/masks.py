@@ -30,4 +30,4 @@ def lanes_of(bits: int) -> Array:
 
 def bits_of(lanes: Array) -> int:
     """The mask of 32 bits of lanes, bool (32,)."""
-    return int(np.packbits(lanes, bitorder="little").view("<u4")[0])
+    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 from typing import Any, Self
 
 import numpy as np
@@ -131,7 +129,7 @@ def _extent(addresses: Array) -> tuple[int, int, int]:
     """All addresses or-ed, the least and the greatest. For one warp's, Python's numbers are faster than numpy."""
     if len(addresses) <= _FEW:
         numbers = addresses.tolist()
-        return reduce(or_, numbers), min(numbers), max(numbers)
+        return int(np.bitwise_or.reduce(addresses)), min(numbers), max(numbers)
     together, low, high = (each.reduce(addresses) for each in (np.bitwise_or, np.minimum, np.maximum))
     return int(together), int(low), int(high)
 

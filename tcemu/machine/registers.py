@@ -226,19 +226,21 @@ class Registers(NDArrayOperatorsMixin):
         `moves` says that the values are only moved: then a register counts as unwritten only if no active lane of it
         was written, because the kernel may choose the others later.
         """
-        watcher = self.bank.watcher
+        bank = self.bank
+        watcher = bank.watcher
         if watcher is None or not watcher.watched:
             return
-        watcher.touched(self, writes, self.which(key), () if writes else self._blind(key, watcher.active, moves))
+        blind = () if writes or bank.unwritten is None else self._blind(key, watcher.active, moves)
+        watcher.touched(self, writes, self.which(key), blind)
 
     def _blind(self, key: Any, active: Array, moves: bool) -> tuple[int, ...]:
         """Registers of `registers[key]` that are read in a lane that was never written."""
-        bank = self.bank
-        if bank.unwritten is None:
+        unwritten = self.bank.unwritten
+        if unwritten is None:
             return ()
         read = np.zeros(self.shape, bool)
         read[key] = True
-        missing = bank.unwritten if self._columns is None else bank.unwritten[:, self._columns]
+        missing = unwritten if self._columns is None else unwritten[:, self._columns]
         wanted: Array = np.asarray((read & missing & active[:, None]).any(axis=0))
         if moves:
             wanted &= ~(read & ~missing & active[:, None]).any(axis=0)

@@ -22,8 +22,6 @@ KERNELS: list[str] = []
 #: The site if none is known.
 UNKNOWN = Site("?", 0, "the kernel")
 
-#: By file: whether its code belongs to no kernel.
-_ours: dict[str, bool] = {}
 #: Sites by code and place in it; the code is kept alive, so that no other code gets its id.
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
@@ -31,28 +29,30 @@ _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 def site() -> Site:
     """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels."""
     frame = _getframe(2)  # the caller, too, is a function of the machine
-    while True:
-        code = frame.f_code
-        name = code.co_filename
-        ours = _ours.get(name)
-        if ours is None:
-            ours = _is_ours(name)
-        if not ours or frame.f_back is None:
-            break
+    while _ours[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
+    return _line(frame)
+
+
+def _line(frame: FrameType) -> Site:
+    """The line that a frame executes. To work out its number takes long, so it is done once for each place."""
+    code = frame.f_code
     key = id(code), frame.f_lasti
     found = _cache.get(key)
     if found is None or found[0] is not code:
-        found = _cache[key] = code, Site(name, frame.f_lineno, code.co_qualname)
+        found = _cache[key] = code, Site(code.co_filename, frame.f_lineno, code.co_qualname)
     return found[1]
 
 
-def _is_ours(name: str) -> bool:
-    """Whether the code of a file belongs to no kernel."""
-    found = _ours.get(name)
-    if found is None:
-        found = _ours[name] = name.startswith(_NOT_KERNELS) and not name.startswith(tuple(KERNELS))
-    return found
+class _Ours(dict[str, bool]):
+    """By file: whether its code belongs to no kernel."""
+
+    def __missing__(self, name: str) -> bool:
+        found = self[name] = name.startswith(_NOT_KERNELS) and not name.startswith(tuple(KERNELS))
+        return found
+
+
+_ours = _Ours()
 
 
 def callers_of(inner: Site) -> tuple[Site, ...]:
@@ -64,9 +64,9 @@ def callers_of(inner: Site) -> tuple[Site, ...]:
         return inner.inlined
     found, frame = [*inner.inlined], frame.f_back
     while frame is not None:
-        code, line = frame.f_code, frame.f_lineno
-        within = (code.co_filename, line) == (inner.file, inner.line)  # the line that has the comprehension
-        if not within and not _is_ours(code.co_filename):
-            found.append(Site(code.co_filename, line, code.co_qualname))
+        if not _ours[frame.f_code.co_filename]:
+            here = _line(frame)
+            if here[:2] != inner[:2]:  # else it is the line that has the comprehension
+                found.append(here)
         frame = frame.f_back
     return tuple(found)

@@ -244,7 +244,10 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
     d = tuple(each[0] for each in mine)
     a = () if a_described else tuple(each[1] for each in mine)
     try:
-        issue = Issue.of(instruction, _joined(d, "d"), None if a_described else _joined(a, "a"), shared)
+        _check_registers(instruction, "d", d)
+        if a:
+            _check_registers(instruction, "a", a)
+        issue = Issue.of(instruction, a_described, shared)
         if "e" in instruction.fragments:
             issue = issue.with_metadata(_metadata(mine), mine[0][4])
     except OperandError as error:
@@ -277,7 +280,7 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
         try:
             out = issue.result(
                 operation,
-                _joined(d, "d"),
+                np.concatenate([registers.bits for registers in d]),
                 None if a_described else _joined(a, "a"),
                 block.shared.bytes,
                 _metadata(mine) if "e" in instruction.fragments else None,
@@ -343,6 +346,14 @@ def _metadata(mine: Sequence[Any]) -> Array:
     """The warpgroup's metadata (128,): one register of each lane."""
     found = _joined([each[3] for each in mine], "e")
     return found[:, 0] if found.shape[1:] == (1,) else found
+
+
+def _check_registers(instruction: Instruction, role: str, parts: Sequence[Any]) -> None:
+    """Raise OperandError unless the four warps' registers are those of the fragment."""
+    fragment = instruction.fragments[role]
+    shape = WARP, fragment.registers
+    if not all(type(each) is Registers and each.shape == shape and each.dtype == np.uint32 for each in parts):
+        fragment.check(_joined(parts, role))
 
 
 def _joined(parts: Sequence[Any], role: str) -> Array:

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.machine.events import FULL
+
 Array = npt.NDArray[Any]
 
 ALWAYS, NEVER, THREAD = 0, 1, 2
@@ -75,6 +77,8 @@ class Clocks:
         self.fence_views: list[Array | None] = [None] * self.warps
         #: whether all lanes of the warp executed it
         self.fence_whole = [False] * self.warps
+        #: by warp, the latest view of all lanes, with what it followed from: their row, and the warp's time
+        self._views: list[tuple[Array, int, Array] | None] = [None] * self.warps
         #: lanes that exist, as bits
         self.there = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(self.warps)]
 
@@ -109,7 +113,18 @@ class Clocks:
         return found
 
     def view(self, warp: int, mask: int) -> Array:
-        """What any lane of `mask` knows and has done so far: the row of what they issue or release now."""
+        """What any lane of `mask` knows and has done so far: the row of what they issue or release now.
+
+        Callers must not change it. Whatever changes it moves the warp's time on or gives the warp another row.
+        """
+        if mask != FULL or mask != self.there[warp] or self.partial[warp]:
+            return self._view(warp, mask)
+        latest, row, time = self._views[warp], self.rows[warp], self.time[warp]
+        if latest is None or latest[0] is not row or latest[1] != time:
+            latest = self._views[warp] = row, time, self._view(warp, mask)
+        return latest[2]
+
+    def _view(self, warp: int, mask: int) -> Array:
         row = self.rows[warp].copy()
         for lanes, known in self.partial[warp].items():
             if lanes & mask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from tcemu.errors import TcemuError
@@ -63,6 +64,7 @@ class Fragments:
         self._block.report("wmma-mixed", event.by, message, what=f"registers of {role}")
 
 
+@lru_cache(maxsize=1024)
 def _fragment(instruction: Instruction, role: str, target: str) -> tuple[Any, ...] | None:
     """What identifies a fragment: its side of the product, its format and its layout; None if they are unknown."""
     try:

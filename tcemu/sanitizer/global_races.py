@@ -38,35 +38,37 @@ class GlobalRaces:
     def _accessed(self, event: Accessed) -> None:
         if event.space != "global" or not len(event.addresses):
             return
-        access = self._access(event)
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
-        prior = self._shadow.marks(cells, slice(None) if event.writes else WRITES)
-        if prior.any():
-            self._compare(access, prior, cells, lanes, event)
-        self._note(access, cells, lanes, event)
+        marks = self._shadow.marks(cells)
+        prior = marks if event.writes else marks[WRITES]
+        if np.count_nonzero(prior):
+            self._compare(self._access(event), prior, cells, lanes, event)
+        self._note(event, cells, lanes, marks[READ])
 
     def _access(self, event: Accessed) -> GlobalAccess:
         reach = REACH[order_of(event.instruction).scope] if event.order else _WEAK
         return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, reach)
 
-    def _note(self, access: GlobalAccess, cells: Array, lanes: Array, event: Accessed) -> None:
-        warp, strong = access.by.warp, access.reach != _WEAK
+    def _note(self, event: Accessed, cells: Array, lanes: Array, read: Array) -> None:
+        by, strong = event.by, bool(event.order)
+        warp = by.warp
         time = self._clocks.time[warp]
         present = self._present.get(warp)
         if present is None or present[0] != time:
             present = self._present[warp] = time, {}
-        key = access.by.site, access.opcode, access.writes, access.by.active
+        key = by.site, event.opcode, event.writes, by.active
         number = present[1].get(key)
         if number is None:
-            number = present[1][key] = self._grid.accesses.add(access, time)
+            number = present[1][key] = self._grid.accesses.add(self._access(event), time)
         marks = 32 * number + lanes
         if event.writes:
             self._shadow.write(cells, marks, strong)
             return
         self._clocks.loads[warp] = True
-        before = self._shadow.marks(cells, slice(READ, READ + 1))[0]
-        others = (before != 0) & ~self._own(before >> 5, warp) if before.any() else before != 0
+        others = read != 0
+        if np.count_nonzero(others):
+            others &= ~self._own(read >> 5, warp)
         self._shadow.read(cells, marks, strong, others)
 
     def _own(self, records: Array, warp: int) -> Array:

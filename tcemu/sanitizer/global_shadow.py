@@ -58,7 +58,7 @@ class GlobalShadow:
         if strong:
             self._marks[cells, STRONG_READ] = marks
             return
-        if others.any():
+        if np.count_nonzero(others):
             self._marks[cells[others], OTHER] = self._marks[cells[others], READ]
         self._marks[cells, READ] = marks
 

@@ -36,6 +36,10 @@ class Kind(IntEnum):
 
 #: The author of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
+#: More marks than this may well be those of one record.
+_FEW = 64
+#: For so many rows it is kept which records have ended.
+_ROWS = 64
 #: Accesses through the async proxy.
 ASYNC = (Kind.BULK, Kind.WGMMA)
 
@@ -70,6 +74,8 @@ class Records:
         self.column = np.zeros(self._room, np.int64)
         self.lanewise = np.zeros(self._room, np.int64)
         self.clock = np.zeros(self._room, np.int64)
+        #: by the identity of a row, which is kept alive: the records that it knows to have ended
+        self._ended: dict[int, tuple[Array, set[int]]] = {}
         #: records of ordinary accesses at a warp's current time, which further accesses of the same line share
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
@@ -127,7 +133,7 @@ class Records:
                 np.pad(each, (0, number)) for each in (self.kind, self.warp, self.column, self.lanewise, self.clock)
             )
         self.by.append(by)
-        self.callers.append(callers_of(by.site))
+        self.callers.append(self.callers[-1] if number and by is self.by[-2] else callers_of(by.site))
         self.opcode.append(opcode)
         self.warps.append(warps)
         self.row.append(self._clocks.rows[max(by.warp, 0)])
@@ -149,17 +155,48 @@ class Records:
         """Whether some warp took part in both accesses."""
         return not set(self.warps[one]).isdisjoint(self.warps[other])
 
+    def ended(self, marks: Array, row: Array) -> bool:
+        """Whether `row` knows that the records of all `marks` (n,) have ended, for all their lanes.
+
+        This is quick, as few records have many marks: where it is not so, `unknown` looks at each mark.
+        """
+        kept = self._ended.get(id(row))
+        if kept is None:
+            if len(self._ended) == _ROWS:
+                self._ended.clear()
+            kept = self._ended[id(row)] = row, {0}
+        for record in set((marks >> 5).tolist()) - kept[1]:
+            if not self._has_ended(record, row):
+                return False
+            kept[1].add(record)  # a record that has ended for a row stays so
+        return True
+
+    def _has_ended(self, record: int, row: Array) -> bool:
+        column = int(self.column[record])
+        lanes = row[column : column + 32] if self.lanewise[record] else row[column : column + 1]
+        return bool(np.minimum.reduce(lanes) > self.clock[record])
+
     def unknown(self, marks: Array, row: Array, fenced: bool = False) -> Array:
         """Which of `marks` are accesses that `row` does not know to have ended, bool (shape of `marks`).
 
         With `fenced`, an ordinary access must also be covered by its own thread's fence.proxy.async.
         """
         record = marks >> 5
+        if marks.ndim == 1 and len(marks) > _FEW and np.count_nonzero(record == record[0]) == len(record):
+            return self._of_one(int(record[0]), marks, row, fenced)
         lanewise = self.lanewise[record]
         column = self.column[record] + lanewise * (marks & 31)
         if fenced:
             column += lanewise * self._clocks.lanes
         return np.asarray(row[column] <= self.clock[record])
+
+    def _of_one(self, record: int, marks: Array, row: Array, fenced: bool) -> Array:
+        """The same for many marks of one record: one copy has filled a whole tile."""
+        column, clock = int(self.column[record]), self.clock[record]
+        if not self.lanewise[record]:
+            return np.full(len(marks), row[column] <= clock)
+        lanes = column + (marks & 31)
+        return np.asarray(row[lanes + self._clocks.lanes if fenced else lanes] <= clock)
 
     def knows(self, row: Array, record: int, lane: int, fenced: bool = False) -> bool:
         """Whether `row` knows that the access has ended."""

@@ -67,21 +67,19 @@ class Sanitizer:
 
     def __call__(self, event: Event) -> None:
         """Receive an event of the machine."""
-        if self.mode == "off":
-            return
-        if isinstance(event, BlockStarted):
-            self._begin(event)
-        watch = self._watches.get(event.block)
+        kind, block = type(event), event.block
+        if kind is BlockStarted and self.mode != "off":
+            self._begin(event)  # type: ignore[arg-type]
+        watch = self._watches.get(block)
         if watch is None:
             return
-        cluster = self._clusters.get(event.block)
-        told = event if cluster is None else cluster(event)
+        told = self._clusters[block](event) if block in self._clusters else event
         if told is not None:
-            for handle in watch.get(type(told), ()):
+            for handle in watch.get(kind, ()):
                 handle(told)
-        if isinstance(event, BlockEnded):
-            del self._watches[event.block]
-            self._clusters.pop(event.block, None)
+        if kind is BlockEnded:
+            del self._watches[block]
+            self._clusters.pop(block, None)
 
     def _begin(self, event: BlockStarted) -> None:
         """Watch a block or, from its first block on, a cluster."""

@@ -40,8 +40,10 @@ class Shadow:
         #: the last read of each cell, a row for each reader so far
         self.reads = np.zeros((0, self._cells), np.int64)
         self._rows: dict[object, int] = {}
+        #: whether the reads of each reader end in their order: bulk copies of a warp may end in another one
+        self.successive = True
 
-    def write(self, cells: Array, marks: Array, strong: bool) -> None:
+    def write(self, cells: Array, marks: Array | int, strong: bool) -> None:
         """Set the last write of `cells`."""
         if strong and self.weak is None:
             self.weak = self.written.copy()
@@ -65,6 +67,7 @@ class Shadow:
         found = self._rows.get(reader)
         if found is None:
             found = self._rows[reader] = len(self._rows)
+            self.successive &= not (isinstance(reader, tuple) and reader[0] == "bulk")
             self.reads = np.vstack([self.reads, np.zeros((1, self._cells), np.int64)])
         return found
 

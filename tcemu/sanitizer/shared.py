@@ -85,6 +85,8 @@ class SharedMemory:
     def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._parts(by, lanes), writes):
+            if self._records.ended(prior, row):
+                continue
             places = _places(self._records.unknown(prior, row), part)
             if len(places):
                 if self._records.kind[record] != Kind.COLLECTIVE:
@@ -99,10 +101,14 @@ class SharedMemory:
         for row, part in self._parts(by, lanes):
             known = Known(row, row)
             for before in writes:
+                if self._records.ended(before, row):
+                    continue
                 late = _places(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._own(before[late], by.warp, lanes[late])]
                     self._collide_rewrite(record, cells, before, late, lanes, known)
+            if self._all_read(reads, row):
+                continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
                 marks, late = reads[reader], _places(unknown[reader], part)
@@ -118,11 +124,10 @@ class SharedMemory:
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:
             late |= self._unfenced(record, prior)
-        lanes = np.zeros(len(cells), np.int64)
-        places = np.flatnonzero(late)
-        if len(places):
-            self._collide_read(record, reader, cells, prior, lanes, places, known)
-        self._note_read(record, reader, cells, prior, lanes)
+        if np.count_nonzero(late):
+            lanes = np.zeros(len(cells), np.int64)
+            self._collide_read(record, reader, cells, prior, lanes, np.flatnonzero(late), known)
+        self._note_read(record, reader, cells, prior, 0)
 
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
@@ -130,13 +135,13 @@ class SharedMemory:
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
-        for marks in reads:
+        for marks in () if self._all_read(reads, row) else reads:
             late = np.flatnonzero(self._records.unknown(marks, row))
             late = late[~self._met(marks[late], row)]
             self._collide_write(record, cells, marks, late, lanes, prior, known)
         if self._generic_reads and self._records.by[record].site not in self._hinted:
             self._hint_refill(record, cells, reads, row, lanes)
-        self._note_write(record, cells, prior, lanes)
+        self._note_write(record, cells, prior, 0)
 
     def _hint_refill(self, record: int, cells: Array, reads: Array, row: Array, lanes: Array) -> None:
         """Hint at ordinary reads which are over, but with no fence.proxy.async before a copy refills their bytes."""
@@ -191,6 +196,10 @@ class SharedMemory:
             return [(self._clocks.rows[by.warp], None)]
         found = self._clocks.common(by.warp, by.active)
         return [(row, np.isin(lanes, lanes_in(mask))) for mask, row in found]
+
+    def _all_read(self, reads: Array, row: Array) -> bool:
+        """Whether the latest read of each reader (a row of marks) is known to have ended, as are those before it."""
+        return self._shadow.successive and self._records.ended(np.maximum.reduce(reads, axis=1), row)
 
     def _own(self, marks: Array, warp: int, lanes: Array) -> Array:
         """Which marks are ordinary accesses by the lane itself, which sees them in order."""
@@ -329,22 +338,22 @@ class SharedMemory:
 
     # ---------------------------------------------------------------------------------------- marks
 
-    def _note_read(self, record: int, reader: object, cells: Array, prior: Array, lanes: Array) -> None:
-        if not prior.all():
+    def _note_read(self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int) -> None:
+        if np.count_nonzero(prior) < len(prior):
             self._records.blind.add(record)
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
         reads = self._shadow.reads_of(reader)
         self._link(record, reads[cells])
         reads[cells] = 32 * record + lanes
 
-    def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array) -> None:
+    def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array | int) -> None:
         self._link(record, prior)
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
     def _link(self, record: int, before: Array) -> None:
         """Remember the previous access to the bytes if its record is older; a shared record may be the older one."""
         if not self._records.previous[record] and len(before):
-            previous = int(before.max()) >> 5
+            previous = int(np.maximum.reduce(before)) >> 5
             self._records.previous[record] = previous if previous < record else 0
 
 

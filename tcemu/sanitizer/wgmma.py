@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,87 +24,10 @@ from tcemu.machine.events import (
 )
 from tcemu.machine.registers import Registers
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier
 from tcemu.sanitizer.shared import SharedMemory
-
-
-class Touch(NamedTuple):
-    """An access to registers by anything but wgmma. `number` counts the warp's accesses: the latest has the highest."""
-
-    number: int
-    by: By
-    what: Literal["read", "write"]
-
-
-@dataclass(eq=False, slots=True)
-class Use:
-    """An mma_async with a register in its accumulator, and the warp's number of fences before it."""
-
-    wgmma: Wgmma
-    fences: int
-
-
-@dataclass(slots=True)
-class UnderWay:
-    """An mma_async that a warp has not waited for."""
-
-    wgmma: Wgmma
-    by: By
-    #: the registers of its accumulator and of A, by their numbers in the warp
-    accumulator: frozenset[int]
-    a: frozenset[int]
-    committed: bool = False
-    #: a later wait_group that did not cover it
-    waited: By | None = None
-    #: the number of groups that this wait left under way, and of groups committed after the mma_async's
-    left: int = 0
-    younger: int = 0
-
-    def meets(self, numbers: Iterable[int]) -> bool:
-        """Whether it reads or writes one of these registers."""
-        return not (self.accumulator.isdisjoint(numbers) and self.a.isdisjoint(numbers))
-
-
-@dataclass(slots=True)
-class Warp:
-    """The state of one warp: its fences, its registers by their numbers, and its mma_asyncs."""
-
-    fences: int = 0
-    fence: By | None = None
-    #: whether an mma_async followed the last fence, and whether one preceded the fence in the same group
-    followed: bool = False
-    inside: bool = False
-    #: whether the last fence ordered anything
-    needed: bool = False
-    #: registers accessed since the last fence, with the latest access, and those accessed between the two last fences
-    touched: dict[int, Touch] = field(default_factory=dict)
-    fenced: frozenset[int] = frozenset()
-    touches: int = 0
-    #: the last mma_async that had each register in its accumulator
-    used: dict[int, Use] = field(default_factory=dict)
-    #: mma_asyncs under way, and those of them that are in no group yet
-    pending: list[UnderWay] = field(default_factory=list)
-    open: list[UnderWay] = field(default_factory=list)
-
-    def touch(self, event: Touched) -> None:
-        """Remember an access. Before the first fence all accesses are alike, since they follow no fence."""
-        if self.fences:
-            self.touches += 1
-            self.touched.update(
-                dict.fromkeys(event.numbers, Touch(self.touches, event.by, "write" if event.writes else "read"))
-            )
-
-
-@dataclass(slots=True)
-class Group:
-    """A warpgroup: the column of its wgmma groups, and how many it has committed."""
-
-    column: int
-    committed: int = 0
-    #: the times of its four warps when they issued the last mma_async of a group, by group
-    met: dict[int, list[int]] = field(default_factory=dict)
+from tcemu.sanitizer.wgmma_state import Group, UnderWay, Use, Warp, numbers_of
 
 
 class Wgmmas:
@@ -144,6 +65,8 @@ class Wgmmas:
 
     def _touch(self, event: Touched) -> None:
         warp, by = self._warps[event.by.warp], event.by
+        if not (warp.fences or warp.pending or event.unwritten):
+            return  # the warp has no wgmma
         warp.touch(event)
         under_way = [each for each in warp.pending if each.meets(event.numbers)]
         if event.unwritten and not under_way:  # an mma_async under way may be about to write them
@@ -209,7 +132,7 @@ class Wgmmas:
             warp = self._warps[by.warp]
             d, *a = self._registers(wgmma, place)
             read = (*a, *wgmma.e[place : place + 1])
-            under_way = UnderWay(wgmma, by, frozenset(d.numbers), frozenset().union(*(each.numbers for each in read)))
+            under_way = UnderWay(wgmma, by, warp.accumulates(d), numbers_of(read))
             self._check_fence(warp, under_way, d, *a)
             warp.open.append(under_way)
             warp.pending.append(under_way)
@@ -241,7 +164,7 @@ class Wgmmas:
         self._check_touched(warp, new, "accumulator", new.accumulator)
         if wgmma.adds:
             self._check_written(new, d, "accumulator", warp.used)
-        self._check_shape(warp, new)
+        self._check_shape(warp, new, d)
         if a is not None:
             self._check_touched(warp, new, "A", new.a)
             self._check_chained(warp, new)
@@ -257,10 +180,10 @@ class Wgmmas:
             earlier = Earlier(latest.by, f"{latest.what} of registers")
             self._block.report("wgmma-fence-touched", new.by, message, what=f"{role} registers", earlier=earlier)
 
-    def _check_shape(self, warp: Warp, new: UnderWay) -> None:
+    def _check_shape(self, warp: Warp, new: UnderWay, d: Registers) -> None:
         """Report an accumulator that an mma_async of another shape used after the last fence."""
         wgmma, by = new.wgmma, new.by
-        for use in dict.fromkeys(map(warp.used.get, new.accumulator)):
+        for use in warp.uses(new.accumulator):
             if use is None or use.wgmma.instruction.shape == wgmma.instruction.shape:
                 continue
             warp.needed, before = True, use.wgmma
@@ -270,7 +193,7 @@ class Wgmmas:
                 )
                 earlier = Earlier(next(each for each in before.bys if each.warp == by.warp), str(before.instruction))
                 self._block.report("wgmma-fence-shape", by, message, what="accumulator registers", earlier=earlier)
-        warp.used.update(dict.fromkeys(new.accumulator, Use(wgmma, warp.fences)))
+        warp.use(new.accumulator, d, wgmma)
 
     def _check_chained(self, warp: Warp, new: UnderWay) -> None:
         """Report A registers that are also the accumulator of an mma_async under way."""
@@ -295,7 +218,7 @@ class Wgmmas:
     def _read(self, wgmma: Wgmma, group: Group) -> None:
         """Record the shared memory that an mma_async reads until a wait covers its group."""
         warps = tuple(by.warp for by in wgmma.bys)
-        known = whole([self._clocks.view(warp, self._clocks.there[warp]) for warp in warps])
+        known = group.knows([self._clocks.view(warp, self._clocks.there[warp]) for warp in warps])
         opcode, reader = str(wgmma.instruction), ("wgmma", wgmma.warpgroup)
         for role, addresses, size in wgmma.reads:
             record = self._block.records.agent(
@@ -347,15 +270,13 @@ class Wgmmas:
         covered = [number for number in group.met if number < event.below]
         met = np.max([group.met.pop(number) for number in covered], axis=0) if covered else None
         self._reads = {record: each for record, each in self._reads.items() if not _covers(event, each)}
+        row = np.zeros_like(self._clocks.rows[0])
+        row[group.column] = event.below
+        if met is not None:  # each of the four warps has at least issued the mma_asyncs that have ended
+            row[[self._clocks.met_base + each.warp for each in event.bys]] = met
         for by in event.bys:
-            warp = self._warps[by.warp]
-            self._end_pending(warp, by, event, group.committed)
-            mask = self._clocks.there[by.warp]
-            row = np.zeros_like(self._clocks.rows[by.warp])
-            row[group.column] = event.below
-            if met is not None:  # each of the four warps has at least issued the mma_asyncs that have ended
-                row[[self._clocks.met_base + each.warp for each in event.bys]] = met
-            self._clocks.acquire(by.warp, mask, row)
+            self._end_pending(self._warps[by.warp], by, event, group.committed)
+            self._clocks.acquire(by.warp, self._clocks.there[by.warp], row)
 
     @staticmethod
     def _end_pending(warp: Warp, by: By, event: WgmmaWaited, committed: int) -> None:

@@ -409,3 +409,11 @@ def test_every_event_names_its_block(kernel):
     for first, end in zip(starts, [*starts[1:], len(heard)], strict=True):
         assert isinstance(heard[end - 1], events.BlockEnded)
         assert {event.block for event in heard[first:end]} == {heard[first].block}
+
+
+def test_large_matrices_get_larger_tiles_and_the_same_bits():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((512, 64)).astype(np.float16), rng.standard_normal((64, 512)).astype(np.float16)
+    found, result = wgmma_tma.multiply(a, b, sanitizer="off")
+    assert result.blocks == 4 * 2
+    assert np.array_equal(found, tcemu.matmul(a, b, instruction=HOPPER))

@@ -84,6 +84,32 @@ def test_batches_of_f64_with_any_bits(data):
     assert np.array_equal(d, want)
 
 
+def check_small(fields, least, rng):
+    """A batch with exponent fields up to those of A and of B, and from that of C on, beside plain chains."""
+    mma = tcemu.parse(rng.choice(FORMS).format(""))
+    matrices = []
+    for role, field in zip("abc", fields, strict=True):
+        shape = (8, *mma.fragments[role].shape)
+        exponents = rng.integers(field, 0x7FF, shape) if role == "c" else rng.integers(0, field + 1, shape)
+        exponents[:, 0], fraction = field, rng.integers(0, 1 << 52, shape) * (rng.random(shape) < 0.7)
+        bits = (exponents << 52 | fraction).astype(np.uint64)
+        matrices.append(np.where(bits == 0, least, bits) | rng.integers(0, 2, shape).astype(np.uint64) << 63)
+    registers = [mma.fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True)]
+    d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
+    want = np.empty_like(d)
+    binary64.chain64(*matrices, want, binary64.NEAREST)
+    assert np.array_equal(d, want)
+
+
+@examples(40)
+@given(st.integers(0, 1 << 32), st.integers(-3, 3), st.sampled_from([0, 1, 2, 3, 500, 1000]), st.booleans())
+def test_batches_of_f64_whose_products_hardly_matter(seed, past, of_c, zeros):
+    """Where products of A and B are about half the distance of C's elements to the next, just one more or less."""
+    rng, together = np.random.default_rng(seed), of_c + 967 + past
+    of_a = int(rng.integers(max(0, together - 0x7FE), min(together, 0x7FE) + 1))
+    check_small((of_a, together - of_a, of_c), np.uint64(not zeros), rng)
+
+
 SPARSE_FORMS = [
     "m16n8k32.row.col.f32.f16.f16.f32",
     "m16n8k16.row.col.f32.bf16.bf16.f32",

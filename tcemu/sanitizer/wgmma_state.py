@@ -1,0 +1,130 @@
+"""What the sanitizer knows of wgmma: the fences and registers of each warp, and the mma_asyncs that are under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from operator import is_not
+from typing import Literal, NamedTuple
+
+from tcemu.machine.events import By, Touched, Wgmma
+from tcemu.machine.registers import Registers
+from tcemu.sanitizer.clocks import Array
+from tcemu.sanitizer.naming import Known, whole
+
+
+def numbers_of(read: tuple[Registers, ...]) -> frozenset[int]:
+    """The numbers of registers that an mma_async reads; none if its A is in shared memory."""
+    return frozenset().union(*(each.numbers for each in read)) if read else _NONE
+
+
+_NONE: frozenset[int] = frozenset()
+
+
+class Touch(NamedTuple):
+    """An access to registers by anything but wgmma. `number` counts the warp's accesses: the latest has the highest."""
+
+    number: int
+    by: By
+    what: Literal["read", "write"]
+
+
+@dataclass(eq=False, slots=True)
+class Use:
+    """An mma_async with a register in its accumulator, and the warp's number of fences before it."""
+
+    wgmma: Wgmma
+    fences: int
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """An mma_async that a warp has not waited for."""
+
+    wgmma: Wgmma
+    by: By
+    #: the registers of its accumulator and of A, by their numbers in the warp
+    accumulator: frozenset[int]
+    a: frozenset[int]
+    committed: bool = False
+    #: a later wait_group that did not cover it
+    waited: By | None = None
+    #: the number of groups that this wait left under way, and of groups committed after the mma_async's
+    left: int = 0
+    younger: int = 0
+
+    def meets(self, numbers: Iterable[int]) -> bool:
+        """Whether it reads or writes one of these registers."""
+        return not (self.accumulator.isdisjoint(numbers) and self.a.isdisjoint(numbers))
+
+
+@dataclass(slots=True)
+class Warp:
+    """The state of one warp: its fences, its registers by their numbers, and its mma_asyncs."""
+
+    fences: int = 0
+    fence: By | None = None
+    #: whether an mma_async followed the last fence, and whether one preceded the fence in the same group
+    followed: bool = False
+    inside: bool = False
+    #: whether the last fence ordered anything
+    needed: bool = False
+    #: registers accessed since the last fence, with the latest access, and those accessed between the two last fences
+    touched: dict[int, Touch] = field(default_factory=dict)
+    fenced: frozenset[int] = frozenset()
+    touches: int = 0
+    #: the last mma_async that had each register in its accumulator
+    used: dict[int, Use] = field(default_factory=dict)
+    #: mma_asyncs under way, and those of them that are in no group yet
+    pending: list[UnderWay] = field(default_factory=list)
+    open: list[UnderWay] = field(default_factory=list)
+
+    #: the registers of its latest mma_async's accumulator, their numbers, and that use of them
+    latest: tuple[Registers | None, frozenset[int], Use | None] = (None, frozenset(), None)
+
+    def accumulates(self, registers: Registers) -> frozenset[int]:
+        """The numbers of an accumulator. A loop has the same one again and again."""
+        known, numbers, _ = self.latest
+        return numbers if registers is known else frozenset(registers.numbers)
+
+    def uses(self, accumulator: frozenset[int]) -> Iterable[Use | None]:
+        """The last mma_asyncs that had registers of this accumulator in theirs, each once; None for none."""
+        _, numbers, use = self.latest
+        return (use,) if numbers is accumulator else dict.fromkeys(map(self.used.get, accumulator))
+
+    def use(self, accumulator: frozenset[int], registers: Registers, wgmma: Wgmma) -> None:
+        """An mma_async has this accumulator."""
+        _, numbers, use = self.latest
+        if numbers is accumulator and use is not None:  # which no other has used since
+            use.wgmma, use.fences = wgmma, self.fences
+            return
+        use = Use(wgmma, self.fences)
+        self.used.update(dict.fromkeys(accumulator, use))
+        self.latest = registers, accumulator, use
+
+    def touch(self, event: Touched) -> None:
+        """Remember an access. Before the first fence all accesses are alike, since they follow no fence."""
+        if self.fences:
+            self.touches += 1
+            self.touched.update(
+                dict.fromkeys(event.numbers, Touch(self.touches, event.by, "write" if event.writes else "read"))
+            )
+
+
+@dataclass(slots=True)
+class Group:
+    """A warpgroup: the column of its wgmma groups, and how many it has committed."""
+
+    column: int
+    committed: int = 0
+    #: the times of its four warps when they issued the last mma_async of a group, by group
+    met: dict[int, list[int]] = field(default_factory=dict)
+    #: what each of its warps knew when it issued the last mma_async, and what they knew together
+    rows: list[Array] = field(default_factory=list)
+    known: Known | None = None
+
+    def knows(self, rows: list[Array]) -> Known:
+        """What the four warps know together."""
+        if self.known is None or any(map(is_not, rows, self.rows)):
+            self.rows, self.known = rows, whole(rows)
+        return self.known

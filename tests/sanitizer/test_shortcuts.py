@@ -1,0 +1,62 @@
+"""What the sanitizer works out once, or for many marks together, is what it would find one by one."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from quick import examples
+
+from tcemu.machine.events import By, Site
+from tcemu.sanitizer.clocks import Clocks
+from tcemu.sanitizer.records import Kind, Records
+
+WARPS, FULL = 2, (1 << 32) - 1
+STEPS = ("store", "load", "copy", "end", "sync", "fence", "meet", "tell")
+
+
+def history(steps):
+    """The clocks and records of two warps after some steps, and a mark of each access by each of its lanes."""
+    clocks = Clocks(32 * WARPS)
+    records, agent, count, marks = Records(clocks), clocks.agent(), 0, [0]
+    for line, (step, warp) in enumerate(steps):
+        by = By(0, warp, FULL, Site("kernel.py", line, "kernel"))
+        if step in ("store", "load"):
+            record = records.ordinary(by, step, Kind.ORDINARY, step == "store")
+            marks += range(32 * record, 32 * record + 32)
+        elif step == "copy":
+            marks.append(32 * records.agent(by, step, Kind.BULK, agent, count))
+        elif step == "end":
+            count += 1
+            clocks.learn(warp, FULL, agent, count)
+        elif step == "tell":
+            clocks.acquire(1 - warp, FULL, clocks.release(warp, FULL))
+        elif step == "meet":
+            clocks.meet(warp)
+        else:
+            getattr(clocks, step)(warp, FULL)
+        fresh = [clocks._view(each, FULL) for each in range(WARPS)]
+        assert all(np.array_equal(clocks.view(each, FULL), fresh[each]) for each in range(WARPS))
+    return clocks, records, np.array(marks)
+
+
+@examples(50)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, WARPS - 1)), max_size=30))
+def test_what_is_known_to_have_ended(steps):
+    clocks, records, marks = history(steps)
+    for row in clocks.rows:
+        for _ in range(2):  # the second time it has been found out
+            for record in np.unique(marks >> 5):
+                own = marks[marks >> 5 == record]
+                assert records.ended(own, row) == (not records.unknown(own, row).any())
+            assert records.ended(marks, row) == (not records.unknown(marks, row).any())
+
+
+@examples(50)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, WARPS - 1)), max_size=30), st.booleans())
+def test_many_marks_of_one_record(steps, fenced):
+    clocks, records, marks = history(steps)
+    for row in clocks.rows:
+        for record in np.unique(marks >> 5):
+            own = marks[marks >> 5 == record]
+            many = np.resize(own, 100)
+            one_by_one = [records.unknown(np.array([mark]), row, fenced)[0] for mark in many]
+            assert records.unknown(many, row, fenced).tolist() == one_by_one
