@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tcemu.errors import LaunchError, briefly
+from tcemu.errors import LaunchError, TcemuError, briefly, counted
 from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import check_arguments
 from tcemu.machine.events import Observer
@@ -67,7 +67,9 @@ def launch(
     lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
 
     Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. If the sanitizer has
-    warned of the cause or collected it, the result has the error as `error` instead, and the arrays do not change.
+    warned of the cause or collected it, the result has the error as `error` instead, and the arrays do not change; in
+    mode "collect", this holds for any TcemuError that follows a report. An error that is raised has the reports: a
+    TcemuError as `launch.reports`, and any other that follows a report in a note.
 
     >>> def scale(warp, x, factor):
     ...     here = x.at(warp.threads)  # an address for each lane, in bytes
@@ -106,13 +108,30 @@ def launch(
             result = run(kernel, grid, block, args, **more)
         else:
             result = sweep(kernel, grid, block, args, **more, failed=lambda: bool(watch.errors))
-    except LaunchError as error:
-        if error.launch is None or watch.mode == "raise" or not watch.errors:
+    except Exception as error:
+        ended = _ended(error, watch)
+        if ended is None:
             raise
-        result = error.launch
-        result.error = error
+        result = ended
     result.reports = watch.reports
     return result
+
+
+def _ended(error: Exception, watch: Sanitizer) -> Launch | None:
+    """The result of a launch that an error ended, if reports stand for the error; else None, and the error has them."""
+    result: Launch | None = getattr(error, "launch", None)
+    if result is None and isinstance(error, TcemuError):
+        return None  # it never began
+    if result is not None:
+        result.reports = watch.reports
+    if watch.mode == "raise" or not watch.errors:
+        return None
+    if result is not None and (watch.mode == "collect" or isinstance(error, LaunchError)):
+        result.error = error  # type: ignore[assignment] # only a TcemuError has a result
+        return result
+    count, first = len(watch.errors), watch.errors[0]
+    error.add_note(f"Before this, the sanitizer reported {counted(count, 'broken rule')}; the first: {first}")
+    return None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, briefly, counted, listing, shown
+from tcemu.errors import LaunchError, TcemuError, briefly, counted, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.block import Index3, Shape
@@ -61,8 +61,8 @@ class Launch:
     blocks: int = 0
     #: The reports of observers that report, such as the sanitizer.
     reports: list[Any] = field(default_factory=list)
-    #: The error that ended the launch early, if a report describes it too.
-    error: LaunchError | None = None
+    #: The error that ended the launch early, if reports came before it.
+    error: TcemuError | None = None
     #: The arrays whose content depended on the policy or seed, if several were tried.
     parted: list[Parting] = field(default_factory=list)
     #: Of several seeds, the first under which something was reported or the launch ended early.
@@ -168,7 +168,7 @@ def launch(
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
 
-    A `strategy` decides in place of the seed and the policy; it is used up by one run. A LaunchError that ends the
+    A `strategy` decides in place of the seed and the policy; it is used up by one run. A TcemuError that ends the
     launch has the result so far as `launch`; the arrays are then unchanged.
     """
     if not callable(kernel):
@@ -190,7 +190,7 @@ def launch(
             _run(kernel, passed, running, result)
             outcomes.append(memory)
         outcomes[0].copy_back()
-    except LaunchError as error:
+    except TcemuError as error:
         error.launch = result
         raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]

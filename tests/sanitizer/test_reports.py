@@ -327,6 +327,58 @@ def test_collect_reports_what_ends_the_launch():
         assert row(name).launch().reports, name
 
 
+def misused(warp):
+    warp.bar_sync(77)
+
+
+def broken(warp):
+    raise ValueError("the kernel's own")
+
+
+def racing_before(what):
+    """A kernel with a shared-race, and with an error of warp 1, which comes second, after it."""
+
+    def kernel(warp, *args):
+        warp.st_shared(4 * warp.threads, 1)
+        warp.ld_shared(4 * (63 - warp.threads))
+        if warp.warpid:
+            what(warp, *args)
+
+    return kernel
+
+
+def test_collect_keeps_what_came_before_an_error():
+    def writes_and_then(warp, out):
+        warp.st_global(out.at(warp.threads), 7)
+        misused(warp)
+
+    out = np.zeros(64, np.uint32)
+    for more in ({}, {"seeds": 2}, {"policy": ("late", "early")}):
+        result = tcemu.launch(
+            racing_before(writes_and_then), block=64, args=(out,), shared=256, sanitizer="collect", **more
+        )
+        assert [report.rule for report in result.reports] == ["shared-race"], more
+        assert isinstance(result.error, OperandError), more
+        assert "1 report, ended early" in repr(result)
+        assert not out.any(), "the arrays do not change"
+
+
+def test_an_error_that_is_raised_has_the_reports():
+    more = {"block": 64, "shared": 256}
+    told = "Before this, the sanitizer reported 1 broken rule; the first: error shared-race"
+    with pytest.raises(ValueError, match="the kernel's own") as own:
+        tcemu.launch(racing_before(broken), sanitizer="collect", **more)
+    assert own.value.__notes__[0].startswith(told)
+    with pytest.warns(SanitizerWarning), pytest.raises(OperandError) as caught:
+        tcemu.launch(racing_before(misused), sanitizer="warn", **more)
+    assert caught.value.__notes__[0].startswith(told)
+    assert [report.rule for report in caught.value.launch.reports] == ["shared-race"]
+    with pytest.raises(OperandError) as alone:
+        tcemu.launch(misused, sanitizer="collect")
+    assert alone.value.launch.reports == []
+    assert not hasattr(alone.value, "__notes__")
+
+
 # ------------------------------------------------------------------------------------------------ names
 
 
