@@ -16,6 +16,7 @@ from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
+from tcemu.sanitizer.global_copies import GlobalCopies
 from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import Grid, Neighbour
@@ -122,6 +123,7 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
     mbarriers = Mbarriers(block, shared)
     barriers = Barriers(block)
     neighbour = Neighbour(grid, block.clocks)
+    races = GlobalRaces(block, grid, neighbour)
     sections: list[Section] = [
         Divergence(block, mbarriers, barriers),
         Fragments(block),
@@ -131,7 +133,8 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),
         shared,
-        GlobalRaces(block, grid, neighbour),
+        races,
+        GlobalCopies(block, grid, neighbour, races, mbarriers),
         Flags(block, neighbour),
         GlobalMemory(block, shared),
         Shuffles(block),

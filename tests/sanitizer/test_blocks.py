@@ -2,6 +2,7 @@
 
 import kernels_blocks  # noqa: F401 - they fill the table
 import kernels_clusters  # noqa: F401
+import kernels_global_copies  # noqa: F401
 import pytest
 from kernels_pairs import PAIRS
 from quick import some
