@@ -12,6 +12,7 @@ from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.cluster_barrier import ClusterBarriers
+from tcemu.sanitizer.cluster_exit import ClusterExits
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
@@ -121,15 +122,16 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
     """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
-    barriers = Barriers(block)
+    barriers, meetings = Barriers(block), ClusterBarriers(block)
     neighbour = Neighbour(grid, block.clocks)
     races = GlobalRaces(block, grid, neighbour)
     sections: list[Section] = [
         Divergence(block, mbarriers, barriers),
         Fragments(block),
         barriers,
-        ClusterBarriers(block),
+        meetings,
         mbarriers,
+        ClusterExits(block, meetings, mbarriers),
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),
         shared,
