@@ -40,6 +40,7 @@ def launch(
     schedule: str | None = None,
     resident: int = RESIDENT,
     cluster: int | Sequence[int] | None = None,
+    non_portable_cluster: bool = False,
     sanitizer: Mode = "raise",
     observers: Sequence[Observer] = (),
 ) -> Launch:
@@ -61,7 +62,8 @@ def launch(
 
     At most `resident` blocks are in flight at a time, and each sees what the others write to global memory. With seed
     0, the next block starts when one has ended, or when those in flight do nothing but poll memory. With `cluster`, the
-    number of blocks in one, again up to (x, y, z), the blocks of a cluster start together.
+    number of blocks in one, again up to (x, y, z), the blocks of a cluster start together. A cluster has at most 8
+    blocks; with `non_portable_cluster`, up to 16 on the GPUs that allow it.
 
     `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (the result's `reports`
     lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
@@ -92,6 +94,7 @@ def launch(
     if instead is not None:
         given: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
         given |= {"schedule": schedule, "resident": resident, "cluster": cluster}
+        given["non_portable_cluster"] = non_portable_cluster
         given |= {"sanitizer": sanitizer, "observers": observers}
         return instead(kernel, grid, block, args, **given)
     watch = Sanitizer(sanitizer if begin is None else "off")
@@ -101,7 +104,7 @@ def launch(
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "resident": resident, "cluster": cluster}
-    more["observers"] = listening
+    more |= {"non_portable_cluster": non_portable_cluster, "observers": listening}
     more |= _order(seed, seeds, policy, schedule)
     try:
         if seeds is None:
