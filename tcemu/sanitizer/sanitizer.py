@@ -27,6 +27,7 @@ from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.shuffles import Shuffles
+from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
@@ -137,6 +138,7 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
         shared,
         races,
         GlobalCopies(block, grid, neighbour, races, mbarriers),
+        TensorMaps(block, grid, neighbour, races),
         Flags(block, neighbour),
         GlobalMemory(block, shared),
         Shuffles(block),

@@ -4,6 +4,7 @@ from kernels_blocks import spin
 from kernels_pairs import leader, pair
 
 from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.tensor_map_words import words_of
 
 TWO = {"grid": 2, "block": 64, "shared": 520}
 #: Where the mbarrier is; behind a tile of 256 bytes and room for another.
@@ -206,3 +207,51 @@ def a_tile_stored_over_the_one_that_comes(warp, right, tile):
         warp.cp_async_bulk_global_shared(tile, 0, 256)  # <- reported
         stored(warp, read=True)
     warp.mbarrier_wait(FULL, 0)
+
+
+#: Where block 0 makes a tensor map in shared memory.
+MAP = 384
+PUBLISH = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release"
+
+
+@pair("proxy-fence-missing", 64, 32, 1, **TWO)
+def a_tensor_map_of_another_block_used_without_an_acquire(warp, right, x, described, flag):
+    """A grouped GEMM: block 0 makes the map of the next group, and block 1 uses it; the flag alone is not enough."""
+    publish(warp, x, described, flag, "gpu")
+    if warp.ctaid[0]:
+        begin(warp)
+        spin(warp, flag, "acquire.gpu")
+        with leader(warp):
+            if right:
+                warp.run("fence.proxy.tensormap::generic.acquire.gpu", described, 128)
+            warp.mbarrier_arrive_expect_tx(FULL, 64)
+            warp.cp_async_bulk_tensor_shared_global(256, described, (0,), FULL)  # <- reported
+        warp.mbarrier_wait(FULL, 0)
+
+
+@pair("proxy-fence-missing", 64, 32, 1, **TWO)
+def a_tensor_map_published_to_its_own_block_alone(warp, right, x, described, flag):
+    """cp_fenceproxy with the scope .cta."""
+    publish(warp, x, described, flag, "gpu" if right else "cta")
+    if warp.ctaid[0]:
+        begin(warp)
+        spin(warp, flag, "acquire.gpu")
+        with leader(warp):
+            warp.run("fence.proxy.tensormap::generic.acquire.gpu", described, 128)
+            warp.mbarrier_arrive_expect_tx(FULL, 64)
+            warp.cp_async_bulk_tensor_shared_global(256, described, (0,), FULL)  # <- reported
+        warp.mbarrier_wait(FULL, 0)
+
+
+def publish(warp, x, described, flag, scope):
+    """Warp 0 of block 0 makes a map of x and sets the flag."""
+    if warp.ctaid[0] == 0 and warp.warpid == 0:
+        warp.st_shared(MAP + 4 * warp.laneid, words_of(TensorMap.of(x, (32,))))
+        warp.bar_warp_sync()
+        with leader(warp):
+            warp.run("tensormap.replace.tile.box_dim.shared::cta.b1024.b32", MAP, 0, 16)
+        warp.bar_warp_sync()
+        warp.run(f"{PUBLISH}.{scope}.sync.aligned", described, MAP, 128)
+        warp.bar_warp_sync()
+        with leader(warp):
+            warp.st_global(flag, 1, order="release.gpu")
