@@ -1,6 +1,7 @@
 """The sanitizer between blocks and in clusters: each mistake is reported under the default order, its twin is not."""
 
-import kernels_blocks  # noqa: F401 - they fill the table
+import kernels_between  # noqa: F401 - they fill the table
+import kernels_blocks  # noqa: F401
 import kernels_cluster_exit  # noqa: F401
 import kernels_clusters  # noqa: F401
 import kernels_global_copies  # noqa: F401
