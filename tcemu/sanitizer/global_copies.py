@@ -14,6 +14,7 @@ from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import REACH
+from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_races import WEAK, GlobalRaces
 from tcemu.sanitizer.global_shadow import WRITES
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
@@ -32,10 +33,16 @@ class GlobalCopies:
     """What the bulk and tensor copies of one block, or of one cluster, read and write in global memory."""
 
     def __init__(
-        self, block: Block, grid: Grid, neighbour: Neighbour, races: GlobalRaces, mbarriers: Mbarriers
+        self,
+        block: Block,
+        grid: Grid,
+        neighbour: Neighbour,
+        races: GlobalRaces,
+        fences: GlobalFences,
+        mbarriers: Mbarriers,
     ) -> None:
         self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
-        self._races, self._mbarriers = races, mbarriers
+        self._races, self._fences, self._mbarriers = races, fences, mbarriers
         #: by warp: the agent that shows which of its groups have written, and the lanes that issued their copies
         self._agents: dict[int, tuple[int, int]] = {}
         #: by warp: its stores that no wait has covered
@@ -74,6 +81,7 @@ class GlobalCopies:
         runs = Runs.of(addresses, size)
         if not self._grid.shadow.untouched(int(runs.first[0]), int(runs.end[-1])):
             self._compare_shadow(access, runs, WRITES, own=False)
+            self._fences.check(access, runs)
         self._compare_spans(access, self._grid.stored, runs.first, runs.end, None)
         here = self._mbarriers.found.get(copy.mbarrier)
         if here is not None:

@@ -106,6 +106,8 @@ class Grid:
     accesses: Accesses = field(default_factory=Accesses)
     #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
     released: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
+    #: by block and warp: what it knew at its last fence.proxy.async for global memory
+    fenced: dict[tuple[int, int], Array] = field(default_factory=dict)
     #: what bulk and tensor copies have read, and what they have written
     loaded: Spans = field(default_factory=Spans)
     stored: Spans = field(default_factory=Spans)

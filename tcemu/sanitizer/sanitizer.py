@@ -18,6 +18,7 @@ from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
 from tcemu.sanitizer.global_copies import GlobalCopies
+from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import Grid, Neighbour
@@ -125,7 +126,7 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
     mbarriers = Mbarriers(block, shared)
     barriers, meetings = Barriers(block), ClusterBarriers(block)
     neighbour = Neighbour(grid, block.clocks)
-    races = GlobalRaces(block, grid, neighbour)
+    races, fences = GlobalRaces(block, grid, neighbour), GlobalFences(block, grid, neighbour)
     sections: list[Section] = [
         Divergence(block, mbarriers, barriers),
         Fragments(block),
@@ -137,7 +138,8 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
         Wgmmas(block, shared),
         shared,
         races,
-        GlobalCopies(block, grid, neighbour, races, mbarriers),
+        fences,
+        GlobalCopies(block, grid, neighbour, races, fences, mbarriers),
         TensorMaps(block, grid, neighbour, races),
         Flags(block, neighbour),
         GlobalMemory(block, shared),

@@ -260,3 +260,26 @@ def the_counter_cleared_for_the_next_launch_too_early(warp, right, parts, counts
             if right and warp.atom_global("add.u32", counts.at(1), 1, order="acq_rel.gpu")[0, 0] == 3:
                 warp.st_global(counts.at(0), 0)
                 warp.st_global(counts.at(1), 0)
+
+
+@pair("tma-unwaited", **TWO)
+def sums_in_the_peer_that_are_read_before_they_have_come(warp, right):
+    """cp.reduce.async.bulk into the peer's memory: the barrier of the cluster does not wait for it."""
+    begin(warp, FULL[0])
+    there, other = 1 - warp.cluster_ctarank, 4 * warp.threads
+    warp.st_shared(other, 1)
+    warp.st_shared(256 + other, 0)
+    warp.fence_proxy_async()
+    meet(warp)
+    with leader(warp):
+        if warp.warpid == 0:
+            warp.mbarrier_arrive_expect_tx(FULL[0], 256)
+            opcode = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32"
+            warp.run(opcode, warp.mapa(256, there), 0, 256, warp.mapa(FULL[0], there))
+    if right:
+        warp.mbarrier_wait(FULL[0], 0)
+    meet(warp)
+    warp.ld_shared(256 + other)  # <- reported
+    if not right:
+        warp.mbarrier_wait(FULL[0], 0)
+    meet(warp)

@@ -255,3 +255,37 @@ def publish(warp, x, described, flag, scope):
         warp.bar_warp_sync()
         with leader(warp):
             warp.st_global(flag, 1, order="release.gpu")
+
+
+@pair("proxy-fence-missing", 64, 1, **TWO)
+def a_tile_stored_by_one_block_and_copied_by_another(warp, right, tile, flag):
+    """The flag orders the copy after the stores, but the copy reads through another proxy."""
+    if warp.ctaid[0] == 0:
+        warp.st_global(tile.at(warp.threads), 3)
+        if right:
+            warp.fence_proxy_async()
+        warp.bar_sync()
+        with leader(warp):
+            warp.st_global(flag, 1, order="release.gpu")
+        return
+    begin(warp)
+    spin(warp, flag, "acquire.gpu")
+    load(warp, tile)  # <- reported
+
+
+@pair("proxy-fence-missing", 64, 1, **TWO)
+def a_tile_copied_without_a_fence_behind_the_flag(warp, right, tile, flag):
+    """The thread that copies may execute the fence, too: DeepEP does, after it has found the flag."""
+    if warp.ctaid[0] == 0:
+        warp.st_global(tile.at(warp.threads), 3)
+        warp.bar_sync()
+        with leader(warp):
+            warp.st_global(flag, 1, order="release.gpu")
+        return
+    begin(warp)
+    if not right:
+        warp.fence_proxy_async()
+    spin(warp, flag, "acquire.gpu")
+    if right:
+        warp.fence_proxy_async()
+    load(warp, tile)  # <- reported
