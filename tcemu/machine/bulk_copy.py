@@ -256,9 +256,8 @@ def _check_bulk(
 ) -> None:
     """Check the size and both ends; all blocks have as much shared memory."""
     if count <= 0 or count % UNIT:
-        raise OperandError(
-            f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count} (PTX ISA {instruction.section})"
-        )
+        told = f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count}"
+        core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "alignment"))
     check(core, by, instruction, "shared", np.array([shared]), count, UNIT)
     check(core, by, instruction, space, np.array([far]), count, UNIT)
 

@@ -19,7 +19,7 @@ import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready
 
 import tcemu
-from tcemu.errors import OperandError, UndefinedBehaviour
+from tcemu.errors import LaunchError, OperandError, UndefinedBehaviour
 from tcemu.machine.allocation import Shared
 from tcemu.sanitizer import MODES, RULES, Sanitizer, SanitizerWarning
 
@@ -377,6 +377,18 @@ def test_an_error_that_is_raised_has_the_reports():
         tcemu.launch(misused, sanitizer="collect")
     assert alone.value.launch.reports == []
     assert not hasattr(alone.value, "__notes__")
+
+
+def test_collect_reports_sizes_and_ranks_that_do_not_exist():
+    def odd(warp, x):
+        with warp.only(warp.laneid == 0):
+            warp.cp_async_bulk_global_shared(x, 0, 24)
+
+    cases = [(odd, "misaligned", {}), (lambda warp, _: warp.mapa(0, 2), "out-of-range", {"cluster": 2, "grid": 2})]
+    for kernel, rule, more in cases:
+        result = tcemu.launch(kernel, args=(np.zeros(8, np.uint32),), shared=64, sanitizer="collect", **more)
+        assert [report.rule for report in result.reports] == [rule]
+        assert isinstance(result.error, LaunchError)
 
 
 # ------------------------------------------------------------------------------------------------ names
