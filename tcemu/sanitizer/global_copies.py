@@ -148,10 +148,10 @@ class GlobalCopies:
         if event.space != "global" or not len(event.addresses):
             return
         grid = self._grid
+        first = event.addresses
         for spans in (grid.stored, grid.loaded) if event.writes else (grid.stored,):
-            if spans:
-                first, access = event.addresses, self._races.access(event)
-                self._compare_spans(access, spans, first, first + event.size, event.lanes)
+            if len(spans) and spans.between(int(first.min()), int(first.max()) + event.size):
+                self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
 
     def _compare_spans(
         self, access: GlobalAccess, spans: Spans, first: Array, end: Array, lanes: Array | None
