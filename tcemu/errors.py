@@ -28,7 +28,12 @@ _NUMBER = re.compile("[0-9]+")
 
 
 class TcemuError(Exception):
-    """Base class of every error that a user's input can cause."""
+    """Base class of every error that a user's input can cause.
+
+    Of an error that ended a launch, `launch` is the launch's result as far as it got, with the sanitizer's reports.
+    """
+
+    launch: Any = None
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints: the learner's lines and the message."""
@@ -85,12 +90,7 @@ class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
 
 
 class LaunchError(TcemuError):
-    """A kernel did not finish in the machine: an invalid access, a deadlock, a misused barrier.
-
-    `launch` is the launch's result as far as it got.
-    """
-
-    launch: Any = None
+    """A kernel did not finish in the machine: an invalid access, a deadlock, a misused barrier."""
 
 
 class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tcemu.errors import LaunchError, briefly
+from tcemu.errors import LaunchError, TcemuError, briefly, counted
 from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import check_arguments
 from tcemu.machine.events import Observer
@@ -40,6 +40,7 @@ def launch(
     schedule: str | None = None,
     resident: int = RESIDENT,
     cluster: int | Sequence[int] | None = None,
+    non_portable_cluster: bool = False,
     sanitizer: Mode = "raise",
     observers: Sequence[Observer] = (),
 ) -> Launch:
@@ -61,13 +62,16 @@ def launch(
 
     At most `resident` blocks are in flight at a time, and each sees what the others write to global memory. With seed
     0, the next block starts when one has ended, or when those in flight do nothing but poll memory. With `cluster`, the
-    number of blocks in one, again up to (x, y, z), the blocks of a cluster start together.
+    number of blocks in one, again up to (x, y, z), the blocks of a cluster start together. A cluster has at most 8
+    blocks; with `non_portable_cluster`, up to 16 on the GPUs that allow it.
 
     `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (the result's `reports`
     lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
 
     Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. If the sanitizer has
-    warned of the cause or collected it, the result has the error as `error` instead, and the arrays do not change.
+    warned of the cause or collected it, the result has the error as `error` instead, and the arrays do not change; in
+    mode "collect", this holds for any TcemuError that follows a report. An error that is raised has the reports: a
+    TcemuError as `launch.reports`, and any other that follows a report in a note.
 
     >>> def scale(warp, x, factor):
     ...     here = x.at(warp.threads)  # an address for each lane, in bytes
@@ -90,6 +94,7 @@ def launch(
     if instead is not None:
         given: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
         given |= {"schedule": schedule, "resident": resident, "cluster": cluster}
+        given["non_portable_cluster"] = non_portable_cluster
         given |= {"sanitizer": sanitizer, "observers": observers}
         return instead(kernel, grid, block, args, **given)
     watch = Sanitizer(sanitizer if begin is None else "off")
@@ -99,20 +104,37 @@ def launch(
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "resident": resident, "cluster": cluster}
-    more["observers"] = listening
+    more |= {"non_portable_cluster": non_portable_cluster, "observers": listening}
     more |= _order(seed, seeds, policy, schedule)
     try:
         if seeds is None:
             result = run(kernel, grid, block, args, **more)
         else:
             result = sweep(kernel, grid, block, args, **more, failed=lambda: bool(watch.errors))
-    except LaunchError as error:
-        if error.launch is None or watch.mode == "raise" or not watch.errors:
+    except Exception as error:
+        ended = _ended(error, watch)
+        if ended is None:
             raise
-        result = error.launch
-        result.error = error
+        result = ended
     result.reports = watch.reports
     return result
+
+
+def _ended(error: Exception, watch: Sanitizer) -> Launch | None:
+    """The result of a launch that an error ended, if reports stand for the error; else None, and the error has them."""
+    result: Launch | None = getattr(error, "launch", None)
+    if result is None and isinstance(error, TcemuError):
+        return None  # it never began
+    if result is not None:
+        result.reports = watch.reports
+    if watch.mode == "raise" or not watch.errors:
+        return None
+    if result is not None and (watch.mode == "collect" or isinstance(error, LaunchError)):
+        result.error = error  # type: ignore[assignment] # only a TcemuError has a result
+        return result
+    count, first = len(watch.errors), watch.errors[0]
+    error.add_note(f"Before this, the sanitizer reported {counted(count, 'broken rule')}; the first: {first}")
+    return None
 
 
 @contextmanager

@@ -181,10 +181,13 @@ class _Checks:
             check.found.append(_of(error, f"seed={error.launch.failing}"))
             return error.launch  # type: ignore[no-any-return]
         except TcemuError as error:
-            check.found.append(_of(error, ""))
+            reports = [] if error.launch is None else error.launch.reports
+            check.found += [_of(each, "") for each in (*reports, error)]
             self.done.append(check)
             raise _Ended from error
-        found = [*result.reports, *result.parted] or ([result.error] if result.error else [])
+        found = [*result.reports, *result.parted]
+        if result.error is not None and not (found and isinstance(result.error, LaunchError)):
+            found.append(result.error)  # which no report describes
         check.found += [_of(each, f"seed={result.failing}" if result.failing else "") for each in found]
         return result
 

@@ -2,8 +2,8 @@
 
     st.async   red.async   st.bulk   multimem.ld_reduce   multimem.st   multimem.red   tensormap.replace
 
-The machine executes st.async and red.async in the shared memory of a cluster. The rows of the others say why it does
-not execute them.
+The machine executes st.async and red.async in the shared memory of a cluster, and tensormap.replace. The rows of the
+others say why it does not execute them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from tcemu.instructions.rows import Hints, Rows
 
 _BYTES = "mbarrier::complete_tx::bytes"
 _SEVERAL = "it needs multimem addresses, which stand for memory of several GPUs; this machine has one"
-_MAPS = "tensor maps are constants of a launch here: a kernel cannot change one"
 
 
 def _each(operations: str, types: str) -> list[str]:
@@ -222,8 +221,11 @@ REPLACE = family(
         Rows({**_SPACES, "field type": ["swizzle_atomicity b32"]}, "8.6", "sm_100f sm_110f sm_120f", THREAD),
     ],
     signature="= tensor_map [numbered: ordinal] new_value",
-    unsupported=_MAPS,
     about="changes one field of a tensor map in memory",
+    rules=(
+        "The rank is given as the number of dimensions minus 1, a stride in bytes, and an element type by its number.",
+        "It is a weak write of all 128 bytes. Tensor copies use maps in global memory only.",
+    ),
 )
 FENCE_PROXY = family(
     "tensormap.cp_fenceproxy",
@@ -231,8 +233,8 @@ FENCE_PROXY = family(
     "9.7.13.16",
     [one("8.3", "sm_90", WARP, order="release", scope="cta cluster gpu sys")],
     signature="= destination source size",
-    unsupported=_MAPS,
     about="copies a tensor map from shared to global memory and makes it visible to tensor copies",
+    rules=("The size is 128. The thread that uses the map executes fence.proxy.tensormap::generic.acquire first.",),
 )
 FAMILIES = (
     STORE, REDUCE, FILL, LOAD_REDUCE, STORE_ALL, REDUCE_ALL, COPY_ALL, COPY_REDUCE_ALL, REPLACE, FENCE_PROXY,

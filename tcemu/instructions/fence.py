@@ -16,7 +16,6 @@ _ALL = "cta gpu sys"
 _ORDERED = replace(THREAD, order="acq_rel")
 _PROXIES = "the machine has only the generic and the asynchronous proxy"
 _RESTRICTED = "the machine has no fence restricted to a cluster's shared memory"
-_MAPS = "tensor maps are constants of a launch here: a kernel cannot change one"
 
 _LIMITED = replace(THREAD, unsupported=_RESTRICTED)
 _LIMITS = ("acquire", "sync_restrict::shared::cluster"), ("release", "sync_restrict::shared::cta")
@@ -57,15 +56,15 @@ INIT = family(
     about="makes mbarriers that a thread has initialized visible to the cluster and to bulk copies",
     rules=("Threads of the same block need a barrier after it.",),
 )
-_MAPPED, _TENSOR_MAP, _SCOPES = replace(THREAD, unsupported=_MAPS), "tensormap::generic", "cta cluster gpu sys"
+_TENSOR_MAP, _SCOPES = "tensormap::generic", "cta cluster gpu sys"
 PROXY = family(
     "fence.proxy",
     "fence.proxy.{proxy}[.{order}][.{sync_restrict}][.{scope}]",
     SECTION,
     [
         one("7.5", facts=replace(THREAD, unsupported=_PROXIES), proxy="alias"),
-        one("8.3", "sm_90", _MAPPED, proxy=_TENSOR_MAP, order="release acq_rel", scope=_SCOPES),
-        one("8.3", "sm_90", replace(_MAPPED, ranged=True), proxy=_TENSOR_MAP, order="acquire", scope=_SCOPES),
+        one("8.3", "sm_90", proxy=_TENSOR_MAP, order="release acq_rel", scope=_SCOPES),
+        one("8.3", "sm_90", replace(THREAD, ranged=True), proxy=_TENSOR_MAP, order="acquire", scope=_SCOPES),
         *(
             one("8.6", "sm_90", _LIMITED, proxy="async::generic", order=order, sync_restrict=space, scope="cluster")
             for order, space in _LIMITS
@@ -73,6 +72,10 @@ PROXY = family(
     ],
     signature="= [ranged: address size]",
     about="orders a thread's accesses across two proxies, which are paths to memory",
+    rules=(
+        ".tensormap::generic.release follows a change of a tensor map in global memory, in the thread that made it.",
+        ".tensormap::generic.acquire on the 128 bytes of the map comes before the copy that uses it, in its thread.",
+    ),
 )
 MEMBAR_PROXY = family(
     "membar.proxy",

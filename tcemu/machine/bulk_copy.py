@@ -19,6 +19,7 @@ from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Task
 from tcemu.machine.reductions import step_of
 from tcemu.machine.tensor_map import Places, TensorMap
+from tcemu.machine.tensor_map_operations import described
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -112,13 +113,12 @@ def tensor_load(instruction: Instruction) -> Act:
     def act(
         core: Core,
         destination: npt.ArrayLike,
-        tensor_map: TensorMap,
+        tensor_map: TensorMap | npt.ArrayLike,
         coordinates: Sequence[int],
         mbarrier: npt.ArrayLike,
         cta_mask: Any = None,
     ) -> None:
-        _check_map(instruction, tensor_map)
-        by = core.begin(instruction)
+        by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
         given = {"destination": destination, "mbarrier": mbarrier}
@@ -136,9 +136,10 @@ def tensor_load(instruction: Instruction) -> Act:
 def tensor_store(instruction: Instruction) -> Act:
     """cp.async.bulk.tensor out of shared memory, tile mode: each active lane copies the box at `source`."""
 
-    def act(core: Core, tensor_map: TensorMap, coordinates: Sequence[int], source: npt.ArrayLike) -> None:
-        _check_map(instruction, tensor_map)
-        by = core.begin(instruction)
+    def act(
+        core: Core, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int], source: npt.ArrayLike
+    ) -> None:
+        by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
         for (start,) in _each_lane(core, instruction, {"source": source}):
@@ -154,9 +155,8 @@ def tensor_store(instruction: Instruction) -> Act:
 def prefetch_tensor(instruction: Instruction) -> Act:
     """cp.async.bulk.prefetch.tensor (9.7.9.27.1.4): a hint to the caches; this machine has none."""
 
-    def act(core: Core, tensor_map: TensorMap, coordinates: Sequence[int]) -> None:
-        _check_map(instruction, tensor_map)
-        by = core.begin(instruction)
+    def act(core: Core, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int]) -> None:
+        by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
         try:
@@ -256,16 +256,27 @@ def _check_bulk(
 ) -> None:
     """Check the size and both ends; all blocks have as much shared memory."""
     if count <= 0 or count % UNIT:
-        raise OperandError(
-            f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count} (PTX ISA {instruction.section})"
-        )
+        told = f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count}"
+        core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "alignment"))
     check(core, by, instruction, "shared", np.array([shared]), count, UNIT)
     check(core, by, instruction, space, np.array([far]), count, UNIT)
 
 
-def _check_map(instruction: Instruction, given: Any) -> None:
-    if not isinstance(given, TensorMap):
-        raise OperandError(f"{instruction} takes a TensorMap; got {briefly(given)} (PTX ISA {instruction.section})")
+def _begin(core: Core, instruction: Instruction, given: Any) -> tuple[By | None, TensorMap]:
+    """Begin a tensor copy, by a map or by the address of one in global memory; the map has as many dimensions."""
+    if isinstance(given, TensorMap):
+        _check_rank(instruction, given)
+    elif core.values(given).dtype.kind not in "iu":
+        told = f"{instruction} takes a TensorMap, or the address of one in global memory; got {briefly(given)}"
+        raise OperandError(f"{told} (PTX ISA {instruction.section})")
+    by = core.begin(instruction)
+    if by is not None and not isinstance(given, TensorMap):
+        given = described(core, by, instruction, given)
+        _check_rank(instruction, given)
+    return by, given
+
+
+def _check_rank(instruction: Instruction, given: TensorMap) -> None:
     rank = int(instruction.words["dim"][0])
     if given.rank != rank:
         raise OperandError(

@@ -261,6 +261,26 @@ class ProxyFenced(WarpEvent):
 
 
 @dataclass(eq=False)
+class TensorMapFenced(WarpEvent):
+    """The active lanes executed fence.proxy.tensormap::generic, or tensormap.cp_fenceproxy, which contains one.
+
+    An acquiring fence is about the tensor map at `place` in global memory.
+    """
+
+    semantics: Literal["acquire", "release", "acq_rel"]
+    scope: str
+    place: int = -1
+
+
+@dataclass(eq=False)
+class TensorMapRead(WarpEvent):
+    """A tensor copy reads the tensor map at `place` in global memory, through a proxy of its own."""
+
+    instruction: Instruction
+    place: int
+
+
+@dataclass(eq=False)
 class Fenced(WarpEvent):
     """The active lanes executed fence or membar, which orders their strong accesses before it with those after it."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, briefly, counted, listing, shown
+from tcemu.errors import LaunchError, TcemuError, briefly, counted, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.block import Index3, Shape
@@ -61,8 +61,8 @@ class Launch:
     blocks: int = 0
     #: The reports of observers that report, such as the sanitizer.
     reports: list[Any] = field(default_factory=list)
-    #: The error that ended the launch early, if a report describes it too.
-    error: LaunchError | None = None
+    #: The error that ended the launch early, if reports came before it.
+    error: TcemuError | None = None
     #: The arrays whose content depended on the policy or seed, if several were tried.
     parted: list[Parting] = field(default_factory=list)
     #: Of several seeds, the first under which something was reported or the launch ended early.
@@ -113,6 +113,7 @@ def shape_of(
     seed: int,
     policy: Policy,
     cluster: int | Sequence[int] | None = None,
+    non_portable_cluster: bool = False,
 ) -> Shape:
     """The checked shape of a launch. Raises LaunchError if no GPU would launch it."""
     if not isinstance(target, str):
@@ -132,20 +133,27 @@ def shape_of(
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise LaunchError(f"a seed is an integer of at least 0; got {briefly(seed)}")
     registers = min(_REGISTERS // count // 8 * 8, _MOST)
-    clusters = None if cluster is None else _cluster(cluster, blocks, target, chip)
+    clusters = None if cluster is None else _cluster(cluster, blocks, target, chip, non_portable_cluster)
     return Shape(blocks, threads, int(shared), target, policy, int(seed), registers, clusters, names)
 
 
-def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int) -> Index3:
-    """The blocks of a cluster, which divide those of the grid."""
+def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int, more: object) -> Index3:
+    """The blocks of a cluster, which divide those of the grid; `more`: also as many as not every GPU has."""
     if chip < _CLUSTERS:
         raise LaunchError(f"clusters exist from sm_{_CLUSTERS} on; the target is {target}")
+    if not isinstance(more, bool):
+        raise LaunchError(f"non_portable_cluster is True or False; got {briefly(more)}")
     most = _NOT_PORTABLE.get(chip, _PORTABLE)
     found = _three("cluster", given, (most, most, most))
     count = int(np.prod(found))
     if count > most:
-        why = f" (more than {_PORTABLE} only if the host allows non-portable sizes)" if most > _PORTABLE else ""
-        raise LaunchError(f"a cluster has at most {most} blocks on {target}{why}; {found} makes {count}")
+        raise LaunchError(f"a cluster has at most {most} blocks on {target}; {found} makes {count}")
+    if count > _PORTABLE and not more:
+        raise LaunchError(
+            f"a cluster of more than {_PORTABLE} blocks is not portable; {found} makes {count}. On {target}, up to "
+            f"{most} are possible with non_portable_cluster=True, which stands for the attribute of the kernel that "
+            "the host sets: cudaFuncAttributeNonPortableClusterSizeAllowed"
+        )
     if any(whole % part for whole, part in zip(grid, found, strict=True)):
         raise LaunchError(f"the grid is a whole number of clusters in each dimension: {grid} is not, of {found}")
     return found
@@ -163,18 +171,19 @@ def launch(
     policy: Policy | Sequence[Policy] = "late",
     resident: int = RESIDENT,
     cluster: int | Sequence[int] | None = None,
+    non_portable_cluster: bool = False,
     observers: Sequence[Observer] = (),
     strategy: InOrder | None = None,
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
 
-    A `strategy` decides in place of the seed and the policy; it is used up by one run. A LaunchError that ends the
+    A `strategy` decides in place of the seed and the policy; it is used up by one run. A TcemuError that ends the
     launch has the result so far as `launch`; the arrays are then unchanged.
     """
     if not callable(kernel):
         raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
     policies = _policies(policy)
-    shape = shape_of(grid, block, shared, target, seed, policies[0], cluster)
+    shape = shape_of(grid, block, shared, target, seed, policies[0], cluster, non_portable_cluster)
     _check_resident(resident, shape)
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args is a tuple of the kernel's arguments after the warp; got {briefly(args)}")
@@ -190,7 +199,7 @@ def launch(
             _run(kernel, passed, running, result)
             outcomes.append(memory)
         outcomes[0].copy_back()
-    except LaunchError as error:
+    except TcemuError as error:
         error.launch = result
         raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]

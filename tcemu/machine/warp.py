@@ -31,6 +31,7 @@ from tcemu.machine.block import Index3
 from tcemu.machine.core import Core
 from tcemu.machine.lanes import Lanes, fixed, lanes
 from tcemu.machine.masks import FULL, LANES, bits_of
+from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
 
@@ -850,7 +851,7 @@ class Warp:
     def cp_async_bulk_tensor_shared_global(
         self,
         destination: npt.ArrayLike,
-        tensor_map: TensorMap,
+        tensor_map: TensorMap | npt.ArrayLike,
         coordinates: Sequence[int],
         mbarrier: npt.ArrayLike,
         *,
@@ -858,19 +859,21 @@ class Warp:
     ) -> None:
         """cp.async.bulk.tensor, tile mode: each active lane starts to copy a box of the tensor into shared memory.
 
+        `tensor_map` is a constant, or the address in global memory of a map that the kernel has made or changed
+        (tensormap.replace; tcemu.machine.tensor_map_words).
         `coordinates` are those of the box's first element, innermost first. The copy completes on `mbarrier`, which
         counts the whole box, `tensor_map.bytes`. With `cta_mask` (.multicast::cluster), the box goes to the same place
         in each block of the cluster whose rank has a bit there, and its mbarrier at the same place counts it.
         """
-        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), "tile", _into(cta_mask))
+        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), "tile", _into(cta_mask))
         more = () if cta_mask is None else (cta_mask,)
         self.core.execute(form, destination, tensor_map, coordinates, mbarrier, *more)
 
     def cp_async_bulk_tensor_global_shared(
-        self, tensor_map: TensorMap, coordinates: Sequence[int], source: npt.ArrayLike
+        self, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int], source: npt.ArrayLike
     ) -> None:
         """cp.async.bulk.tensor, tile mode: each active lane starts to copy the box at `source` into the tensor."""
-        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map), "global.shared::cta.tile.bulk_group")
+        form = _form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), "global.shared::cta.tile.bulk_group")
         self.core.execute(form, tensor_map, coordinates, source)
 
     def cp_async_bulk_commit_group(self) -> None:
@@ -930,10 +933,14 @@ def _into(cta_mask: int | None) -> str:
     return f"shared::cta.{counted}" if cta_mask is None else f"shared::cluster.{counted}.multicast::cluster"
 
 
-def _dimensions(tensor_map: Any) -> str:
-    if not isinstance(tensor_map, TensorMap):
-        raise OperandError(f"a tensor copy takes a TensorMap; got {briefly(tensor_map)} (PTX ISA 9.7.9.27.1)")
-    return f"{tensor_map.rank}d"
+def _dimensions(tensor_map: Any, coordinates: Any) -> str:
+    """The dimensions of a tensor map or, of one in memory, those of the coordinates."""
+    if isinstance(tensor_map, TensorMap):
+        return f"{tensor_map.rank}d"
+    if isinstance(tensor_map, Pointer | int | np.integer | np.ndarray) and isinstance(coordinates, Sequence):
+        return f"{len(coordinates)}d"
+    told = f"a tensor copy takes a TensorMap, or the address of one in global memory; got {briefly(tensor_map)}"
+    raise OperandError(f"{told} (PTX ISA 9.7.9.27.1)")
 
 
 def _register_dtype(given: npt.DTypeLike) -> np.dtype[Any]:

@@ -1,20 +1,16 @@
-"""barrier.cluster: what the threads that meet learn, and whether a block has exited before its memory is free.
+"""barrier.cluster: what the threads that meet learn.
 
 An arrival with .release hands on what its threads know; a relaxed one, what they knew at their last fence (PTX ISA
-9.7.13.3). Any arrival shows that earlier accesses have been made, which is enough for a block that wants to exit.
+9.7.13.3). Any arrival shows that earlier accesses have been made, which is enough for a block that wants to exit
+(cluster_exit.py).
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from tcemu.machine.events import Accessed, By, ClusterArrived, ClusterWaited, Exited, MbarrierArrived, MbarriersFenced
+from tcemu.machine.events import ClusterArrived, ClusterWaited, MbarriersFenced
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
+from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.fences import REACH
-from tcemu.sanitizer.report import Report
-
-_FIX = "Let all blocks of the cluster meet at barrier.cluster after the last access, before the first block exits."
 
 
 class Meetings:
@@ -43,18 +39,12 @@ class ClusterBarriers:
         self._known, self._made, self._inits = Meetings(), Meetings(), Meetings()
         #: what each warp knew at its last fence.mbarrier_init
         self._fenced: dict[int, Array] = {}
-        #: by block: accesses to its memory by others, as (thread's column, time, origin, opcode), by warp and line
-        self._remote: dict[int, dict[object, tuple[Array, int, By, str]]] = {}
-        #: by block: what it knows to have been made, and its warps that have exited
-        self._passed: dict[int, Array] = {}
-        self._exited: dict[int, int] = {}
+        #: by block: what it knows to have been made
+        self.passed: dict[int, Array] = {}
         self.handlers: Handlers = {
             ClusterArrived: self._arrive,
             ClusterWaited: self._wait,
             MbarriersFenced: self._fence,
-            Accessed: self._accessed,
-            MbarrierArrived: self._accessed,
-            Exited: self._exit,
         }
 
     def _fence(self, event: MbarriersFenced) -> None:
@@ -73,8 +63,8 @@ class ClusterBarriers:
         by, row = event.by, self._known.at(event.phase)
         made, inits = self._made.at(event.phase), self._inits.at(event.phase)
         if made is not None:
-            before = self._passed.get(by.block)
-            self._passed[by.block] = made if before is None else joined(before, made)
+            before = self.passed.get(by.block)
+            self.passed[by.block] = made if before is None else joined(before, made)
         if inits is not None:
             self._block.announced[by.warp] = inits
         if row is None:
@@ -83,35 +73,3 @@ class ClusterBarriers:
             self._clocks.pass_barrier(by.warp, row)
         else:
             self._clocks.acquire(by.warp, by.active, row)
-
-    # ---------------------------------------------------------------------------------------- exit
-
-    def _accessed(self, event: Accessed | MbarrierArrived) -> None:
-        by = event.by
-        if event.owner in (-1, by.block):
-            return
-        columns = THREAD + 32 * by.warp + lanes_in(by.active)
-        opcode = event.opcode if isinstance(event, Accessed) else "mbarrier.arrive"
-        here = self._remote.setdefault(event.owner, {})
-        here[by.warp, by.site] = columns, self._clocks.time[by.warp], by, opcode
-
-    def _exit(self, event: Exited) -> None:
-        """Report the accesses of others that the block does not know to have been made when its last warp exits."""
-        number, block = event.by.block, self._block
-        if not event.whole or number not in self._remote:
-            self._exited[number] = self._exited.get(number, 0) + event.whole
-            return
-        self._exited[number] = self._exited.get(number, 0) + 1
-        warps = [warp for warp in range(block.warps) if block.number_of(warp) == number and self._clocks.there[warp]]
-        if self._exited[number] < len(warps):
-            return
-        known = self._passed.get(number, self._clocks.rows[0])
-        for warp in warps:
-            known = joined(known, self._clocks.view(warp, self._clocks.there[warp]))
-        for columns, time, by, opcode in self._remote[number].values():
-            if np.any(known[columns] <= time):
-                message = (
-                    f"{opcode} uses the shared memory of block {number}, and nothing lets that block wait for it "
-                    "before it exits: the memory may be gone"
-                )
-                block.tell(Report("out-of-range", message, by, f"shared memory of block {number}", remedy=_FIX))

@@ -7,38 +7,69 @@ have a scope: what goes from one block to another counts only if the scopes are 
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass, field
+
 from tcemu.machine.events import Fenced, Order
-from tcemu.sanitizer.clocks import Array, Clocks
+from tcemu.sanitizer.clocks import THREAD, Array, Clocks, joined, lanes_in
 
 #: How far a scope reaches: to the threads of the block, of the cluster, of the grid.
 REACH = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 2}
 RELEASES: tuple[Order, ...] = ("release", "acq_rel")
+#: How many things that a warp has found are kept for the fences of others.
+_KEPT = 8
 _ACQUIRES: tuple[Order, ...] = ("acquire", "acq_rel")
 
 
+@dataclass(eq=False, slots=True)
+class _Found:
+    """What a relaxed operation of lanes found at a time of its warp, and by warp the lanes that learned it since."""
+
+    lanes: int
+    time: int
+    row: Array
+    reach: int
+    learned: dict[int, int] = field(default_factory=dict)
+
+
 class Fences:
-    """The fences of one block, and what they will make known."""
+    """The fences of one block, and what they will make known.
+
+    A fence counts for the whole block, as libraries assume (PyTorch's global_reduce): each thread fences, a barrier
+    follows, and one thread sets the flag; or one thread reads it, a barrier follows, and each thread fences.
+    """
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
         #: by reach: the lanes of each warp that executed a fence that reaches so far, and what they knew then
-        self._fenced: list[list[tuple[int, Array] | None]] = [[None] * clocks.warps for _ in range(3)]
+        self._fenced: list[dict[int, tuple[int, Array]]] = [{} for _ in range(3)]
         #: what lanes of each warp have found and will learn at their next fence that reaches far enough
         self._found: list[list[tuple[int, Array, int]]] = [[] for _ in range(clocks.warps)]
+        #: by warp: the last things that its lanes have found, for the fences of others
+        self._recent: dict[int, deque[_Found]] = {}
 
     def handed_on(self, warp: int, lanes: int, order: Order, reach: int = 0) -> Array | None:
         """What an operation of these lanes hands on to whoever finds it, as far away as `reach`; None if nothing."""
         if order in RELEASES:
             return self._clocks.release(warp, lanes)
-        fenced = self._fenced[reach][warp]
-        return fenced[1] if fenced is not None and fenced[0] & lanes == lanes else None
+        if not self._fenced[reach]:
+            return None
+        own, view = self._fenced[reach].get(warp), self._clocks.view(warp, lanes)
+        row = own[1] if own is not None and own[0] & lanes == lanes else None
+        for other, (fencing, known) in self._fenced[reach].items():
+            columns = THREAD + 32 * other + lanes_in(fencing)
+            if other != warp and (view[columns] > known[columns]).all():
+                row = known if row is None else joined(row, known)
+        return row
 
     def found(self, warp: int, lanes: int, order: Order, row: Array, reach: int = 0) -> None:
         """Lanes found what others handed on, which are as far away as `reach`."""
         if order in _ACQUIRES:
             self._clocks.acquire(warp, lanes, row)
-        else:
-            self._found[warp].append((lanes, row, reach))
+            return
+        self._found[warp].append((lanes, row, reach))
+        recent = self._recent.setdefault(warp, deque(maxlen=_KEPT))
+        recent.append(_Found(lanes, self._clocks.time[warp], row, reach))
 
     def fence(self, event: Fenced) -> None:
         """Lanes execute fence or membar: they learn what they found, and hand on what they know now."""
@@ -50,6 +81,21 @@ class Fences:
                 self._clocks.acquire(warp, learning, row)
             if having & ~learning:
                 self._found[warp].append((having & ~learning, row, reach))
+        if self._recent:
+            self._learn_from_others(warp, lanes, far)
         row = self._clocks.release(warp, lanes)
         for reach in range(far + 1):
             self._fenced[reach][warp] = lanes, row
+
+    def _learn_from_others(self, warp: int, lanes: int, far: int) -> None:
+        """Lanes that fence learn what other threads found with which they have synchronised since."""
+        for other, recent in self._recent.items():
+            for each in recent:
+                new = lanes & ~(each.learned.get(warp, 0) | (each.lanes if other == warp else 0))
+                if each.reach > far or not new:
+                    continue
+                columns = THREAD + 32 * other + lanes_in(each.lanes)
+                for part, row in self._clocks.common(warp, new):
+                    if (row[columns] > each.time).any():
+                        each.learned[warp] = each.learned.get(warp, 0) | part
+                        self._clocks.acquire(warp, part, each.row)

@@ -1,5 +1,7 @@
 """The rule about races in global memory: between blocks, and between the warps of one block.
 
+global_copies.py has the races of bulk and tensor copies.
+
 Every access is compared with the last writes and, if it writes, with the last reads of its bytes. Two strong accesses
 do not race if their scopes reach each other.
 """
@@ -9,15 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.instructions.elements import order_of
-from tcemu.machine.events import Accessed, CopyIssued
+from tcemu.machine.events import Accessed
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import REACH
 from tcemu.sanitizer.global_shadow import READ, WRITES, GlobalShadow
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.report import Earlier, Report
 
-_WEAK = -1
+#: The reach of a weak access.
+WEAK = -1
 _CAUSE = {
     "global-race": "nothing orders the accesses of the two {who}",
     "lane-race": "two lanes of the warp made the accesses, with no bar.warp.sync between them",
@@ -33,7 +36,7 @@ class GlobalRaces:
         self._shadow: GlobalShadow = grid.shadow
         #: the records of each warp's accesses at its current time, which further ones of the same line share
         self._present: dict[int, tuple[int, dict[tuple[object, ...], int]]] = {}
-        self.handlers: Handlers = {Accessed: self._accessed, CopyIssued: self._copy}
+        self.handlers: Handlers = {Accessed: self._accessed}
 
     def _accessed(self, event: Accessed) -> None:
         if event.space != "global" or not len(event.addresses):
@@ -43,11 +46,12 @@ class GlobalRaces:
         marks = self._shadow.marks(cells)
         prior = marks if event.writes else marks[WRITES]
         if np.count_nonzero(prior):
-            self._compare(self._access(event), prior, cells, lanes, event)
+            self.compare(self.access(event), prior, cells, lanes, event)
         self._note(event, cells, lanes, marks[READ])
 
-    def _access(self, event: Accessed) -> GlobalAccess:
-        reach = REACH[order_of(event.instruction).scope] if event.order else _WEAK
+    def access(self, event: Accessed) -> GlobalAccess:
+        """An access by loads or stores."""
+        reach = REACH[order_of(event.instruction).scope] if event.order else WEAK
         return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, reach)
 
     def _note(self, event: Accessed, cells: Array, lanes: Array, read: Array) -> None:
@@ -60,7 +64,7 @@ class GlobalRaces:
         key = by.site, event.opcode, event.writes, by.active
         number = present[1].get(key)
         if number is None:
-            number = present[1][key] = self._grid.accesses.add(self._access(event), time)
+            number = present[1][key] = self._grid.accesses.add(self.access(event), time)
         marks = 32 * number + lanes
         if event.writes:
             self._shadow.write(cells, marks, strong)
@@ -75,29 +79,9 @@ class GlobalRaces:
         accesses = self._grid.accesses
         return np.asarray((accesses.block[records] == self._neighbour.number) & (accesses.warp[records] == warp))
 
-    # ---------------------------------------------------------------------------------------- copies
-
-    def _copy(self, event: CopyIssued) -> None:
-        """A copy reads global memory through cp.async, or through the async proxy."""
-        copy = event.copy
-        space, addresses, size = copy.reads
-        if space != "global" or not len(addresses):
-            return
-        if self._shadow.untouched(int(addresses.min()), int(addresses.max()) + size):
-            return
-        cells, per = self._shadow.cells(addresses, min(size, 16))
-        lanes = np.full(len(cells), lanes_in(copy.by.active)[0])
-        if len(copy.lanes) * per == len(cells):
-            lanes = np.repeat(copy.lanes, per)
-        access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, _WEAK)
-        prior = self._shadow.marks(cells, WRITES)
-        if copy.kind == "bulk":  # global_memory.py has the rules about what its own block wrote
-            prior[self._grid.accesses.block[prior >> 5] == self._neighbour.number] = 0
-        self._compare(access, prior, cells, lanes, None)
-
     # ---------------------------------------------------------------------------------------- what is in order
 
-    def _compare(self, access: GlobalAccess, prior: Array, cells: Array, lanes: Array, event: Accessed | None) -> None:
+    def compare(self, access: GlobalAccess, prior: Array, cells: Array, lanes: Array, event: Accessed | None) -> None:
         """Report the earlier accesses (rows, n) that nothing orders before this one, one report for each record."""
         before = prior >> 5
         for number in np.unique(before).tolist():
@@ -109,7 +93,8 @@ class GlobalRaces:
                 row, place = np.argwhere(late)[0].tolist()
                 where = cells[late.any(axis=0)]
                 same = event is not None and self._same(event, late.any(axis=0))
-                self._report(access, other, int(prior[row, place] & 31), int(lanes[place]), where, same)
+                what = self._grid.extent(where * self._shadow.cell, self._shadow.cell)
+                self.report(access, other, int(prior[row, place] & 31), int(lanes[place]), what, same=same)
 
     def _ordered(self, access: GlobalAccess, number: int, before: Array, lanes: Array) -> Array:
         """Whether the accesses of record `number` by lanes `before` (rows, n) are known to have ended, bool."""
@@ -142,19 +127,30 @@ class GlobalRaces:
 
     # ---------------------------------------------------------------------------------------- words
 
-    def _report(
-        self, access: GlobalAccess, other: GlobalAccess, before: int, lane: int, cells: Array, same: bool
+    def report(
+        self,
+        access: GlobalAccess,
+        other: GlobalAccess,
+        before: int,
+        lane: int,
+        what: str,
+        *,
+        cause: str = "",
+        remedy: str = "",
+        same: bool = False,
     ) -> None:
+        """Report two accesses to the bytes `what`, by these lanes; `same`: a store writes what is there already."""
         inside = access.block == other.block
-        rule = "lane-race" if inside and access.by.warp == other.by.warp else "global-race"
-        cause = _CAUSE[rule].format(who="warps" if access.by.block == other.by.block else "blocks")
-        what = self._grid.extent(cells * self._shadow.cell, self._shadow.cell)
+        lanewise = inside and access.by.warp == other.by.warp and not (access.copies or other.copies)
+        rule = "lane-race" if lanewise else "global-race"
+        cause = cause or _CAUSE[rule].format(who="warps" if access.by.block == other.by.block else "blocks")
         does, did = ("writes" if access.writes else "reads"), ("wrote" if other.writes else "read")
         message = f"{access.opcode} {does} {what}; {other.opcode} of {other.who}, lane {before} {did} them: {cause}"
         hint = same and other.writes
         if hint:
             message += "; both write the same values"
-        remedy = _INSIDE if access.by.block == other.by.block and rule == "global-race" else ""
+        if access.by.block == other.by.block and rule == "global-race":
+            remedy = remedy or _INSIDE
         earlier = Earlier(other.told, other.opcode, other.callers)
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.sanitizer.clocks import Array
+from tcemu.sanitizer.spans import Runs
 
 #: The marks of a cell: weak and strong write; weak read, the last one before it by another warp, and strong read.
 WEAK, STRONG, READ, OTHER, STRONG_READ = range(5)
@@ -39,6 +40,11 @@ class GlobalShadow:
             self._reach(high // self.cell)
         found = addresses // self.cell
         return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
+
+    def noted(self, runs: Runs) -> Array:
+        """The cells (n,) with a byte of the runs, those left out that nobody has reached."""
+        found = runs.units(self.cell)
+        return found[found < len(self._marks)]
 
     def untouched(self, low: int, high: int) -> bool:
         """Whether nothing has been written from byte `low` to byte `high` - 1."""

@@ -13,11 +13,12 @@ import numpy as np
 
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.clocks import Array, Clocks
+from tcemu.sanitizer.clocks import Array, Clocks, joined
 from tcemu.sanitizer.global_shadow import GlobalShadow
+from tcemu.sanitizer.spans import Spans
 from tcemu.sanitizer.told import Told
 
-#: What is known of blocks: by the number of a block here, a row of its clocks, as far as its threads.
+#: What is known of blocks: by the number of a block here, a row of its clocks.
 News = dict[int, Array]
 
 
@@ -26,7 +27,7 @@ def merged(one: News, other: News) -> News:
     found = dict(one)
     for number, row in other.items():
         before = found.get(number)
-        found[number] = row if before is None or before is row else np.maximum(before, row)
+        found[number] = row if before is None or before is row else joined(before, row)
     return found
 
 
@@ -43,6 +44,14 @@ class GlobalAccess:
     reach: int
     #: the lines that called the function of the access, innermost first
     callers: tuple[Site, ...] = ()
+    #: of a copy, which ends at some time: the agent of its block's clocks that shows it, and the number to be passed
+    column: int = -1
+    clock: int = 0
+
+    @property
+    def copies(self) -> bool:
+        """Whether a bulk or tensor copy makes the access."""
+        return self.column >= 0
 
     @property
     def who(self) -> str:
@@ -95,6 +104,13 @@ class Grid:
     published: dict[int, News] = field(default_factory=dict)
     shadow: GlobalShadow = field(default_factory=GlobalShadow)
     accesses: Accesses = field(default_factory=Accesses)
+    #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
+    released: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
+    #: by block and warp: what it knew at its last fence.proxy.async for global memory
+    fenced: dict[tuple[int, int], Array] = field(default_factory=dict)
+    #: what bulk and tensor copies have read, and what they have written
+    loaded: Spans = field(default_factory=Spans)
+    stored: Spans = field(default_factory=Spans)
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""
@@ -118,7 +134,7 @@ class Neighbour:
 
     def known(self, row: Array) -> News:
         """What a row of this block's clocks shows of all blocks."""
-        found: News = {self.number: row[: self._clocks.met_base + self._clocks.warps]}
+        found: News = {self.number: row}
         for column, news in self._learned:
             if column < len(row) and row[column]:
                 found = merged(found, news)

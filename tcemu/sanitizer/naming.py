@@ -82,9 +82,12 @@ class Naming:
     def came_early(self, write: Side, read: Side, seen: int, known: Known) -> bool:
         """Whether a write should have waited for the read that found it unordered.
 
-        It should if the reader knows an older write to the bytes and has not read them since (`seen` is its last read).
+        It should if the reader knows an older write to the bytes and has not read them since (`seen` is its last read),
+        unless it knows that this one has been issued: then it has come for what this one writes.
         """
         records = self._records
+        if records.knows_began(known.any, write.record, write.lane):
+            return False
         older = records.previous[write.record]
         while older and not records.knows(known.all, older, write.lane):
             older = records.previous[older]

@@ -12,10 +12,13 @@ from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.cluster_barrier import ClusterBarriers
+from tcemu.sanitizer.cluster_exit import ClusterExits
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.fragments import Fragments
+from tcemu.sanitizer.global_copies import GlobalCopies
+from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import Grid, Neighbour
@@ -25,6 +28,7 @@ from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.shuffles import Shuffles
+from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
@@ -118,18 +122,23 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
     """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
-    barriers = Barriers(block)
+    barriers, meetings = Barriers(block), ClusterBarriers(block)
     neighbour = Neighbour(grid, block.clocks)
+    races, fences = GlobalRaces(block, grid, neighbour), GlobalFences(block, grid, neighbour)
     sections: list[Section] = [
         Divergence(block, mbarriers, barriers),
         Fragments(block),
         barriers,
-        ClusterBarriers(block),
+        meetings,
         mbarriers,
+        ClusterExits(block, meetings, mbarriers),
         Copies(block, shared, mbarriers),
         Wgmmas(block, shared),
         shared,
-        GlobalRaces(block, grid, neighbour),
+        races,
+        fences,
+        GlobalCopies(block, grid, neighbour, races, fences, mbarriers),
+        TensorMaps(block, grid, neighbour, races),
         Flags(block, neighbour),
         GlobalMemory(block, shared),
         Shuffles(block),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tcemu.errors import LaunchError
 from tcemu.machine.arguments import check_arguments, fresh
 from tcemu.machine.launch import Kernel, Launch, Parting, partings
 from tcemu.machine.launch import launch as run
@@ -101,7 +102,7 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
         done.contents = [each for each in args if is_buffer(each)]
     except Exception as error:
         done.launch = getattr(error, "launch", None)
-        if first is None and done.launch is None and not isinstance(error, AssertionError):
+        if first is None and not watch.errors and not _of_the_machine(error):
             raise  # not a matter of schedules: nobody has seen the kernel work
         if not watch.errors:
             done.findings.append(Finding(error))
@@ -114,6 +115,12 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
     if first is not None:
         done.contents = []  # they may be large, and are compared
     return done
+
+
+def _of_the_machine(error: Exception) -> bool:
+    """Whether an error says how a kernel ended or what it computed, and not that it cannot run at all."""
+    ended = isinstance(error, LaunchError) and error.launch is not None
+    return ended or isinstance(error, AssertionError)
 
 
 def _compare(case: Case, done: Run, first: Run) -> None:

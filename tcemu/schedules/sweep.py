@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tcemu.errors import LaunchError, briefly
+from tcemu.errors import LaunchError, TcemuError, briefly
 from tcemu.machine.arguments import fresh
 from tcemu.machine.launch import Kernel, Launch, partings
 from tcemu.machine.launch import launch as run
@@ -28,7 +28,7 @@ def sweep(
     """Run a kernel under each seed; the arrays get the results under the first, and `parted` says which differ.
 
     The result is that of the first seed; its `failing` is the first seed after which `failed` returned True. Raises the
-    first LaunchError, with a note of its seed; the arrays are then unchanged.
+    first error, with a note of its seed; the arrays are then unchanged.
     """
     numbers = seeds_of(seeds)
     before = fresh(args)
@@ -39,10 +39,10 @@ def sweep(
             given = fresh(before) if done else args
             try:
                 one = run(kernel, grid, block, given, seed=seed, **more)
-            except LaunchError as error:
+            except Exception as error:
                 _restore(args, before)
                 error.add_note(f"It came under seed {seed}, after {done} of {len(numbers)} seeds; repeat: seed={seed}")
-                if error.launch is not None:
+                if isinstance(error, TcemuError) and error.launch is not None:
                     error.launch.failing = seed
                 raise
             if failing is None and failed():

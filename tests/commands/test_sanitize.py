@@ -64,6 +64,10 @@ def fault():
     tcemu.launch(outside, block=32, shared=256)
 
 
+def race_and_misuse():
+    tcemu.launch(lambda warp: (racing(warp), warp.warpid and wrong(warp)), block=64, shared=256)
+
+
 def misuse():
     tcemu.launch(wrong)
     raise RuntimeError("not reached")
@@ -131,7 +135,11 @@ def test_errors_of_kernels(file):
     assert "4096" in done.output
     done = sanitized("misuse")
     assert done.exit_code == 1, done.output
-    assert "error launch-error: OperandError: bar.sync: a block has barriers 0 to 15; got 77" in done.output
+    told = "error launch-error: OperandError: bar.sync: a block has barriers 0 to 15; got 77"
+    assert told in done.output
+    done = sanitized("race_and_misuse")
+    assert done.exit_code == 1, done.output
+    assert done.output.index("error shared-race") < done.output.index(told), "a report and an error: both are told"
 
 
 def test_repeats_are_told_once(file):

@@ -76,6 +76,11 @@ def operands(instruction, warp, array, tensor_map, *, optional):
     given |= {role: near if "shared" in space else far for role, space in ends.items()}
     if shared:
         given["a"] = given["address"] = warp.generic(near) if generic else near
+    if "tensormap" in instruction.opcode and instruction.family != "prefetch.tensormap":
+        space = words.get("ss", "generic")
+        place = {"shared::cta": 4096, "global": array, "generic": warp.generic(4096)}[space]
+        given |= {"tensor_map": place, "ordinal": 1, "value": 1, "size": 128, "address": array, "destination": array}
+        given["source"] = 4096
     if instruction.family == "mbarrier.init":
         given["count"] = 64
     if instruction.family == "setmaxnreg":

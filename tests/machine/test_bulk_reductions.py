@@ -133,7 +133,7 @@ def test_what_is_heard_and_when_it_lands():
 def test_what_it_does_not_take(row):
     opcode = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32"
     cases = [
-        (lambda w, p: w.run(opcode, int(p), 0, 8), OperandError, "the size must be a multiple of 16 bytes; got 8"),
+        (lambda w, p: w.run(opcode, int(p), 0, 8), MemoryFault, "the size must be a multiple of 16 bytes; got 8"),
         (lambda w, p: w.run(opcode, p + 8, 0, 16), MemoryFault, "not a multiple of 16"),
         (lambda w, p: w.run(opcode, p + 64, 0, 16), MemoryFault, "0 bytes after the end of argument 0"),
         (lambda w, p: w.run(opcode, int(p), 0, "x"), OperandError, "size is one integer for all lanes"),

@@ -55,8 +55,11 @@ def test_what_a_launch_is_given(row):
     cases = [
         ({"cluster": 0}, "cluster is one to three numbers from 1 to (16, 16, 16); got 0"),
         ({"cluster": True}, "got True"),
-        ({"cluster": (4, 5)}, "on sm_90a (more than 8 only if the host allows non-portable sizes); (4, 5, 1) makes"),
-        ({"cluster": 9, "target": "sm_120"}, "from 1 to (8, 8, 8); got 9"),
+        ({"cluster": (4, 5)}, "a cluster has at most 16 blocks on sm_90a; (4, 5, 1) makes 20"),
+        ({"cluster": 16}, "more than 8 blocks is not portable; (16, 1, 1) makes 16. On sm_90a, up to 16 are possible"),
+        ({"cluster": (16, 1)}, "with non_portable_cluster=True"),
+        ({"cluster": 2, "non_portable_cluster": 1}, "non_portable_cluster is True or False; got 1"),
+        ({"cluster": 9, "target": "sm_120", "non_portable_cluster": True}, "from 1 to (8, 8, 8); got 9"),
         ({"cluster": 2, "target": "sm_80"}, "clusters exist from sm_90 on; the target is sm_80"),
         ({"cluster": 3}, "a whole number of clusters in each dimension: (16, 1, 1) is not, of (3, 1, 1)"),
         ({"cluster": 4, "resident": 3}, "at least 4, the blocks of a cluster; got 3"),
@@ -64,7 +67,8 @@ def test_what_a_launch_is_given(row):
     for given, says in cases:
         with row(repr(given)), pytest.raises(LaunchError, match=re.escape(says)):
             launch(lambda *_: pytest.fail("it ran"), 16, **given)
-    assert launch(meet, 16, cluster=16).blocks == 16
+    assert launch(meet, 16, cluster=16, non_portable_cluster=True).blocks == 16
+    assert launch(meet, 8, cluster=8).blocks == 8
 
 
 # ---------------------------------------------------------------------------------------------------- shared memory
@@ -320,8 +324,8 @@ def test_faults(row):
         (lambda warp: warp.st_shared_cluster(warp.mapa(124, 1), 0, "v2.b32"), MemoryFault, "not a multiple of 8"),
         (lambda warp: warp.st_shared_cluster(warp.mapa(128, 1), 0), MemoryFault, "outside shared memory"),
         (lambda warp: warp.ld_shared_cluster(warp.mapa(0, 1) + (1 << 24)), MemoryFault, "there is no rank 2"),
-        (lambda warp: warp.mapa(0, 2), OperandError, "a cluster of 2 blocks has no rank 2"),
-        (lambda warp: warp.mapa(0, -1), OperandError, "has no rank -1"),
+        (lambda warp: warp.mapa(0, 2), MemoryFault, "a cluster of 2 blocks has no rank 2"),
+        (lambda warp: warp.mapa(0, -1), MemoryFault, "has no rank -1"),
         (lambda warp: warp.run("mapa.u64", 64, 1), MemoryFault, "lies in global memory"),
         (lambda warp: warp.run(bulk, warp.mapa(64, 1), 32, 16, 0), MemoryFault, "must be in the same block"),
         (lambda warp: warp.st_async(warp.mapa(64, 1), 0, 0), MemoryFault, "must be in the same block"),

@@ -177,7 +177,7 @@ BAD = {
     "box at 64": (lambda w, s: tensor(w, 64, box(s), (0, 0)), MemoryFault, "at a multiple of 128; got 64"),
     "box too far": (lambda w, s: tensor(w, 3072, box(s), (0, 0)), MemoryFault, "lies outside shared memory"),
     "coordinates": (lambda w, s: tensor(w, 128, box(s), (0, 0, 0)), OperandError, "2 dimensions needs 2 coord"),
-    "no map": (lambda w, s: tensor(w, 128, int(s), (0, 0)), OperandError, "takes a TensorMap"),
+    "no map": (lambda w, s: tensor(w, 128, int(s), (0, 0)), OperandError, "Pass a TensorMap, or the address of one"),
     "store before 0": (
         lambda w, s: w.cp_async_bulk_tensor_global_shared(box(s), (-8, 0), 128),
         OperandError,

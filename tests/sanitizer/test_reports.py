@@ -19,7 +19,7 @@ import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready
 
 import tcemu
-from tcemu.errors import OperandError, UndefinedBehaviour
+from tcemu.errors import LaunchError, OperandError, UndefinedBehaviour
 from tcemu.machine.allocation import Shared
 from tcemu.sanitizer import MODES, RULES, Sanitizer, SanitizerWarning
 
@@ -325,6 +325,70 @@ def test_collect_reports_what_ends_the_launch():
     """No exception takes the place of a report."""
     for name in ("a_ballot_that_names_too_many", "the_warps_wait_for_different_groups", "used_after_its_end"):
         assert row(name).launch().reports, name
+
+
+def misused(warp):
+    warp.bar_sync(77)
+
+
+def broken(warp):
+    raise ValueError("the kernel's own")
+
+
+def racing_before(what):
+    """A kernel with a shared-race, and with an error of warp 1, which comes second, after it."""
+
+    def kernel(warp, *args):
+        warp.st_shared(4 * warp.threads, 1)
+        warp.ld_shared(4 * (63 - warp.threads))
+        if warp.warpid:
+            what(warp, *args)
+
+    return kernel
+
+
+def test_collect_keeps_what_came_before_an_error():
+    def writes_and_then(warp, out):
+        warp.st_global(out.at(warp.threads), 7)
+        misused(warp)
+
+    out = np.zeros(64, np.uint32)
+    for more in ({}, {"seeds": 2}, {"policy": ("late", "early")}):
+        result = tcemu.launch(
+            racing_before(writes_and_then), block=64, args=(out,), shared=256, sanitizer="collect", **more
+        )
+        assert [report.rule for report in result.reports] == ["shared-race"], more
+        assert isinstance(result.error, OperandError), more
+        assert "1 report, ended early" in repr(result)
+        assert not out.any(), "the arrays do not change"
+
+
+def test_an_error_that_is_raised_has_the_reports():
+    more = {"block": 64, "shared": 256}
+    told = "Before this, the sanitizer reported 1 broken rule; the first: error shared-race"
+    with pytest.raises(ValueError, match="the kernel's own") as own:
+        tcemu.launch(racing_before(broken), sanitizer="collect", **more)
+    assert own.value.__notes__[0].startswith(told)
+    with pytest.warns(SanitizerWarning), pytest.raises(OperandError) as caught:
+        tcemu.launch(racing_before(misused), sanitizer="warn", **more)
+    assert caught.value.__notes__[0].startswith(told)
+    assert [report.rule for report in caught.value.launch.reports] == ["shared-race"]
+    with pytest.raises(OperandError) as alone:
+        tcemu.launch(misused, sanitizer="collect")
+    assert alone.value.launch.reports == []
+    assert not hasattr(alone.value, "__notes__")
+
+
+def test_collect_reports_sizes_and_ranks_that_do_not_exist():
+    def odd(warp, x):
+        with warp.only(warp.laneid == 0):
+            warp.cp_async_bulk_global_shared(x, 0, 24)
+
+    cases = [(odd, "misaligned", {}), (lambda warp, _: warp.mapa(0, 2), "out-of-range", {"cluster": 2, "grid": 2})]
+    for kernel, rule, more in cases:
+        result = tcemu.launch(kernel, args=(np.zeros(8, np.uint32),), shared=64, sanitizer="collect", **more)
+        assert [report.rule for report in result.reports] == [rule]
+        assert isinstance(result.error, LaunchError)
 
 
 # ------------------------------------------------------------------------------------------------ names

@@ -196,6 +196,19 @@ def test_whatever_a_kernel_raises_in_a_rare_order_is_a_failure():
     assert failure.replay == 'schedule="late backwards"'
 
 
+def test_an_error_that_follows_a_report_does_not_hide_it():
+    def racing(warp):
+        warp.st_shared(4 * warp.threads, 1)
+        warp.ld_shared(4 * (63 - warp.threads))
+        if warp.warpid:
+            warp.bar_sync(77)
+
+    (failure,) = tcemu.search_schedules(racing, block=64, shared=256).failures
+    assert failure.title.startswith("error shared-race")
+    with pytest.raises(OperandError, match="barriers 0 to 15"):
+        tcemu.search_schedules(lambda warp: warp.bar_sync(77))
+
+
 def test_atomics_may_give_other_results_unless_a_check_says_no():
     def tickets(warp, out):
         with leader(warp):

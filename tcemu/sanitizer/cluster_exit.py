@@ -1,0 +1,109 @@
+"""A block of a cluster that exits while others still use its shared memory: their accesses, arrivals and copies.
+
+The memory of a block is gone when the block has exited. A block may exit when it knows that the accesses of others have
+been made and that the copies of others have ended: from barrier.cluster, or from the phases of its own mbarriers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tcemu.machine.events import Accessed, By, CopyIssued, Exited, MbarrierArrived, Site
+from tcemu.machine.sites import callers_of
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
+from tcemu.sanitizer.cluster_barrier import ClusterBarriers
+from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.report import Report
+
+_MEET = "Let all blocks of the cluster meet at barrier.cluster after the last access, before the first block exits."
+_AWAIT = "Let each block wait on its own mbarrier for everything that others copy into its memory, before it exits."
+
+
+@dataclass(eq=False, slots=True)
+class Remote:
+    """What a warp does with the memory of another block; the agents (n,) that show it, and numbers to be passed."""
+
+    by: By
+    opcode: str
+    columns: Array
+    clock: int
+    remedy: str = _MEET
+    callers: tuple[Site, ...] = ()
+    #: an arrival: the agent of its mbarrier and the phase, which show it too
+    phase: tuple[int, int] | None = None
+
+    def known(self, row: Array) -> bool:
+        """Whether a block that knows `row` knows that it is over."""
+        if self.phase is not None and row[self.phase[0]] > self.phase[1]:
+            return True
+        return not np.any(row[self.columns] <= self.clock)
+
+
+class ClusterExits:
+    """The exits of the blocks of a cluster."""
+
+    def __init__(self, block: Block, barriers: ClusterBarriers, mbarriers: Mbarriers) -> None:
+        self._block, self._clocks = block, block.clocks
+        self._barriers, self._mbarriers = barriers, mbarriers
+        #: by block: what others do with its memory, by warp and line, of which the last one counts
+        self._remote: dict[int, dict[object, Remote]] = {}
+        #: by block: its warps that have exited
+        self._exited: dict[int, int] = {}
+        self.handlers: Handlers = {
+            Accessed: self._accessed,
+            MbarrierArrived: self._arrived,
+            CopyIssued: self._copy,
+            Exited: self._exit,
+        }
+
+    def _accessed(self, event: Accessed) -> None:
+        if event.owner not in (-1, event.by.block):
+            self._add(event.owner, self._made(event.by, event.opcode))
+
+    def _arrived(self, event: MbarrierArrived) -> None:
+        if event.owner in (-1, event.by.block):
+            return
+        made, here = self._made(event.by, "mbarrier.arrive"), self._mbarriers.found.get(event.address)
+        if here is not None:
+            made.phase = here.column, event.phase
+        self._add(event.owner, made)
+
+    def _copy(self, event: CopyIssued) -> None:
+        copy = event.copy
+        here = self._mbarriers.found.get(copy.mbarrier)
+        if copy.owner in (-1, copy.by.block) or here is None:
+            return
+        columns = np.array([here.column])
+        self._add(copy.owner, Remote(copy.by, copy.opcode, columns, copy.phase, _AWAIT, callers_of(copy.by.site)))
+
+    def _made(self, by: By, opcode: str) -> Remote:
+        """What these lanes do now."""
+        return Remote(by, opcode, THREAD + 32 * by.warp + lanes_in(by.active), self._clocks.time[by.warp])
+
+    def _add(self, owner: int, remote: Remote) -> None:
+        self._remote.setdefault(owner, {})[remote.by.warp, remote.by.site] = remote
+
+    def _exit(self, event: Exited) -> None:
+        """Report what others do that the block does not know to be over when its last warp exits."""
+        number, block = event.by.block, self._block
+        self._exited[number] = self._exited.get(number, 0) + event.whole
+        if not event.whole or number not in self._remote:
+            return
+        warps = [warp for warp in range(block.warps) if block.number_of(warp) == number and self._clocks.there[warp]]
+        if self._exited[number] < len(warps):
+            return
+        known = self._barriers.passed.get(number, self._clocks.rows[0])
+        for warp in warps:
+            known = joined(known, self._clocks.view(warp, self._clocks.there[warp]))
+        for remote in self._remote[number].values():
+            if not remote.known(known):
+                message = (
+                    f"{remote.opcode} uses the shared memory of block {number}, and nothing lets that block wait for "
+                    "it before it exits: the memory may be gone"
+                )
+                report = Report("out-of-range", message, remote.by, f"shared memory of block {number}")
+                report.remedy, report.callers = remote.remedy, remote.callers or report.callers
+                block.tell(report)

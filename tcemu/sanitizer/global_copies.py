@@ -1,0 +1,196 @@
+"""The rule about races in global memory, for bulk and tensor copies.
+
+What a copy writes is there for the thread that has waited for the copy with cp.async.bulk.wait_group, without .read,
+and for those to whom that thread hands it on; a proxy fence is part of the completion (PTX ISA 9.7.9.25.2). What a copy
+reads may be overwritten by a thread that knows the phase of the copy's mbarrier to be complete.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcemu.machine.events import Accessed, By, CopiesWaited, Copy, CopyIssued
+from tcemu.machine.sites import callers_of
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.fences import REACH
+from tcemu.sanitizer.global_fences import GlobalFences
+from tcemu.sanitizer.global_races import WEAK, GlobalRaces
+from tcemu.sanitizer.global_shadow import WRITES
+from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Span, Spans
+
+_UNWAITED = "no cp.async.bulk.wait_group of the thread that issued the copy covers it, so it may still write"
+_SOURCE = "the copy may still write: wait_group.read at {site} waits only until a copy has read its source"
+_WAIT = (
+    "In the thread that issued the copy, execute cp.async.bulk.commit_group and cp.async.bulk.wait_group 0, without "
+    ".read; only then let it release: set a flag, or arrive at a barrier."
+)
+
+
+class GlobalCopies:
+    """What the bulk and tensor copies of one block, or of one cluster, read and write in global memory."""
+
+    def __init__(
+        self,
+        block: Block,
+        grid: Grid,
+        neighbour: Neighbour,
+        races: GlobalRaces,
+        fences: GlobalFences,
+        mbarriers: Mbarriers,
+    ) -> None:
+        self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
+        self._races, self._fences, self._mbarriers = races, fences, mbarriers
+        #: by warp: the agent that shows which of its groups have written, and the lanes that issued their copies
+        self._agents: dict[int, tuple[int, int]] = {}
+        #: by warp: its stores that no wait has covered
+        self._open: dict[int, list[Span]] = {}
+        self.handlers: Handlers = {Accessed: self._accessed, CopyIssued: self._copy, CopiesWaited: self._wait}
+
+    # ---------------------------------------------------------------------------------------- what copies do
+
+    def _copy(self, event: CopyIssued) -> None:
+        copy = event.copy
+        if copy.kind == "cp.async":
+            self._load_lanes(copy)
+        elif copy.reads[0] == "global" and len(copy.reads[1]):
+            self._load(copy)
+        elif copy.writes[0] == "global" and len(copy.writes[1]):
+            self._store(copy)
+
+    def _load_lanes(self, copy: Copy) -> None:
+        """cp.async reads as a load does."""
+        _, addresses, size = copy.reads
+        if not len(addresses):
+            return
+        access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, WEAK)
+        shadow, lanes = self._grid.shadow, copy.lanes
+        if len(lanes) != len(addresses):  # of unequal sizes, in pieces
+            lanes = np.full(len(addresses), _lane(copy.by))
+        if not shadow.untouched(int(addresses.min()), int(addresses.max()) + size):
+            cells, per = shadow.cells(addresses, size)
+            self._races.compare(access, shadow.marks(cells, WRITES), cells, np.repeat(lanes, per), None)
+        self._compare_spans(access, self._grid.stored, addresses, addresses + size, lanes)
+
+    def _load(self, copy: Copy) -> None:
+        """A copy reads global memory, at some time before its mbarrier has counted it."""
+        _, addresses, size = copy.reads
+        access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, WEAK)
+        runs = Runs.of(addresses, size)
+        if not self._grid.shadow.untouched(int(runs.first[0]), int(runs.end[-1])):
+            self._compare_shadow(access, runs, WRITES, own=False)
+            self._fences.check(access, runs)
+        self._compare_spans(access, self._grid.stored, runs.first, runs.end, None)
+        here = self._mbarriers.found.get(copy.mbarrier)
+        if here is not None:
+            access.column, access.clock = here.column, copy.phase
+            access.callers = callers_of(copy.by.site)
+            self._grid.loaded.add(Span(access, _lane(copy.by), runs))
+
+    def _store(self, copy: Copy) -> None:
+        """A copy writes global memory, at some time before a wait for its group; a reduction does so as red does."""
+        _, addresses, size = copy.writes
+        by, warp = copy.by, copy.by.warp
+        reduces = copy.instruction.family.startswith("cp.reduce")
+        access = GlobalAccess(self._neighbour.number, by, copy.opcode, True, REACH["gpu"] if reduces else WEAK)
+        runs = Runs.of(addresses, size)
+        self._compare_shadow(access, runs, slice(None), own=not reduces)
+        for spans in (self._grid.stored, self._grid.loaded):
+            self._compare_spans(access, spans, runs.first, runs.end, None)
+        column, lanes = self._agents.get(warp) or (self._clocks.agent(), 0)
+        self._agents[warp] = column, lanes | by.active
+        access.column, access.clock, access.callers = column, copy.group, callers_of(by.site)
+        span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
+        self._open.setdefault(warp, []).append(span)
+        self._grid.stored.add(span)
+
+    def _wait(self, event: CopiesWaited) -> None:
+        """The waiting lanes that issued copies learn that the groups before `below` have written."""
+        by = event.by
+        column, lanes = self._agents.get(by.warp, (0, 0))
+        if event.kind != "bulk" or not lanes & by.active:
+            return
+        kept = []
+        for span in self._open[by.warp]:
+            if span.access.clock >= event.below or not span.access.by.active & by.active:
+                kept.append(span)
+            elif event.read:
+                span.unwaited = _SOURCE.format(site=by.site)
+                kept.append(span)
+            else:
+                span.waited = self._clocks.time[by.warp]
+        self._open[by.warp] = kept
+        if not event.read:
+            self._clocks.learn(by.warp, lanes & by.active, column, event.below)
+
+    # ---------------------------------------------------------------------------------------- comparisons
+
+    def _compare_shadow(self, access: GlobalAccess, runs: Runs, rows: slice, *, own: bool) -> None:
+        """Compare with the last loads and stores; `own`: also with the stores of its own block.
+
+        global_memory.py has the rules about a copy that reads what its own block stored.
+        """
+        shadow, accesses = self._grid.shadow, self._grid.accesses
+        cells = shadow.noted(runs) if len(accesses.made) > 1 else np.zeros(0, np.int64)
+        if not len(cells):
+            return
+        prior = shadow.marks(cells, rows)
+        if not own:
+            stores = prior[WRITES]
+            stores[accesses.block[stores >> 5] == self._neighbour.number] = 0
+        if prior.any():
+            self._races.compare(access, prior, cells, np.full(len(cells), _lane(access.by)), None)
+
+    def _accessed(self, event: Accessed) -> None:
+        """Compare a load or store with the copies before it."""
+        if event.space != "global" or not len(event.addresses):
+            return
+        grid = self._grid
+        first = event.addresses
+        for spans in (grid.stored, grid.loaded) if event.writes else (grid.stored,):
+            if len(spans) and spans.between(int(first.min()), int(first.max()) + event.size):
+                self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
+
+    def _compare_spans(
+        self, access: GlobalAccess, spans: Spans, first: Array, end: Array, lanes: Array | None
+    ) -> None:
+        """Report the copies that may still access one of the bytes from `first` to `end` (n,), which `lanes` access."""
+        for span in spans.between(int(first.min()), int(end.max())):
+            if access.together(span.access):
+                continue
+            places = np.flatnonzero(span.runs.touched(first, end))
+            if len(places):
+                here = access.by.active if lanes is None else _mask(lanes[places])
+                late = self._late(access.by.warp, here, span.access)
+                if late:
+                    self._report(access, span, late, int(first[places].min()), int(end[places].max()))
+
+    def _late(self, warp: int, lanes: int, other: GlobalAccess) -> int:
+        """The lanes that do not know a copy to have ended."""
+        late = 0
+        for mask, row in self._clocks.common(warp, lanes):
+            known = self._neighbour.known(row).get(other.block)
+            if known is None or len(known) <= other.column or known[other.column] <= other.clock:
+                late |= mask
+        return late
+
+    def _report(self, access: GlobalAccess, span: Span, lanes: int, low: int, high: int) -> None:
+        """Report an access by lanes that do not know the copy to have ended: because it had not, or nobody told."""
+        warp, other = access.by.warp, span.access
+        known = self._neighbour.known(self._clocks.view(warp, lanes)).get(other.block)
+        heard = 0 if known is None else int(known[THREAD + 32 * other.by.warp + span.lane])
+        unwaited = span.unwaited and (span.issued < heard <= span.waited or span.waited == NEVER_WAITED)
+        cause, remedy = (span.unwaited, _WAIT) if unwaited else ("", "")
+        what = self._grid.extent(np.array([low]), high - low)
+        self._races.report(access, other, span.lane, int(lanes_in(lanes)[0]), what, cause=cause, remedy=remedy)
+
+
+def _lane(by: By) -> int:
+    """The lane that issues a copy."""
+    return int(lanes_in(by.active)[0])
+
+
+def _mask(lanes: Array) -> int:
+    return int(np.bitwise_or.reduce(1 << lanes))

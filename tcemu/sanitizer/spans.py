@@ -1,0 +1,92 @@
+"""What bulk and tensor copies have accessed in global memory: runs of bytes, found by the bytes of another access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tcemu.sanitizer.clocks import Array
+
+if TYPE_CHECKING:
+    from tcemu.sanitizer.grid import GlobalAccess
+
+#: Most copies that are kept: a long kernel forgets the oldest ones, so that memory stays bounded.
+_MOST = 1 << 14
+#: The time of a wait that has not come.
+NEVER_WAITED = np.iinfo(np.int64).max
+
+
+@dataclass(eq=False, slots=True)
+class Runs:
+    """Bytes as runs in order: the first byte of each (n,), and the byte after its last."""
+
+    first: Array
+    end: Array
+
+    @classmethod
+    def of(cls, addresses: Array, size: int) -> Runs:
+        """The runs that `size` bytes at each of the addresses make."""
+        first = addresses if len(addresses) < 2 or (np.diff(addresses) > 0).all() else np.unique(addresses)
+        breaks = np.flatnonzero(np.diff(first) > size)
+        return cls(first[np.concatenate([[0], breaks + 1])], first[np.concatenate([breaks, [-1]])] + size)
+
+    def units(self, size: int) -> Array:
+        """The numbers (n,) of the units of `size` bytes that have a byte of these."""
+        low, high = self.first // size, -(-self.end // size)
+        counts = high - low
+        found = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        return found if len(low) < 2 else np.unique(found)
+
+    def touched(self, first: Array, end: Array) -> Array:
+        """Which of the spans from `first` to `end` (n,) have a byte of these, bool (n,)."""
+        before = np.searchsorted(self.first, end) - 1
+        return np.asarray((before >= 0) & (self.end[before] > first))
+
+
+@dataclass(eq=False, slots=True)
+class Span:
+    """One copy's access, the lane that issued the copy, and the bytes."""
+
+    access: GlobalAccess
+    lane: int
+    runs: Runs
+    #: of a store: its warp's time when it was issued and when a wait covered it, and what was wrong until then
+    issued: int = 0
+    waited: int = NEVER_WAITED
+    unwaited: str = ""
+
+
+class Spans:
+    """The spans of a grid, found by the bytes between their first and their last."""
+
+    def __init__(self) -> None:
+        self._made: list[Span] = []
+        self._low, self._high = (np.zeros(64, np.int64) for _ in range(2))
+        #: the first byte of all spans, and the one after the last
+        self._first, self._end = np.iinfo(np.int64).max, 0
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def add(self, span: Span) -> None:
+        """One more."""
+        if len(self._made) == _MOST:
+            kept = slice(_MOST // 2, _MOST)
+            self._made, self._low, self._high = self._made[kept], self._low[kept], self._high[kept]
+        number = len(self._made)
+        if number == len(self._low):
+            self._low, self._high = (np.pad(each, (0, number + 1)) for each in (self._low, self._high))
+        low, high = int(span.runs.first[0]), int(span.runs.end[-1])
+        self._low[number], self._high[number] = low, high
+        self._first, self._end = min(self._first, low), max(self._end, high)
+        self._made.append(span)
+
+    def between(self, low: int, high: int) -> list[Span]:
+        """The spans that may have one of the bytes from `low` to `high` - 1."""
+        if high <= self._first or low >= self._end:
+            return []
+        count = len(self._made)
+        found = np.flatnonzero((self._low[:count] < high) & (self._high[:count] > low))
+        return [self._made[number] for number in found.tolist()]
