@@ -13,12 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import gettempdir
+from threading import Event, Thread, get_ident
 from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
@@ -32,10 +33,16 @@ from tcemu.grade.worker import DEATHS, Worker
 
 #: Called with the number of grades that are there, and of all.
 Told = Callable[[int, int], None]
+#: Called with a sentence for whoever waits.
+Says = Callable[[str], object]
 _LOCK = ".tcemu-grade.lock"
 
 
 def _silent(done: int, of: int) -> None:
+    """Tell nobody."""
+
+
+def _unheard(says: str) -> None:
     """Tell nobody."""
 
 
@@ -185,8 +192,10 @@ class Local:
 
 # ---------------------------------------------------------------------------------------------- on many machines
 
-#: The worker of each process that a scheduler gives work to.
-_OWN: dict[int, Worker] = {}
+#: The worker of each process and thread that a scheduler gives work to.
+_OWN: dict[tuple[int, int], Worker] = {}
+#: Seconds between two looks at the workers of a scheduler, and seconds that a scheduler may take to answer.
+_LOOKS, _ANSWERS = 5.0, 20
 
 
 @cache
@@ -203,9 +212,31 @@ def remotely(text: str, warm: bool = False) -> tuple[float, str]:
     """Grade a task on the machine of a scheduler's worker; the seconds and the grade as JSON."""
     task = Task.of_json(text)
     _prepared(task.trusted, warm)
-    worker = _OWN.setdefault(os.getpid(), Worker())
+    worker = _OWN.setdefault((os.getpid(), get_ident()), Worker())
     found = worker.grade(task)
     return found.seconds, found.to_json()
+
+
+@contextmanager
+def _attended(client: Any, address: str, says: Says) -> Iterator[None]:
+    """Say so, once, whenever the scheduler has no workers: it waits for the next one, however long that takes."""
+    ended = Event()
+
+    def look() -> None:
+        missed = False
+        while not ended.wait(_LOOKS):
+            with suppress(Exception):  # if the scheduler has gone, whoever waits for grades says so
+                missing = not client.nthreads()
+                if missing and not missed:
+                    says(f"The dask scheduler at {address} has no workers, so nothing is graded. On each machine that "
+                         f"has tcemu, start one: dask worker {address} --nthreads 1 --nworkers auto")  # fmt: skip
+                missed = missing
+
+    Thread(target=look, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 @dataclass(frozen=True)
@@ -215,6 +246,8 @@ class Scheduled:
     address: str
     #: Whether machines compile the kernels first.
     warm: bool = False
+    #: Tells the teacher that the scheduler has no workers.
+    says: Says = _unheard
     #: What the workers do with a task.
     work: Callable[[str, bool], tuple[float, str]] = remotely
 
@@ -228,10 +261,10 @@ class Scheduled:
             raise CourseError(f"--scheduler needs dask: {install('distributed')}") from error
         try:
             connected: Any = distributed.Client
-            client = connected(self.address, timeout=20, set_as_default=False)
+            client = connected(self.address, timeout=_ANSWERS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise CourseError(f"no dask scheduler answers at {self.address}: {error}") from error
-        with client:
+        with client, _attended(client, self.address, self.says):
             try:
                 yield from self._together(distributed, client, tasks)
             except CancelledError:
