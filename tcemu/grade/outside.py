@@ -127,6 +127,9 @@ class Function:
         (result,) = self._remote.called(self._number, [arguments])
         return result()
 
+    def __repr__(self) -> str:
+        return f"<function {self.__qualname__}>"
+
     def ahead(self, cases: Sequence[Sequence[Any]]) -> None:
         """Call it in several cases at once: the next calls will be these. The first error ends them."""
         self._known.clear()

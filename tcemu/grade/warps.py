@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +22,8 @@ from tcemu.machine.warp import Warp
 Array = npt.NDArray[Any]
 #: Registers that may be alive at a time, in banks and in bytes of all of them; operations in one message.
 _BANKS, _BYTES, _OPERATIONS_AT_ONCE = 50_000, 256 << 20, 2000
-#: Characters of a name and of a message from the box.
-NAME, _TEXT = 60, 400
+#: Characters of a name and of a message from the box, and where an object is in memory.
+NAME, _TEXT, _ADDRESS = 60, 400, re.compile(" at 0x[0-9A-Fa-f]+")
 
 
 class Raised(Exception):  # noqa: N818 - it stands for another one
@@ -36,13 +37,13 @@ class Raised(Exception):  # noqa: N818 - it stands for another one
 
 
 def legible(text: object, most: int = _TEXT) -> str:
-    r"""Text of the box as people may see it.
+    r"""Text of the box as people may see it. Addresses are left out: they are others when it is graded again.
 
     >>> from tcemu.grade.warps import legible
-    >>> legible("one\x1b[31m two")
-    'one⟨U+001B⟩[31m two'
+    >>> legible("one\x1b[31m <Two object at 0x7f00>")
+    'one⟨U+001B⟩[31m <Two object at 0x…>'
     """
-    return visible(str(text)[:most], lines=True)
+    return visible(_ADDRESS.sub(" at 0x…", str(text)[:most]), lines=True)
 
 
 class Reference:
@@ -50,6 +51,9 @@ class Reference:
 
     def __init__(self, number: Any, columns: Any) -> None:
         self.number, self.columns = number, columns
+
+    def __repr__(self) -> str:
+        return "<registers of a kernel>"
 
 
 class Work:

@@ -17,8 +17,9 @@ from rows import rows
 
 import tcemu
 from tcemu.grade import box
-from tcemu.grade.box import BoxEnded, BoxUnavailable, Seat, check_box, resident
+from tcemu.grade.box import BoxEnded, BoxUnavailable, Seat, check_box
 from tcemu.grade.records import Submission
+from tcemu.grade.scales import resident
 from tcemu.grade.work import Task
 from tcemu.grade.worker import Worker
 
@@ -71,7 +72,7 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
          "except OSError: pass\nfor child in children: os.kill(child, 9), os.waitpid(child, 0)"),
          range(1, LIMITS.processes)),
         (".pth files", "import sys\nX = 'site' in sys.modules", False),
-        ("a core of it", "import resource\nX = resource.getrlimit(resource.RLIMIT_CORE)[1]", 0),
+        ("a core of it", "import resource\nX = resource.getrlimit(resource.RLIMIT_CORE)[1]", 1),
         ("root's rights", "X = [line for line in open('/proc/self/status') if line.startswith('CapEff')][0].split()[1]",
          "0000000000000000"),
     ],
