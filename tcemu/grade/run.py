@@ -217,6 +217,23 @@ def remotely(text: str, warm: bool = False) -> tuple[float, str]:
     return found.seconds, found.to_json()
 
 
+def _check_address(address: str) -> None:
+    """Raise CourseError for what cannot be a scheduler's address: dask would try it for a long time."""
+    from distributed.comm import parse_address, parse_host_port
+    from distributed.comm.registry import get_backend
+
+    try:
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+        if scheme != "inproc":  # a scheduler in this process
+            parse_host_port(place)
+    except ValueError as error:
+        raise CourseError(
+            f"--scheduler {address} is not the address of a dask scheduler ({error}). `dask scheduler` prints its own, "
+            "such as tcp://192.168.1.5:8786"
+        ) from error
+
+
 @contextmanager
 def _attended(client: Any, address: str, says: Says) -> Iterator[None]:
     """Say so, once, whenever the scheduler has no workers: it waits for the next one, however long that takes."""
@@ -259,11 +276,13 @@ class Scheduled:
             import distributed
         except ImportError as error:
             raise CourseError(f"--scheduler needs dask: {install('distributed')}") from error
+        _check_address(self.address)
         try:
             connected: Any = distributed.Client
             client = connected(self.address, timeout=_ANSWERS, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise CourseError(f"no dask scheduler answers at {self.address}: {error}") from error
+            told = f"no dask scheduler answers at {self.address}: {error}. Start one with `dask scheduler`"
+            raise CourseError(told) from error
         with client, _attended(client, self.address, self.says):
             try:
                 yield from self._together(distributed, client, tasks)

@@ -61,8 +61,8 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
         ("the internet", SOCKET.format("socket.create_connection(('1.1.1.1', 53), 2)"), "refused"),
         ("a packet socket", SOCKET.format("socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"), "refused"),
         ("devices", "import os\nX = sorted(os.listdir('/dev'))", ["full", "null", "random", "urandom", "zero"]),
-        ("pages lent to a pipe", "import ctypes, os\nr, w = os.pipe()\nX = ctypes.CDLL(None).vmsplice(w, "
-         "(ctypes.c_size_t * 2)(id(w), 1), 1, 0)", -1),
+        ("pages lent to a pipe", ("import ctypes, os\nr, w = os.pipe()\n"
+         "X = ctypes.CDLL(None).vmsplice(w, (ctypes.c_size_t * 2)(id(w), 1), 1, 0)"), -1),
         ("clearing the disk's cache", "import ctypes\nX = ctypes.CDLL(None).syncfs(0)", -1),
         ("a lock of a whole file", READS.format("__import__('fcntl').flock(open('/tmp/l', 'w'), 2)"), None),
         ("mounting", "import ctypes\nX = ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None)", -1),
@@ -153,10 +153,10 @@ def test_it_is_weighed_while_nobody_waits_for_it():
 
 def test_files_in_memory_are_weighed_with_their_inodes(inside):
     process = inside.box._process.pid
-    before = in_files(process, "/tmp")
+    before = in_files(process, box._TMP)
     inside.finds("import os\nopen('/tmp/large', 'wb').write(bytes(8 << 20))\nos.mkdir('/tmp/many')\n"
                  "for n in range(2000): os.symlink('x', f'/tmp/many/{n}')")  # fmt: skip
-    assert in_files(process, "/tmp") - before >= (8 << 20) + 2000 * 1024
+    assert in_files(process, box._TMP) - before >= (8 << 20) + 2000 * 1024
     inside.finds("import shutil\nos.remove('/tmp/large')\nshutil.rmtree('/tmp/many')")
 
 
