@@ -245,8 +245,11 @@ class Box:
         #: the time at which it is over, on the clock of `time.monotonic`
         self.deadline = time.monotonic() + _STARTS
         self.trouble = ""
-        self._scales = Scales(self._process.pid, _TMP, seat.limits.memory, partial(self._over, seat.limits.heavier))
+        self._scales: Scales | None = None
         self._begin()
+        # Only now are the folders in place: before, the process sees this machine's.
+        place = "" if seat.trusted else _TMP
+        self._scales = Scales(self._process.pid, place, seat.limits.memory, partial(self._over, seat.limits.heavier))
 
     def _begin(self) -> None:
         """Wait until it is ready. What goes wrong before is not the notebook's fault: the box does not have it yet."""
@@ -277,7 +280,8 @@ class Box:
         """Kill every process in it."""
         self._process.kill()
         self._process.wait()
-        self._scales.stop()
+        if self._scales:
+            self._scales.stop()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()

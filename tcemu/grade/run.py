@@ -219,14 +219,13 @@ def remotely(text: str, warm: bool = False) -> tuple[float, str]:
 
 def _check_address(address: str) -> None:
     """Raise CourseError for what cannot be a scheduler's address: dask would try it for a long time."""
-    from distributed.comm import parse_address, parse_host_port
-    from distributed.comm.registry import get_backend
+    from distributed.comm import addressing, registry
 
     try:
-        scheme, place = parse_address(address)
-        get_backend(scheme)
+        scheme, place = addressing.parse_address(address)
+        registry.get_backend(scheme)
         if scheme != "inproc":  # a scheduler in this process
-            parse_host_port(place)
+            addressing.parse_host_port(place)
     except ValueError as error:
         raise CourseError(
             f"--scheduler {address} is not the address of a dask scheduler ({error}). `dask scheduler` prints its own, "

@@ -71,7 +71,8 @@ def _own(process: int) -> int:
 class Scales:
     """Weighs a box again and again until it is told to stop, and calls `too_heavy` once if there is more than `most`.
 
-    `process` is bubblewrap's, and `place` the folder in which the box may write. Judges compute while it weighs.
+    `process` is bubblewrap's, and `place` the folder in which the box may write; "" if it has none of its own. Judges
+    compute while it weighs.
     """
 
     def __init__(self, process: int, place: str, most: int, too_heavy: Callable[[], object]) -> None:
@@ -82,7 +83,8 @@ class Scales:
 
     def _weigh(self) -> None:
         while not self._ended.wait(_EVERY):
-            if resident(self._process) + in_files(self._process, self._place) > self._most:
+            files = in_files(self._process, self._place) if self._place else 0
+            if resident(self._process) + files > self._most:
                 self._too_heavy()
                 return
 

@@ -151,6 +151,14 @@ def test_it_is_weighed_while_nobody_waits_for_it():
     probe.box.end()
 
 
+def test_without_a_box_the_files_of_this_machine_are_not_weighed():
+    probe = Probe(Seat(trusted=True, limits=box.Limits(memory=1 << 30)))
+    found = probe.finds("import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\ntime.sleep(1)\n"
+                        "child.kill()\nX = child.wait()")  # fmt: skip
+    assert (found, probe.box.trouble) == (-9, "")
+    probe.box.end()
+
+
 def test_files_in_memory_are_weighed_with_their_inodes(inside):
     process = inside.box._process.pid
     before = in_files(process, box._TMP)
