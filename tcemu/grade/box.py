@@ -338,7 +338,8 @@ class Box:
         """Wait until a pipe is ready, or the time is up."""
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT if writes else select.POLLIN)
-        if not poll.poll(1000 * max(0.0, self.deadline - time.monotonic())):
+        left = self.deadline - time.monotonic()  # none is left for a box that sends without end, either
+        if left <= 0 or not poll.poll(1000 * left):
             raise self._over("time")
 
     def _gone(self) -> BoxEnded:

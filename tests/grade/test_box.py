@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from attacks import sent
 from boxed import HONEST, LIMITS, Probe, marks, needs_box
 from handed import notebook
 from places import ROOT
@@ -137,6 +138,17 @@ def test_what_many_processes_hold_together_is_limited():
     with pytest.raises(BoxEnded, match="more than 500 MB of memory"):
         probe.finds("import os, time\nfor _ in range(4):\n    if not os.fork():\n        held = b'x' * (150 << 20)\n"
                     "        time.sleep(60)\ntime.sleep(60)")  # fmt: skip
+    probe.box.end()
+
+
+def test_sending_without_end_brings_no_more_time():
+    probe = Probe()
+    begun = time.monotonic()
+    probe.box.deadline = begun + 2
+    probe.box.send(["cell", f"{sent(['list', 'more'])}\nwhile True: os.write(out, bytes(message.obj))", "probe"])
+    with pytest.raises(BoxEnded, match="time"):
+        while time.monotonic() < begun + 20:
+            probe.box.receive()
     probe.box.end()
 
 
