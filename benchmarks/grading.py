@@ -26,9 +26,9 @@ from typing import Any
 
 from tcemu.backend import cores
 from tcemu.course.solutions import solutions
-from tcemu.grade.box import resident
 from tcemu.grade.records import Grade, Submission
 from tcemu.grade.run import Local, Scheduled, run
+from tcemu.grade.scales import resident
 from tcemu.grade.work import Task, grade, wanted_in
 
 BOOKS = sorted((Path(__file__).parents[1] / "solutions").glob("[0-9][0-9]_*.ipynb"))

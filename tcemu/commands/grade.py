@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,8 @@ def grade(
     tasks = _tasks(handed, course, notebooks, limits, trusted)
     if not no_warm and not scheduler and (warmed := warm_up()):
         click.echo(warmed)
-    engine = Scheduled(scheduler, warm=not no_warm) if scheduler else Local(jobs or cores())
+    said = partial(click.echo, err=True)
+    engine = Scheduled(scheduler, warm=not no_warm, says=said) if scheduler else Local(jobs or cores())
     with bar("{task.completed} of {task.total}") as shown:
         grades = run(tasks, out, engine, retry=retry_quarantined, told=lambda done, of: shown.show("grading", done, of))
     report = write_all(grades, out, handed, course=manifest(course), nbgrader=not no_nbgrader)

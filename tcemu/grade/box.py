@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, cast
@@ -28,6 +28,7 @@ import numpy
 import tcemu
 from tcemu.errors import CourseError
 from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
+from tcemu.grade.scales import Scales
 from tcemu.grade.syscalls import opened
 
 _PACKAGE = Path(tcemu.__file__).parent
@@ -37,6 +38,8 @@ _HIDDEN = ("course", "grade", "commands")
 _SEEN = ("grade/__init__.py", "grade/inside")
 #: The users inside, if the grader is root: each grading process has its own, because processes are counted by user.
 _USERS, _FEW = 61_000, 4_000
+#: The devices that it has. Terminals are not among them: each takes memory that nobody counts.
+_DEVICES = ("null", "zero", "full", "random", "urandom")
 #: The same for every box. One thread for each library, which the limit on processes needs.
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
@@ -47,8 +50,6 @@ _ENVIRONMENT = {
 _TMP = "/tmp"  # noqa: S108 - in the box, where nobody else is
 #: Seconds that a box may take to start.
 _STARTS = 30.0
-#: Seconds between two looks at the memory.
-_WEIGHED = 0.3
 #: Bytes of what is written to standard error before the notebook begins.
 _NOTED = 4096
 
@@ -73,9 +74,10 @@ class Limits:
     #: Seconds for a cell, and for a notebook.
     cell: float = 20.0
     notebook: float = 90.0
-    #: Bytes of address space of a process, and of memory of all; processes and threads; bytes of a file, and of all.
+    #: Bytes of address space of a process, and of memory of all; processes and threads, of which the notebook needs one
+    #: and all others take turns with the neighbours' on the same cores; bytes of a file, and of all.
     memory: int = 3 << 30
-    processes: int = 48
+    processes: int = 16
     file: int = 16 << 20
     files: int = 64 << 20
 
@@ -83,9 +85,15 @@ class Limits:
     def rlimits(self) -> dict[str, int]:
         """The limits of a process, by their names in `resource`."""
         return {
-            "AS": self.memory, "NPROC": self.processes, "FSIZE": self.file, "CORE": 0, "NOFILE": 256,
-            "CPU": int(self.notebook) + 10, "MEMLOCK": 1 << 16, "MSGQUEUE": 0,
+            "AS": self.memory, "NPROC": self.processes, "FSIZE": self.file, "NOFILE": 256,
+            "CPU": int(self.notebook) + 10, "MEMLOCK": 1 << 16, "MSGQUEUE": 0, "SIGPENDING": 256,
+            "CORE": 1,  # at 0, the kernel would still start the program that a machine has for cores
         }  # fmt: skip
+
+    @property
+    def heavier(self) -> str:
+        """That the box takes more memory than it may."""
+        return f"It takes more than {self.memory >> 20:,} MB of memory."
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class Seat:
         limits = self.limits.rlimits
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}
-        settings = {"limits": limits, "user": user, "path": _path()}
+        settings = {"limits": limits, "user": user, "path": _path(), "boxed": boxed}
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
         program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
         start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
@@ -148,6 +156,9 @@ def _arguments() -> tuple[str, ...]:
             found += ["--symlink", str(place.readlink()), str(place)]
         elif place.is_dir():
             found += ["--ro-bind", str(place), str(place)]
+    found += ["--perms", "0755", "--dir", "/dev"]
+    for name in _DEVICES:
+        found += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     found += ["--perms", "0755", "--dir", "/etc"]
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
         found += ["--ro-bind-try", name, name]
@@ -180,8 +191,8 @@ def _bubblewrap(seat: Seat, calls: int = -1) -> list[str]:
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
         # What is mounted later lies on top: Python, the package or the kernels may be below /tmp on this machine.
-        "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP,
-        *_arguments(), *cache, "--remount-ro", "/dev", "--chdir", _TMP, "--remount-ro", "/",
+        "--proc", "/proc", "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP,
+        *_arguments(), *cache, "--chdir", _TMP, "--remount-ro", "/",
     ]  # fmt: skip
 
 
@@ -214,23 +225,6 @@ def check_box() -> None:
     Box(Seat(), lambda _: None, {}).end()
 
 
-def resident(process: int) -> int:
-    """Bytes of memory that a process and all below it hold; of shared pages, each counts its part. 0 if it has ended.
-
-    >>> from tcemu.grade.box import resident
-    >>> resident(-1)
-    0
-    """
-    place = Path("/proc", str(process))
-    try:
-        lines = (place / "smaps_rollup").read_text().splitlines()
-        own = sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-        below = [child for task in (place / "task").iterdir() for child in (task / "children").read_text().split()]
-    except (OSError, ValueError, IndexError):  # it has ended meanwhile
-        return 0
-    return own + sum(resident(int(child)) for child in below)
-
-
 class Box:
     """A running box. Raises BoxUnavailable if it does not start, and BoxEnded once it is gone."""
 
@@ -251,8 +245,11 @@ class Box:
         #: the time at which it is over, on the clock of `time.monotonic`
         self.deadline = time.monotonic() + _STARTS
         self.trouble = ""
-        self._most, self._weighed = seat.limits.memory, time.monotonic()
+        self._scales: Scales | None = None
         self._begin()
+        # Only now are the folders in place: before, the process sees this machine's.
+        place = "" if seat.trusted else _TMP
+        self._scales = Scales(self._process.pid, place, seat.limits.memory, partial(self._over, seat.limits.heavier))
 
     def _begin(self) -> None:
         """Wait until it is ready. What goes wrong before is not the notebook's fault: the box does not have it yet."""
@@ -283,6 +280,8 @@ class Box:
         """Kill every process in it."""
         self._process.kill()
         self._process.wait()
+        if self._scales:
+            self._scales.stop()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()
@@ -336,17 +335,12 @@ class Box:
         return bytes(held)
 
     def _wait(self, descriptor: int, *, writes: bool) -> None:
-        """Wait until a pipe is ready, and look at the clock and the scales meanwhile."""
+        """Wait until a pipe is ready, or the time is up."""
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT if writes else select.POLLIN)
-        while (now := time.monotonic()) < self.deadline:
-            if now > self._weighed + _WEIGHED:
-                self._weighed = now
-                if resident(self._process.pid) > self._most:
-                    raise self._over(f"It takes more than {self._most >> 20:,} MB of memory.")
-            if poll.poll(1000 * min(_WEIGHED, self.deadline - now)):
-                return
-        raise self._over("time")
+        left = self.deadline - time.monotonic()  # none is left for a box that sends without end, either
+        if left <= 0 or not poll.poll(1000 * left):
+            raise self._over("time")
 
     def _gone(self) -> BoxEnded:
         """Why the process has ended, as far as that can be told."""

@@ -237,8 +237,8 @@ class Run:
         self._box.send(list(command))
         while True:
             answer = self._box.receive()
-            if type(answer) is not list or not answer:
-                raise self._box.broken("no list")
+            if type(answer) is not list or not answer or type(answer[0]) is not str:
+                raise self._box.broken("no list that begins with a word")
             if answer[0] != "ask":
                 return self._checked(command[0], answer)
             self._reply(answer[1:])
@@ -252,7 +252,7 @@ class Run:
     def _checked(self, command: str, answer: list[Any]) -> list[Any]:
         """The answer to a command, if it has the form of one."""
         kind, *rest = answer
-        if kind in _ANSWERS.get(command, ()) and len(rest) == _LENGTHS[kind]:
+        if kind in _ANSWERS[command] and len(rest) == len(_FORMS[kind]) and all(map(isinstance, rest, _FORMS[kind])):
             return answer
         raise self._box.broken(f"no answer to {command}")
 
@@ -286,9 +286,12 @@ class Run:
 
 
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {"check": Run.check, "given": Run.given, "callback": Run.callback}
-#: The answers to each command, and how many parts each answer has.
+#: The answers to each command, and what the parts of each answer are.
 _ANSWERS = {
     "cell": ("ran",), "value": ("value",), "call": ("returned",),
     "start": ("operations", "end", "raised at"), "resume": ("operations", "end", "raised at"),
 }  # fmt: skip
-_LENGTHS = {"ran": 1, "value": 2, "returned": 2, "operations": 1, "end": 2, "raised at": 4}
+_FORMS: Mapping[str, tuple[type, ...]] = {
+    "ran": (str,), "value": (bool, object), "returned": (list, object),
+    "operations": (list,), "end": (list, str), "raised at": (list, object, str, str),
+}  # fmt: skip

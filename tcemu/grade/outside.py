@@ -71,8 +71,10 @@ class Remote:
     def called(self, number: int, every: Sequence[Sequence[Any]]) -> Iterator[Callable[[], Any]]:
         """Call a function of the box in several cases: for each case what gives its result, or raises its error."""
         returned, error = self._ask("call", number, [tuple(case) for case in every])[1:]
-        if type(returned) is not list or len(returned) + (error is not None) > len(every):
+        if len(returned) + (error is not None) > len(every):
             raise Malformed("more results than calls")
+        if not all(map(_is_result, returned)) or not (error is None or _is_error(error)):
+            raise Malformed("results that do not have the form of results")
         yield from (partial(_result, *each) for each in returned)
         if error is not None:
             yield partial(_raise, *error)
@@ -127,6 +129,9 @@ class Function:
         (result,) = self._remote.called(self._number, [arguments])
         return result()
 
+    def __repr__(self) -> str:
+        return f"<function {self.__qualname__}>"
+
     def ahead(self, cases: Sequence[Sequence[Any]]) -> None:
         """Call it in several cases at once: the next calls will be these. The first error ends them."""
         self._known.clear()
@@ -136,6 +141,16 @@ class Function:
             self._known.extend(zip(some, results, strict=False))
             if len(results) < len(some) or not results:
                 break
+
+
+def _is_result(held: Any) -> bool:
+    """Whether it is what a result has to wait for, and the result."""
+    return type(held) is tuple and len(held) == 2 and type(held[0]) is str
+
+
+def _is_error(held: Any) -> bool:
+    """Whether it is an error's name and what it says."""
+    return type(held) is tuple and len(held) == 2 and all(type(part) is str for part in held)
 
 
 def _result(awaited: Any, value: Any) -> Any:

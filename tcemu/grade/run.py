@@ -13,12 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import gettempdir
+from threading import Event, Thread, get_ident
 from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
@@ -32,10 +33,16 @@ from tcemu.grade.worker import DEATHS, Worker
 
 #: Called with the number of grades that are there, and of all.
 Told = Callable[[int, int], None]
+#: Called with a sentence for whoever waits.
+Says = Callable[[str], object]
 _LOCK = ".tcemu-grade.lock"
 
 
 def _silent(done: int, of: int) -> None:
+    """Tell nobody."""
+
+
+def _unheard(says: str) -> None:
     """Tell nobody."""
 
 
@@ -185,8 +192,10 @@ class Local:
 
 # ---------------------------------------------------------------------------------------------- on many machines
 
-#: The worker of each process that a scheduler gives work to.
-_OWN: dict[int, Worker] = {}
+#: The worker of each process and thread that a scheduler gives work to.
+_OWN: dict[tuple[int, int], Worker] = {}
+#: Seconds between two looks at the workers of a scheduler, and seconds that a scheduler may take to answer.
+_LOOKS, _ANSWERS = 5.0, 20
 
 
 @cache
@@ -203,9 +212,47 @@ def remotely(text: str, warm: bool = False) -> tuple[float, str]:
     """Grade a task on the machine of a scheduler's worker; the seconds and the grade as JSON."""
     task = Task.of_json(text)
     _prepared(task.trusted, warm)
-    worker = _OWN.setdefault(os.getpid(), Worker())
+    worker = _OWN.setdefault((os.getpid(), get_ident()), Worker())
     found = worker.grade(task)
     return found.seconds, found.to_json()
+
+
+def _check_address(address: str) -> None:
+    """Raise CourseError for what cannot be a scheduler's address: dask would try it for a long time."""
+    from distributed.comm import addressing, registry
+
+    try:
+        scheme, place = addressing.parse_address(address)
+        registry.get_backend(scheme)
+        if scheme != "inproc":  # a scheduler in this process
+            addressing.parse_host_port(place)
+    except ValueError as error:
+        raise CourseError(
+            f"--scheduler {address} is not the address of a dask scheduler ({error}). `dask scheduler` prints its own, "
+            "such as tcp://192.168.1.5:8786"
+        ) from error
+
+
+@contextmanager
+def _attended(client: Any, address: str, says: Says) -> Iterator[None]:
+    """Say so, once, whenever the scheduler has no workers: it waits for the next one, however long that takes."""
+    ended = Event()
+
+    def look() -> None:
+        missed = False
+        while not ended.wait(_LOOKS):
+            with suppress(Exception):  # if the scheduler has gone, whoever waits for grades says so
+                missing = not client.nthreads()
+                if missing and not missed:
+                    says(f"The dask scheduler at {address} has no workers, so nothing is graded. On each machine that "
+                         f"has tcemu, start one: dask worker {address} --nthreads 1 --nworkers auto")  # fmt: skip
+                missed = missing
+
+    Thread(target=look, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 @dataclass(frozen=True)
@@ -215,6 +262,8 @@ class Scheduled:
     address: str
     #: Whether machines compile the kernels first.
     warm: bool = False
+    #: Tells the teacher that the scheduler has no workers.
+    says: Says = _unheard
     #: What the workers do with a task.
     work: Callable[[str, bool], tuple[float, str]] = remotely
 
@@ -226,12 +275,14 @@ class Scheduled:
             import distributed
         except ImportError as error:
             raise CourseError(f"--scheduler needs dask: {install('distributed')}") from error
+        _check_address(self.address)
         try:
             connected: Any = distributed.Client
-            client = connected(self.address, timeout=20, set_as_default=False)
+            client = connected(self.address, timeout=_ANSWERS, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise CourseError(f"no dask scheduler answers at {self.address}: {error}") from error
-        with client:
+            told = f"no dask scheduler answers at {self.address}: {error}. Start one with `dask scheduler`"
+            raise CourseError(told) from error
+        with client, _attended(client, self.address, self.says):
             try:
                 yield from self._together(distributed, client, tasks)
             except CancelledError:

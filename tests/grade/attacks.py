@@ -42,6 +42,18 @@ for number in range(3, 20):
 """
 
 
+def sent(value, *sizes):
+    """An attack that sends one message of its own making, with arrays of zeros of these sizes."""
+    return f"""
+import gc, json, os, struct
+from tcemu.grade.inside.session import Session
+(out,) = (each._out for each in gc.get_objects() if type(each) is Session)
+header, body = json.dumps([{value}, {list(sizes)}]).encode(), bytes({sum(sizes)})
+message = memoryview(struct.pack("<II", len(header), len(body)) + header + body)
+while message: message = message[os.write(out, message):]
+"""
+
+
 RIGHT, LOST, FAILED, ANY = {"right"}, {"wrong"}, {"failed"}, {"wrong", "failed"}
 SOLUTION = str(ROOT / "solutions" / "02_fragments.ipynb")
 
@@ -106,6 +118,10 @@ IN_THE_BOX = [
      "OSError: pass"), HONEST, RIGHT | FAILED),
     ("a memory bomb", "held = []\nwhile True: held.append(bytearray(1 << 24))", HONEST, FAILED),
     ("memory that nobody counts", reads("os.memfd_create('x') + 1"), STOLEN, LOST),
+    ("buffers of sockets", reads("socket.socketpair()"), STOLEN, LOST),
+    ("queues of the file system", reads("__import__('ctypes').CDLL(None).inotify_init1(0) + 1"), STOLEN, LOST),
+    ("terminals", reads("os.openpty()"), STOLEN, LOST),
+    ("locks without end", reads("__import__('fcntl').lockf(open('/tmp/x', 'w'), 2, 1, 1) is None"), STOLEN, LOST),
     ("a namespace of one's own", reads("not __import__('ctypes').CDLL(None).unshare(0x10000000)"), STOLEN, LOST),
     ("an endless loop", "while True: pass", HONEST, FAILED),
     ("an endless loop in a thread", ("import threading\ndef on():\n    while True: pass\n"
@@ -134,6 +150,20 @@ IN_THE_BOX = [
     ("a range that is forged", ("import sys, json\nfrom tcemu.grade.inside import wire\nwire.Writer.write = lambda *_: "
      "['list', 'returned', ['list', ['list', '', ['range', 0, 10**15, 1]]], None]"), HONEST, ANY),
     ("rows of nothing", "import numpy", "def where_of_b(row, column): return numpy.zeros((10**9, 0))", ANY),
+    ("one array told a thousand times", sent("['list', 'ran', ['list'] + [['array', 0, 'uint8', [1 << 25]]] * 999]",
+     1 << 25), HONEST, FAILED),
+    ("a number without its bytes", sent("['list', 'ran', ['float', '00']]"), HONEST, FAILED),
+    ("an error that is an array", sent("['list', 'ran', ['array', 0, 'uint8', [2]]]", 2), HONEST, FAILED),
+    ("an answer that begins with an array", sent("['list', ['array', 0, 'uint8', [2]]]", 2), HONEST, FAILED),
+    ("results of another form", ("from tcemu.grade.inside.session import Session\n"
+     "Session.do_call = lambda *_: ['returned', [1, 2], 'x']"), HONEST, ANY),
+    ("an array that changes", ("import numpy as np\nclass Changing(np.ndarray):\n    __array__ = lambda *_, **__: "
+     "np.array([0, 0])\n    tobytes = lambda *_: bytes(16)"),
+     "def where_of_b(row, column): return np.array([4, 1]).view(Changing)", LOST),
+    ("an array that never ends", "class Endless:\n    def __array__(self, *_):\n        while True: pass",
+     "def where_of_b(row, column): return Endless()", FAILED),
+    ("a list in itself", "held = []\nheld += [held, held]", "def where_of_b(row, column): return held", FAILED),
+    ("-0.0 and NaN", "", "def where_of_b(row, column): return -0.0, float('nan')", LOST),
     ("keys that collide", "keys = {k * (2**61 - 1): 0 for k in range(9)}", "def where_of_b(row, column): return keys",
      LOST),
     ("questions without end", "while True:\n    try: given('nothing')\n    except Exception: pass", HONEST, FAILED),
@@ -151,7 +181,7 @@ IN_THE_BOX = [
 
 #: Attacks that may cost the rest of their own notebook, because they break what all of its cells use.
 SPOILT = {"a module in the place of tcemu", "patched builtins", "patched numpy", "forged ends of cells",
-          "forged results", "a range that is forged"}  # fmt: skip
+          "forged results", "a range that is forged", "results of another form"}  # fmt: skip
 
 
 def _with(**keys):

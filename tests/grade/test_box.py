@@ -1,6 +1,7 @@
 """What code in the box can reach, and what it can take."""
 
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -17,8 +18,9 @@ from rows import rows
 
 import tcemu
 from tcemu.grade import box
-from tcemu.grade.box import BoxEnded, BoxUnavailable, Seat, check_box, resident
+from tcemu.grade.box import BoxEnded, BoxUnavailable, Seat, check_box
 from tcemu.grade.records import Submission
+from tcemu.grade.scales import in_files, resident
 from tcemu.grade.work import Task
 from tcemu.grade.worker import Worker
 
@@ -59,6 +61,11 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
         ("writing where it may", READS.format("open('/tmp/x', 'w').write('12')"), 2),
         ("the internet", SOCKET.format("socket.create_connection(('1.1.1.1', 53), 2)"), "refused"),
         ("a packet socket", SOCKET.format("socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"), "refused"),
+        ("devices", "import os\nX = sorted(os.listdir('/dev'))", ["full", "null", "random", "urandom", "zero"]),
+        ("pages lent to a pipe", ("import ctypes, os\nr, w = os.pipe()\n"
+         "X = ctypes.CDLL(None).vmsplice(w, (ctypes.c_size_t * 2)(id(w), 1), 1, 0)"), -1),
+        ("clearing the disk's cache", "import ctypes\nX = ctypes.CDLL(None).syncfs(0)", -1),
+        ("a lock of a whole file", READS.format("__import__('fcntl').flock(open('/tmp/l', 'w'), 2)"), None),
         ("mounting", "import ctypes\nX = ctypes.CDLL(None).mount(b'x', b'/tmp', b'tmpfs', 0, None)", -1),
         ("a large file", ("try:\n    with open('/tmp/large', 'wb') as file:\n        file.truncate(1 << 40)\n"
          "except OSError: X = 'too large'"), "too large"),
@@ -71,7 +78,7 @@ SOCKET = "import socket\ntry: X = {}\nexcept OSError as error: X = 'refused'"
          "except OSError: pass\nfor child in children: os.kill(child, 9), os.waitpid(child, 0)"),
          range(1, LIMITS.processes)),
         (".pth files", "import sys\nX = 'site' in sys.modules", False),
-        ("a core of it", "import resource\nX = resource.getrlimit(resource.RLIMIT_CORE)[1]", 0),
+        ("a core of it", "import resource\nX = resource.getrlimit(resource.RLIMIT_CORE)[1]", 1),
         ("root's rights", "X = [line for line in open('/proc/self/status') if line.startswith('CapEff')][0].split()[1]",
          "0000000000000000"),
     ],
@@ -132,6 +139,49 @@ def test_what_many_processes_hold_together_is_limited():
         probe.finds("import os, time\nfor _ in range(4):\n    if not os.fork():\n        held = b'x' * (150 << 20)\n"
                     "        time.sleep(60)\ntime.sleep(60)")  # fmt: skip
     probe.box.end()
+
+
+def test_what_comes_too_late_is_not_read():
+    """Or a box that sends without end would have more time than others."""
+    probe = Probe()
+    probe.box.send(["value", "X"])
+    select.select([probe.box._out], [], [])
+    probe.box.deadline = time.monotonic()
+    with pytest.raises(BoxEnded, match="time"):
+        probe.box.receive()
+    probe.box.end()
+
+
+def test_it_is_weighed_while_nobody_waits_for_it():
+    probe = Probe(Seat(limits=box.Limits(memory=500 << 20)))
+    probe.finds("import os, time\nfor _ in range(4):\n    if not os.fork():\n        time.sleep(0.2)\n"
+                "        held = b'x' * (150 << 20)\n        time.sleep(60)")  # fmt: skip
+    until = time.monotonic() + 20
+    while not probe.box.trouble and time.monotonic() < until:
+        time.sleep(0.05)
+    assert probe.box.trouble == "It takes more than 500 MB of memory."
+    probe.box.end()
+
+
+def test_without_a_box_the_files_of_this_machine_are_not_weighed():
+    probe = Probe(Seat(trusted=True, limits=box.Limits(memory=1 << 30)))
+    found = probe.finds("import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\ntime.sleep(1)\n"
+                        "child.kill()\nX = child.wait()")  # fmt: skip
+    assert (found, probe.box.trouble) == (-9, "")
+    probe.box.end()
+
+
+def test_files_in_memory_are_weighed_with_their_inodes(inside):
+    process = inside.box._process.pid
+    before = in_files(process, box._TMP)
+    inside.finds("import os\nopen('/tmp/large', 'wb').write(bytes(8 << 20))\nos.mkdir('/tmp/many')\n"
+                 "for n in range(2000): os.symlink('x', f'/tmp/many/{n}')")  # fmt: skip
+    assert in_files(process, box._TMP) - before >= (8 << 20) + 2000 * 1024
+    inside.finds("import shutil\nos.remove('/tmp/large')\nshutil.rmtree('/tmp/many')")
+
+
+def test_a_machine_without_memory_ends_boxes_first(inside):
+    assert inside.finds("X = open('/proc/self/oom_score_adj').read()") == "1000\n"
 
 
 def test_without_bubblewrap_it_says_how_to_get_it(monkeypatch):

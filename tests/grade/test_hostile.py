@@ -1,5 +1,7 @@
 """Notebooks that want marks without an answer, or harm: each gets what was honestly earned, and ends in time."""
 
+import re
+
 from attacks import IN_THE_BOX
 from boxed import CHECK, HONEST, SEAT, marks, needs_box
 from rows import rows
@@ -67,6 +69,35 @@ def repair_swap(warp, x, out):
     mark = marks(SETUP, source, "check(repair_swap)", names=("repair_swap",))["repair_swap"]
     assert mark.state == "wrong", mark.says
     assert mark.points == 0
+
+
+@rows(
+    "operation, says",
+    [
+        ("'read', 9, None, np.zeros(1 << 16, np.int8), True", "larger than all registers"),
+        ("'read', 9, None, (list(map(list, np.zeros((999, 1), int))), [0] * 999), True", "registers without end"),
+        ("'write', 9, None, ..., np.zeros(1 << 16, np.uint8)", "larger than all registers"),
+    ],
+    lambda operation, _: operation,
+)
+def test_a_kernel_cannot_fill_the_memory_outside(operation, says):
+    source = f"""
+import numpy as np
+def repair_swap(warp, x, out):
+    warp.core._send("registers", 4, 0, "uint32", 9)
+    warp.core._send({operation})
+"""
+    mark = marks(SETUP, source, "check(repair_swap)", names=("repair_swap",))["repair_swap"]
+    assert says in mark.says
+    assert mark.points == 0
+
+
+def test_no_address_is_told_because_it_would_be_another_one_next_time():
+    for answer in ("[object(), lambda: 1]", "lambda row, column: object()"):
+        says = marks(SETUP, f"where_of_b = {answer}", "check(where_of_b)")["where_of_b"].says
+        assert "object object" in says
+        assert "0x…" in says
+        assert not re.search("0x[0-9a-f]", says)
 
 
 def test_hidden_reads_do_not_hide_a_race():

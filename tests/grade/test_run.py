@@ -20,7 +20,7 @@ from tcemu.cli import commands
 from tcemu.errors import CourseError
 from tcemu.grade.box import Limits
 from tcemu.grade.records import Grade, Mark, Submission
-from tcemu.grade.run import Scheduled, Store, run
+from tcemu.grade.run import Scheduled, Store, remotely, run
 from tcemu.grade.work import Task, quarantined
 from tcemu.grade.worker import DEATHS, Worker, WorkerDied
 
@@ -189,6 +189,74 @@ def test_the_workers_of_a_scheduler_grade_and_one_that_dies_costs_nothing(tmp_pa
         killer.cancel()
     assert [grade.student for grade in grades] == ["ada", "bob", "carl"]
     assert {mark.state for grade in grades for mark in grade.marks if mark.exercise == "where_of_b"} == {"right"}
+
+
+def at_once(text, warm):
+    """Grades without a box."""
+    held = Task.of_json(text)
+    time.sleep(0.2)
+    return 0.0, quarantined(held, "It was not looked at.").to_json()
+
+
+@pytest.fixture
+def cluster():
+    """A scheduler without workers, in this process."""
+    distributed = pytest.importorskip("distributed", reason="the extra grade is not installed")
+    options = {"n_workers": 0, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options, silence_logs=50) as made:
+        yield made
+
+
+def test_a_scheduler_without_workers_says_so_once_and_goes_on_when_one_comes(tmp_path, monkeypatch, cluster):
+    monkeypatch.setattr("tcemu.grade.run._LOOKS", 0.1)
+    said = []
+
+    def says(text):
+        said.append(text)
+        threading.Timer(0.5, cluster.scale, (1,)).start()
+
+    tasks = [task(student) for student in ("ada", "bob", "carl")]
+    grades = run(tasks, tmp_path, Scheduled(cluster.scheduler_address, says=says, work=at_once))
+    assert [grade.student for grade in grades] == ["ada", "bob", "carl"]
+    (told,) = said
+    assert f"The dask scheduler at {cluster.scheduler_address} has no workers" in told
+    assert f"dask worker {cluster.scheduler_address} --nthreads 1" in told
+
+
+def test_threads_of_a_dask_worker_do_not_share_a_grader(monkeypatch):
+    used = []
+
+    class Noting(Worker):
+        def grade(self, task):
+            used.append(self)
+            both.wait(10)
+            return quarantined(task, "It was not looked at.")
+
+    both = threading.Barrier(2)
+    monkeypatch.setattr("tcemu.grade.run.Worker", Noting)
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(remotely, [task(student, trusted=True).to_json() for student in ("ada", "bob")]):
+            pass
+    assert len({id(each) for each in used}) == 2
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("nonsense", "--scheduler nonsense is not the address of a dask scheduler (missing port"),
+        ("http://host:80", "unknown address scheme"),
+        ("tcp://", "such as tcp://192.168.1.5:8786"),
+        ("tcp://127.0.0.1:9", "no dask scheduler answers at tcp://127.0.0.1:9"),
+    ],
+)
+def test_a_scheduler_that_is_not_there_is_told(tmp_path, monkeypatch, address, says):
+    pytest.importorskip("distributed", reason="the extra grade is not installed")
+    monkeypatch.setattr("tcemu.grade.run._ANSWERS", 1)
+    handed = folder(tmp_path / "handed", {"ada/02_fragments.ipynb": notebook(HONEST)})
+    options = ["grade", str(handed), "--out", str(tmp_path / "out"), "--no-warm", "--scheduler", address]
+    result = CliRunner().invoke(commands, options)
+    assert isinstance(result.exception, CourseError)
+    assert says in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,12 @@ def limited(limits: dict[str, int]) -> None:
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
 
 
+def expendable() -> None:
+    """Be the first to go if the machine runs out of memory."""
+    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123 - pathlib takes time to load
+        score.write("1000")
+
+
 def unprivileged(user: int) -> None:
     """Become another user for good: root's processes have no limit on their number."""
     os.setgroups([])
@@ -35,6 +41,8 @@ def main() -> None:
     """Run until the pipe from outside is closed."""
     settings = json.loads(sys.argv[1])
     sys.argv[1:] = []
+    if settings["boxed"]:
+        expendable()
     limited(settings["limits"])
     if settings["user"]:
         unprivileged(settings["user"])

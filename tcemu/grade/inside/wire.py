@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from itertools import accumulate
@@ -33,7 +33,7 @@ Writes = Callable[[Any], list[Any] | None]
 Reads = Callable[..., Any]
 
 #: Bytes of a header and of a body at most.
-HEADER, BODY = 8 << 20, 64 << 20
+HEADER, BODY = 2 << 20, 64 << 20
 #: Lists in lists at most, and characters of the text that stands for an object that cannot be sent.
 _DEEP, _SAID = 40, 300
 #: Bits of an integer.
@@ -41,6 +41,11 @@ _BITS = 4096
 #: Elements of an array of objects that is sent as a list, and of a range; keys of a dict.
 _OBJECTS, _ENTRIES = 1 << 16, 1 << 12
 _LENGTHS = struct.Struct("<II")
+#: What reading a message raises that is not one.
+_NONSENSE = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError, MemoryError,
+    struct.error,
+)  # fmt: skip
 
 _NATIVE = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
 _ML = (
@@ -189,7 +194,8 @@ class Reader:
     """Reads one value. `known` has a function for each kind that is not plain."""
 
     known: Mapping[str, Reads] = field(default_factory=dict)
-    parts: Sequence[bytes] = ()
+    #: The bytes of the arrays by their numbers; each is for one of them, or a short message could fill the memory.
+    parts: dict[int, bytes] = field(default_factory=dict)
 
     def read(self, header: bytes, body: bytes) -> Any:
         """The value of a message. Raises Malformed."""
@@ -197,11 +203,12 @@ class Reader:
             held, sizes = json.loads(header)
             if not all(type(size) is int and 0 <= size <= len(body) for size in sizes) or sum(sizes) != len(body):
                 raise Malformed("the sizes of the arrays are not those of the body")
-            self.parts = [body[end - size : end] for end, size in zip(accumulate(sizes), sizes, strict=True)]
+            ends = enumerate(zip(accumulate(sizes), sizes, strict=True))
+            self.parts = {number: body[end - size : end] for number, (end, size) in ends}
             return self.value(held)
         except Malformed:
             raise
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError) as error:
+        except _NONSENSE as error:
             raise Malformed(f"not a message: {type(error).__name__}") from None
 
     def value(self, held: Any, depth: int = 0) -> Any:
@@ -230,9 +237,10 @@ class Reader:
         sizes = tuple(_whole(size) for size in shape)
         if math.prod(size or 1 for size in sizes) > BODY:  # empty, but its rows would be counted for ever
             raise Malformed("an array with too many rows of nothing")
-        if len(sizes) > 16 or math.prod(sizes) * dtype.itemsize != len(self.parts[_whole(which)]):
+        held = self.bytes(which)
+        if len(sizes) > 16 or math.prod(sizes) * dtype.itemsize != len(held):
             raise Malformed("the array's bytes are not those of its shape")
-        content = np.frombuffer(self.parts[which], dtype).reshape(sizes)
+        content = np.frombuffer(held, dtype).reshape(sizes)
         if dtype.kind == "b" and content.view(np.uint8).max(initial=0) > 1:
             raise Malformed("a bool is 0 or 1")
         return content.copy()
@@ -242,8 +250,8 @@ class Reader:
         return self.array(which, name, shape)[()]
 
     def bytes(self, which: Any) -> Any:
-        """Bytes."""
-        return self.parts[_whole(which)]
+        """The bytes of a part, which no other value has."""
+        return self.parts.pop(_whole(which))
 
 
 def _whole(number: Any) -> int:

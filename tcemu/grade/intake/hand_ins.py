@@ -2,8 +2,8 @@
 
     nbgrader      submitted/ada/02_fragments/02_fragments.ipynb, with timestamp.txt beside it
     Gradescope    submission_27378463/02_fragments.ipynb; submission_metadata.yml says whose that is
-    Moodle        Ada Byron_12345_assignsubmission_file_/02_fragments.ipynb, or ..._file_02_fragments.ipynb
-    Canvas        byronada_LATE_12345_67890_02_fragments-1.ipynb
+    Moodle        Ada Byron_12345_assignsubmission_file/02_fragments.ipynb, or ..._file_02_fragments.ipynb
+    Canvas        byronada_LATE_12345_67890_02_fragments-1.ipynb, or LATE_anon_Ab1c2_67890_02_fragments.ipynb
     one student   02_fragments.ipynb, or a laid-out course with the folders notebooks and exercises
     plain files   ada.ipynb, ada/02_fragments.ipynb, ada.zip
 
@@ -27,10 +27,17 @@ from tcemu.grade.intake.lessons import Lessons
 
 #: Folders that only hold the others: an archive often has one of them around everything.
 _AROUND = re.compile(r"submitted|submissions|assignment_[0-9]+_export", re.IGNORECASE)
-#: Moodle puts the folder's name before the file's if the teacher does not ask for folders.
-_MOODLE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)", re.DOTALL)
-#: Canvas: the name, whether it was late, the numbers of the student and of the submission, the file.
-_CANVAS = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<number>[0-9]+)_(?P<turn>[0-9]+)_(?P<file>.+)", re.DOTALL)
+#: Moodle (mod/assign/classes/downloader.php): the student or the team, the number, which those without a team lack, the
+#: plugin that took it, such as file or onlinetext; then the file, if the teacher does not ask for folders.
+_MOODLE = re.compile(
+    r"(?P<name>.+?)(?:_(?P<number>[0-9]+))?_assignsubmission_[a-z0-9]+_?(?P<file>.*)", re.DOTALL
+)
+#: Canvas (lib/content_zipper.rb): the name, in which may be _, whether it was late, the number of the student, or what
+#: stands for all three where marking is anonymous; then the number of the file and the file, or a text or a link.
+_CANVAS = re.compile(
+    r"(?:(?P<anonymous>(?:LATE_)?anon_[A-Za-z0-9]+)|(?P<name>.+?)_(?:LATE_)?(?P<number>[0-9]+))"
+    r"_(?:(?P<turn>[0-9]+)_(?P<file>.+)|(?:text|link)\.html)", re.DOTALL
+)  # fmt: skip
 _TIMESTAMP = "timestamp.txt"
 
 
@@ -113,12 +120,17 @@ def _people(pattern: re.Pattern[str], files: Sequence[Found], around: str) -> It
     read = [(found, match) for found in files if (match := pattern.fullmatch(found.parts[0]))]
     numbers: dict[str, set[str]] = {}
     for _, match in read:
-        numbers.setdefault(match["name"], set()).add(match["number"])
+        numbers.setdefault(_who(match), set()).add(match["number"] or "")
     for found, match in read:
-        name = match["name"] if len(numbers[match["name"]]) == 1 else f"{match['name']} {match['number']}"
+        name = _who(match) if len(numbers[_who(match)]) == 1 else f"{_who(match)} {match['number'] or ''}".rstrip()
         parts = (match["file"],) if match["file"] and len(found.parts) == 1 else found.parts
-        turn = int(match.groupdict().get("turn", "0")[:18])
+        turn = int((match.groupdict().get("turn") or "0")[:18])
         yield Handed(name, replace(found, parts=parts), (turn, found.name))
+
+
+def _who(match: re.Match[str]) -> str:
+    """The student's name, or what Canvas puts in its place."""
+    return match["name"] or match["anonymous"].removeprefix("LATE_")
 
 
 # ---------------------------------------------------------------------------------------------- folders
