@@ -169,7 +169,7 @@ BAD = {
     "src-size": (lambda w, s: w.cp_async(16, int(s), 8, 9), OperandError, "src-size must be 0 to 8; got 9"),
     "behind the array": (lambda w, s: w.cp_async(16, int(s) + 4096, 16), MemoryFault, "0 bytes after the end of arg"),
     "group": (lambda w, _: w.cp_async_wait_group(-1), OperandError, "an immediate, an integer of at least 0; got -1"),
-    "bulk size": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 24, 0), OperandError, "16 bytes; got 24"),
+    "bulk size": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 24, 0), MemoryFault, "16 bytes; got 24"),
     "bulk destination": (lambda w, s: w.cp_async_bulk_shared_global(8, int(s), 16, 0), MemoryFault, "multiple of 16"),
     "bulk too long": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 4112, 0), MemoryFault, "lies outside"),
     "bulk out of": (lambda w, s: w.cp_async_bulk_global_shared(int(s), 4080, 32), MemoryFault, "outside shared memory"),
