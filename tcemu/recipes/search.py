@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.recipes.candidates import groups
-from tcemu.recipes.elements import Elements, Tried, is_fine, telling
+from tcemu.recipes.elements import Elements, Tried, telling
 from tcemu.recipes.epilogue import Addend, addend
+from tcemu.recipes.inputs import CONVERSIONS
 from tcemu.recipes.operands import matrix, values
 from tcemu.recipes.product import multiply
 from tcemu.recipes.recipe import Recipe
@@ -60,15 +61,14 @@ class _Search:
         self._a, self._b, self._d, self._plus, self._types = a, b, d, plus, types
         few = _FEW[types[2] in ("f16", "bf16")]
         rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
-        self._at = rows, columns
         self._few = Elements.of(a, b, d, plus, rows[:few], columns[:few])
         self._more = Elements.of(a, b, d, plus, rows, columns)
 
     def verdict(self, effort: int) -> Verdict:
         nearest: list[Tried] = []
         complete = True
-        fine = self._types[0] == "f32" and self._plus is None and is_fine(self._a, self._b, self._d, *self._at)
-        for group in groups(*self._types, self._a.shape[1], fine=fine, joins=self._plus is not None):
+        inputs = self._more.inputs() if self._types[0] == "f32" else CONVERSIONS
+        for group in groups(*self._types, self._a.shape[1], inputs, joins=self._plus is not None):
             if not group.recipes:
                 continue
             if self._few.steps >= effort:
