@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, get_args
 
 from tcemu.errors import OperandError, did_you_mean, listing, shown
@@ -17,6 +17,9 @@ _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
 _STAGE = re.compile(r"[1-9]\d*:[1-9]\d*")
 #: The way to add sums that has a name instead of stages.
 HALVES = "halves"
+#: What fields accept: words, or whole numbers from the least on.
+_WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
+_LEAST = {"tile": 0, "every": 0, "lead": 0, "splits": 1, "size": 0, "slices": 1}
 
 
 @dataclass(frozen=True)
@@ -75,21 +78,20 @@ class Recipe:
     output: str = ""
 
     def __post_init__(self) -> None:
-        words = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": CONVERSIONS}
-        for name, accepted in words.items():
+        for name, accepted in _WORDS.items():
             given = getattr(self, name)
             if given not in accepted:
                 said = listing([shown(word) for word in accepted])
                 raise OperandError(f"a recipe's {name} is {said}; got {shown(given)}.{did_you_mean(given, accepted)}")
-        for name, least in (("tile", 0), ("every", 0), ("lead", 0), ("splits", 1), ("size", 0), ("slices", 1)):
+        for name, least in _LEAST.items():
             given = getattr(self, name)
             if not isinstance(given, int) or given < least:
                 raise OperandError(f"a recipe's {name} is a whole number, at least {least}; got {given!r}")
         if (self.slices > 1 or self.lead) and not self.tile:
             raise OperandError("slices take tiles in turn, and a lead has whole tiles: such a recipe needs a tile")
         self._check_order()
-        for name, way, count in (("join", self.join, self.slices), ("reduce", self.reduce, self.splits)):
-            _check_reduction(name, way, count)
+        _check_reduction("join", self.join, self.slices)
+        _check_reduction("reduce", self.reduce, self.splits)
 
     def _check_order(self) -> None:
         if not self.order:
@@ -152,27 +154,24 @@ class Recipe:
         return cls(*plain, **settings)  # type: ignore[arg-type]
 
 
-def stages(way: str, count: int) -> list[tuple[int, int]]:
-    """The stages (stride, count) of a `reduce` or `join` of so many sums.
+def stages(way: str) -> list[tuple[int, int]]:
+    """The stages (stride, count) of a `reduce` or `join` that has some.
 
     >>> from tcemu.recipes.recipe import stages
-    >>> stages("2:2,1:2", 4), stages("", 4)
-    ([(2, 2), (1, 2)], [(1, 4)])
+    >>> stages("2:2,1:2")
+    [(2, 2), (1, 2)]
     """
-    if not way:
-        return [(1, count)]
     return [(int(stride), int(many)) for stride, many in (stage.split(":") for stage in way.split(","))]
 
 
+@cache
 def _check_reduction(name: str, way: str, count: int) -> None:
     if way in ("", HALVES):
         return
     if not all(_STAGE.fullmatch(stage) for stage in way.split(",")):
-        raise OperandError(
-            f"a recipe's {name} is {HALVES} or has stages stride:count, as in 2:2,1:2; got {shown(way)}"
-        )
+        raise OperandError(f"a recipe's {name} is {HALVES} or has stages stride:count, as in 2:2,1:2; got {shown(way)}")
     left = set(range(count))
-    for stride, many in stages(way, count):
+    for stride, many in stages(way):
         left = {i for i in left if i // stride % many == 0}
     if left != {0}:
         raise OperandError(f"the reduction {way} leaves {len(left)} of {count} sums")

@@ -26,10 +26,12 @@ def reduced(sums: Sequence[Array], way: str) -> Array:
     >>> float(reduced(sums, "")[0]), float(reduced(sums, "2:2,1:2")[0])
     (16777216.0, 16777220.0)
     """
-    if way == HALVES and len(sums) > 1:
+    if not way or len(sums) == 1:
+        return _added(sums)
+    if way == HALVES:
         return _added(_places(sums))
     left = list(sums)
-    for stride, count in stages("" if way == HALVES else way, len(left)):
+    for stride, count in stages(way):
         left = _staged(left, stride, count)
     return left[0]
 

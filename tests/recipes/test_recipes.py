@@ -209,7 +209,8 @@ def test_c_and_alpha_are_part_of_the_search():
     a, b, c = drawn("f32", (8, 64)), drawn("f32", (64, 8), 1), drawn("f32", (8, 8), 2)
     recipe = Recipe("fma.rn.f32", splits=4, fused="sum")
     d = multiply(recipe, a, b, c, alpha=0.7, beta=1.3)
-    assert recipe in whose_bits(a, b, d, c, alpha=0.7, beta=1.3).recipes
+    found = whose_bits(a, b, d, c, alpha=0.7, beta=1.3)
+    assert [each.fused for each in found.recipes] == ["sum"]
 
 
 @pytest.mark.parametrize(
@@ -239,5 +240,5 @@ def test_the_code_for_each_library_is_python():
 
 def test_every_base_takes_the_types_of_its_row():
     for base in BASES:
-        assert types_of(base.recipe) == (base.a, base.b) or base.recipe.inputs == "f16"
+        assert types_of(base.recipe) == (base.a, base.b) or base.recipe.inputs in ("f16", "f32")
         assert replace(base.recipe, splits=2).splits == 2
