@@ -212,10 +212,14 @@ def blocks(base: Recipe, depth: int) -> Iterator[Recipe]:
         for size in _sizes(depth, count, (256, 128, 64, 32, 16, 8)):
             if (count, size) not in seen:
                 seen.add((count, size))
-                found = replace(base, splits=count, size=0 if size * count == depth else size)
-                yield found
-                if base.output in ("f16", "bf16"):
-                    yield replace(found, total=base.output)
+                yield from _totals(replace(base, splits=count, size=0 if size * count == depth else size))
+
+
+def _totals(recipe: Recipe) -> Iterator[Recipe]:
+    """The recipe, and one that adds the splits in D itself if D is narrow."""
+    yield recipe
+    if recipe.output in ("f16", "bf16"):
+        yield replace(recipe, total=recipe.output)
 
 
 def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
@@ -244,7 +248,7 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
         for tile in (16, 32, 64) if any_k else (16,):
             for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1) if any_k else (4,)))):
                 if size % tile or (depth - size * (count - 1)) % tile:
-                    yield replace(base, splits=count, size=size, tile=tile, residue="first")
+                    yield from _totals(replace(base, splits=count, size=size, tile=tile, residue="first"))
 
 
 def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:
