@@ -177,8 +177,10 @@ def _groups(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Itera
         return
     for base in found:
         yield Group(tuple(walks(base, depth)))
-    for target in sorted(dict.fromkeys(base.target for base in found), key=lambda target: target != "sm_90a"):
-        parts = [part for part in emulated(a, b, d, depth) if part.target == target and part.inputs in inputs]
+    every_part = [part for part in emulated(a, b, d, depth) if part.inputs in inputs]
+    targets = dict.fromkeys(recipe.target for recipe in (*found, *every_part))
+    for target in sorted(targets, key=lambda target: target != "sm_90a"):
+        parts = [part for part in every_part if part.target == target]
         mine = [base for base in found if base.target == target]
         yield Group(tuple(parts))
         for base in mine:

@@ -36,9 +36,9 @@ def small(product):
 KNOWN = [product for product in products.recorded()["products"] if product["recipe"]]
 
 
-@rows("product", some([p for p in KNOWN if p["whole"] and small(p)], 12), ids=lambda product: product["name"])
+@rows("product", some([p for p in KNOWN if small(p)], 12), ids=lambda product: product["name"])
 def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
-    given = multiply(Recipe.parse(product["recipe"]), *products.inputs(product))
+    given = multiply(Recipe.parse(product["recipe"]), *products.inputs(product), **products.addend(product))
     assert hashlib.sha256(given.tobytes()).hexdigest() == product["sha256"]
 
 
@@ -47,15 +47,18 @@ def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name):
     product = next(each for each in products.recorded()["products"] if each["name"] == name)
     (a, b), (m, n) = products.inputs(product), products.sample(product)
     d = products.elements()[name].view(tcemu.formats.lookup(product["d"]).dtype)
-    verdict = whose_bits(a[m], b[:, n], d)
+    plus = products.addend(product)
+    if plus:
+        plus["c"] = plus["c"][n] if plus["c"].ndim == 1 else plus["c"][np.ix_(m, n)]
+    verdict = whose_bits(a[m], b[:, n], d, **plus)
     assert verdict.exact, str(verdict)
     assert Recipe.parse(product["recipe"]).target in {each.target for each in verdict.recipes}
 
 
-def test_at_least_97_percent_of_the_recorded_products_are_explained():
+def test_at_least_98_percent_of_the_recorded_products_are_explained():
     everything = products.recorded()["products"]
-    assert len(everything) >= 600
-    assert len(KNOWN) >= 0.97 * len(everything)
+    assert len(everything) >= 700
+    assert len(KNOWN) >= 0.98 * len(everything)
 
 
 @rows("product", KNOWN, ids=lambda product: product["name"])
