@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.formats import lookup
+from tcemu.formats import Format, lookup
 
 Array = npt.NDArray[Any]
 
@@ -63,8 +63,26 @@ def converted(matrix: Array, conversion: Conversion) -> list[Array]:
     form, left = lookup(conversion.form), matrix
     found: list[Array] = []
     for _ in range(conversion.parts):
-        found.append(form.encode(left, conversion.rest if found else conversion.rounding))
+        found.append(_encoded(left, form, conversion.rest if found else conversion.rounding))
         if len(found) < conversion.parts:
             with np.errstate(invalid="ignore"):  # infinity has no remainder
                 left = left - form.decode(found[-1]).astype(left.dtype)
     return found
+
+
+def _encoded(values: Array, form: Format, rounding: str) -> Array:
+    return form.patterns(nearest(values, form), "matrix") if rounding == "rn" else form.encode(values, rounding)
+
+
+def nearest(values: Array, form: Format) -> Array:
+    """Numbers of any format in another, to nearest even, in its dtype.
+
+    >>> from tcemu.recipes.inputs import nearest
+    >>> nearest(np.ones(1, np.float32), lookup("bf16"))
+    array([1], dtype=bfloat16)
+    """
+    if form.infinities and form.bits == 8 * form.dtype.itemsize and np.isfinite(values).all():
+        with np.errstate(over="ignore"):  # numpy rounds the same, and sooner
+            found: Array = values.astype(form.dtype)
+        return found
+    return form.matrix(form.encode(values, "rn"))

@@ -11,7 +11,7 @@ from tcemu.errors import OperandError
 from tcemu.formats import lookup
 from tcemu.recipes.engines import Engine, engine
 from tcemu.recipes.epilogue import Addend, addend, joined
-from tcemu.recipes.inputs import CONVERSIONS, converted
+from tcemu.recipes.inputs import CONVERSIONS, converted, nearest
 from tcemu.recipes.order import Chain, chains, splits
 from tcemu.recipes.recipe import Recipe
 from tcemu.recipes.reductions import reduced
@@ -109,9 +109,4 @@ def rounded(values: Array, kind: str, output: str) -> Array:
     """Sums of one type in another, to nearest even."""
     if kind == output:
         return values
-    form = lookup(output)
-    if form.infinities and np.isfinite(values).all():  # numpy rounds the same, and sooner
-        with np.errstate(over="ignore"):
-            found: Array = values.astype(form.dtype)
-        return found
-    return form.matrix(form.encode(values, "rn"))
+    return nearest(values, lookup(output))

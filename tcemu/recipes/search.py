@@ -20,8 +20,10 @@ from tcemu.recipes.verdict import Match, Verdict
 Array = npt.NDArray[Any]
 #: Elements at which every recipe is tried, and those at which the ones that pass are: by whether D is narrow.
 _FEW, _MORE = {False: 4, True: 24}, 96
-#: Recipes of a group that pass at few elements and are tried at more; and whole products computed for a verdict.
-_PASSED, _WHOLE = 64, 4
+#: Recipes that give all of D and are told; and rows of D that are compared before all of it.
+_WHOLE, _ROWS = 4, 16
+#: Elements, of those that a recipe does not give, that others must give before they are compared with all of D.
+_LEARNT = 64
 #: Elements of D, in whole rows, at which recipes that do not give all of D are compared with it.
 _NEAREST = 1 << 14
 
@@ -63,6 +65,7 @@ class _Search:
         rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
         self._few = Elements.of(a, b, d, plus, rows[:few], columns[:few])
         self._more = Elements.of(a, b, d, plus, rows, columns)
+        self._learnt: list[Elements] = []
 
     def verdict(self, effort: int) -> Verdict:
         nearest: list[Tried] = []
@@ -75,12 +78,10 @@ class _Search:
                 complete = False
                 break
             tried = self._few.tried(list(group.recipes), group.reductions)
-            passed = [each.recipe for each in tried if each.share == 1]
-            judged = self._more.tried(passed[:_PASSED])
-            exact = [each.recipe for each in judged if each.share == 1]
-            whole = [self._match(recipe) for recipe in exact[:_WHOLE]]
-            if any(each.share == 1 for each in whole):
-                return self._told([each for each in whole if each.share == 1], exact[_WHOLE:])
+            judged = self._more.tried(_passed(tried))
+            exact, others = self._exact(_passed(judged))
+            if exact:
+                return self._told([Match(recipe, 1.0, None, None, self._d.size) for recipe in exact], others)
             best = sorted(tried, key=lambda each: -each.share)[:2]
             nearest += judged or self._more.tried([each.recipe for each in best])
         if not nearest:
@@ -91,20 +92,59 @@ class _Search:
         nearest.sort(key=lambda each: -each.share)
         return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete)
 
+    def _exact(self, recipes: list[Recipe]) -> tuple[list[Recipe], list[Recipe]]:
+        """The first recipes that give all of D, and those left that agree wherever they were tried."""
+        found: list[Recipe] = []
+        for elements in self._learnt:
+            recipes = _passed(elements.tried(recipes))
+        while recipes and len(found) < _WHOLE:
+            recipe, *recipes = recipes
+            rows, columns = self._differences(recipe)
+            if len(rows):
+                self._learnt.append(Elements.of(self._a, self._b, self._d, self._plus, rows, columns))
+                recipes = _passed(self._learnt[-1].tried(recipes))
+            else:
+                found.append(recipe)
+        return found, recipes
+
+    def _differences(self, recipe: Recipe) -> tuple[Array, Array]:
+        """Rows and columns of some elements that a recipe does not give; none if it gives all of D."""
+        every = np.arange(len(self._d))
+        for rows in (every[:: max(1, len(every) // _ROWS)], every):
+            differ = np.argwhere(_bits(self._given(recipe, rows)) != _bits(self._d[rows]))
+            if len(differ):
+                some = differ[:: max(1, len(differ) // _LEARNT)]
+                return rows[some[:, 0]], some[:, 1]
+        return every[:0], every[:0]
+
     def _near(self, recipe: Recipe) -> Match:
         """The match in the first rows, which are quick to compute; in all rows if nothing differs there."""
         match = self._match(recipe, max(1, _NEAREST // self._d.shape[1]))
-        return match if match.first is not None else self._match(recipe)
+        return match if match.first is not None else self._match(recipe, len(self._d))
 
-    def _match(self, recipe: Recipe, rows: int | None = None) -> Match:
+    def _match(self, recipe: Recipe, rows: int) -> Match:
         """The recipe with the share of the elements in the first rows that it gives, and the first that it does not."""
-        plus = self._plus
-        more = {} if plus is None else {"c": plus.c[:rows], "alpha": plus.alpha, "beta": plus.beta}
-        given = multiply(recipe, self._a[:rows], self._b, **more)  # type: ignore[arg-type]
-        same = given.view(f"u{given.dtype.itemsize}") == self._d[:rows].view(f"u{given.dtype.itemsize}")
+        given = self._given(recipe, np.arange(min(rows, len(self._d))))
+        same = _bits(given) == _bits(self._d[:rows])
         first = None if same.all() else tuple(int(i) for i in np.argwhere(~same)[0])
         return Match(recipe, float(same.mean()), first, None if first is None else given[first], same.size)
+
+    def _given(self, recipe: Recipe, rows: Array) -> Array:
+        """These rows of what the recipe gives."""
+        plus = self._plus
+        more = {} if plus is None else {"c": plus.c[rows], "alpha": plus.alpha, "beta": plus.beta}
+        return multiply(recipe, self._a[rows], self._b, **more)  # type: ignore[arg-type]
 
     def _told(self, matches: list[Match], others: list[Recipe], complete: bool = True) -> Verdict:
         matches = sorted(matches, key=lambda each: -each.share)
         return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete)
+
+
+def _passed(tried: list[Tried]) -> list[Recipe]:
+    """The recipes that give all elements at which they were tried."""
+    return [each.recipe for each in tried if each.share == 1]
+
+
+def _bits(d: Array) -> Array:
+    found: Array = d.view(f"u{d.dtype.itemsize}")
+    return found
