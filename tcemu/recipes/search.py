@@ -20,10 +20,12 @@ from tcemu.recipes.verdict import Match, Verdict
 Array = npt.NDArray[Any]
 #: Elements at which every recipe is tried, and those at which the ones that pass are: by whether D is narrow.
 _FEW, _MORE = {False: 4, True: 24}, 96
+#: Recipes that are tried at more elements at once.
+_CHUNK = 64
 #: Recipes that give all of D and are told; and rows of D that are compared before all of it.
 _WHOLE, _ROWS = 4, 16
-#: Elements, of those that a recipe does not give, that others must give before they are compared with all of D.
-_LEARNT = 64
+#: Elements, of those that a recipe does not give, at which others are tried from then on.
+_LEARNT = {"few": 4, "more": 64}
 #: Elements of D, in whole rows, at which recipes that do not give all of D are compared with it.
 _NEAREST = 1 << 14
 
@@ -63,9 +65,9 @@ class _Search:
         self._a, self._b, self._d, self._plus, self._types = a, b, d, plus, types
         few = _FEW[types[2] in ("f16", "bf16")]
         rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
-        self._few = Elements.of(a, b, d, plus, rows[:few], columns[:few])
-        self._more = Elements.of(a, b, d, plus, rows, columns)
-        self._learnt: list[Elements] = []
+        self._at = {"few": (rows[:few], columns[:few]), "more": (rows, columns)}
+        self._few, self._more = (Elements.of(a, b, d, plus, *at) for at in self._at.values())
+        self._steps = 0
 
     def verdict(self, effort: int) -> Verdict:
         nearest: list[Tried] = []
@@ -74,16 +76,15 @@ class _Search:
         for group in groups(*self._types, self._a.shape[1], inputs, joins=self._plus is not None):
             if not group.recipes:
                 continue
-            if self._few.steps >= effort:
+            if self._steps + self._few.steps >= effort:
                 complete = False
                 break
             tried = self._few.tried(list(group.recipes), group.reductions)
-            judged = self._more.tried(_passed(tried))
-            exact, others = self._exact(_passed(judged))
+            best = sorted(tried, key=lambda each: -each.share)[:2]
+            nearest += self._more.tried([each.recipe for each in best])
+            exact, others = self._exact([each.recipe for each in tried if each.share == 1])
             if exact:
                 return self._told([Match(recipe, 1.0, None, None, self._d.size) for recipe in exact], others)
-            best = sorted(tried, key=lambda each: -each.share)[:2]
-            nearest += judged or self._more.tried([each.recipe for each in best])
         if not nearest:
             raise ArithmeticUnknown(
                 f"no instruction is known that multiplies {self._types[0]} by {self._types[1]} and gives "
@@ -93,29 +94,43 @@ class _Search:
         return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete)
 
     def _exact(self, recipes: list[Recipe]) -> tuple[list[Recipe], list[Recipe]]:
-        """The first recipes that give all of D, and those left that agree wherever they were tried."""
-        found: list[Recipe] = []
-        for elements in self._learnt:
-            recipes = _passed(elements.tried(recipes))
-        while recipes and len(found) < _WHOLE:
-            recipe, *recipes = recipes
-            rows, columns = self._differences(recipe)
-            if len(rows):
-                self._learnt.append(Elements.of(self._a, self._b, self._d, self._plus, rows, columns))
-                recipes = _passed(self._learnt[-1].tried(recipes))
-            else:
-                found.append(recipe)
-        return found, recipes
+        """The first recipes that give all of D, and others that agree wherever they were tried."""
+        for start in range(0, len(recipes), _CHUNK):
+            left = self._agreeing(recipes[start : start + _CHUNK])
+            found: list[Recipe] = []
+            while left and len(found) < _WHOLE:
+                recipe, *left = left
+                differ = self._differences(recipe)
+                if len(differ):
+                    self._learn(differ)
+                    left = self._agreeing(left)
+                else:
+                    found.append(recipe)
+            if found:
+                return found, left
+        return [], []
 
-    def _differences(self, recipe: Recipe) -> tuple[Array, Array]:
-        """Rows and columns of some elements that a recipe does not give; none if it gives all of D."""
+    def _agreeing(self, recipes: list[Recipe]) -> list[Recipe]:
+        return [each.recipe for each in self._more.tried(recipes) if each.share == 1]
+
+    def _learn(self, differ: Array) -> None:
+        """Try recipes at some of the elements (count, 2) that one of them does not give, which others may not either."""
+        self._steps += self._few.steps
+        for name, count in _LEARNT.items():
+            some = differ[:: max(1, len(differ) // count)][:count].T
+            self._at[name] = tuple(np.concatenate(pair) for pair in zip(self._at[name], some, strict=True))
+        self._few, self._more = (
+            Elements.of(self._a, self._b, self._d, self._plus, *at) for at in self._at.values()
+        )
+
+    def _differences(self, recipe: Recipe) -> Array:
+        """Rows and columns (count, 2) of elements that a recipe does not give; none if it gives all of D."""
         every = np.arange(len(self._d))
         for rows in (every[:: max(1, len(every) // _ROWS)], every):
             differ = np.argwhere(_bits(self._given(recipe, rows)) != _bits(self._d[rows]))
             if len(differ):
-                some = differ[:: max(1, len(differ) // _LEARNT)]
-                return rows[some[:, 0]], some[:, 1]
-        return every[:0], every[:0]
+                break
+        return np.stack([rows[differ[:, 0]], differ[:, 1]], axis=1)
 
     def _near(self, recipe: Recipe) -> Match:
         """The match in the first rows, which are quick to compute; in all rows if nothing differs there."""
@@ -138,11 +153,6 @@ class _Search:
     def _told(self, matches: list[Match], others: list[Recipe], complete: bool = True) -> Verdict:
         matches = sorted(matches, key=lambda each: -each.share)
         return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete)
-
-
-def _passed(tried: list[Tried]) -> list[Recipe]:
-    """The recipes that give all elements at which they were tried."""
-    return [each.recipe for each in tried if each.share == 1]
 
 
 def _bits(d: Array) -> Array:
