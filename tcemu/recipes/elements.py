@@ -26,7 +26,7 @@ Ends: TypeAlias = list[list[int]]
 #: The most elements among which the telling ones are looked for.
 _MOST = 1 << 20
 #: What decides in which order k are taken.
-_ORDER_OF_K = attrgetter(*"splits size slices tile residue every lead order pairs step".split())
+_ORDER_OF_K = attrgetter("splits", "size", "slices", "tile", "residue", "every", "lead", "order", "pairs", "step")
 
 
 def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count: int) -> tuple[Array, Array]:

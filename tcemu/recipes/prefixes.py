@@ -47,7 +47,7 @@ class Paths:
 
 
 class Prefixes:
-    """The sums at the nodes of a tree, for one instruction and the factors `a` and `b` (elements, k) of each element."""
+    """The sums at the nodes of a tree, for an instruction and each element's factors `a` and `b` (elements, k)."""
 
     def __init__(self, by: Engine, paths: Paths, a: Array, b: Array) -> None:
         self._by, self._paths, self._a, self._b = by, paths, a, b

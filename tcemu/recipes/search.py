@@ -114,11 +114,12 @@ class _Search:
         return [each.recipe for each in self._more.tried(recipes) if each.share == 1]
 
     def _learn(self, differ: Array) -> None:
-        """Try recipes at some of the elements (count, 2) that one of them does not give, which others may not either."""
+        """From now on, try recipes at some elements, rows and columns (count, 2), that one of them did not give."""
         self._steps += self._few.steps
         for name, count in _LEARNT.items():
-            some = differ[:: max(1, len(differ) // count)][:count].T
-            self._at[name] = tuple(np.concatenate(pair) for pair in zip(self._at[name], some, strict=True))
+            rows, columns = differ[:: max(1, len(differ) // count)][:count].T
+            before = self._at[name]
+            self._at[name] = np.concatenate([before[0], rows]), np.concatenate([before[1], columns])
         self._few, self._more = (
             Elements.of(self._a, self._b, self._d, self._plus, *at) for at in self._at.values()
         )

@@ -94,10 +94,8 @@ class OnlyArray:
 class OnGpu:
     """An array of CuPy, whose __array__ raises."""
 
-    __cuda_array_interface__ = {}
-
     def __init__(self, array):
-        self._array = array
+        self._array, self.__cuda_array_interface__ = array, {}
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
@@ -122,7 +120,7 @@ def test_an_array_that_has_only_dlpack_is_taken(dtype):
 
 
 def test_an_array_of_dlpack_elsewhere_says_what_to_do():
-    with pytest.raises(OperandError, match="B: numpy cannot take this array: .* Copy it to the CPU"):
+    with pytest.raises(OperandError, match=r"B: numpy cannot take this array: .* Copy it to the CPU"):
         values(Elsewhere(GIVEN.astype(np.float32)), "B")
 
 

@@ -1,6 +1,7 @@
 """Recipes of matrix products: against products that libraries computed, and against each other."""
 
 import hashlib
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,6 +17,10 @@ from tcemu.recipes import Recipe, multiply, order_of, probe, separate, snippet, 
 from tcemu.recipes.candidates import BASES, blocks, emulated, sliced, types_of, unaligned, walks
 from tcemu.recipes.elements import Elements
 from tcemu.recipes.epilogue import Addend, joined
+from tcemu.recipes.inputs import CONVERSIONS
+from tcemu.recipes.likely import likely
+from tcemu.recipes.order import chains, splits
+from tcemu.recipes.reductions import reduced
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
@@ -206,6 +211,59 @@ def test_a_search_that_stops_early_says_so():
     a, b = drawn("f16", (4, 64)), drawn("f16", (64, 4), 1)
     d = multiply(Recipe(F16, splits=2), a, b) + np.float32(1)
     assert "`effort` stopped the search" in str(whose_bits(a, b, d, effort=1))
+
+
+@pytest.mark.parametrize(
+    ("count", "way", "total"),
+    [
+        (4, "", "((0+1)+2)+3"),
+        (4, "2:2,1:2", "(0+2)+(1+3)"),
+        (6, "2:3,1:2", "((0+2)+4)+((1+3)+5)"),
+        (5, "1:2,2:3", "((0+1)+(2+3))+4"),
+        (3, "halves", "(2+0)+1"),
+        (7, "halves", "(((6+(0+4))+(1+5))+2)+3"),
+        (1, "halves", "0"),
+    ],
+)
+def test_sums_are_added_in_the_order_that_a_reduction_says(count, way, total):
+    sums = np.random.default_rng(count).standard_normal((count, 500)).astype(np.float32)
+    expected = eval(re.sub(r"\d", lambda digit: f"sums[{digit[0]}]", total))  # noqa: S307
+    assert np.array_equal(reduced(sums, way), expected)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "depth", "expected"),
+    [
+        # the first round of 8 k is short, and the first slice has all of it
+        (Recipe("fma.rn.f32", tile=4, slices=2, residue="first"), 11, [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10]]),
+        (Recipe("fma.rn.f32", tile=2, slices=3), 8, [[0, 1, 6, 7], [2, 3], [4, 5]]),
+    ],
+)
+def test_slices_take_tiles_in_turn(recipe, depth, expected):
+    assert [ks.tolist() for ks in splits(recipe, depth)[0]] == expected
+
+
+def test_cutlass_starts_its_sums_again_one_instruction_late():
+    recipe = Recipe(TF32, inputs="3xtf32", tile=16, residue="first", every=16, lead=8)
+    small = [[k % 24 for k in chain if k >= 0] for chain in chains(recipe, np.arange(24), 8, 24)]
+    assert [sorted(set(ks)) for ks in small] == [[*range(8)], [*range(8, 16)], [*range(16, 24)]]
+
+
+@pytest.mark.parametrize("inputs", ["", "rn", "bf16", "bf16x3"])
+def test_the_size_of_errors_tells_how_factors_were_rounded(inputs):
+    a, b = drawn("f32", (64, 48)), drawn("f32", (64, 48), 1)
+    by = {"": "fma.rn.f32", "rn": TF32}.get(inputs, F16.replace("f16.f16", "bf16.bf16"))
+    d = np.diagonal(multiply(Recipe(by, inputs=inputs, tile=16), a, b.T))
+    found = likely(a, b, d, None, CONVERSIONS)
+    assert inputs in found
+    assert not found & ({"", "rn", "bf16", "bf16x3"} - {inputs})
+
+
+def test_a_search_is_not_misled_by_recipes_that_give_nearly_all():
+    """fp8 sums are nearly exact in f32: most recipes give most of D."""
+    a, b = drawn("e4m3", (128, 256)), drawn("e4m3", (256, 128), 1)
+    recipe = Recipe(F16, inputs="f16", splits=7, size=40)
+    assert recipe in whose_bits(a, b, multiply(recipe, a, b)).recipes
 
 
 def test_c_and_alpha_are_part_of_the_search():
