@@ -78,7 +78,7 @@ def nearest(values: Array, form: Format) -> Array:
     """Numbers of any format in another, to nearest even, in its dtype.
 
     >>> from tcemu.recipes.inputs import nearest
-    >>> nearest(np.ones(1, np.float32), lookup("bf16"))
+    >>> nearest(np.ones(1, np.float32), tcemu.formats.lookup("bf16"))
     array([1], dtype=bfloat16)
     """
     if form.infinities and form.bits == 8 * form.dtype.itemsize and np.isfinite(values).all():

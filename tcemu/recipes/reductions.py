@@ -24,7 +24,7 @@ def reduced(sums: Sequence[Array], way: str) -> Array:
     >>> from tcemu.recipes.reductions import reduced
     >>> sums = np.float32([[2**24], [1], [1], [1]])
     >>> float(reduced(sums, "")[0]), float(reduced(sums, "2:2,1:2")[0])
-    (16777216.0, 16777220.0)
+    (16777216.0, 16777218.0)
     """
     if not way or len(sums) == 1:
         return _added(sums)
