@@ -93,7 +93,7 @@ PARTS: tuple[tuple[str, str], ...] = (
 )
 #: The most splits but for 128, those of any k, and those of a multiple of 4; and after how many k sums start again.
 _SPLITS, _OF_ANY, _OF_FOURS = 64, 16, 32
-_EVERY = (16, 32, 64, 128, 256, 512)
+_EVERY = (32, 64, 128, 256, 512, 16)
 _TILES = (8, 16, 32, 64, 128, 256)
 #: The most slices, and those whose first round may be a short one.
 _SLICES, _WARPS = 64, 4
