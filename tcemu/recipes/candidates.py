@@ -191,7 +191,9 @@ def _groups(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Itera
             yield Group(tuple(promoted(base, depth)))
         if target == "sm_90a":  # hundreds of recipes: too many for a GPU of which nobody has recorded any
             usual = [part for part in parts if part.tile in (16, 32, 64)]
-            yield Group(tuple(each for part in usual for each in halved(part, depth)), reductions=True)
+            cut = [each for part in usual for each in halved(part, depth)]
+            yield Group(tuple(each for each in cut if not each.size), reductions=True)  # compilers: equal splits
+            yield Group(tuple(each for each in cut if each.size))
         for base in mine:
             yield Group(tuple(unaligned(base, depth)))
             yield Group(tuple(sliced_splits(base, depth)))
