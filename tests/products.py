@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,14 @@ def inputs(product: dict[str, Any]) -> tuple[Array, Array]:
     return _drawn(seed, (m, k), product["a"]), _drawn(seed + 1, (k, n), product["b"])
 
 
+def addend(product: dict[str, Any]) -> dict[str, Any]:
+    """C, of A's type, with alpha and beta, as keyword arguments of `multiply`; none if the product has no C."""
+    if "c" not in product:
+        return {}
+    c = _drawn(product["seed"] + 2, tuple(product["c"]), product["a"])
+    return {"c": c, "alpha": product.get("alpha", 1.0), "beta": product.get("beta", 1.0)}
+
+
 def sample(product: dict[str, Any]) -> tuple[Array, Array]:
     """The rows and columns of which the elements are stored, the last ones among them."""
     words = _words(product["seed"] + 10**6, 32)
@@ -49,9 +58,9 @@ def _words(seed: int, count: int) -> Array:
     return words
 
 
-def _drawn(seed: int, shape: tuple[int, int], kind: str) -> Array:
+def _drawn(seed: int, shape: tuple[int, ...], kind: str) -> Array:
     """Numbers with a random sign and mantissa and one of 8 exponents, 6 for fp8; bytes of integers."""
-    words, form = _words(seed, shape[0] * shape[1]), lookup(kind)
+    words, form = _words(seed, prod(shape)), lookup(kind)
     if form.kind != "float":
         return (words >> np.uint64(20)).astype(np.uint8).view(np.int8).reshape(shape)
     low, many = (4, 6) if form.bits == 8 else (6, 8)

@@ -5,12 +5,13 @@ Every recipe that the search tries is a combination of these rows; what is in no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import get_args
 
 from tcemu.recipes.engines import engine
-from tcemu.recipes.recipe import Fused, Recipe
+from tcemu.recipes.recipe import HALVES, Fused, Recipe, Residue
+from tcemu.recipes.reductions import BUTTERFLY, WARP
 
 _MMA = "mma.sync.aligned.{}.row.col.{}"
 _TF32 = _MMA.format("m16n8k8", "f32.tf32.tf32.f32")
@@ -56,6 +57,11 @@ BASES: tuple[Base, ...] = (
     *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rna"),
     *_base("f32.f32", _MMA.format("m16n8k16", "f32.bf16.bf16.f32"), "sm_90a sm_80", inputs="bf16"),
     *_base("f32.f32", _MMA.format("m16n8k8", "f32.bf16.bf16.f32"), "sm_90a", inputs="bf16"),
+    *(
+        row
+        for types in ("f16.f16", "bf16.bf16")
+        for row in _base(types, "fma.rn.f32", "sm_90a", inputs="f32")
+    ),
     *_base("f64.f64", _MMA.format("m16n8k16", "f64.f64.f64.f64"), "sm_90a"),
     *(
         row
@@ -78,17 +84,19 @@ BASES: tuple[Base, ...] = (
     *_base("u8.u8", _MMA.format("m16n8k32", "s32.u8.u8.s32"), "sm_90a"),
 )
 
-#: f32 from parts: `inputs`, and the instruction that multiplies the parts. Tiles are promoted or not.
+#: f32 from parts: `inputs`, and the instruction that multiplies the parts. Sums of tiles start again or go on.
 PARTS: tuple[tuple[str, str], ...] = (
     ("bf16x3", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("bf16x6", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("bf16x9", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("tf32x3", _TF32),
 )
-#: The most splits, those of any k, and those of a multiple of 4; and the intervals after which sums start again.
+#: The most splits but for 128, those of any k, and those of a multiple of 4; and after how many k sums start again.
 _SPLITS, _OF_ANY, _OF_FOURS = 64, 16, 32
-_EVERY = (32, 64, 128, 256, 512)
+_EVERY = (32, 64, 128, 256, 512, 16)
 _TILES = (8, 16, 32, 64, 128, 256)
+#: The most slices, and those whose first round may be a short one.
+_SLICES, _WARPS = 64, 4
 
 
 def bases(a: str, b: str, d: str) -> list[Recipe]:
@@ -111,11 +119,11 @@ def types_of(recipe: Recipe) -> tuple[str, str]:
     ('f32', 'f32')
     """
     by = engine(recipe.instruction, recipe.target)
-    plain = {"f16": ("e4m3", "e4m3")}
+    plain = {"f16": ("e4m3", "e4m3"), "f32": ("f16", "f16")}
     return (by.a, by.b) if not recipe.inputs else plain.get(recipe.inputs, ("f32", "f32"))
 
 
-def emulated(a: str, b: str, d: str) -> list[Recipe]:
+def emulated(a: str, b: str, d: str, depth: int) -> list[Recipe]:
     """f32 from parts, tile by tile: the sums of a tile start from zero, or go on."""
     if (a, b) != ("f32", "f32"):
         return []
@@ -126,8 +134,14 @@ def emulated(a: str, b: str, d: str) -> list[Recipe]:
         for tile in _TILES
         for every in (tile, 0)
     ] + [
-        _giving(Recipe(_TF32, inputs="3xtf32", tile=8, every=every, lead=8), d) for every in (16, 32)
+        _giving(Recipe(_TF32, inputs="3xtf32", tile=tile, residue=_residue(tile, depth), every=tile, lead=8), d)
+        for tile in (16, 32)
     ]
+
+
+def _residue(tile: int, depth: int) -> Residue:
+    """Which tile CUTLASS makes short."""
+    return "first" if depth % tile else "last"
 
 
 def _giving(recipe: Recipe, d: str) -> Recipe:
@@ -143,13 +157,12 @@ class Group:
     reductions: bool = False
 
 
-def groups(a: str, b: str, d: str, depth: int, *, fine: bool = False, joins: bool = False) -> Iterator[Group]:
+def groups(a: str, b: str, d: str, depth: int, inputs: Container[str], *, joins: bool = False) -> Iterator[Group]:
     """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits.
 
-    `fine`: f32 was not rounded to shorter numbers, as the errors of D show. `joins`: alpha or C joins the sums, so that
-    it matters how.
+    Only those with these `inputs`. `joins`: alpha or C joins the sums, so that it matters how.
     """
-    for group in _groups(a, b, d, depth, fine):
+    for group in _groups(a, b, d, depth, inputs):
         if joins:
             ways = get_args(Fused)
             yield replace(group, recipes=tuple(replace(each, fused=way) for each in group.recipes for way in ways))
@@ -157,25 +170,30 @@ def groups(a: str, b: str, d: str, depth: int, *, fine: bool = False, joins: boo
             yield group
 
 
-def _groups(a: str, b: str, d: str, depth: int, fine: bool) -> Iterator[Group]:
-    found = [base for base in bases(a, b, d) if not (fine and base.inputs)]
+def _groups(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Iterator[Group]:
+    found = [base for base in bases(a, b, d) if base.inputs in inputs]
     if a in ("s8", "u8"):  # sums are exact: no order shows
         yield from (Group((base,)) for base in found)
         return
     for base in found:
         yield Group(tuple(walks(base, depth)))
-    for target in sorted(dict.fromkeys(base.target for base in found), key=lambda target: target != "sm_90a"):
-        parts = [part for part in emulated(a, b, d) if part.target == target]
+    every_part = [part for part in emulated(a, b, d, depth) if part.inputs in inputs]
+    targets = dict.fromkeys(recipe.target for recipe in (*found, *every_part))
+    for target in sorted(targets, key=lambda target: target != "sm_90a"):
+        parts = [part for part in every_part if part.target == target]
         mine = [base for base in found if base.target == target]
         yield Group(tuple(parts))
         for base in mine:
             yield Group(tuple(blocks(base, depth)), reductions=True)
         for base in mine:
             yield Group(tuple(sliced(base, depth)))
+            yield Group(tuple(lanes(base, depth)))
             yield Group(tuple(promoted(base, depth)))
         if target == "sm_90a":  # hundreds of recipes: too many for a GPU of which nobody has recorded any
-            usual = [part for part in parts if part.tile in (16, 32, 64) or part.lead]
-            yield Group(tuple(each for part in usual for each in halved(part, depth)), reductions=True)
+            usual = [part for part in parts if part.tile in (16, 32, 64)]
+            cut = [each for part in usual for each in halved(part, depth)]
+            yield Group(tuple(each for each in cut if not each.size), reductions=True)  # compilers: equal splits
+            yield Group(tuple(each for each in cut if each.size))
         for base in mine:
             yield Group(tuple(unaligned(base, depth)))
             yield Group(tuple(sliced_splits(base, depth)))
@@ -194,14 +212,18 @@ def walks(base: Recipe, depth: int) -> Iterator[Recipe]:
 def blocks(base: Recipe, depth: int) -> Iterator[Recipe]:
     """Splits of neighbouring k: equal ones, and ones of whole groups of k with a shorter last one."""
     seen = set()
-    for count in range(2, _SPLITS + 1):
+    for count in (*range(2, _SPLITS + 1), 128):
         for size in _sizes(depth, count, (256, 128, 64, 32, 16, 8)):
             if (count, size) not in seen:
                 seen.add((count, size))
-                found = replace(base, splits=count, size=0 if size * count == depth else size)
-                yield found
-                if base.output in ("f16", "bf16"):
-                    yield replace(found, total=base.output)
+                yield from _totals(replace(base, splits=count, size=0 if size * count == depth else size))
+
+
+def _totals(recipe: Recipe) -> Iterator[Recipe]:
+    """The recipe, and one that adds the splits in D itself if D is narrow."""
+    yield recipe
+    if recipe.output in ("f16", "bf16"):
+        yield replace(recipe, total=recipe.output)
 
 
 def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
@@ -216,7 +238,7 @@ def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
 
 def halved(base: Recipe, depth: int) -> Iterator[Recipe]:
     """A few splits, or as many as a power of two, of whole tiles."""
-    for count in (2, 3, 4, 5, 6, 7, 8, 16, 32, 64):
+    for count in (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128):
         for size in sorted(set(_sizes(depth, count, (32, 16, base.tile)))):
             yield replace(base, splits=count, size=0 if size * count == depth else size)
 
@@ -230,23 +252,45 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
         for tile in (16, 32, 64) if any_k else (16,):
             for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1) if any_k else (4,)))):
                 if size % tile or (depth - size * (count - 1)) % tile:
-                    yield replace(base, splits=count, size=size, tile=tile, residue="first")
+                    yield from _totals(replace(base, splits=count, size=size, tile=tile, residue="first"))
 
 
 def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:
     """Slices that take tiles in turn."""
-    if not base.tile:
-        for tile in (8, 16, 32, 64):
-            for slices in range(2, min(32, depth // tile) + 1):
-                yield replace(base, slices=slices, tile=tile)
+    if base.tile:
+        return
+    for tile in (8, 16, 32, 64):
+        for slices in range(2, min(_SLICES, depth // tile) + 1):
+            found = replace(base, slices=slices, tile=tile)
+            yield found
+            if slices > 2:
+                yield replace(found, join=HALVES)
+            if slices <= _WARPS and depth % (slices * tile):
+                yield replace(found, residue="first")
+
+
+def lanes(base: Recipe, depth: int) -> Iterator[Recipe]:
+    """The lanes of warps that take a few k in turn, as where D has one row or column."""
+    if base.tile or engine(base.instruction, base.target).depth > 1:
+        return
+    for warps in (1, 2, 4, 8, 16, 32):
+        for tile in (1, 2, 4, 8, 16):
+            if warps * WARP * tile <= depth:
+                among = f",{WARP}:{warps}" if warps > 1 else ""
+                yield replace(base, slices=warps * WARP, tile=tile, join=BUTTERFLY + among)
 
 
 def sliced_splits(base: Recipe, depth: int) -> Iterator[Recipe]:
     """Splits whose slices take tiles in turn."""
-    if not base.tile:
-        for each in blocks(base, depth):
-            if each.splits <= 16:
-                yield from (replace(each, slices=slices, tile=tile) for slices in (2, 4) for tile in (8, 16, 32))
+    if base.tile:
+        return
+    for each in blocks(base, depth):
+        if each.splits <= 16:
+            for slices in (2, 4):
+                for tile in (8, 16, 32):
+                    yield replace(each, slices=slices, tile=tile)
+                    if depth % (slices * tile):
+                        yield replace(each, slices=slices, tile=tile, residue="first")
 
 
 def promoted(base: Recipe, depth: int) -> Iterator[Recipe]:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.formats import lookup
-from tcemu.recipes.engines import engine
+from tcemu.recipes.engines import Engine, engine
 from tcemu.recipes.epilogue import Addend, joined
+from tcemu.recipes.inputs import CONVERSIONS
+from tcemu.recipes.likely import likely
 from tcemu.recipes.order import chains, splits
-from tcemu.recipes.prefixes import Prefixes
-from tcemu.recipes.product import added, factors, finished
+from tcemu.recipes.prefixes import Paths, Prefixes
+from tcemu.recipes.product import factors, finished
 from tcemu.recipes.recipe import Recipe
-from tcemu.recipes.reductions import trees
+from tcemu.recipes.reductions import reduced, trees
 
 Array = npt.NDArray[Any]
+#: The last nodes of the chains of each slice of a split.
+Ends: TypeAlias = list[list[int]]
 #: The most elements among which the telling ones are looked for.
 _MOST = 1 << 20
+#: What decides in which order k are taken.
+_ORDER_OF_K = attrgetter("splits", "size", "slices", "tile", "residue", "every", "lead", "order", "pairs", "step")
 
 
 def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count: int) -> tuple[Array, Array]:
@@ -45,23 +52,6 @@ def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count:
     return rows[i], j
 
 
-def is_fine(a: Array, b: Array, d: Array, rows: Array, columns: Array) -> bool:
-    """Whether D is too exact for factors that were rounded to tf32 or bf16 first.
-
-    The errors of rounded factors add up to about 2^-12 of the products' norm; those of f32 sums are far smaller unless
-    the sums grow much larger than that norm, and then nothing is concluded.
-
-    >>> from tcemu.recipes.elements import is_fine
-    >>> A = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
-    >>> is_fine(A, A, A @ A, np.arange(8), np.arange(8)), is_fine(A, A, A @ A * 1.001, np.arange(8), np.arange(8))
-    (True, False)
-    """
-    with np.errstate(all="ignore"):
-        products = a[rows].astype(float) * b[:, columns].T.astype(float)
-        errors = np.abs(products.sum(axis=1) - d[rows, columns].astype(float)) / np.linalg.norm(products, axis=1)
-    return bool(np.nanmedian(errors) < 2.0**-16)
-
-
 @dataclass(frozen=True)
 class Tried:
     """A recipe, and the share of the elements whose bits it gives."""
@@ -75,7 +65,9 @@ class Elements:
 
     def __init__(self, a: Array, b: Array, d: Array, plus: Addend | None = None) -> None:
         self._a, self._b, self._depth, self._plus = a, b, a.shape[1], plus
-        self._bits = _bits(d)
+        self._d, self._bits = d, _bits(d)
+        self._paths: dict[tuple[int, int], Paths] = {}
+        self._ends: dict[tuple[object, ...], list[Ends]] = {}
         self._trees: dict[tuple[object, str], Prefixes] = {}
 
     @classmethod
@@ -89,29 +81,27 @@ class Elements:
         """The instructions that were computed for each element."""
         return sum(len(tree) for tree in self._trees.values())
 
+    def inputs(self) -> set[str]:
+        """The conversions of A and B from which the elements can come."""
+        return likely(self._a, self._b, self._d, self._plus, CONVERSIONS)
+
     def tried(self, recipes: list[Recipe], reductions: bool = False) -> list[Tried]:
         """Each recipe with its share; with `reductions` also with every tree that adds up its splits."""
-        plans = []
-        for recipe in recipes:
-            by, tree = engine(recipe.instruction, recipe.target), self._tree(recipe)
-            ends = [
-                [tree.ends(chains(recipe, ks, by.depth, self._depth)) for ks in slices if len(ks)]
-                for slices in splits(recipe, self._depth)
-                if len(slices[0])
-            ]
-            plans.append((recipe, tree, ends, by.sums))
-        for tree in self._trees.values():
+        plans = [(recipe, self._tree(recipe), self._planned(recipe)) for recipe in recipes]
+        for tree in {id(tree): tree for _, tree, _ in plans}.values():
             tree.compute()
         found: list[Tried] = []
-        for recipe, tree, ends, kind in plans:
-            form = lookup(kind)
-            sums = [
-                added([added([form.matrix(tree.sums(node)) for node in nodes]) for nodes in split]) for split in ends
-            ]
-            found.append(self._judged(recipe, finished(recipe, sums, kind, self._plus)))
+        for recipe, tree, ends in plans:
+            kind = engine(recipe.instruction, recipe.target).sums
+            sums = [self._split(recipe, tree, slices) for slices in ends]
+            found.append(Tried(recipe, float(self._shares(finished(recipe, sums, kind, self._plus)))))
             if reductions and len(sums) > 2 and not recipe.size:
                 found += self._in_trees(recipe, sums, kind)
         return found
+
+    def _split(self, recipe: Recipe, tree: Prefixes, slices: Ends) -> Array:
+        """The sum of a split from the ends of its slices' chains."""
+        return reduced([reduced([tree.sums[node] for node in nodes], "") for nodes in slices], recipe.join)
 
     def _in_trees(self, recipe: Recipe, sums: list[Array], kind: str) -> list[Tried]:
         """The trees that give all of the elements, or else the one that gives most."""
@@ -123,20 +113,35 @@ class Elements:
         best = np.flatnonzero(shares == shares.max())[: None if shares.max() == 1 else 1]
         return [Tried(replace(recipe, reduce=found[i][0]), float(shares[i])) for i in best]
 
-    def _judged(self, recipe: Recipe, d: Array) -> Tried:
-        return Tried(recipe, float(self._shares(d)))
-
     def _shares(self, d: Array) -> Array:
         """The share of the elements that have their bits, along the last axis of (..., elements)."""
         shares: Array = np.mean(_bits(d) == self._bits, axis=-1)
         return shares
+
+    def _planned(self, recipe: Recipe) -> list[Ends]:
+        """The ends of the chains of each slice of each split; recipes with the same order of k share them."""
+        by = engine(recipe.instruction, recipe.target)
+        key = (by.depth, by.batch, *_ORDER_OF_K(recipe))
+        if key not in self._ends:
+            paths = self._path(recipe, by)
+            self._ends[key] = [
+                [[paths.end(chain) for chain in chains(recipe, ks, by.depth, self._depth)] for ks in slices if len(ks)]
+                for slices in splits(recipe, self._depth)
+                if len(slices[0])
+            ]
+        return self._ends[key]
+
+    def _path(self, recipe: Recipe, by: Engine) -> Paths:
+        """The paths of all chains of instructions of the same size, and of as many pairs of parts."""
+        return self._paths.setdefault((by.batch, len(recipe.pairs)), Paths(by.batch))
 
     def _tree(self, recipe: Recipe) -> Prefixes:
         """The tree of the chains of one instruction and one kind of inputs."""
         by = engine(recipe.instruction, recipe.target)
         key = (by.identity, recipe.inputs)
         if key not in self._trees:
-            self._trees[key] = Prefixes(by, *factors(recipe, by, self._a, self._b))
+            factored = factors(recipe, by, self._a, self._b)
+            self._trees[key] = Prefixes(by, self._path(recipe, by), *factored)
         return self._trees[key]
 
 

@@ -21,7 +21,7 @@ from tcemu.instructions import parse, target_named
 Array = npt.NDArray[Any]
 Tree: TypeAlias = Callable[[Array, Array, Array, Array, Array, int], None]
 
-#: Fused multiply-adds that count as one step; more zeros at the end of a chain change nothing.
+#: Fused multiply-adds of a node; more zeros at the end of a chain change nothing.
 _FMAS = 8
 #: Opcodes that are not in the table of matrix instructions.
 ORDINARY = ("fma.rn.f32",)
@@ -35,8 +35,10 @@ class Engine:
     b: str
     sums: str
     depth: int
+    #: Products of a node of the tree that `grow` takes: one instruction, or several.
+    batch: int
     run: Callable[[Array, Array, Array], Array]
-    #: Sums of single elements, node by node of a tree: a, b (elements, k), ks (nodes, depth), parents (nodes), sums
+    #: Sums of single elements, node by node of a tree: a, b (elements, k), ks (nodes, batch), parents (nodes), sums
     #: (nodes, elements), and the first node to compute.
     grow: Tree
     #: Two engines with the same identity give the same bits.
@@ -52,7 +54,7 @@ def engine(opcode: str, target: str) -> Engine:
     16
     """
     if opcode in ORDINARY:
-        return Engine("f32", "f32", "f32", _FMAS, _fma, _fma_tree, opcode)
+        return Engine("f32", "f32", "f32", 1, _FMAS, _fma, _fma_tree, opcode)
     found = parse(opcode, target)
     dense = found.family in ("mma", "wgmma", "wmma.mma") and not found.sparse
     if not dense or found.types["a"].name == "b1":
@@ -64,6 +66,7 @@ def engine(opcode: str, target: str) -> Engine:
         operation.a,
         operation.b,
         operation.d,
+        operation.depth,
         operation.depth,
         lambda a, b, c: matmul(operation, a, b, c),
         _tree(operation),

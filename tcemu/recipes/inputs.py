@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.formats import lookup
+from tcemu.formats import Format, lookup
 
 Array = npt.NDArray[Any]
 
@@ -18,7 +18,7 @@ class Conversion:
     """Elements as `parts` numbers of another format: the element, rounded; what is left of it, rounded; and so on.
 
     `rounding` is that of the first part, `rest` that of the others. `pairs` are the products, each of a part of A and a
-    part of B, in the order in which a tile adds them.
+    part of B, in the order in which so many k (`step`; 0 for a tile) add them.
     """
 
     form: str
@@ -26,12 +26,14 @@ class Conversion:
     rest: str = "rn"
     parts: int = 1
     pairs: tuple[tuple[int, int], ...] = ((0, 0),)
+    step: int = 0
     about: str = ""
 
 
-def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str) -> Conversion:
+def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str, step: int = 0) -> Conversion:
     rounding, _, rest = roundings.partition(" ")
-    return Conversion(form, rounding, rest, parts, tuple((int(pair[0]), int(pair[1])) for pair in pairs.split()), about)
+    order = tuple((int(pair[0]), int(pair[1])) for pair in pairs.split())
+    return Conversion(form, rounding, rest, parts, order, step, about)
 
 
 #: What a recipe's `inputs` may say.
@@ -42,11 +44,12 @@ CONVERSIONS: dict[str, Conversion | None] = {
     "rn": Conversion("tf32", "rn", about="f32 rounded to tf32 by cvt.rn"),
     "bf16": Conversion("bf16", about="f32 rounded to bf16"),
     "f16": Conversion("f16", about="converted to f16"),
+    "f32": Conversion("f32", about="converted to f32"),
     "bf16x3": _emulated("bf16", "rn rn", 2, "10 01 00", "f32 as two bf16 parts, three products"),
     "bf16x6": _emulated("bf16", "rn rn", 3, "11 20 02 10 01 00", "f32 as three bf16 parts, six products"),
     "bf16x9": _emulated("bf16", "rn rn", 3, "22 21 12 11 20 02 10 01 00", "f32 as three bf16 parts, nine products"),
     "tf32x3": _emulated("tf32", "rna rz", 2, "10 01 00", "f32 as two tf32 parts, as compilers do it"),
-    "3xtf32": _emulated("tf32", "rz rna", 2, "10 01 00", "f32 as two tf32 parts, as CUTLASS does it"),
+    "3xtf32": _emulated("tf32", "rz rna", 2, "10 01 00", "f32 as two tf32 parts, as CUTLASS does it", step=8),
 }
 
 
@@ -60,8 +63,26 @@ def converted(matrix: Array, conversion: Conversion) -> list[Array]:
     form, left = lookup(conversion.form), matrix
     found: list[Array] = []
     for _ in range(conversion.parts):
-        found.append(form.encode(left, conversion.rest if found else conversion.rounding))
+        found.append(_encoded(left, form, conversion.rest if found else conversion.rounding))
         if len(found) < conversion.parts:
             with np.errstate(invalid="ignore"):  # infinity has no remainder
                 left = left - form.decode(found[-1]).astype(left.dtype)
     return found
+
+
+def _encoded(values: Array, form: Format, rounding: str) -> Array:
+    return form.patterns(nearest(values, form), "matrix") if rounding == "rn" else form.encode(values, rounding)
+
+
+def nearest(values: Array, form: Format) -> Array:
+    """Numbers of any format in another, to nearest even, in its dtype.
+
+    >>> from tcemu.recipes.inputs import nearest
+    >>> nearest(np.ones(1, np.float32), tcemu.formats.lookup("bf16"))
+    array([1], dtype=bfloat16)
+    """
+    if form.infinities and form.bits == 8 * form.dtype.itemsize and np.isfinite(values).all():
+        with np.errstate(over="ignore"):  # numpy rounds the same, and sooner
+            found: Array = values.astype(form.dtype)
+        return found
+    return form.matrix(form.encode(values, "rn"))

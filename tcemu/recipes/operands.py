@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -37,26 +38,42 @@ def matrix(given: object, what: str) -> tuple[Array, str]:
 
 
 def values(given: object, what: str) -> Array:
-    """A numpy array of anybody's array.
+    """A numpy array of anybody's array: of torch, JAX or CuPy, or with `__array__`, `__dlpack__` or `get`.
+
+    Raises OperandError for what cannot be converted.
 
     >>> from tcemu.recipes.operands import values
     >>> values([1.0, 2.0], "C").shape
     (2,)
     """
-    if type(given).__module__.partition(".")[0] == "torch":
-        return _of_torch(given)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(given, torch.Tensor):
+        return _of_torch(given, torch)
     if hasattr(given, "__cuda_array_interface__") and hasattr(given, "get"):  # CuPy
         given = given.get()
+    if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
+        given = _of_dlpack(given, what)
     return as_array(given, f"{what}: not an array")
 
 
-def _of_torch(tensor: Any) -> Array:
+def _of_torch(tensor: Any, torch: ModuleType) -> Array:
     """A torch tensor, whose types numpy does not all have, by way of its bits."""
-    torch = sys.modules["torch"]
     name = str(tensor.dtype).partition(".")[2]
     kinds = {str(FORMATS[kind].dtype): FORMATS[kind] for kind in TYPES}
     if name not in kinds:
         raise OperandError(f"a matrix of {listing(kinds)} is needed; got a torch tensor of {name}")
-    bits = tensor.detach().cpu().contiguous().view(torch.uint8).numpy()
-    found: Array = bits.view(kinds[name].dtype)
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    found: Array = plain.reshape(-1).view(torch.uint8).numpy().view(kinds[name].dtype).reshape(tuple(tensor.shape))
+    return found
+
+
+def _of_dlpack(given: Any, what: str) -> Array:
+    """An array that has only DLPack, which numpy takes from the CPU and in its own types."""
+    try:
+        found: Array = np.from_dlpack(given)
+    except Exception as wrong:  # noqa: BLE001 - anybody's object may raise anything
+        raise OperandError(
+            f"{what}: numpy cannot take this array: {wrong}. Copy it to the CPU, as a torch tensor or as numpy or "
+            "ml_dtypes array"
+        ) from None
     return found

@@ -31,14 +31,23 @@ def splits(recipe: Recipe, depth: int) -> list[list[Chain]]:
 def _slices(recipe: Recipe, ks: Chain) -> list[Chain]:
     if recipe.slices == 1:
         return [ks]
-    turn = (ks - ks[:1]) // recipe.tile % recipe.slices
+    turn = _places(recipe, len(ks)) // recipe.tile % recipe.slices
     return [ks[turn == i] for i in range(recipe.slices)]
+
+
+def _places(recipe: Recipe, count: int) -> Chain:
+    """Where k stand in rounds of a tile for each slice. If the first round is short, its first tiles are whole."""
+    places, whole = np.arange(count), recipe.tile * recipe.slices
+    if recipe.residue == "first" and count % whole:
+        places[count % whole :] += whole - count % whole
+    return places
 
 
 def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:
     """The chains of a split that has these k, for an instruction of `step` products.
 
-    Where elements have several parts, a tile adds one pair of parts after the other: k of pair p is p * depth + k.
+    Where elements have several parts, a tile (or a step) adds one pair of parts after the other: k of pair p is
+    p * depth + k.
 
     >>> from tcemu.recipes import Recipe
     >>> from tcemu.recipes.order import chains
@@ -48,15 +57,16 @@ def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:
     pairs = recipe.pairs
     if len(pairs) == 1 and not (recipe.order or recipe.every or recipe.lead):
         return _one_chain(recipe, ks, step)
-    tiles = [_in_order(recipe, tile, step) for tile in _tiles(recipe, ks)]
-    if not tiles:
-        return []
+    units = [_in_order(recipe, tile, step) for tile in _tiles(recipe, ks)]
+    if recipe.step:
+        units = [part for tile in units for part in _cut(tile, recipe.step)]
     if len(pairs) > 1:
-        tiles = [np.concatenate([np.where(t < 0, -1, t + p * depth) for p in range(len(pairs))]) for t in tiles]
-    many = len(tiles) if not recipe.every else max(1, recipe.every // recipe.tile) if recipe.tile else 1
-    lead = recipe.lead // recipe.tile if recipe.lead else many
-    cuts = [0, *range(lead, len(tiles), many), len(tiles)]
-    return [np.concatenate(tiles[start:end]) for start, end in pairwise(cuts) if start < end]
+        units = [np.concatenate([np.where(u < 0, -1, u + p * depth) for p in range(len(pairs))]) for u in units]
+    size = recipe.step or recipe.tile or recipe.every
+    many = max(1, recipe.every // size) if recipe.every else len(units)
+    lead = recipe.lead // size if recipe.lead else many
+    cuts = [0, *range(lead, len(units), many), len(units)] if units else []
+    return [np.concatenate(units[start:end]) for start, end in pairwise(cuts) if start < end]
 
 
 def _one_chain(recipe: Recipe, ks: Chain, step: int) -> list[Chain]:
@@ -90,8 +100,8 @@ def _cut(ks: Chain, size: int) -> list[Chain]:
 
 
 def _in_order(recipe: Recipe, tile: Chain, step: int) -> Chain:
-    """A tile in its order, filled up to whole instructions."""
-    size = recipe.tile if recipe.order else -(-len(tile) // step) * step
+    """A tile in its order, filled up to whole instructions, or all of it where its place in a larger sum counts."""
+    size = recipe.tile if recipe.order or recipe.lead else -(-len(tile) // step) * step
     filled = np.full(size, -1)
     filled[: len(tile)] = tile
     if not recipe.order:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,45 +14,57 @@ from tcemu.recipes.order import Chain
 Array = npt.NDArray[Any]
 
 
-class Prefixes:
-    """A tree whose paths are chains, instruction by instruction, and the sums at its nodes.
+class Paths:
+    """A tree whose paths are chains, `batch` k at each node. It is the same for all instructions with that many.
 
-    `a` and `b` (elements, k) are the factors of each element, as `factors` gives them.
+    >>> from tcemu.recipes.prefixes import Paths
+    >>> paths = Paths(2)
+    >>> [paths.end(np.array(chain)) for chain in ([0, 1, 2, 3], [0, 1, 4], [0, 1])]
+    [1, 2, 0]
     """
 
-    def __init__(self, by: Engine, a: Array, b: Array) -> None:
-        self._by, self._a, self._b = by, a, b
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
         self._nodes: dict[tuple[int, bytes], int] = {}
-        self._sums = np.empty((0, len(a)), lookup(by.sums).storage)
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def ends(self, chains: Iterable[Chain]) -> list[int]:
-        """The node at the end of each chain; `compute` gives these nodes their sums."""
-        return [self._end(chain) for chain in chains]
-
-    def _end(self, chain: Chain) -> int:
-        nodes, at, size = self._nodes, -1, self._by.depth * chain.itemsize
-        words = chain.tobytes()
+    def end(self, chain: Chain) -> int:
+        """The node at the end of a chain."""
+        nodes, at, size = self._nodes, -1, self._batch * chain.itemsize
+        rest = -len(chain) % self._batch
+        words = chain.tobytes() + b"\xff" * (rest * chain.itemsize)  # -1: zeros
         for start in range(0, len(words), size):
             at = nodes.setdefault((at, words[start : start + size]), len(nodes))
         return at
 
+    def arrays(self) -> tuple[Array, Array]:
+        """Each node's parent, or -1, and its k (nodes, batch)."""
+        parents = np.array([parent for parent, _ in self._nodes], np.int64)
+        ks = np.frombuffer(b"".join(words for _, words in self._nodes), np.int64).reshape(-1, self._batch)
+        return parents, ks
+
+
+class Prefixes:
+    """The sums at the nodes of a tree, for an instruction and each element's factors `a` and `b` (elements, k)."""
+
+    def __init__(self, by: Engine, paths: Paths, a: Array, b: Array) -> None:
+        self._by, self._paths, self._a, self._b = by, paths, a, b
+        self._patterns = np.empty((0, len(a)), lookup(by.sums).storage)
+        #: The sums (nodes, elements) in the accumulator's dtype.
+        self.sums = lookup(by.sums).matrix(self._patterns)
+
+    def __len__(self) -> int:
+        return len(self._patterns)
+
     def compute(self) -> None:
         """Compute the sums of all nodes that have none yet."""
-        first, count = len(self._sums), len(self._nodes)
+        first, count = len(self._patterns), len(self._paths)
         if first == count:
             return
-        keys = list(self._nodes)
-        parents = np.array([parent for parent, _ in keys], np.int64)
-        ks = np.frombuffer(b"".join(words for _, words in keys), np.int64).reshape(count, -1)
-        sums = np.empty((count, len(self._a)), self._sums.dtype)
-        sums[:first] = self._sums
-        self._by.grow(self._a, self._b, ks, parents, sums, first)
-        self._sums = sums
-
-    def sums(self, node: int) -> Array:
-        """The patterns of a node's sums (elements)."""
-        found: Array = self._sums[node]
-        return found
+        parents, ks = self._paths.arrays()
+        found = np.empty((count, len(self._a)), self._patterns.dtype)
+        found[:first] = self._patterns
+        self._by.grow(self._a, self._b, ks, parents, found, first)
+        self._patterns, self.sums = found, lookup(self._by.sums).matrix(found)

@@ -11,9 +11,10 @@ from tcemu.errors import OperandError
 from tcemu.formats import lookup
 from tcemu.recipes.engines import Engine, engine
 from tcemu.recipes.epilogue import Addend, addend, joined
-from tcemu.recipes.inputs import CONVERSIONS, converted
+from tcemu.recipes.inputs import CONVERSIONS, converted, nearest
 from tcemu.recipes.order import Chain, chains, splits
 from tcemu.recipes.recipe import Recipe
+from tcemu.recipes.reductions import reduced
 
 Array = npt.NDArray[Any]
 
@@ -56,7 +57,8 @@ class Operands:
 
     def split(self, slices: list[Chain]) -> Array:
         """The sum of a split in the accumulator's dtype (M, N)."""
-        return added([added([self._chain(each) for each in self._chains(ks)]) for ks in slices if len(ks)])
+        sums = [reduced([self._chain(each) for each in self._chains(ks)], "") for ks in slices if len(ks)]
+        return reduced(sums, self.recipe.join)
 
     def _chains(self, ks: Chain) -> list[Chain]:
         return chains(self.recipe, ks, self.engine.depth, self.depth)
@@ -64,14 +66,6 @@ class Operands:
     def _chain(self, ks: Chain) -> Array:
         sums = self.engine.run(_columns(self._a, ks), _columns(self._b, ks).T, self._zero)
         return lookup(self.engine.sums).matrix(sums)
-
-
-def added(sums: list[Array]) -> Array:
-    """Sums added from left to right, to nearest, in their own type."""
-    total = sums[0]
-    for each in sums[1:]:
-        total = total + each
-    return total
 
 
 def factors(recipe: Recipe, by: Engine, a: Array, b: Array) -> tuple[Array, Array]:
@@ -99,12 +93,7 @@ def finished(recipe: Recipe, sums: list[Array], kind: str, plus: Addend | None =
     """D from the sums of the splits, which have the accumulator's type `kind`."""
     wide = "f32" if kind == "f16" and (len(sums) > 1 or plus) else kind
     sums = [each.astype(lookup(wide).dtype, copy=False) for each in sums]
-    if recipe.total:
-        total = _rounding_on(sums, recipe.total, wide)
-    else:
-        for stride, count in recipe.stages:
-            sums = _staged(sums, stride, count)
-        total = sums[0]
+    total = _rounding_on(sums, recipe.total, wide) if recipe.total else reduced(sums, recipe.reduce)
     return rounded(total if plus is None else joined(total, plus, recipe.fused), wide, recipe.output or kind)
 
 
@@ -116,22 +105,8 @@ def _rounding_on(sums: list[Array], total: str, kind: str) -> Array:
     return running.astype(sums[0].dtype)
 
 
-def _staged(sums: list[Array], stride: int, count: int) -> list[Array]:
-    """The list with the sums of a stage at the place of the first of each, the others as they were."""
-    result = list(sums)
-    for first in range(len(sums)):
-        if first // stride % count == 0:
-            total = sums[first]
-            for i in range(1, count):
-                if first + i * stride < len(sums):
-                    total = total + sums[first + i * stride]
-            result[first] = total
-    return result
-
-
 def rounded(values: Array, kind: str, output: str) -> Array:
     """Sums of one type in another, to nearest even."""
     if kind == output:
         return values
-    form = lookup(output)
-    return form.matrix(form.encode(values, "rn"))
+    return nearest(values, lookup(output))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, get_args
 
 from tcemu.errors import OperandError, did_you_mean, listing, shown
@@ -14,7 +14,12 @@ Residue = Literal["last", "first"]
 Fused = Literal["c", "sum", "none"]
 
 _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
-_STAGE = re.compile(r"\d+:\d+")
+_STAGE = re.compile(r"[1-9]\d*:[1-9]\d*")
+#: The way to add sums that has a name instead of stages.
+HALVES = "halves"
+#: What fields accept: words, or whole numbers from the least on.
+_WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
+_LEAST = {"tile": 0, "every": 0, "lead": 0, "splits": 1, "size": 0, "slices": 1}
 
 
 @dataclass(frozen=True)
@@ -48,16 +53,21 @@ class Recipe:
     #: Sums start from zero every so many k, and are added in f32 to nearest; 0 for never. Equal splits that are added
     #: from left to right have the same bits.
     every: int = 0
-    #: k before sums start again for the first time, if not `every`: CUTLASS adds them one tile late. 0 for `every`.
+    #: k before sums start again for the first time, if not `every`: CUTLASS adds them one instruction late. 0 for
+    #: `every`.
     lead: int = 0
     #: The parts that are summed on their own.
     splits: int = 1
     #: k of a split, if it is not the same for all: the last split has what is left. 0 for equal parts.
     size: int = 0
-    #: The warps or blocks that take a split's tiles in turn; their sums are added from left to right.
+    #: The threads, warps or blocks that take a split's tiles in turn.
     slices: int = 1
+    #: How the slices' sums are added, as in `reduce`.
+    join: str = ""
     #: How the splits' sums are added, in f32 to nearest: stages stride:count, each of which adds `count` sums that are
-    #: `stride` apart from left to right. "" for all of them from left to right.
+    #: `stride` apart from left to right. "" for all of them from left to right; "halves" for cuBLAS's way with half as
+    #: many places as sums: sum i goes to place i or, if there is none, is added to the sum of half the number before;
+    #: the last sum stays out and takes up place after place.
     reduce: str = ""
     #: The type to which the total is rounded after every split that is added to it; "" for none but the end.
     total: str = ""
@@ -68,20 +78,20 @@ class Recipe:
     output: str = ""
 
     def __post_init__(self) -> None:
-        words = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": CONVERSIONS}
-        for name, accepted in words.items():
+        for name, accepted in _WORDS.items():
             given = getattr(self, name)
             if given not in accepted:
                 said = listing([shown(word) for word in accepted])
                 raise OperandError(f"a recipe's {name} is {said}; got {shown(given)}.{did_you_mean(given, accepted)}")
-        for name, least in (("tile", 0), ("every", 0), ("lead", 0), ("splits", 1), ("size", 0), ("slices", 1)):
+        for name, least in _LEAST.items():
             given = getattr(self, name)
             if not isinstance(given, int) or given < least:
                 raise OperandError(f"a recipe's {name} is a whole number, at least {least}; got {given!r}")
         if (self.slices > 1 or self.lead) and not self.tile:
             raise OperandError("slices take tiles in turn, and a lead has whole tiles: such a recipe needs a tile")
         self._check_order()
-        self._check_reduction()
+        _check_reduction("join", self.join, self.slices)
+        _check_reduction("reduce", self.reduce, self.splits)
 
     def _check_order(self) -> None:
         if not self.order:
@@ -97,15 +107,6 @@ class Recipe:
         if self.tile != size:
             raise OperandError(f"the order {self.order} is one of {size} k, which is the tile; got {self.tile}")
 
-    def _check_reduction(self) -> None:
-        if self.reduce and not all(_STAGE.fullmatch(stage) for stage in self.reduce.split(",")):
-            raise OperandError(f"a reduction has stages stride:count, as in 2:2,1:2; got {shown(self.reduce)}")
-        left = set(range(self.splits))
-        for stride, count in self.stages:
-            left = {i for i in left if i // stride % count == 0}
-        if self.reduce and left != {0}:
-            raise OperandError(f"the reduction {self.reduce} leaves {len(left)} of {self.splits} sums")
-
     @cached_property
     def digits(self) -> dict[str, int]:
         """The sizes of the digits of `order`, the most significant first."""
@@ -117,12 +118,11 @@ class Recipe:
         conversion = CONVERSIONS[self.inputs]
         return conversion.pairs if conversion else ((0, 0),)
 
-    @cached_property
-    def stages(self) -> list[tuple[int, int]]:
-        """The stages of the reduction: (stride, count)."""
-        if not self.reduce:
-            return [(1, self.splits)]
-        return [(int(stride), int(count)) for stride, count in (s.split(":") for s in self.reduce.split(","))]
+    @property
+    def step(self) -> int:
+        """The k after which the next pair of parts comes, if that is not a tile; 0 for a tile."""
+        conversion = CONVERSIONS[self.inputs]
+        return conversion.step if conversion else 0
 
     def __str__(self) -> str:
         plain = replace(self, **{f.name: f.default for f in fields(self)[2:]})  # type: ignore[arg-type]
@@ -152,3 +152,26 @@ class Recipe:
                 raise OperandError(f"a recipe's {name} is a whole number; got {shown(value)}")
             settings[name] = int(value) if kinds[name] == "int" else value
         return cls(*plain, **settings)  # type: ignore[arg-type]
+
+
+def stages(way: str) -> list[tuple[int, int]]:
+    """The stages (stride, count) of a `reduce` or `join` that has some.
+
+    >>> from tcemu.recipes.recipe import stages
+    >>> stages("2:2,1:2")
+    [(2, 2), (1, 2)]
+    """
+    return [(int(stride), int(many)) for stride, many in (stage.split(":") for stage in way.split(","))]
+
+
+@cache
+def _check_reduction(name: str, way: str, count: int) -> None:
+    if way in ("", HALVES):
+        return
+    if not all(_STAGE.fullmatch(stage) for stage in way.split(",")):
+        raise OperandError(f"a recipe's {name} is {HALVES} or has stages stride:count, as in 2:2,1:2; got {shown(way)}")
+    left = set(range(count))
+    for stride, many in stages(way):
+        left = {i for i in left if i // stride % many == 0}
+    if left != {0}:
+        raise OperandError(f"the reduction {way} leaves {len(left)} of {count} sums")

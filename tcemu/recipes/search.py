@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.recipes.candidates import groups
-from tcemu.recipes.elements import Elements, Tried, is_fine, telling
+from tcemu.recipes.elements import Elements, Tried, telling
 from tcemu.recipes.epilogue import Addend, addend
+from tcemu.recipes.inputs import CONVERSIONS
 from tcemu.recipes.operands import matrix, values
 from tcemu.recipes.product import multiply
 from tcemu.recipes.recipe import Recipe
@@ -19,8 +20,12 @@ from tcemu.recipes.verdict import Match, Verdict
 Array = npt.NDArray[Any]
 #: Elements at which every recipe is tried, and those at which the ones that pass are: by whether D is narrow.
 _FEW, _MORE = {False: 4, True: 24}, 96
-#: Recipes of a group that pass at few elements and are tried at more; and whole products computed for a verdict.
-_PASSED, _WHOLE = 64, 4
+#: Recipes that are tried at more elements at once.
+_CHUNK = 64
+#: Recipes that give all of D and are told; and rows of D that are compared before all of it.
+_WHOLE, _ROWS = 4, 16
+#: Elements, of those that a recipe does not give, at which others are tried from then on.
+_LEARNT = {"few": 4, "more": 64}
 #: Elements of D, in whole rows, at which recipes that do not give all of D are compared with it.
 _NEAREST = 1 << 14
 
@@ -60,29 +65,26 @@ class _Search:
         self._a, self._b, self._d, self._plus, self._types = a, b, d, plus, types
         few = _FEW[types[2] in ("f16", "bf16")]
         rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
-        self._at = rows, columns
-        self._few = Elements.of(a, b, d, plus, rows[:few], columns[:few])
-        self._more = Elements.of(a, b, d, plus, rows, columns)
+        self._at = {"few": (rows[:few], columns[:few]), "more": (rows, columns)}
+        self._few, self._more = (Elements.of(a, b, d, plus, *at) for at in self._at.values())
+        self._steps = 0
 
     def verdict(self, effort: int) -> Verdict:
         nearest: list[Tried] = []
         complete = True
-        fine = self._types[0] == "f32" and self._plus is None and is_fine(self._a, self._b, self._d, *self._at)
-        for group in groups(*self._types, self._a.shape[1], fine=fine, joins=self._plus is not None):
+        inputs = self._more.inputs() if self._types[0] == "f32" else CONVERSIONS
+        for group in groups(*self._types, self._a.shape[1], inputs, joins=self._plus is not None):
             if not group.recipes:
                 continue
-            if self._few.steps >= effort:
+            if self._steps + self._few.steps >= effort:
                 complete = False
                 break
             tried = self._few.tried(list(group.recipes), group.reductions)
-            passed = [each.recipe for each in tried if each.share == 1]
-            judged = self._more.tried(passed[:_PASSED])
-            exact = [each.recipe for each in judged if each.share == 1]
-            whole = [self._match(recipe) for recipe in exact[:_WHOLE]]
-            if any(each.share == 1 for each in whole):
-                return self._told([each for each in whole if each.share == 1], exact[_WHOLE:])
             best = sorted(tried, key=lambda each: -each.share)[:2]
-            nearest += judged or self._more.tried([each.recipe for each in best])
+            nearest += self._more.tried([each.recipe for each in best])
+            exact, others = self._exact([each.recipe for each in tried if each.share == 1])
+            if exact:
+                return self._told([Match(recipe, 1.0, None, None, self._d.size) for recipe in exact], others)
         if not nearest:
             raise ArithmeticUnknown(
                 f"no instruction is known that multiplies {self._types[0]} by {self._types[1]} and gives "
@@ -91,20 +93,69 @@ class _Search:
         nearest.sort(key=lambda each: -each.share)
         return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete)
 
+    def _exact(self, recipes: list[Recipe]) -> tuple[list[Recipe], list[Recipe]]:
+        """The first recipes that give all of D, and others that agree wherever they were tried."""
+        for start in range(0, len(recipes), _CHUNK):
+            left = self._agreeing(recipes[start : start + _CHUNK])
+            found: list[Recipe] = []
+            while left and len(found) < _WHOLE:
+                recipe, *left = left
+                differ = self._differences(recipe)
+                if len(differ):
+                    self._learn(differ)
+                    left = self._agreeing(left)
+                else:
+                    found.append(recipe)
+            if found:
+                return found, left
+        return [], []
+
+    def _agreeing(self, recipes: list[Recipe]) -> list[Recipe]:
+        return [each.recipe for each in self._more.tried(recipes) if each.share == 1]
+
+    def _learn(self, differ: Array) -> None:
+        """From now on, try recipes at some elements, rows and columns (count, 2), that one of them did not give."""
+        self._steps += self._few.steps
+        for name, count in _LEARNT.items():
+            rows, columns = differ[:: max(1, len(differ) // count)][:count].T
+            before = self._at[name]
+            self._at[name] = np.concatenate([before[0], rows]), np.concatenate([before[1], columns])
+        self._few, self._more = (
+            Elements.of(self._a, self._b, self._d, self._plus, *at) for at in self._at.values()
+        )
+
+    def _differences(self, recipe: Recipe) -> Array:
+        """Rows and columns (count, 2) of elements that a recipe does not give; none if it gives all of D."""
+        every = np.arange(len(self._d))
+        for rows in (every[:: max(1, len(every) // _ROWS)], every):
+            differ = np.argwhere(_bits(self._given(recipe, rows)) != _bits(self._d[rows]))
+            if len(differ):
+                break
+        return np.stack([rows[differ[:, 0]], differ[:, 1]], axis=1)
+
     def _near(self, recipe: Recipe) -> Match:
         """The match in the first rows, which are quick to compute; in all rows if nothing differs there."""
         match = self._match(recipe, max(1, _NEAREST // self._d.shape[1]))
-        return match if match.first is not None else self._match(recipe)
+        return match if match.first is not None else self._match(recipe, len(self._d))
 
-    def _match(self, recipe: Recipe, rows: int | None = None) -> Match:
+    def _match(self, recipe: Recipe, rows: int) -> Match:
         """The recipe with the share of the elements in the first rows that it gives, and the first that it does not."""
-        plus = self._plus
-        more = {} if plus is None else {"c": plus.c[:rows], "alpha": plus.alpha, "beta": plus.beta}
-        given = multiply(recipe, self._a[:rows], self._b, **more)  # type: ignore[arg-type]
-        same = given.view(f"u{given.dtype.itemsize}") == self._d[:rows].view(f"u{given.dtype.itemsize}")
+        given = self._given(recipe, np.arange(min(rows, len(self._d))))
+        same = _bits(given) == _bits(self._d[:rows])
         first = None if same.all() else tuple(int(i) for i in np.argwhere(~same)[0])
         return Match(recipe, float(same.mean()), first, None if first is None else given[first], same.size)
+
+    def _given(self, recipe: Recipe, rows: Array) -> Array:
+        """These rows of what the recipe gives."""
+        plus = self._plus
+        more = {} if plus is None else {"c": plus.c[rows], "alpha": plus.alpha, "beta": plus.beta}
+        return multiply(recipe, self._a[rows], self._b, **more)  # type: ignore[arg-type]
 
     def _told(self, matches: list[Match], others: list[Recipe], complete: bool = True) -> Verdict:
         matches = sorted(matches, key=lambda each: -each.share)
         return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete)
+
+
+def _bits(d: Array) -> Array:
+    found: Array = d.view(f"u{d.dtype.itemsize}")
+    return found

@@ -1,6 +1,7 @@
 """Recipes of matrix products: against products that libraries computed, and against each other."""
 
 import hashlib
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,6 +17,10 @@ from tcemu.recipes import Recipe, multiply, order_of, probe, separate, snippet, 
 from tcemu.recipes.candidates import BASES, blocks, emulated, sliced, types_of, unaligned, walks
 from tcemu.recipes.elements import Elements
 from tcemu.recipes.epilogue import Addend, joined
+from tcemu.recipes.inputs import CONVERSIONS
+from tcemu.recipes.likely import likely
+from tcemu.recipes.order import chains, splits
+from tcemu.recipes.reductions import reduced
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
@@ -36,9 +41,9 @@ def small(product):
 KNOWN = [product for product in products.recorded()["products"] if product["recipe"]]
 
 
-@rows("product", some([p for p in KNOWN if p["whole"] and small(p)], 12), ids=lambda product: product["name"])
+@rows("product", some([p for p in KNOWN if small(p)], 12), ids=lambda product: product["name"])
 def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
-    given = multiply(Recipe.parse(product["recipe"]), *products.inputs(product))
+    given = multiply(Recipe.parse(product["recipe"]), *products.inputs(product), **products.addend(product))
     assert hashlib.sha256(given.tobytes()).hexdigest() == product["sha256"]
 
 
@@ -47,15 +52,18 @@ def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name):
     product = next(each for each in products.recorded()["products"] if each["name"] == name)
     (a, b), (m, n) = products.inputs(product), products.sample(product)
     d = products.elements()[name].view(tcemu.formats.lookup(product["d"]).dtype)
-    verdict = whose_bits(a[m], b[:, n], d)
+    plus = products.addend(product)
+    if plus:
+        plus["c"] = plus["c"][n] if plus["c"].ndim == 1 else plus["c"][np.ix_(m, n)]
+    verdict = whose_bits(a[m], b[:, n], d, **plus)
     assert verdict.exact, str(verdict)
     assert Recipe.parse(product["recipe"]).target in {each.target for each in verdict.recipes}
 
 
-def test_at_least_97_percent_of_the_recorded_products_are_explained():
+def test_at_least_98_percent_of_the_recorded_products_are_explained():
     everything = products.recorded()["products"]
-    assert len(everything) >= 600
-    assert len(KNOWN) >= 0.97 * len(everything)
+    assert len(everything) >= 700
+    assert len(KNOWN) >= 0.98 * len(everything)
 
 
 @rows("product", KNOWN, ids=lambda product: product["name"])
@@ -102,7 +110,7 @@ def test_sums_at_single_elements_are_those_of_the_whole_product(base):
 def test_f32_from_parts_is_more_exact_the_more_parts_there_are():
     a, b = drawn("f32", (8, 64)), drawn("f32", (64, 8), 1)
     exact = a.astype(float) @ b.astype(float)
-    by_parts = {each.inputs: multiply(each, a, b) for each in emulated("f32", "f32", "f32") if each.tile == 32}
+    by_parts = {each.inputs: multiply(each, a, b) for each in emulated("f32", "f32", "f32", 64) if each.tile == 32}
     errors = {inputs: np.abs(d - exact).max() for inputs, d in by_parts.items()}
     assert errors["bf16x3"] > 4 * errors["bf16x6"]
     assert errors["bf16x3"] > 4 * errors["tf32x3"]
@@ -205,11 +213,65 @@ def test_a_search_that_stops_early_says_so():
     assert "`effort` stopped the search" in str(whose_bits(a, b, d, effort=1))
 
 
+@pytest.mark.parametrize(
+    ("count", "way", "total"),
+    [
+        (4, "", "((0+1)+2)+3"),
+        (4, "2:2,1:2", "(0+2)+(1+3)"),
+        (6, "2:3,1:2", "((0+2)+4)+((1+3)+5)"),
+        (5, "1:2,2:3", "((0+1)+(2+3))+4"),
+        (3, "halves", "(2+0)+1"),
+        (7, "halves", "(((6+(0+4))+(1+5))+2)+3"),
+        (1, "halves", "0"),
+    ],
+)
+def test_sums_are_added_in_the_order_that_a_reduction_says(count, way, total):
+    sums = np.random.default_rng(count).standard_normal((count, 500)).astype(np.float32)
+    expected = eval(re.sub(r"\d", lambda digit: f"sums[{digit[0]}]", total))  # noqa: S307
+    assert np.array_equal(reduced(sums, way), expected)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "depth", "expected"),
+    [
+        # the first round of 8 k is short, and the first slice has all of it
+        (Recipe("fma.rn.f32", tile=4, slices=2, residue="first"), 11, [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10]]),
+        (Recipe("fma.rn.f32", tile=2, slices=3), 8, [[0, 1, 6, 7], [2, 3], [4, 5]]),
+    ],
+)
+def test_slices_take_tiles_in_turn(recipe, depth, expected):
+    assert [ks.tolist() for ks in splits(recipe, depth)[0]] == expected
+
+
+def test_cutlass_starts_its_sums_again_one_instruction_late():
+    recipe = Recipe(TF32, inputs="3xtf32", tile=16, residue="first", every=16, lead=8)
+    small = [[k % 24 for k in chain if k >= 0] for chain in chains(recipe, np.arange(24), 8, 24)]
+    assert [sorted(set(ks)) for ks in small] == [[*range(8)], [*range(8, 16)], [*range(16, 24)]]
+
+
+@pytest.mark.parametrize("inputs", ["", "rn", "bf16", "bf16x3"])
+def test_the_size_of_errors_tells_how_factors_were_rounded(inputs):
+    a, b = drawn("f32", (64, 48)), drawn("f32", (64, 48), 1)
+    by = {"": "fma.rn.f32", "rn": TF32}.get(inputs, F16.replace("f16.f16", "bf16.bf16"))
+    d = np.diagonal(multiply(Recipe(by, inputs=inputs, tile=16), a, b.T))
+    found = likely(a, b, d, None, CONVERSIONS)
+    assert inputs in found
+    assert not found & ({"", "rn", "bf16", "bf16x3"} - {inputs})
+
+
+def test_a_search_is_not_misled_by_recipes_that_give_nearly_all():
+    """fp8 sums are nearly exact in f32: most recipes give most of D."""
+    a, b = drawn("e4m3", (128, 256)), drawn("e4m3", (256, 128), 1)
+    recipe = Recipe(F16, inputs="f16", splits=7, size=40)
+    assert recipe in whose_bits(a, b, multiply(recipe, a, b)).recipes
+
+
 def test_c_and_alpha_are_part_of_the_search():
     a, b, c = drawn("f32", (8, 64)), drawn("f32", (64, 8), 1), drawn("f32", (8, 8), 2)
     recipe = Recipe("fma.rn.f32", splits=4, fused="sum")
     d = multiply(recipe, a, b, c, alpha=0.7, beta=1.3)
-    assert recipe in whose_bits(a, b, d, c, alpha=0.7, beta=1.3).recipes
+    found = whose_bits(a, b, d, c, alpha=0.7, beta=1.3)
+    assert [each.fused for each in found.recipes] == ["sum"]
 
 
 @pytest.mark.parametrize(
@@ -239,5 +301,5 @@ def test_the_code_for_each_library_is_python():
 
 def test_every_base_takes_the_types_of_its_row():
     for base in BASES:
-        assert types_of(base.recipe) == (base.a, base.b) or base.recipe.inputs == "f16"
+        assert types_of(base.recipe) == (base.a, base.b) or base.recipe.inputs in ("f16", "f32")
         assert replace(base.recipe, splits=2).splits == 2
