@@ -26,7 +26,7 @@ GRAM, WINDOW = 12, 4
 #: A fingerprint is rare if at most this many students have it, or this part of the class.
 _FEW, _PART = 4, 0.1
 #: Pairs that are told share at least so many rare fingerprints, and this part of those of one of them.
-_SHARED, _ALIKE = 10, 0.6
+_SHARED, _ALIKE = 16, 0.6
 #: Code with fewer fingerprints than this is the same by chance.
 _SHORT = 30
 
