@@ -50,6 +50,7 @@ NBVAL = {
 def pytest_addoption(parser):
     """Add what pyproject.toml cannot."""
     parser.addoption("--live", action="store_true", help="ask the GPU of this machine too: tests/live/test_live.py")
+    parser.addoption("--thorough", action="store_true", help="ask every row of every table, and twice as many examples")
     parser.addoption("--seeds", type=int, default=0, help="so many orders of the warps for every kernel (slow tests)")
     for name, given in NBVAL.items():
         parser.addoption(name, help=f"of nbval; here {given.get('default')}", **given)

@@ -13,6 +13,7 @@ MOST = 20
 def pytest_configure(config):
     """Tell `some` and `examples`, before the tests are collected, how much to ask."""
     quick.QUICK = "not slow" in config.option.markexpr
+    quick.THOROUGH = config.getoption("--thorough")
     if quick.QUICK:
         settings.register_profile("quick", settings.get_profile("tcemu"), max_examples=20)
         settings.load_profile("quick")

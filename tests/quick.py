@@ -1,4 +1,4 @@
-"""How much the quick part of the tests asks, `-m "not slow"`: a choice, where the whole suite asks everything."""
+"""How much the tests ask: the quick part, `-m "not slow"`, a choice; the suite more; with `--thorough` everything."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,6 +7,8 @@ from hypothesis import settings
 
 #: Whether this run is the quick one; tests/conftest.py finds out before the tests are collected.
 QUICK = False
+#: Whether everything is asked, however long it takes.
+THOROUGH = False
 
 
 def some(table: Iterable[Any], most: int) -> list[Any]:
@@ -15,6 +17,12 @@ def some(table: Iterable[Any], most: int) -> list[Any]:
     return every[:: -(-len(every) // most)] if QUICK and len(every) > most else every
 
 
+def spread(table: Iterable[Any], one_in: int) -> list[Any]:
+    """Of a table whose rows another test asks in a cheaper way, every so many-th one, unless everything is asked."""
+    return list(table)[:: 1 if THOROUGH else one_in]
+
+
 def examples(count: int, **more: Any) -> settings:
-    """Let hypothesis try `count` examples; in the quick part a fifth of them."""
-    return settings(max_examples=max(2, count // 5) if QUICK else count, **more)
+    """Let hypothesis try `count` examples; half of them unless everything is asked, in the quick part a fifth."""
+    part = 1 if THOROUGH else 5 if QUICK else 2
+    return settings(max_examples=max(2, count // part), **more)

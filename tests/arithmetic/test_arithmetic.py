@@ -366,7 +366,7 @@ def test_the_kernels_are_twins_of_the_reference():
 @pytest.mark.slow
 def test_the_kernels_are_twins_of_the_reference_on_many_outputs():
     for operation, instruction in OPERATIONS.items():
-        check_twins(operation, instruction, classes(instruction), 16, "more twins")
+        check_twins(operation, instruction, classes(instruction), 8, "more twins")
 
 
 @given(st.data())

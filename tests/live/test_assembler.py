@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from quick import spread
 
 from tcemu.instructions.targets import target_named
 from tcemu.live import Device, ptx
@@ -105,7 +106,7 @@ def test_the_assembler_takes_every_kernel(target, any_values):
     if assembled(target, ptx.SINCE[target], [".visible .entry k() { ret; }"]).returncode:
         pytest.skip(f"this ptxas does not assemble for {target}")
     chip = card(target)
-    every = {version: merged(codes) for version, codes in kernels(chip, recordable(chip)[::ONE_IN]).items()}
+    every = {version: merged(codes) for version, codes in kernels(chip, spread(recordable(chip), ONE_IN)).items()}
     assert every
     parts = [
         (version, codes[start : start + TOGETHER])

@@ -12,7 +12,7 @@ import kernels_lanes  # noqa: F401
 import kernels_mbarriers  # noqa: F401
 import pytest
 from kernels_table import CORRECT, FAULTY
-from quick import some
+from quick import some, spread
 
 POLICIES = ("late", "early", "random")
 #: Seeds of a kernel, and of one that takes many steps, unless `pytest --seeds 1000` asks for more. What is reported
@@ -89,12 +89,12 @@ def seeds(request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", FAULTY, **named)
+@pytest.mark.parametrize("row", spread(FAULTY, 3), **named)
 def test_faulty_kernels_are_reported_under_every_seed(row, seeds):
     check_reported(row, seeds(4))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", CORRECT, **named)
+@pytest.mark.parametrize("row", spread(CORRECT, 2), **named)
 def test_correct_kernels_are_not_under_many_seeds(row, seeds):
     check_silent(row, seeds(FEW_SEEDS if row.name in LONG else SEEDS))

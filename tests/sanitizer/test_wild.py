@@ -15,7 +15,7 @@ import kernels_wild_faulty_wgmma  # noqa: F401
 import kernels_wild_reports  # noqa: F401
 import pytest
 from kernels_wild_table import CORRECT, FAULTY, POLICIES
-from quick import some
+from quick import some, spread
 
 from tcemu.sanitizer import RULES
 
@@ -47,14 +47,14 @@ def test_faulty_kernels_are_reported(row, seed, policy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", CORRECT, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", spread(CORRECT, 3), ids=lambda row: row.name)
 def test_correct_kernels_are_silent_under_every_policy(row):
     for seed, policy in zip(SEEDS, POLICIES, strict=True):
         row.check_silent(seed=seed, policy=policy)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", FAULTY, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", spread(FAULTY, 3), ids=lambda row: row.name)
 def test_faulty_kernels_are_reported_under_every_policy(row):
     for seed, policy in zip(SEEDS, POLICIES, strict=True):
         row.check_reported(seed=seed, policy=policy)

@@ -12,7 +12,7 @@ import kernels_lanes  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import BYTES, CORRECT, FAULTY, MMA, finish, mma, one, ready, tiles
-from quick import some
+from quick import some, spread
 
 import tcemu
 from tcemu import show
@@ -36,7 +36,7 @@ def _watched(row, **options):
     return events, sanitizer.reports
 
 
-@pytest.mark.parametrize("row", some(FAULTY, 24), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", some(spread(FAULTY, 3), 24), ids=lambda row: row.name)
 def test_every_broken_rule_is_drawn_where_it_happened(row):
     events, reports = _watched(row)
     picture = show.hazards(events, reports)

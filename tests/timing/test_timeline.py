@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from places import GOLDEN, ROOT
+from quick import spread
 
 import tcemu
 from tcemu import gemm, sparse
@@ -353,9 +354,9 @@ def test_some_main_loops_take_what_a_gpu_took(setting):
 
 @pytest.mark.slow
 def test_main_loops_take_what_a_gpu_took():
-    """Every other setting; benchmarks/timeline.py prints all of them."""
-    ours = [BENCHMARK.predicted(setting) for setting in EVERY[::2]]
-    theirs = [MEASURED[str(setting)] for setting in EVERY[::2]]
+    settings = spread(EVERY, 2)
+    ours = [BENCHMARK.predicted(setting) for setting in settings]
+    theirs = [MEASURED[str(setting)] for setting in settings]
     ratios = np.array(ours) / np.array(theirs)
     assert np.mean(np.abs(ratios - 1) <= 0.15) >= 0.9
     assert np.abs(ratios - 1).max() <= 0.3
