@@ -76,6 +76,7 @@ def _moved_by_mouse_and_keyboard(view: Lab, explorer: Any) -> int:
 def test_it_runs_its_controls_answer_and_nothing_is_in_the_way(opened: Callable[[str], Lab], name: str) -> None:
     view = opened(name)
     try:
+        view.theme("light")  # the server remembers the one in which the last page ended
         view.run_all()
         errors = view.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']")
         assert errors.all_inner_texts() == []
