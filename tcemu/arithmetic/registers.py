@@ -86,8 +86,8 @@ class FewWarps:
         self._plan: Plan | None = None
         self._products = prod(fragments["d"].shape) * operation.depth
         self._own = [(each.lanes, each.registers) for each in known]
-        self._words, *others = {each.container.register_dtype for each in known}
-        self._alike = not others
+        dtypes = {each.container.register_dtype for each in known}
+        self._words = dtypes.pop() if len(dtypes) == 1 else None
         self._most = most
         self._shapes: dict[tuple[tuple[int, ...], ...], tuple[int, tuple[int, ...]] | None] = {}
 
@@ -95,7 +95,7 @@ class FewWarps:
         """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them."""
         if not type(a) is type(b) is type(c) is np.ndarray:
             return None
-        if not (self._alike and a.dtype is b.dtype is c.dtype is self._words):
+        if not a.dtype is b.dtype is c.dtype is self._words:
             return None
         shapes = a.shape, b.shape, c.shape
         if shapes not in self._shapes:
@@ -122,7 +122,6 @@ class FewWarps:
         fits = all(shape == (*warps, *own) for shape, own in zip(shapes, self._own, strict=False))
         fits = fits and 0 < prod(warps) <= self._most
         self._shapes[shapes] = (prod(warps), (*warps, *self._own[-1])) if fits else None
-
 
 
 def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:

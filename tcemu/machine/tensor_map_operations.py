@@ -116,8 +116,9 @@ def described(core: Core, by: By, instruction: Instruction, given: Any) -> Tenso
     try:
         return map_of(memory.bytes[place : place + BYTES].tobytes())
     except OperandError as error:
-        told = f"the {BYTES} bytes at {place} are no tensor map that a copy can use: {error}. Pass a TensorMap, or the"
-        raise OperandError(f"{instruction}: {told} address of one that the kernel has made") from None
+        told = f"the {BYTES} bytes at {place} are not a tensor map that a copy can use: {error}"
+        advice = "Pass a TensorMap, or the address of one that the kernel has made"
+        raise OperandError(f"{instruction}: {told}. {advice}") from None
 
 
 def _one(core: Core, instruction: Instruction, role: str, given: Any) -> int:

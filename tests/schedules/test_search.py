@@ -5,32 +5,17 @@ import re
 import numpy as np
 import pytest
 from kernels_rare import RARE, compute, leader, load, start, store
+from searching import MENDED, fails, search
 
 import tcemu
 from tcemu.errors import LaunchError, OperandError
 from tcemu.schedules import ScheduleSearch
 
 named = {"ids": lambda row: row.name}
-#: Runs within which the search finds each of them, and after which it leaves a mended twin alone.
-BUDGET, MENDED = 60, 20
+#: Runs within which the search finds each of them.
+BUDGET = 60
 #: The kernel that needs two delays.
 DEEP = "two_delays_to_a_torn_pair"
-
-
-def search(row, mended=False, **more):
-    return tcemu.search_schedules(*row.arguments(mended), **row.options, check=row.check, seconds=1e6, **more)
-
-
-def fails(row, mended=False, **more):
-    """Whether a launch fails."""
-    kernel, grid, block, args = row.arguments(mended)
-    try:
-        tcemu.launch(kernel, grid, block, args, **row.options, **more)
-        if row.check is not None:
-            row.check(*args)
-    except (LaunchError, AssertionError):
-        return True
-    return False
 
 
 def test_there_are_enough_of_them():

@@ -4,28 +4,9 @@ import re
 
 import pytest
 from kernels_rare_blocks import BETWEEN
-
-import tcemu
-from tcemu.errors import LaunchError
+from searching import MENDED, fails, search
 
 named = pytest.mark.parametrize("row", BETWEEN, ids=lambda row: row.name)
-#: Runs after which the search leaves a mended twin alone.
-MENDED = 20
-
-
-def search(row, mended=False, **more):
-    return tcemu.search_schedules(*row.arguments(mended), **row.options, check=row.check, seconds=1e6, **more)
-
-
-def fails(row, mended=False, **more):
-    kernel, grid, block, args = row.arguments(mended)
-    try:
-        tcemu.launch(kernel, grid, block, args, **row.options, **more)
-        if row.check is not None:
-            row.check(*args)
-    except (LaunchError, AssertionError):
-        return True
-    return False
 
 
 def test_there_are_enough_of_them():

@@ -63,7 +63,7 @@ def _scale_mistakes(given: Given) -> Wrong:
         (2 * 127 - right.astype(int)).astype(np.uint8)
     )
     yield "One scale for all blocks: each block has its own.", np.full_like(right, right.max())
-    yield "This is the rule of the MX formats, and one more: it is too much where the mantissa is at most 1.75.", (
+    yield "This is one step above the MX rule's scale, which is too much where the mantissa is at most 1.75.", (
         _power(floor - 7)
     )
     signed = np.maximum(given.blocks.astype(np.float64).max(axis=1), 1e-30)
