@@ -13,7 +13,7 @@ import operator
 import re
 import sys
 from collections.abc import Iterable
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -138,7 +138,8 @@ class CourseError(TcemuError):
 def install(*what: str) -> str:
     """The command that installs something into this interpreter's environment, which may have no pip of its own."""
     own = f"{_quoted(sys.executable)} -m pip"
-    pip = own if find_spec("pip") else f"python3 -m pip --python {_quoted(sys.prefix)}"
+    # PathFinder and not find_spec: setuptools' own finder gives distutils up for good once anybody looks for pip.
+    pip = own if PathFinder.find_spec("pip") else f"python3 -m pip --python {_quoted(sys.prefix)}"
     return " ".join([pip, "install", *map(_quoted, what)])
 
 

@@ -210,7 +210,7 @@ def _kernel(byte=lambda step: step, row=lambda g, t: g + 8 * (t % 2), column=lam
 WRONG = {
     "scales_without_overflow": [
         (rule_of_mx, "the rule of the MX formats"),
-        (rule_of_mx_and_one, "the rule of the MX formats, and one more"),
+        (rule_of_mx_and_one, "one step above the MX rule's scale"),
         (one_for_all, "each block has its own"),
         (without_bias, "the exponent without the bias"),
         (by_value, "not the largest magnitude"),

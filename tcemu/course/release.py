@@ -6,8 +6,6 @@ without solutions and hidden tests.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -71,8 +69,6 @@ def without_solutions(notebook: Notebook) -> Notebook:
     try:
         with catch_warnings():  # some of its dependencies warn when they are imported
             simplefilter("ignore")
-            if sys.version_info < (3, 12):  # setuptools refuses Python's distutils once somebody has looked for pip
-                os.environ.setdefault("SETUPTOOLS_USE_DISTUTILS", "stdlib")
             from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
     except ImportError as error:
         raise CourseError(f"exercises are made with nbgrader: {install('nbgrader')}") from error

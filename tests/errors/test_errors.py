@@ -1,8 +1,11 @@
 """The phrases that messages share."""
 
+import subprocess
+import sys
+
 import pytest
 
-from tcemu.errors import TargetError, did_you_mean, nearest, ranges, span
+from tcemu.errors import TargetError, did_you_mean, install, nearest, ranges, span
 from tcemu.instructions.targets import target_named
 
 RANGES = {(): "", (5,): "5", (0, 1): "0 to 1", (0, 1, 2, 3, 8): "0 to 3, 8", (1, 3, 4, 6): "1, 3 to 4, 6"}
@@ -91,3 +94,10 @@ NEAREST = {
 @pytest.mark.parametrize(("word", "accepted"), NEAREST)
 def test_of_like_words_the_nearest_number_is_meant(word, accepted):
     assert nearest(word, accepted) == [NEAREST[word, accepted]]
+
+
+def test_a_message_that_says_what_to_install_leaves_setuptools_as_it_was():
+    """nbgrader imports setuptools, which cannot be imported any more once its finder has been asked for pip."""
+    code = "from tcemu.errors import install; assert install('nbgrader').endswith(' install nbgrader'); import setuptools"
+    subprocess.run([sys.executable, "-W", "error:Distutils", "-c", code], check=True)
+    assert install("a b").endswith(' install "a b"')
