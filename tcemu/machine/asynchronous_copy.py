@@ -41,7 +41,8 @@ Side = tuple[Space, Array, int]
 def cp_async(instruction: Instruction) -> Act:
     """cp.async (9.7.9.25.3): each lane copies `size` bytes (4, 8, 16) from global to shared memory.
 
-    It reads only `src_size` bytes of the source (an integer, or one for each lane) and fills the rest with zeros.
+    It reads only `src_size` bytes of the source (an integer, or one for each lane) and fills the rest with zeros. More
+    than `size` is undefined: it copies `size` bytes here.
     """
     cache = instruction.words["cache"]
     sizes = (4, 8, 16) if cache == "ca" else (16,)
@@ -64,21 +65,17 @@ def cp_async(instruction: Instruction) -> Act:
         active = core.active
         to = core.integers(instruction, "destination", destination)[active]
         start = core.integers(instruction, "source", source)[active]
-        taken = np.full(len(to), size)
+        taken, given = np.full(len(to), size), None
         if src_size is not None:
-            taken = core.integers(instruction, "src-size", src_size)[active]
-            if (taken < 0).any() or (taken > size).any():
-                raise OperandError(
-                    f"{instruction}: src-size must be 0 to {size}; got {taken.min()} to {taken.max()} (PTX ISA "
-                    f"{instruction.section})"
-                )
+            given = core.integers(instruction, "src-size", src_size)[active] & 0xFFFFFFFF  # a register without a sign
+            taken = np.minimum(given, size)
         check(core, by, instruction, "shared", to, size, size)
         _check_source(core, by, instruction, start, taken, size)
         groups = core.copies["cp.async"]
         reads: Side = ("global", *_pieces(start, taken))
-        copy = Copy(
-            "cp.async", instruction, by, reads, ("shared", to, size), size * len(to), groups.next, lanes=LANES[active]
-        )
+        writes: Side = ("shared", to, size)
+        whole, lanes = size * len(to), LANES[active]
+        copy = Copy("cp.async", instruction, by, reads, writes, whole, groups.next, lanes=lanes, src_size=given)
         begin(core, copy, lambda: _move_lanes(core, to, start, taken, size), groups)
 
     return act

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tcemu.errors import LaunchError, OperandError, briefly, listing, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, By, WarpSynced
+from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, BarriersParted, By, WarpSynced
 from tcemu.machine.masks import lanes_of
 from tcemu.machine.registers import WARP
 
@@ -71,18 +71,22 @@ class Barriers:
         before = self._parts.pop(by.warp, None)
         if before is not None:
             if before.number != number:
-                self._block.grid.fail(
-                    LaunchError(
-                        f"{by} arrives at barrier {number} while other lanes of the warp wait at barrier "
-                        f"{before.number} ({before.by}): an H100 reports an illegal instruction (PTX ISA "
-                        f"{SECTION})"
-                    )
-                )
+                self._parted(by, number, before)
             by, waits = by._replace(active=by.active | before.by.active), waits or before.waits
         if there & ~by.active:
             self._parts[by.warp] = _Part(number, by, threads, waits)
             return barrier.generation
         return self._count(by, number, threads, waits)
+
+    def _parted(self, by: By, number: int, before: _Part) -> NoReturn:
+        """End the launch: lanes of a warp are at two barriers."""
+        self._block.grid.tell(BarriersParted, (before.by, by), (before.number, number))
+        self._block.grid.fail(
+            LaunchError(
+                f"{by} arrives at barrier {number} while other lanes of the warp wait at barrier {before.number} "
+                f"({before.by}): an H100 reports an illegal instruction (PTX ISA {SECTION})"
+            )
+        )
 
     def lanes_exited(self, warp: int, there: int) -> None:
         """Lanes of a warp have exited: the warp's waiting lanes may have waited only for these."""

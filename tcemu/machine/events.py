@@ -210,13 +210,14 @@ class Stuck(Event):
 
 @dataclass(eq=False)
 class Faulted(WarpEvent):
-    """An access for which the hardware would raise an exception: the launch ends after this event."""
+    """An instruction that the hardware, or the assembler, does not execute: the launch ends after this event."""
 
     instruction: Instruction
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
     #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
-    #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival
-    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster"]
+    #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
+    #: names a number of registers that no thread can have
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster", "registers"]
     space: Space
     message: str
     #: the mbarrier's address
@@ -356,6 +357,14 @@ class BarrierDisagreed(WarpsEvent):
 
 
 @dataclass(eq=False)
+class BarriersParted(WarpsEvent):
+    """Lanes of a warp arrive at one barrier while others wait at another: the launch ends after this event."""
+
+    bys: tuple[By, By]
+    barriers: tuple[int, int]
+
+
+@dataclass(eq=False)
 class ClusterArrived(WarpEvent):
     """The active lanes arrive at the barrier of the cluster, in its phase `phase`; .relaxed publishes nothing."""
 
@@ -451,6 +460,8 @@ class Copy:
     #: the lane that gave each address, for cp.async and st.async
     lanes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
     owner: int = -1
+    #: the src-size that each of these lanes gave, for cp.async; None if they gave none
+    src_size: npt.NDArray[Any] | None = None
 
     @property
     def opcode(self) -> str:
@@ -584,10 +595,14 @@ class WgmmaEnded(Event):
 
 @dataclass(eq=False)
 class RegistersMoved(WarpEvent):
-    """setmaxnreg: the warp may use `count` registers per thread from now on, after .inc or .dec."""
+    """setmaxnreg asks for `count` registers per thread, where the warp has `held`.
+
+    An .inc to fewer or a .dec to more is undefined: the warp keeps those that it has.
+    """
 
     action: Literal["inc", "dec"]
     count: int
+    held: int
 
 
 Observer = Callable[[Event], None]

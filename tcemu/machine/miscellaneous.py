@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, OperandError, briefly
+from tcemu.errors import OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import RegistersMoved
+from tcemu.machine.events import By, Faulted, RegistersMoved
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -24,50 +24,58 @@ class RegisterPool:
         self.free = 0
         self._held: dict[int, int] = {}
 
-    def wanted(self, warp: int, count: int, *, more: bool) -> int:
-        """How many registers per thread `warp` takes from the pool to have `count`; negative if it gives some back.
+    def held(self, warp: int, count: int, *, more: bool) -> int:
+        """Registers per thread of `warp`, which asks for `count`.
 
         A kernel may be compiled for fewer registers than the launch has room for, so a warp's first .inc may name
-        fewer than it has.
+        fewer than it has; the others stay unused.
         """
-        first = warp not in self._held
-        have = self._held.setdefault(warp, self._each)
-        return 0 if first and more and count < have else count - have
+        if warp not in self._held:
+            self._held[warp] = min(self._each, count) if more else self._each
+        return self._held[warp]
 
-    def move(self, warp: int, count: int, taken: int) -> None:
+    def move(self, warp: int, count: int) -> None:
         """The warp has `count` from now on."""
-        self.free -= taken
+        self.free -= count - self._held[warp]
         self._held[warp] = count
-
-    def held(self, warp: int) -> int:
-        """Registers per thread of `warp`."""
-        return self._held.get(warp, self._each)
 
 
 @executes("setmaxnreg")
 def setmaxnreg(instruction: Instruction) -> Act:
     """setmaxnreg (9.7.19.5): set how many registers each thread of this warp may use; .inc waits for them."""
-    action = instruction.words["action"]
-    section = f"PTX ISA {instruction.section}"
+    action, more = instruction.words["action"], instruction.words["action"] == "inc"
 
     def act(core: Core, count: int) -> None:
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count not in range(24, 257, 8):
-            raise OperandError(f"setmaxnreg takes a multiple of 8 from 24 to 256; got {briefly(count)} ({section})")
         by = core.begin(instruction)
         if by is None:
             return
+        _check_count(core, by, instruction, count)
         pool, warp = core.block.pool, core.index
-        taken = pool.wanted(warp, int(count), more=action == "inc")
-        if taken and (taken > 0) != (action == "inc"):
-            told = f"setmaxnreg.{action} to {count}: warp {warp} has {pool.held(warp)} registers per thread ({section})"
-            core.block.grid.fail(LaunchError(told))
-        if action == "inc":
-            what = f"{taken} registers per thread, which setmaxnreg.dec of other warps must give back ({section})"
+        held = pool.held(warp, int(count), more=more)
+        taken = int(count) - held
+        if more and taken > 0:
+            what = (
+                f"{taken} registers per thread, which setmaxnreg.dec of other warps must give back (PTX ISA "
+                f"{instruction.section})"
+            )
             core.wait(by, "registers", 0, lambda: pool.free >= taken, lambda: what)
-        pool.move(warp, int(count), taken)
-        core.tell(RegistersMoved, by, action, count)
+        if (taken > 0) == more:
+            pool.move(warp, int(count))
+        core.tell(RegistersMoved, by, action, int(count), held)
 
     return act
+
+
+def _check_count(core: Core, by: By, instruction: Instruction, count: object) -> None:
+    """End the launch unless a thread can have this number of registers, an immediate that assemblers check."""
+    if isinstance(count, int | np.integer) and not isinstance(count, bool) and count in range(24, 257, 8):
+        return
+    told = (
+        f"{instruction} takes a multiple of 8 from 24 to 256, the registers of a thread; got {briefly(count)} (PTX ISA "
+        f"{instruction.section})"
+    )
+    core.tell(Faulted, by, instruction, "registers", "shared", told)
+    core.block.grid.fail(OperandError(f"{told}: {by}"))
 
 
 @executes("nanosleep")

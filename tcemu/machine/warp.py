@@ -906,7 +906,7 @@ class Warp:
 
         "inc" waits until other warps have given back enough. A warp starts with as many as the launch has room for;
         because a kernel may be compiled for fewer, its first "inc" may name fewer. Raises OperandError for a count that
-        is not a multiple of 8 from 24 to 256, and LaunchError for one that contradicts `action`.
+        is not a multiple of 8 from 24 to 256. A count that contradicts `action` is undefined: it changes nothing here.
         """
         self.core.execute(_form("setmaxnreg", _text("setmaxnreg", "action", action), "sync.aligned.u32"), count)
 

@@ -17,7 +17,7 @@ from tcemu.machine.events import (
 )
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import joined
+from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import Kind
@@ -69,11 +69,24 @@ class Copies:
 
     def _issue_lanes(self, copy: Copy) -> None:
         _, addresses, size = copy.writes
+        if copy.src_size is not None and (copy.src_size > size).any():
+            self._too_much(copy, copy.src_size)
         by, warp = copy.by, copy.by.warp
         cells, per = self._block.shadow.cells(addresses, size)
         record = self._records.under_way(by, copy.instruction.opcode)
         self._open[warp].append((record, by.active, self._groups["cp.async"][warp]))
         self._shared.write_lanes(by, record, cells, np.repeat(copy.lanes, per))
+
+    def _too_much(self, copy: Copy, given: Array) -> None:
+        """Report a cp.async that is to read more than it writes."""
+        size = copy.writes[2]
+        wrong = np.flatnonzero(given > size)
+        lanes, most = tuple(copy.lanes[wrong].tolist()), int(given[wrong[0]])
+        signed = f" ({most - (1 << 32)} as a signed number)" if most >> 31 else ""
+        message = (
+            f"cp.async of {size} bytes with a src-size of {most}{signed} in lane {lanes[0]}: it must be 0 to {size}"
+        )
+        self._block.report("cp-async-src-size", copy.by, message, what=f"src-size {most}", lanes=lanes)
 
     def _commit(self, event: CopiesCommitted) -> None:
         self._groups[event.kind][event.by.warp] = event.group + 1

@@ -6,7 +6,7 @@ Also faults, and the reason for a deadlock.
 from __future__ import annotations
 
 from tcemu.errors import counted
-from tcemu.machine.events import BarrierDisagreed, By, Disagreed, Faulted, Issued, Stuck, Waiting
+from tcemu.machine.events import BarrierDisagreed, BarriersParted, By, Disagreed, Faulted, Issued, Stuck, Waiting
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.mbarriers import Mbarriers
@@ -22,10 +22,14 @@ _FAULTS = {
     "alignment": "misaligned",
     "lanes": "absent-lanes",
     "cluster": "barrier-threads",
+    "registers": "setmaxnreg-count",
 }
 #: What else is concerned than the memory, and another fix than the rule's.
-_CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster"}
-_PAIRS = "Let each thread execute barrier.cluster.arrive once and then barrier.cluster.wait, in every phase."
+_CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster", "registers": "registers"}
+_REMEDIES = {
+    "cluster": "Let each thread execute barrier.cluster.arrive once and then barrier.cluster.wait, in every phase.",
+    "registers": "Name a multiple of 8 from 24 to 256.",
+}
 
 
 class Divergence:
@@ -37,6 +41,7 @@ class Divergence:
             Issued: self._issued,
             Disagreed: self._disagreed,
             BarrierDisagreed: self._counts,
+            BarriersParted: self._parted,
             Stuck: self._stuck,
             Faulted: self._faulted,
         }
@@ -82,12 +87,18 @@ class Divergence:
         earlier = Earlier(one, f"bar for {wanted} threads")
         self._block.report("barrier-threads", other, message, what=f"barrier {event.barrier}", earlier=earlier)
 
+    def _parted(self, event: BarriersParted) -> None:
+        (one, other), (first, second) = event.bys, event.barriers
+        there, here = many("lane", lanes_of(one.active)), many("lane", lanes_of(other.active))
+        message = f"warp {one.warp}: {here} arrive at barrier {second}, but {there} wait at barrier {first}"
+        what, earlier = f"barriers {first} and {second}", Earlier(one, f"the arrival at barrier {first}")
+        self._block.report("barriers-parted", other, message, what=what, earlier=earlier)
+
     def _faulted(self, event: Faulted) -> None:
         rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
         if rule is not None:
             what = _CONCERNS.get(event.kind, f"{event.space} memory")
-            remedy = _PAIRS if event.kind == "cluster" else ""
-            self._block.report(rule, event.by, event.message, what=what, remedy=remedy)
+            self._block.report(rule, event.by, event.message, what=what, remedy=_REMEDIES.get(event.kind, ""))
 
     # ---------------------------------------------------------------------------------------- deadlocks
 

@@ -6,103 +6,38 @@ reports ends in "<- reported".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from tcemu.layouts import Descriptor
 from tcemu.machine import sites
+from tcemu.sanitizer.example_parts import (
+    BYTES,
+    EXAMPLES,
+    MMA,
+    ORDINARY,
+    TILES,
+    Example,
+    barrier,
+    breaks,
+    fill,
+    finish,
+    ready,
+)
+
+__all__ = ["BYTES", "EXAMPLES", "Example"]
 
 # The lines of this file are lines of kernels, which reports name.
 sites.KERNELS.append(__file__)
 
-#: Global memory that a kernel may use, and shared memory that it is launched with.
-BYTES, SHARED = 1 << 15, 8192
-
-MMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 OTHER = "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
 WMMA_LOAD = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16"
 WMMA = "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32"
-#: The operands of MMA after the descriptors: scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b.
-ORDINARY = (1, 1, 1, 0, 0)
-#: A (64 x 16) and B (16 x 8) of f16 in shared memory, without a swizzle.
-TILES = (
-    Descriptor.for_tile("f16", 64, 16, swizzle=0),
-    Descriptor.for_tile("f16", 8, 16, swizzle=0, start=2048),
-)
 
 
-@dataclass(frozen=True)
-class Example:
-    """A kernel that breaks one rule, and how it is launched.
-
-    >>> from tcemu.sanitizer.examples import EXAMPLES
-    >>> EXAMPLES["lane-race"].kernel.__name__
-    'lanes_swap_without_a_sync'
-    """
-
-    kernel: Callable[..., None]
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def launch(self) -> Mapping[str, Any]:
-        """What tcemu.launch gets besides the kernel and its argument."""
-        return {"block": 128, "shared": SHARED, **self.options}
-
-
-_EXAMPLES: dict[str, Example] = {}
-#: By the rule's id.
-EXAMPLES: Mapping[str, Example] = MappingProxyType(_EXAMPLES)
-
-
-def _breaks(rule: str, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    def add(kernel: Callable[..., None]) -> Callable[..., None]:
-        _EXAMPLES[rule] = Example(kernel, options)
-        return kernel
-
-    return add
-
-
-# ---------------------------------------------------------------------------------------------- what kernels share
-
-
-def fill(warp: Any) -> None:
-    """The threads of a warpgroup store both tiles."""
-    warp.st_shared(16 * warp.threads, 0, "v4.b32")
-    with warp.only(warp.threads < 16):
-        warp.st_shared(2048 + 16 * warp.threads, 0, "v4.b32")
-
-
-def ready(warp: Any) -> None:
-    """Both tiles, stored, fenced for the async proxy, and behind a barrier."""
-    fill(warp)
-    warp.fence_proxy_async()
-    warp.bar_sync()
-
-
-def finish(warp: Any) -> None:
-    """Commit, and wait for everything."""
-    warp.wgmma_commit_group()
-    warp.wgmma_wait_group(0)
-
-
-def barrier(warp: Any, address: int, count: int = 1) -> None:
-    """One lane initialises an mbarrier, and tells everybody."""
-    if warp.warpid == 0:
-        with warp.only(warp.laneid == 0):
-            warp.mbarrier_init(address, count)
-            warp.fence_mbarrier_init()
-    warp.bar_sync()
-
-
-# ---------------------------------------------------------------------------------------------- the kernels
-
-
-@_breaks("wgmma-fence-first")
+@breaks("wgmma-fence-first")
 def no_fence_at_all(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -110,7 +45,7 @@ def no_fence_at_all(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("wgmma-fence-touched")
+@breaks("wgmma-fence-touched")
 def accumulator_zeroed_after_the_fence(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -120,7 +55,7 @@ def accumulator_zeroed_after_the_fence(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("wgmma-fence-shape")
+@breaks("wgmma-fence-shape")
 def another_shape_on_the_same_accumulator(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -130,7 +65,7 @@ def another_shape_on_the_same_accumulator(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("wgmma-fence-unneeded")
+@breaks("wgmma-fence-unneeded")
 def two_fences_in_a_row(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -140,7 +75,7 @@ def two_fences_in_a_row(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("wgmma-unwaited")
+@breaks("wgmma-unwaited")
 def accumulator_written_before_the_commit(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -150,7 +85,7 @@ def accumulator_written_before_the_commit(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("wgmma-wait-weak")
+@breaks("wgmma-wait-weak")
 def wait_group_leaves_the_only_group(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -162,7 +97,7 @@ def wait_group_leaves_the_only_group(warp: Any, g: Any) -> None:
     warp.wgmma_wait_group(0)
 
 
-@_breaks("wgmma-uncommitted")
+@breaks("wgmma-uncommitted")
 def exits_without_a_commit(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -170,7 +105,7 @@ def exits_without_a_commit(warp: Any, g: Any) -> None:
     warp.run(MMA, d, *TILES, *ORDINARY)  # <- reported
 
 
-@_breaks("wgmma-descriptors")
+@breaks("wgmma-descriptors")
 def each_warp_its_own_tile_of_b(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -180,7 +115,7 @@ def each_warp_its_own_tile_of_b(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("warpgroup-start", block=64)
+@breaks("warpgroup-start", block=64)
 def two_warps_are_no_warpgroup(warp: Any, g: Any) -> None:
     d = warp.registers(4, fill=0)
     warp.wgmma_fence()  # <- reported
@@ -188,7 +123,7 @@ def two_warps_are_no_warpgroup(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("proxy-fence-missing")
+@breaks("proxy-fence-missing")
 def stores_a_barrier_and_wgmma(warp: Any, g: Any) -> None:
     fill(warp)
     warp.bar_sync()
@@ -198,7 +133,7 @@ def stores_a_barrier_and_wgmma(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("proxy-fence-thread")
+@breaks("proxy-fence-thread")
 def warp_0_fences_for_all(warp: Any, g: Any) -> None:
     fill(warp)
     if warp.warpid == 0:
@@ -210,7 +145,7 @@ def warp_0_fences_for_all(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("proxy-fence-barrier")
+@breaks("proxy-fence-barrier")
 def a_fence_and_no_barrier(warp: Any, g: Any) -> None:
     fill(warp)
     warp.fence_proxy_async()
@@ -220,7 +155,7 @@ def a_fence_and_no_barrier(warp: Any, g: Any) -> None:
     finish(warp)
 
 
-@_breaks("overwritten-early")
+@breaks("overwritten-early")
 def the_tile_is_stored_before_the_wait(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -231,7 +166,7 @@ def the_tile_is_stored_before_the_wait(warp: Any, g: Any) -> None:
     warp.wgmma_wait_group(0)
 
 
-@_breaks("tma-unwaited", block=32)
+@breaks("tma-unwaited", block=32)
 def one_lane_waits_for_its_warp(warp: Any, g: Any) -> None:
     barrier(warp, 1024)
     with warp.only(warp.laneid == 0):
@@ -242,7 +177,7 @@ def one_lane_waits_for_its_warp(warp: Any, g: Any) -> None:
     warp.ld_shared(16 * warp.laneid, "v4.b32")  # <- reported
 
 
-@_breaks("expect-tx", block=32)
+@breaks("expect-tx", block=32)
 def too_many_bytes_expected(warp: Any, g: Any) -> None:
     barrier(warp, 1024)
     with warp.only(warp.laneid == 0):
@@ -251,7 +186,7 @@ def too_many_bytes_expected(warp: Any, g: Any) -> None:
     warp.mbarrier_wait(1024, 0)
 
 
-@_breaks("cp-async-unwaited")
+@breaks("cp-async-unwaited")
 def rows_of_all_warps_behind_a_late_wait(warp: Any, g: Any) -> None:
     warp.cp_async(16 * warp.threads, g + 16 * warp.threads, 16)
     warp.bar_sync()
@@ -259,13 +194,20 @@ def rows_of_all_warps_behind_a_late_wait(warp: Any, g: Any) -> None:
     warp.run(LDMATRIX, 64 * warp.laneid + 16 * warp.warpid)  # <- reported
 
 
-@_breaks("shared-race", block=64)
+@breaks("cp-async-src-size", block=32)
+def more_of_the_source_than_is_copied(warp: Any, g: Any) -> None:
+    left = 20  # bytes to the end of the row
+    warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16, left - 16 * warp.laneid)  # <- reported
+    warp.cp_async_wait_all()
+
+
+@breaks("shared-race", block=64)
 def two_warps_write_the_same(warp: Any, g: Any) -> None:
     warp.st_shared(4 * warp.laneid, warp.warpid)  # <- reported
     warp.bar_sync()
 
 
-@_breaks("global-race", grid=2, block=32)
+@breaks("global-race", grid=2, block=32)
 def a_block_reads_what_the_other_one_writes(warp: Any, g: Any) -> None:
     if warp.ctaid[0] == 0:
         warp.st_global(g + 4 * warp.laneid, 1)  # <- reported
@@ -273,42 +215,42 @@ def a_block_reads_what_the_other_one_writes(warp: Any, g: Any) -> None:
         warp.ld_global(g + 4 * warp.laneid)  # <- reported
 
 
-@_breaks("lane-race", block=32)
+@breaks("lane-race", block=32)
 def lanes_swap_without_a_sync(warp: Any, g: Any) -> None:
     warp.st_shared(4 * warp.laneid, warp.laneid)
     x = warp.ld_shared(4 * (31 - warp.laneid))  # <- reported
     warp.st_global(g + 4 * warp.laneid, x)
 
 
-@_breaks("ldmatrix-unsynced", block=32)
+@breaks("ldmatrix-unsynced", block=32)
 def ldmatrix_behind_a_store(warp: Any, g: Any) -> None:
     warp.st_shared(16 * warp.laneid, 1, "v4.b32")
     warp.run(LDMATRIX, 16 * warp.laneid)  # <- reported
 
 
-@_breaks("uninitialised-shared", block=32)
+@breaks("uninitialised-shared", block=32)
 def a_load_before_any_store(warp: Any, g: Any) -> None:
     x = warp.ld_shared(4 * warp.laneid)  # <- reported
     warp.st_global(g + 4 * warp.laneid, x)
 
 
-@_breaks("uninitialised-registers", block=32)
+@breaks("uninitialised-registers", block=32)
 def registers_never_written(warp: Any, g: Any) -> None:
     x = warp.registers(2)
     warp.st_global(g + 4 * warp.laneid, x[:, 0])  # <- reported
 
 
-@_breaks("out-of-range", block=32)
+@breaks("out-of-range", block=32)
 def past_the_end_of_an_array(warp: Any, g: Any) -> None:
     warp.ld_global(g + g.nbytes - 64 + 4 * warp.laneid)  # <- reported
 
 
-@_breaks("misaligned", block=32)
+@breaks("misaligned", block=32)
 def a_wide_store_at_narrow_steps(warp: Any, g: Any) -> None:
     warp.st_shared(8 * warp.laneid, 0, "v4.b32")  # <- reported
 
 
-@_breaks("mbarrier-init", block=32)
+@breaks("mbarrier-init", block=32)
 def other_lanes_wait_on_a_new_mbarrier(warp: Any, g: Any) -> None:
     with warp.only(warp.laneid == 0):
         warp.mbarrier_init(0, 1)
@@ -316,7 +258,7 @@ def other_lanes_wait_on_a_new_mbarrier(warp: Any, g: Any) -> None:
     warp.mbarrier_wait(0, 0)  # <- reported
 
 
-@_breaks("mbarrier-init-fence", block=64)
+@breaks("mbarrier-init-fence", block=64)
 def an_init_that_copies_may_not_see(warp: Any, g: Any) -> None:
     if warp.warpid == 0:
         with warp.only(warp.laneid == 0):
@@ -329,32 +271,32 @@ def an_init_that_copies_may_not_see(warp: Any, g: Any) -> None:
     warp.mbarrier_wait(1024, 0)
 
 
-@_breaks("mbarrier-arrivals", block=64)
+@breaks("mbarrier-arrivals", block=64)
 def more_lanes_arrive_than_are_counted(warp: Any, g: Any) -> None:
     barrier(warp, 0, count=2)
     warp.mbarrier_arrive(0)  # <- reported
 
 
-@_breaks("mbarrier-object", block=32)
+@breaks("mbarrier-object", block=32)
 def a_store_over_an_mbarrier(warp: Any, g: Any) -> None:
     barrier(warp, 64)
     warp.st_shared(4 * warp.laneid, np.uint32(0))  # <- reported
 
 
-@_breaks("aligned-divergent", block=32)
+@breaks("aligned-divergent", block=32)
 def a_barrier_in_half_a_warp(warp: Any, g: Any) -> None:
     with warp.only(warp.laneid < 16):
         warp.bar_sync()  # <- reported
 
 
-@_breaks("absent-lanes", block=32)
+@breaks("absent-lanes", block=32)
 def half_a_warp_reads_the_other_half(warp: Any, g: Any) -> None:
     with warp.only(warp.laneid < 16):
         x = warp.shfl_sync("down", warp.laneid, 16)  # <- reported
         warp.st_global(g + 4 * warp.laneid, x)
 
 
-@_breaks("warpgroup-divergent")
+@breaks("warpgroup-divergent")
 def one_warp_leaves_the_commit_out(warp: Any, g: Any) -> None:
     ready(warp)
     d = warp.registers(4, fill=0)
@@ -365,33 +307,47 @@ def one_warp_leaves_the_commit_out(warp: Any, g: Any) -> None:
     warp.wgmma_wait_group(0)  # <- reported
 
 
-@_breaks("barrier-threads")
+@breaks("barrier-threads")
 def a_barrier_with_two_counts(warp: Any, g: Any) -> None:
     warp.bar_sync(1, 96 if warp.warpid == 3 else 128)  # <- reported
 
 
-@_breaks("exited-threads")
+@breaks("barriers-parted", block=32)
+def half_a_warp_at_each_barrier(warp: Any, g: Any) -> None:
+    with warp.only(warp.laneid < 16):
+        warp.run("barrier.arrive", 1, 32)
+    with warp.only(warp.laneid >= 16):
+        warp.run("barrier.arrive", 2, 32)  # <- reported
+
+
+@breaks("setmaxnreg-count")
+def the_wrong_word_for_more_registers(warp: Any, g: Any) -> None:
+    warp.setmaxnreg("dec", 40)
+    warp.setmaxnreg("dec", 232)  # <- reported
+
+
+@breaks("exited-threads")
 def a_warp_leaves_its_warpgroup(warp: Any, g: Any) -> None:
     if warp.warpid == 3:
         return
     warp.wgmma_fence()  # <- reported
 
 
-@_breaks("flag-never-set", block=64)
+@breaks("flag-never-set", block=64)
 def a_flag_that_nobody_sets(warp: Any, g: Any) -> None:
     if warp.warpid == 1:
         while (warp.ld_global(g, order="acquire")[:, 0] == 0).all():  # <- reported
             warp.nanosleep(20)
 
 
-@_breaks("deadlock", block=32)
+@breaks("deadlock", block=32)
 def an_mbarrier_for_more_than_arrive(warp: Any, g: Any) -> None:
     barrier(warp, 0, count=33)
     warp.mbarrier_arrive(0)
     warp.mbarrier_wait(0, 0)  # <- reported
 
 
-@_breaks("wmma-mixed", block=32, target="sm_80")
+@breaks("wmma-mixed", block=32, target="sm_80")
 def a_fragment_of_a_as_b(warp: Any, g: Any) -> None:
     a = warp.run(WMMA_LOAD, g, 16)
     c = warp.registers(8, fill=0)

@@ -1,4 +1,4 @@
-"""setmaxnreg: all four warps of a warpgroup execute it alike, and the sums fit the block's registers."""
+"""setmaxnreg: in the right direction, alike in all four warps of a warpgroup, and within the block's registers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ class RegisterBudget:
 
     def _moved(self, event: RegistersMoved) -> None:
         self._moves[event.by.warp].append((event.action, event.count, event.by))
+        if (event.count > event.held) != (event.action == "inc") and event.count != event.held:
+            self._turned(event)
+
+    def _turned(self, event: RegistersMoved) -> None:
+        """Report a .dec to more registers, or an .inc to fewer."""
+        message = (
+            f"setmaxnreg.{event.action} to {event.count} registers per thread in warp {event.by.warp}, which has "
+            f"{event.held}"
+        )
+        self._block.report("setmaxnreg-count", event.by, message, what="registers")
 
     def _stuck(self, event: Stuck) -> None:
         waiting = [each for each in event.waiting if each.kind == "registers"]

@@ -175,6 +175,14 @@ _COPIES = (
         "of cp.async.mbarrier.arrive completes its phase.",
         "Execute cp.async.wait_group with a small enough N before the barrier.",
     ),
+    Rule(
+        "cp-async-src-size",
+        "the src-size of cp.async is greater than its cp-size",
+        "9.7.9.25.3",
+        "cp.async writes cp-size bytes: src-size bytes from the source, then zeros. A src-size that is greater than "
+        "cp-size is undefined.",
+        "Limit src-size to cp-size. It counts bytes and has no sign, so clamp it to 0 at an edge before you pass it.",
+    ),
 )
 
 _MEMORY = (
@@ -311,6 +319,23 @@ _DIVERGENCE = (
         "Every warp that arrives at a barrier must give the same number of threads, until it completes: as many as "
         "arrive, 32 for each warp.",
         "Give each barrier the same number everywhere, and use different barriers for groups that meet separately.",
+    ),
+    Rule(
+        "barriers-parted",
+        "lanes of one warp wait at different barriers",
+        "9.7.13.1",
+        "A barrier counts a warp once all of its lanes have arrived there. If some of them arrive at another barrier "
+        "meanwhile, neither barrier can count the warp.",
+        "Let all lanes of a warp arrive at the same barriers in the same order. Choose a barrier by the number of "
+        "the warp, not of the lane.",
+    ),
+    Rule(
+        "setmaxnreg-count",
+        "setmaxnreg with a number of registers that does not fit",
+        "9.7.19.5",
+        "setmaxnreg.inc asks for more registers than the warp has, and setmaxnreg.dec gives some of them back. The "
+        "number is an absolute one, a multiple of 8 from 24 to 256.",
+        "Use .inc if the new number is greater than the one the warp has, and .dec if it is smaller.",
     ),
     Rule(
         "exited-threads",

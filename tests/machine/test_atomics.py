@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tcemu.errors import Deadlock, IllegalInstruction, LaunchError, MemoryFault, OperandError
+from tcemu.errors import Deadlock, IllegalInstruction, MemoryFault, OperandError
 from tcemu.instructions import atomic
 from tcemu.machine import events
 from tcemu.machine.launch import launch
@@ -395,6 +395,3 @@ def test_the_table_of_reductions():
         "exch.b32", "exch.b64", "exch.b128", "cas.b16", "cas.b32", "cas.b64", "cas.b128"
     }  # fmt: skip
     assert {"add.u32", "inc.u32", "min.s64", "and.b32", "add.f64", "add.noftz.bf16x2"} <= set(RED)
-    with pytest.raises(LaunchError):
-        run(lambda warp: warp.setmaxnreg("dec", 248) or warp.setmaxnreg("inc", 24))
-    run(lambda warp: warp.setmaxnreg("inc", 232))  # compiled for fewer than there are

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+import tcemu
 from tcemu.errors import Deadlock, MemoryFault, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
@@ -85,6 +86,22 @@ def test_cp_async_copies_and_fills(policy, size):
         expected[lane, :size] = 0
         expected[lane, :taken] = source[lane, :taken]
     assert np.array_equal(out, expected)
+
+
+def test_cp_async_copies_cp_size_bytes_if_src_size_is_greater():
+    """The manual leaves it undefined, and the sanitizer reports it; a register has no sign, so -1 is greater, too."""
+    source, out = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
+
+    def kernel(warp, source, out):
+        with warp.only(warp.laneid < 2):
+            warp.cp_async(8 * warp.laneid, source.at(2 * warp.laneid), 8, np.where(warp.laneid == 0, 9, -1))
+            warp.cp_async_wait_all()
+            warp.st_global(out.at(2 * warp.laneid), warp.ld_shared(8 * warp.laneid, "v2.b32"), "v2.b32")
+
+    found = tcemu.launch(kernel, args=(source, out), shared=16, sanitizer="collect")
+    assert out[:4].tolist() == [0, 1, 2, 3]
+    assert [(each.rule, each.lanes) for each in found.reports] == [("cp-async-src-size", (0, 1))]
+    assert "a src-size of 9 in lane 0: it must be 0 to 8" in found.reports[0].message
 
 
 def test_cp_async_reads_nothing_where_src_size_is_0():

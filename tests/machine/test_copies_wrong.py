@@ -166,7 +166,6 @@ BAD = {
     "source": (lambda w, s: w.cp_async(16, int(s) + 2, 4), MemoryFault, "not a multiple of 4"),
     "size": (lambda w, s: w.cp_async(16, int(s), 12), OperandError, "copies 4, 8 or 16 bytes"),
     "size of cg": (lambda w, s: w.cp_async(16, int(s), 8, cache="cg"), OperandError, "with .cg only 16"),
-    "src-size": (lambda w, s: w.cp_async(16, int(s), 8, 9), OperandError, "src-size must be 0 to 8; got 9"),
     "behind the array": (lambda w, s: w.cp_async(16, int(s) + 4096, 16), MemoryFault, "0 bytes after the end of arg"),
     "group": (lambda w, _: w.cp_async_wait_group(-1), OperandError, "an immediate, an integer of at least 0; got -1"),
     "bulk size": (lambda w, s: w.cp_async_bulk_shared_global(16, int(s), 24, 0), MemoryFault, "16 bytes; got 24"),

@@ -282,5 +282,11 @@ def test_halves_at_two_barriers():
         with warp.only(~HALF):
             arrives(warp, "arrive", 2, 64)
 
-    with pytest.raises(LaunchError, match="arrives at barrier 2 while other lanes of the warp wait at barrier 1"):
+    words = "arrives at barrier 2 while other lanes of the warp wait at barrier 1"
+    with pytest.raises(LaunchError, match=words):
         tcemu.launch(kernel, block=64, sanitizer="off")
+    found = tcemu.launch(kernel, block=64, sanitizer="collect")
+    assert [each.rule for each in found.reports] == ["barriers-parted"]
+    told = "lanes 16 to 31 arrive at barrier 2, but lanes 0 to 15 wait at barrier 1"
+    assert told in found.reports[0].message
+    assert words in str(found.error)

@@ -415,3 +415,39 @@ def test_a_report_names_arrays_and_mbarriers():
     told = {report.rule: report.what for report in result.reports}
     assert told["mbarrier-init"] == "the mbarrier at 16392 (full[1])"
     assert told["shared-race"].endswith("of shared memory (stage 1 of A, row 5, columns 8 to 15)")
+
+
+# ---------------------------------------------------------------------------------------------------- setmaxnreg
+
+
+def moves(*each):
+    """The reports about a warpgroup that executes setmaxnreg again and again, and the error that ended it."""
+
+    def kernel(warp):
+        for action, count in each:
+            warp.setmaxnreg(action, count)
+
+    found = tcemu.launch(kernel, block=128, sanitizer="collect")
+    return found.reports, found.error
+
+
+def test_a_count_that_contradicts_setmaxnreg_changes_nothing():
+    reports, error = moves(("dec", 40), ("inc", 24), ("dec", 32), ("dec", 96))
+    assert error is None
+    assert [(each.rule, each.count) for each in reports] == [("setmaxnreg-count", 8)]
+    assert "setmaxnreg.inc to 24 registers per thread in warp 0, which has 40" in reports[0].message
+
+
+def test_a_first_inc_may_name_fewer_than_there_are():
+    """A kernel may be compiled for fewer registers than the launch has room for."""
+    assert moves(("inc", 104), ("dec", 96)) == ([], None)
+
+
+@pytest.mark.parametrize("count", [25, 16, 264, 1.5, True])
+def test_a_number_of_registers_that_no_thread_can_have(count):
+    reports, error = moves(("dec", count))
+    assert [each.rule for each in reports] == ["setmaxnreg-count"]
+    assert f"takes a multiple of 8 from 24 to 256, the registers of a thread; got {count}" in reports[0].message
+    assert reports[0].fix == "Name a multiple of 8 from 24 to 256."
+    assert isinstance(error, OperandError)
+    assert f"{reports[0].site}" in str(error)

@@ -1,6 +1,7 @@
 """Kernels that use asynchronous copies, barriers and mbarriers wrongly, or diverge."""
 
-from kernels_table import MMA, barrier, faulty, finish, load, mma, one, ready, tiles
+import numpy as np
+from kernels_table import MMA, barrier, correct, faulty, finish, load, mma, one, ready, tiles
 
 #: mbarriers behind two stages.
 FULL, EMPTY = 8192, 8208
@@ -377,3 +378,18 @@ def a_producer_with_the_same_parity_for_ever(warp, g):
             warp.cp_async_bulk_shared_global(4096 * stage, g, 2304, FULL + 8 * stage)  # <- reported
         if step < 2:
             warp.mbarrier_wait(FULL + 8 * stage, 0)
+
+
+@faulty("cp-async-src-size", block=32)
+def columns_left_instead_of_bytes(warp, g):
+    """The last row has 6 columns of 4 bytes; the size at its edge is not limited to what a lane copies."""
+    left = 24 - 16 * (warp.laneid % 2)
+    warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16, left)  # <- reported
+    warp.cp_async_wait_all()
+
+
+@correct(block=32)
+def bytes_left_between_nothing_and_a_whole_copy(warp, g):
+    left = np.clip(24 - 16 * (warp.laneid % 4), 0, 16)
+    warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16, left)
+    warp.cp_async_wait_all()

@@ -129,6 +129,44 @@ def as_many_as_there_are(warp, g):
         warp.setmaxnreg("inc", 240)
 
 
+@faulty("setmaxnreg-count")
+def inc_to_fewer_than_before(warp, g):
+    warp.setmaxnreg("dec", 40)
+    warp.setmaxnreg("inc", 24)  # <- reported
+
+
+@faulty("setmaxnreg-count")
+def a_number_that_no_assembler_takes(warp, g):
+    warp.setmaxnreg("dec", 44)  # <- reported
+
+
+@correct()
+def back_to_as_many_as_before(warp, g):
+    """To ask for as many as there are changes nothing, in either direction."""
+    warp.setmaxnreg("dec", 40)
+    warp.setmaxnreg("dec", 40)
+    warp.setmaxnreg("inc", 40)
+    warp.setmaxnreg("inc", 104)
+
+
+# ------------------------------------------------------------------------------------------------ halves of a warp
+
+
+@faulty("barriers-parted", block=64)
+def each_half_of_a_warp_at_its_own_barrier(warp, g):
+    for number, half in enumerate((warp.laneid < 16, warp.laneid >= 16)):
+        with warp.only(half):
+            warp.run("barrier.arrive", 1 + number, 64)  # <- reported
+
+
+@correct(block=64)
+def both_halves_of_a_warp_at_both_barriers(warp, g):
+    for number in (1, 2):
+        for half in (warp.laneid < 16, warp.laneid >= 16):
+            with warp.only(half):
+                warp.run("barrier.arrive", number, 64)
+
+
 # ------------------------------------------------------------------------------------------------ operands
 
 
