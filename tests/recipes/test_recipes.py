@@ -14,7 +14,7 @@ from rows import rows
 import tcemu
 from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.recipes import Recipe, multiply, order_of, probe, separate, snippet, whose_bits
-from tcemu.recipes.candidates import BASES, blocks, emulated, sliced, types_of, unaligned, walks
+from tcemu.recipes.candidates import BASES, blocks, emulated, groups, sliced, types_of, unaligned, walks
 from tcemu.recipes.elements import Elements
 from tcemu.recipes.epilogue import Addend, joined
 from tcemu.recipes.inputs import CONVERSIONS
@@ -264,6 +264,24 @@ def test_a_search_is_not_misled_by_recipes_that_give_nearly_all():
     a, b = drawn("e4m3", (128, 256)), drawn("e4m3", (256, 128), 1)
     recipe = Recipe(F16, inputs="f16", splits=7, size=40)
     assert recipe in whose_bits(a, b, multiply(recipe, a, b)).recipes
+
+
+def test_elements_that_no_recipe_gives_are_looked_at_first(monkeypatch):
+    """Sums of small integers are exact, so every recipe gives all elements but the few that nobody computed."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(tcemu.formats.lookup("e4m3").dtype) for shape in ((32, 320), (320, 32)))
+    d = (a.astype(np.float32) @ b.astype(np.float32)) + (rng.random((32, 32)) < 0.05).astype(np.float32)
+    at_many, tried = [], Elements.tried
+
+    def counted(self, recipes, reductions=False):
+        found = tried(self, recipes, reductions)
+        at_many.append(len(recipes) * (len(found[0].same) > 64) if found else 0)
+        return found
+
+    monkeypatch.setattr(Elements, "tried", counted)
+    assert not whose_bits(a, b, d).exact
+    tables = groups("e4m3", "e4m3", "f32", 320, CONVERSIONS)
+    assert sum(at_many) < 68 * sum(bool(group.recipes) for group in tables)
 
 
 def test_c_and_alpha_are_part_of_the_search():
