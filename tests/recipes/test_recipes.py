@@ -21,6 +21,7 @@ from tcemu.recipes.inputs import CONVERSIONS
 from tcemu.recipes.likely import likely
 from tcemu.recipes.order import chains, splits
 from tcemu.recipes.reductions import reduced
+from tcemu.recipes.verdict import Match, Verdict
 
 F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 TF32 = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
@@ -167,6 +168,34 @@ def test_recipes_with_the_same_bits_are_told_apart_by_another_input():
     one, other, x, y = verdict.apart()
     assert multiply(one, x, y) != multiply(other, x, y)
     assert "tells them apart" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "recipe"),
+    [
+        (("e4m3", "e5m2"), Recipe(F16, inputs="f16")),
+        (("bf16", "bf16"), Recipe("fma.rn.f32", inputs="f32")),
+        (("f32", "f32"), Recipe(TF32, inputs="rna", tile=32)),
+    ],
+)
+def test_types_that_are_converted_first_are_told_apart_by_an_input_of_these_types(kinds, recipe):
+    a, b = drawn(kinds[0], (1, 64)), drawn(kinds[1], (64, 1), 1)
+    d = multiply(recipe, a, b)
+    others = [replace(recipe, splits=2), replace(recipe, splits=4)]
+    verdict = Verdict([Match(each, 1.0, None, None, 1) for each in others], [], a, b, d)
+    one, other, x, y = verdict.apart()
+    assert (x.dtype, y.dtype) == (a.dtype, b.dtype)
+    assert multiply(one, x, y) != multiply(other, x, y)
+
+
+def test_recipes_are_told_apart_by_types_that_both_take():
+    fp8 = Recipe("wgmma.mma_async.sync.aligned.m64n8k32.f32.e5m2.e4m3")
+    x, y = separate(fp8, Recipe(F16, inputs="f16"), 64)
+    assert (x.dtype, y.dtype) == (drawn("e5m2", (1, 1)).dtype, drawn("e4m3", (1, 1)).dtype)
+    with pytest.raises(OperandError, match="no input is one of both"):
+        separate(fp8, Recipe(F16), 64)
+    with pytest.raises(OperandError, match="both take matrices of e5m2 and e4m3; got e4m3 and e4m3"):
+        separate(fp8, Recipe(F16, inputs="f16"), 64, types=("e4m3", "e4m3"))
 
 
 def test_nothing_tells_two_names_of_the_same_sums_apart():
@@ -319,5 +348,5 @@ def test_the_code_for_each_library_is_python():
 
 def test_every_base_takes_the_types_of_its_row():
     for base in BASES:
-        assert types_of(base.recipe) == (base.a, base.b) or base.recipe.inputs in ("f16", "f32")
+        assert (base.a, base.b) in types_of(base.recipe)
         assert replace(base.recipe, splits=2).splits == 2
