@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, listing
 from tcemu.formats import lookup
 from tcemu.recipes.candidates import types_of
 from tcemu.recipes.engines import engine
@@ -57,10 +57,13 @@ def bits_of(value: Any) -> str:
     return f"{pattern:#0{2 + 2 * array.dtype.itemsize}x}"
 
 
-def separate(one: Recipe, other: Recipe, depth: int, tries: int = 32) -> tuple[Array, Array] | None:
+def separate(
+    one: Recipe, other: Recipe, depth: int, tries: int = 32, types: tuple[str, str] | None = None
+) -> tuple[Array, Array] | None:
     """A (1, depth) and B (depth, 1) whose products differ under two recipes; None if none of `tries` x 1,024 does.
 
-    Raises OperandError for recipes that do not take the same types.
+    `types` are those of A and B; by default the first that both recipes take. Raises OperandError for recipes that do
+    not take the same types.
 
     >>> from tcemu.recipes import Recipe, multiply, separate
     >>> one, other = Recipe("fma.rn.f32"), Recipe("fma.rn.f32", splits=2)
@@ -68,10 +71,9 @@ def separate(one: Recipe, other: Recipe, depth: int, tries: int = 32) -> tuple[A
     >>> multiply(one, A, B)[0, 0] == multiply(other, A, B)[0, 0]
     np.False_
     """
-    if types_of(one) != types_of(other):
-        raise OperandError(f"{one} and {other} take matrices of other types: no input is one of both")
+    kinds = _both_take(one, other, types)
     for seed in range(tries):
-        a, b = (_drawn(kind, depth, 2 * seed + i) for i, kind in enumerate(types_of(one)))
+        a, b = (_drawn(kind, depth, 2 * seed + i) for i, kind in enumerate(kinds))
         left, right = multiply(one, a, b.T), multiply(other, a, b.T)
         if left.dtype != right.dtype:
             raise OperandError(f"{one} and {other} give products of other types: {left.dtype} and {right.dtype}")
@@ -80,6 +82,17 @@ def separate(one: Recipe, other: Recipe, depth: int, tries: int = 32) -> tuple[A
             i, j = differ[0]
             return a[i : i + 1], np.ascontiguousarray(b[j : j + 1].T)
     return None
+
+
+def _both_take(one: Recipe, other: Recipe, types: tuple[str, str] | None) -> tuple[str, str]:
+    """`types`, or the first types of A and B that both recipes take."""
+    common = [pair for pair in types_of(one) if pair in types_of(other)]
+    if not common:
+        raise OperandError(f"{one} and {other} take matrices of other types: no input is one of both")
+    if types is not None and types not in common:
+        told = listing([f"{a} and {b}" for a, b in common])
+        raise OperandError(f"{one} and {other} both take matrices of {told}; got {' and '.join(types)}")
+    return types or common[0]
 
 
 def _drawn(kind: str, depth: int, seed: int) -> Array:

@@ -110,17 +110,21 @@ def bases(a: str, b: str, d: str) -> list[Recipe]:
     return [_giving(recipe, d) for recipe in found]
 
 
-def types_of(recipe: Recipe) -> tuple[str, str]:
-    """The types of A and B that a recipe starts from.
+def types_of(recipe: Recipe) -> list[tuple[str, str]]:
+    """The types of A and B that a recipe can start from: several if it converts them first.
 
     >>> from tcemu.recipes import Recipe
     >>> from tcemu.recipes.candidates import types_of
     >>> types_of(Recipe("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", inputs="rna"))
-    ('f32', 'f32')
+    [('f32', 'f32')]
+    >>> types_of(Recipe("fma.rn.f32", inputs="f32"))
+    [('f16', 'f16'), ('bf16', 'bf16')]
     """
-    by = engine(recipe.instruction, recipe.target)
-    plain = {"f16": ("e4m3", "e4m3"), "f32": ("f16", "f16")}
-    return (by.a, by.b) if not recipe.inputs else plain.get(recipe.inputs, ("f32", "f32"))
+    if not recipe.inputs:
+        by = engine(recipe.instruction, recipe.target)
+        return [(by.a, by.b)]
+    converted = dict.fromkeys((row.a, row.b) for row in BASES if row.recipe.inputs == recipe.inputs)
+    return [*converted] or [("f32", "f32")]  # parts of f32 have no row of their own
 
 
 def emulated(a: str, b: str, d: str, depth: int) -> list[Recipe]:

@@ -52,12 +52,31 @@ def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count:
     return rows[i], j
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tried:
-    """A recipe, and the share of the elements whose bits it gives."""
+    """A recipe, and of which elements it gives the bits."""
 
     recipe: Recipe
-    share: float
+    same: Array
+
+    @property
+    def share(self) -> float:
+        """The share of the elements whose bits it gives."""
+        return float(self.same.mean())
+
+
+def missed(tried: list[Tried], count: int) -> Array:
+    """Places of at most `count` elements, those first whose bits the fewest recipes give.
+
+    >>> from tcemu.recipes import Recipe
+    >>> from tcemu.recipes.elements import Tried, missed
+    >>> missed([Tried(Recipe("fma.rn.f32"), np.array([True, False, True]))], 2).tolist()
+    [1]
+    """
+    given = np.sum([each.same for each in tried], axis=0)
+    order = np.argsort(given, kind="stable")[:count]
+    found: Array = order[given[order] < len(tried)]
+    return found
 
 
 class Elements:
@@ -94,7 +113,7 @@ class Elements:
         for recipe, tree, ends in plans:
             kind = engine(recipe.instruction, recipe.target).sums
             sums = [self._split(recipe, tree, slices) for slices in ends]
-            found.append(Tried(recipe, float(self._shares(finished(recipe, sums, kind, self._plus)))))
+            found.append(Tried(recipe, self._same(finished(recipe, sums, kind, self._plus))))
             if reductions and len(sums) > 2 and not recipe.size:
                 found += self._in_trees(recipe, sums, kind)
         return found
@@ -109,14 +128,15 @@ class Elements:
         if not found:
             return []
         totals = np.stack([total for _, total in found])
-        shares = self._shares(finished(replace(recipe, splits=1), [totals], kind, self._plus))
+        same = self._same(finished(replace(recipe, splits=1), [totals], kind, self._plus))
+        shares = same.mean(axis=-1)
         best = np.flatnonzero(shares == shares.max())[: None if shares.max() == 1 else 1]
-        return [Tried(replace(recipe, reduce=found[i][0]), float(shares[i])) for i in best]
+        return [Tried(replace(recipe, reduce=found[i][0]), same[i]) for i in best]
 
-    def _shares(self, d: Array) -> Array:
-        """The share of the elements that have their bits, along the last axis of (..., elements)."""
-        shares: Array = np.mean(_bits(d) == self._bits, axis=-1)
-        return shares
+    def _same(self, d: Array) -> Array:
+        """Which elements of D (..., elements) have the bits that are asked for."""
+        same: Array = _bits(d) == self._bits
+        return same
 
     def _planned(self, recipe: Recipe) -> list[Ends]:
         """The ends of the chains of each slice of each split; recipes with the same order of k share them."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.recipes.candidates import groups
-from tcemu.recipes.elements import Elements, Tried, telling
+from tcemu.recipes.elements import Elements, Tried, missed, telling
 from tcemu.recipes.epilogue import Addend, addend
 from tcemu.recipes.inputs import CONVERSIONS
 from tcemu.recipes.operands import matrix, values
@@ -66,23 +66,23 @@ class _Search:
         few = _FEW[types[2] in ("f16", "bf16")]
         rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
         self._at = {"few": (rows[:few], columns[:few]), "more": (rows, columns)}
-        self._few, self._more = (Elements.of(a, b, d, plus, *at) for at in self._at.values())
+        self._by = {name: Elements.of(a, b, d, plus, *at) for name, at in self._at.items()}
         self._steps = 0
 
     def verdict(self, effort: int) -> Verdict:
         nearest: list[Tried] = []
         complete = True
-        inputs = self._more.inputs() if self._types[0] == "f32" else CONVERSIONS
+        inputs = self._by["more"].inputs() if self._types[0] == "f32" else CONVERSIONS
         for group in groups(*self._types, self._a.shape[1], inputs, joins=self._plus is not None):
             if not group.recipes:
                 continue
-            if self._steps + self._few.steps >= effort:
+            if self._steps + self._by["few"].steps >= effort:
                 complete = False
                 break
-            tried = self._few.tried(list(group.recipes), group.reductions)
+            tried = self._by["few"].tried(list(group.recipes), group.reductions)
             best = sorted(tried, key=lambda each: -each.share)[:2]
-            nearest += self._more.tried([each.recipe for each in best])
-            exact, others = self._exact([each.recipe for each in tried if each.share == 1])
+            nearest += self._by["more"].tried([each.recipe for each in best])
+            exact, others = self._exact(_agreeing(tried))
             if exact:
                 return self._told([Match(recipe, 1.0, None, None, self._d.size) for recipe in exact], others)
         if not nearest:
@@ -95,34 +95,43 @@ class _Search:
 
     def _exact(self, recipes: list[Recipe]) -> tuple[list[Recipe], list[Recipe]]:
         """The first recipes that give all of D, and others that agree wherever they were tried."""
-        for start in range(0, len(recipes), _CHUNK):
-            left = self._agreeing(recipes[start : start + _CHUNK])
+        while recipes:
+            tried, recipes = self._by["more"].tried(recipes[:_CHUNK]), recipes[_CHUNK:]
+            left = _agreeing(tried)
             found: list[Recipe] = []
             while left and len(found) < _WHOLE:
                 recipe, *left = left
                 differ = self._differences(recipe)
                 if len(differ):
                     self._learn(differ)
-                    left = self._agreeing(left)
+                    left = _agreeing(self._by["more"].tried(left))
                 else:
                     found.append(recipe)
             if found:
                 return found, left
+            if recipes:
+                self._look_at(tried)
+                recipes = _agreeing(self._by["few"].tried(recipes))
         return [], []
-
-    def _agreeing(self, recipes: list[Recipe]) -> list[Recipe]:
-        return [each.recipe for each in self._more.tried(recipes) if each.share == 1]
 
     def _learn(self, differ: Array) -> None:
         """From now on, try recipes at some elements, rows and columns (count, 2), that one of them did not give."""
-        self._steps += self._few.steps
         for name, count in _LEARNT.items():
             rows, columns = differ[:: max(1, len(differ) // count)][:count].T
-            before = self._at[name]
-            self._at[name] = np.concatenate([before[0], rows]), np.concatenate([before[1], columns])
-        self._few, self._more = (
-            Elements.of(self._a, self._b, self._d, self._plus, *at) for at in self._at.values()
-        )
+            self._add(name, rows, columns)
+
+    def _look_at(self, tried: list[Tried]) -> None:
+        """From now on, try every recipe at elements that few of these gave: they would pass the few in vain again."""
+        places = missed(tried, _LEARNT["few"])
+        rows, columns = self._at["more"]
+        self._add("few", rows[places], columns[places])
+
+    def _add(self, name: str, rows: Array, columns: Array) -> None:
+        if name == "few":
+            self._steps += self._by[name].steps
+        at = self._at[name]
+        self._at[name] = np.concatenate([at[0], rows]), np.concatenate([at[1], columns])
+        self._by[name] = Elements.of(self._a, self._b, self._d, self._plus, *self._at[name])
 
     def _differences(self, recipe: Recipe) -> Array:
         """Rows and columns (count, 2) of elements that a recipe does not give; none if it gives all of D."""
@@ -154,6 +163,10 @@ class _Search:
     def _told(self, matches: list[Match], others: list[Recipe], complete: bool = True) -> Verdict:
         matches = sorted(matches, key=lambda each: -each.share)
         return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete)
+
+
+def _agreeing(tried: list[Tried]) -> list[Recipe]:
+    return [each.recipe for each in tried if each.share == 1]
 
 
 def _bits(d: Array) -> Array:

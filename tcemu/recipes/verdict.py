@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tcemu.errors import OperandError
 from tcemu.recipes.apart import bits_of, separate, sums_of
 from tcemu.recipes.epilogue import Addend
+from tcemu.recipes.operands import matrix
 from tcemu.recipes.recipe import Recipe
 from tcemu.show import Picture, element_sums
 
@@ -95,7 +96,8 @@ class Verdict:
     def apart(self) -> tuple[Recipe, Recipe, Array, Array] | None:
         """Two recipes that give all of D, and A (1, K) and B (K, 1) to which they give different products.
 
-        None if only one gives all of D, or if no such input was found: the recipes may well compute the same.
+        These have the types of the matrices here. None if only one gives all of D, or if no such input was found: the
+        recipes may well compute the same.
 
         >>> A, B = np.ones((4, 64), np.float16), np.ones((64, 4), np.float16)
         >>> D = tcemu.matmul(A[:1].repeat(16, 0), B.repeat(2, 1), instruction=
@@ -103,8 +105,9 @@ class Verdict:
         >>> tcemu.whose_bits(A[:1].repeat(16, 0), B.repeat(2, 1), D).apart() is None  # ones show no order
         False
         """
+        (_, of_a), (_, of_b) = matrix(self.a, "A"), matrix(self.b, "B")
         for one, other in combinations(self.recipes, 2):
-            found = separate(one, other, self.a.shape[1], tries=4)
+            found = separate(one, other, self.a.shape[1], tries=4, types=(of_a, of_b))
             if found is not None:
                 return one, other, *found
         return None
