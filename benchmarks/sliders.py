@@ -77,12 +77,11 @@ def measure(path: Path) -> None:
         for name, each in times.items():
             clock, work = zip(*each, strict=True)
             late = "  LATE" if statistics.median(work) > BOUND else ""
-            told = f"median {_ms(statistics.median(clock))}, at most {_ms(max(clock))}; work {_ms(statistics.median(work))}"
-            print(f"{path.stem:22} {where:8} {name:14} {told}, at most {_ms(max(work))}{late}", flush=True)
+            print(f"{path.stem:22} {where:8} {name:14} {_told(clock)}; work {_told(work)}{late}", flush=True)
 
 
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:6.1f} ms"
+def _told(seconds: tuple[float, ...]) -> str:
+    return f"median {statistics.median(seconds) * 1000:6.1f} ms, at most {max(seconds) * 1000:6.1f} ms"
 
 
 if __name__ == "__main__":

@@ -35,8 +35,6 @@ def schedule_of_mma(a: Array, b: Array, stages: int = 3) -> Explorer:
     >>> explorers.schedule_of_mma(np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)).values
     {'stages': '3'}
     """
-
-
     def drawn(stages: int) -> Picture:
         run = Timeline()
         mma_pipeline.multiply(a, b, stages, sanitizer="off", observers=[run])
@@ -60,8 +58,6 @@ def schedule_of_wgmma(a: Array, b: Array, stages: int = 3, in_flight: int = 1, c
     >>> explorers.schedule_of_wgmma(np.ones((64, 64), np.float16), np.ones((64, 64), np.float16), columns=64).values
     {'stages': '3', 'columns': '64', 'in_flight': 1}
     """
-
-
     def drawn(stages: int, columns: int, in_flight: int) -> Picture:
         run = Timeline()
         plan = wgmma_tma.Plan(columns=columns, stages=stages, in_flight=in_flight)
