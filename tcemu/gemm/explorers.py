@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -36,17 +35,13 @@ def schedule_of_mma(a: Array, b: Array, stages: int = 3) -> Explorer:
     >>> explorers.schedule_of_mma(np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)).values
     {'stages': '3'}
     """
-
-    @cache
-    def draw(stages: str) -> Picture:
+    def drawn(stages: int) -> Picture:
         run = Timeline()
-        mma_pipeline.multiply(a, b, int(stages), sanitizer="off", observers=[run])
+        mma_pipeline.multiply(a, b, stages, sanitizer="off", observers=[run])
         return timeline(run)
 
-    choices = tuple(map(str, mma_pipeline.STAGES))
-    for each in choices:
-        draw(each)
-    return Explorer(draw, {"stages": Choice("stages", choices, str(stages))})
+    pictures = {str(each): drawn(each) for each in mma_pipeline.STAGES}
+    return Explorer(lambda stages: pictures[stages], {"stages": Choice("stages", tuple(pictures), str(stages))})
 
 
 #: Stages and columns that a Hopper kernel's lists offer; five stages of 256 columns would not fit into shared memory.
@@ -63,23 +58,27 @@ def schedule_of_wgmma(a: Array, b: Array, stages: int = 3, in_flight: int = 1, c
     >>> explorers.schedule_of_wgmma(np.ones((64, 64), np.float16), np.ones((64, 64), np.float16), columns=64).values
     {'stages': '3', 'columns': '64', 'in_flight': 1}
     """
-
-    @cache
-    def draw(stages: str, columns: str, in_flight: int) -> Picture:
+    def drawn(stages: int, columns: int, in_flight: int) -> Picture:
         run = Timeline()
-        plan = wgmma_tma.Plan(columns=int(columns), stages=int(stages), in_flight=in_flight)
+        plan = wgmma_tma.Plan(columns=columns, stages=stages, in_flight=in_flight)
         wgmma_tma.multiply(a, b, plan, sanitizer="off", observers=[run])
         return timeline(run)
 
-    for each, wide in product(_STAGES, _COLUMNS):
-        for flying in range(int(each)):
-            draw(each, wide, flying)
+    pictures = {
+        (each, wide, flying): drawn(int(each), int(wide), flying)
+        for each, wide in product(_STAGES, _COLUMNS)
+        for flying in range(int(each))
+    }
     controls: dict[str, Range | Choice] = {
         "stages": Choice("stages", _STAGES, str(stages)),
         "columns": Choice("columns of the tile", _COLUMNS, str(columns)),
         "in_flight": Range("groups in flight", 3, in_flight),
     }
-    return Explorer(draw, controls, lambda stages, **_: {"in_flight": int(stages) - 1})
+    return Explorer(
+        lambda stages, columns, in_flight: pictures[stages, columns, in_flight],
+        controls,
+        lambda stages, **_: {"in_flight": int(stages) - 1},
+    )
 
 
 # ---------------------------------------------------------------------------------------------- softmax

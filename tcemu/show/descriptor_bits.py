@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tcemu.layouts import Descriptor
 from tcemu.layouts.descriptor import FIELDS, RESERVED, Field, as_bits
@@ -13,6 +13,8 @@ from tcemu.show.picture import Picture, picture
 _LEFT, _TOP, _HEIGHT, _BOX, _ROW = 24, 28, 34, 26.0, 122
 #: Fields in colours of their own; the others have none.
 _STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg"}
+#: The width of a character in a label, generously, and the least space between two labels.
+_CHARACTER, _SPACE = 7.4, 8
 
 
 def descriptor(given: Descriptor | int) -> Picture:
@@ -46,8 +48,7 @@ def descriptor_of_tcgen05(given: Descriptor | int) -> Picture:
 
 def _drawn(bits: int, fields: Sequence[Field], title: str, legend: str, faults: str) -> Picture:
     body = [element for bit in range(63, -1, -1) for element in _bit(bits, bit, fields)]
-    for field in fields:
-        body += _field(bits, field, _meaning(bits, field, fields))
+    body += _labels([(field, _meaning(bits, field, fields)) for field in fields])
     body.append(svg.text(_LEFT, _TOP + 2 * _ROW, legend, "s"))
     told = (", ".join(filter(None, (_value(bits, each), _meaning(bits, each, fields)))) for each in fields)
     width = 2 * _LEFT + 32 * _BOX
@@ -73,17 +74,34 @@ def _bit(bits: int, bit: int, fields: Sequence[Field]) -> list[str]:
     return elements
 
 
-def _field(bits: int, field: Field, meaning: str) -> list[str]:
-    left, y = _place(field.low + field.bits - 1)
-    right = left + field.bits * _BOX
-    # the text of a narrow field at the edge is shifted so that it fits
-    middle = max((left + right) / 2, _LEFT + 30)
-    return [
-        svg.rect(left, y, right - left, _HEIGHT, "k"),
-        svg.bracket(left + 3, right - 3, y + _HEIGHT + 5),
-        svg.text(middle, y + _HEIGHT + 26, field.name, "b", "middle"),
-        svg.text(middle, y + _HEIGHT + 44, meaning, "", "middle"),
-    ]
+def _labels(meanings: Iterable[tuple[Field, str]]) -> list[str]:
+    """What is below the boxes, for fields in ascending order: a label that would touch another one is written lower."""
+    elements: list[str] = []
+    row, limit = -1.0, 0.0
+    for field, meaning in meanings:
+        left, y = _place(field.low + field.bits - 1)
+        right = left + field.bits * _BOX
+        half = max(len(field.name), len(meaning)) * _CHARACTER / 2
+        # the label of a narrow field at the edge is shifted so that it fits
+        middle = max((left + right) / 2, _LEFT + 30)
+        touches = y == row and middle + half + _SPACE > limit
+        elements += _outline(left, right, y) + (_lower if touches else _label)(middle, y + _HEIGHT, field.name, meaning)
+        row, limit = y, limit if touches else middle - half
+    return elements
+
+
+def _outline(left: float, right: float, y: float) -> list[str]:
+    return [svg.rect(left, y, right - left, _HEIGHT, "k"), svg.bracket(left + 3, right - 3, y + _HEIGHT + 5)]
+
+
+def _label(middle: float, y: float, name: str, meaning: str) -> list[str]:
+    return [svg.text(middle, y + 26, name, "b", "middle"), svg.text(middle, y + 44, meaning, "", "middle")]
+
+
+def _lower(middle: float, y: float, name: str, meaning: str) -> list[str]:
+    """A label in one line below the others, with a line that leads to it."""
+    label = svg.text(middle, y + 60, f"{name} {meaning}".strip(), "b", "middle")
+    return [svg.line(middle, y + 10, middle, y + 47, "i"), label]
 
 
 def _value(bits: int, field: Field) -> str:

@@ -15,7 +15,8 @@ from tcemu.show.picture import Picture, picture
 from tcemu.show.words import compact, value
 
 _LEFT, _TOP, _WIDE, _HIGH = 44, 44, 62, 24
-_LISTED = 4
+#: How many changes are listed beside the matrix, and how many the text alternative tells.
+_LISTED, _TOLD = 4, 16
 
 
 def changes(
@@ -36,12 +37,12 @@ def changes(
         shapes = f"{old.shape} and {new.shape}"
         raise OperandError(f"the two matrices must have the same shape, at most 64 x 64; got {shapes}")
     moved = old != new
-    places = [(int(row), int(column)) for row, column in np.argwhere(moved)]
-    changed = [_change(form, old, new, place) for place in places]
-    body = [*_cells(form, new, moved), *_axes(*old.shape), *_list(changed, old.shape[1], len(places))]
-    title = f"{_how_many(len(places), old.size)} of {what} changed" + (f": {cause}" if cause else "")
-    words = " ".join(f"{where}: {first} became {second}." for where, first, second in changed[:16])
-    height = max(_TOP + old.shape[0] * _HIGH + 16, 280 if places else 60)
+    count = int(moved.sum())
+    told = [_change(form, old, new, (int(row), int(column))) for row, column in np.argwhere(moved)[:_TOLD]]
+    body = [*_cells(form.decode(new), moved), *_axes(*old.shape), *_list(told, old.shape[1], count)]
+    title = f"{_how_many(count, old.size)} of {what} changed" + (f": {cause}" if cause else "")
+    words = " ".join(f"{where}: {first} became {second}." for where, first, second in told)
+    height = max(_TOP + old.shape[0] * _HIGH + 16, 280 if count else 60)
     width = _LEFT + old.shape[1] * _WIDE + 330
     return picture(title, words or "No element changed.", width, height, body)
 
@@ -63,20 +64,24 @@ def _hex(form: Format, pattern: Any) -> str:
     return f"{int(pattern):#0{2 + -(-form.container // 4)}x}"
 
 
-def _cells(form: Format, new: npt.NDArray[Any], moved: npt.NDArray[np.bool_]) -> list[str]:
-    quiet, marked, outlines, labels = [], [], [], []
-    for (row, column), pattern in np.ndenumerate(new):
-        x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
-        label = svg.text(x + _WIDE / 2, y + _HIGH / 2 + 4, compact(form.decode(pattern).item()))
-        if moved[row, column]:
-            marked += [svg.rect(x, y, _WIDE, _HIGH, "x"), svg.hatch(x + 1, y + 1, _WIDE - 2, _HIGH - 2)]
-            labels.append(label)
-        else:
-            outlines.append(f"M{x} {y}h{_WIDE}v{_HIGH}h-{_WIDE}z")
-            quiet.append(label)
-    frame = svg.rect(_LEFT, _TOP, new.shape[1] * _WIDE, new.shape[0] * _HIGH, "k")
-    back = [svg.path("".join(outlines), "p")] if outlines else []
-    return [*back, svg.group(quiet, "n q c"), frame, *marked, svg.group(labels, "n b c halo")]
+def _cells(values: npt.NDArray[Any], moved: npt.NDArray[np.bool_]) -> list[str]:
+    """The matrix; boxes of one look are one path, because a page draws that faster than an element for each."""
+    quiet, loud, plain, marked, hatches = [], [], [], [], []
+    for row, (numbers, changes_) in enumerate(zip(values.tolist(), moved.tolist(), strict=True)):
+        for column, (number, changed) in enumerate(zip(numbers, changes_, strict=True)):
+            x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
+            label = svg.text(x + _WIDE / 2, y + _HIGH / 2 + 4, compact(number))
+            (loud if changed else quiet).append(label)
+            (marked if changed else plain).append(f"M{x} {y}h{_WIDE}v{_HIGH}h-{_WIDE}z")
+            if changed:
+                hatches.append(svg.hatch_lines(x + 1, y + 1, _WIDE - 2, _HIGH - 2))
+    frame = svg.rect(_LEFT, _TOP, moved.shape[1] * _WIDE, moved.shape[0] * _HIGH, "k")
+    marks = [*_path(marked, "x"), *_path(hatches, "h")]
+    return [*_path(plain, "p"), svg.group(quiet, "n q c"), frame, *marks, svg.group(loud, "n b c halo")]
+
+
+def _path(pieces: list[str], style: str) -> list[str]:
+    return [svg.path("".join(pieces), style)] if pieces else []
 
 
 def _axes(rows: int, columns: int) -> list[str]:

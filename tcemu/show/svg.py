@@ -101,6 +101,7 @@ def hatch(x: float, y: float, width: float, height: float, style: str = "h", *, 
     return path(hatch_lines(x, y, width, height, step), style)
 
 
+@lru_cache(1 << 12)
 def hatch_lines(x: float, y: float, width: float, height: float, step: float = 6) -> str:
     """The lines of a hatched rectangle, for a path that has several."""
     pieces = []

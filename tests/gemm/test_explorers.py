@@ -1,6 +1,7 @@
 """The sliders of the kernels: each position is a launch with these settings."""
 
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -26,6 +27,16 @@ def test_the_controls_of_wgmma_are_its_plan() -> None:
     run = Timeline()
     wgmma_tma.multiply(A, B, wgmma_tma.Plan(columns=32, stages=2, in_flight=0), observers=[run])
     assert shown == timeline(run)
+
+
+def test_a_control_only_chooses_among_runs_that_have_been_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_mma, by_wgmma = explorers.schedule_of_mma(A, B), explorers.schedule_of_wgmma(A, B, columns=64)
+    for kernel in (mma_pipeline, wgmma_tma):
+        monkeypatch.setattr(kernel, "multiply", None)
+    for stages in mma_pipeline.STAGES:
+        by_mma.set(stages=str(stages))
+    for stages, columns in product("234", ("32", "64", "128", "256")):
+        by_wgmma.set(stages=stages, columns=columns, in_flight=int(stages) - 1)
 
 
 def test_there_are_fewer_groups_in_flight_than_stages() -> None:

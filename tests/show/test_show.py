@@ -333,7 +333,8 @@ def test_exactly_the_changed_elements_are_marked() -> None:
     assert picture.title == "2 of 128 elements of D changed: bit 3"
     assert "row 0, column 0: 0 (0x00000000) became −0 (0x80000000)." in picture.description
     assert "row 3, column 5: 29 (0x41e80000) became NaN (0x7fc00000)." in picture.description
-    assert sum("x" in box.get("class", "").split() for box in _elements(picture, "rect")) == 2
+    boxes = "".join(path.get("d", "") for path in _elements(picture, "path") if path.get("class") == "x")
+    assert re.findall(r"M(\d+) (\d+)", boxes) == [("44", "44"), (str(44 + 5 * 62), str(44 + 3 * 24))]
 
 
 def test_changes_refuses_what_cannot_be_compared() -> None:

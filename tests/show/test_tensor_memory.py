@@ -1,5 +1,10 @@
 """Pictures of Tensor Memory and of tcgen05's descriptor: what they say, and that they follow their sliders."""
 
+import re
+from itertools import combinations
+
+import pytest
+
 from tcemu import show
 from tcemu.layouts import Descriptor
 from tcemu.show import widgets
@@ -18,6 +23,17 @@ def test_the_descriptor_names_every_field_and_the_constant():
     drawn = show.descriptor_of_tcgen05(Descriptor(4096, 16, 1024, 64))
     for part in ("start address 0x100, 0x100 × 16 = 4096 bytes", "bits 48 to 46 0b001 0x1", "swizzle 0x4, 64 bytes"):
         assert part in drawn.description
+
+
+@pytest.mark.parametrize("draw", [show.descriptor, show.descriptor_of_tcgen05])
+@pytest.mark.parametrize("swizzle", [0, 128])
+def test_labels_of_neighbouring_fields_do_not_touch(draw, swizzle):
+    svg = draw(Descriptor(262128, 262128, 262128, swizzle, base_offset=7)).svg
+    found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="middle"(?: class="b")?>([^<]*)</text>', svg)
+    labels = [(float(x), y, 7 * len(words)) for x, y, words in found]
+    assert len(labels) >= 9
+    for (x, y, width), (other_x, other_y, other_width) in combinations(labels, 2):
+        assert y != other_y or abs(x - other_x) >= (width + other_width) / 2 + 4
 
 
 def test_the_sliders_compute():
