@@ -2,6 +2,10 @@
 
 import numpy as np
 
+import tcemu
+
+F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+
 # ---------------------------------------------------------------------------------------------- what a probe shows
 
 
@@ -44,8 +48,33 @@ CANCELLED = products(k0=(4096, 4096), k20=(1, 1), k200=(-4096, 4096))
 IN_THE_SAME_PART = products(k0=(4096, 4096), k16=(1, 1))
 TOO_SMALL_A_REST = products(k0=(4096, 4096), k128=(1, 1), k144=(1, 1), k160=(1, 1))
 
+# ---------------------------------------------------------------------------------------------- a chip, and parts of k
+
+
+def another_way(given, near):
+    """An answer to whose_bits that shares its target, or its splits, with the right one; or neither."""
+    ways = [(target, splits) for target in (80, 90) for splits in (1, 2, 4)]
+
+    def product(target, splits):
+        share = 256 // splits
+        parts = [
+            tcemu.matmul(given.A[:, k : k + share], given.B[k : k + share], instruction=F16, target=f"sm_{target}")
+            for k in range(0, 256, share)
+        ]
+        return sum(parts[1:], start=parts[0])
+
+    right = next(way for way in ways if np.array_equal(product(*way), given.D))
+    shared = {"target": (True, False), "splits": (False, True), "": (False, False)}[near]
+    way = next(way for way in ways if tuple(x == y for x, y in zip(way, right, strict=True)) == shared)
+    return {"target": way[0], "splits": way[1]}
+
 
 WRONG = {
+    "whose_bits": [
+        (("given", lambda given: another_way(given, "target")), "The target is right."),
+        (("given", lambda given: another_way(given, "splits")), "The splits are right."),
+        (("given", lambda given: another_way(given, "")), "outputs have other bits"),
+    ],
     "parts_of_k": [
         (("given", exchanged), "You exchanged them"),
         (("given", half_a_run), "The parts are right"),

@@ -1,4 +1,4 @@
-"""Exercises of notebook 06 about the order of k: what a probe shows of it, and an input whose product depends on it."""
+"""Exercises of notebook 06 about the order of k: who computed a product, and what a probe and an input show."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tcemu.course.judges import Crafted, Values
 from tcemu.course.record import Exercise, Given
+from tcemu.instructions import matmul
 from tcemu.recipes import Recipe, multiply, probe
 
 Array = npt.NDArray[Any]
@@ -78,7 +79,59 @@ def _only_split_is_exact(arrays: Mapping[str, Array], given: Given) -> str:
     return ""
 
 
+# ---------------------------------------------------------------------------------------------- a chip, and parts of k
+
+_WAYS = [(target, splits) for target in (80, 90) for splits in (1, 2, 4)]
+
+
+def _split(a: Array, b: Array, target: int, splits: int) -> Array:
+    """A product of which each of `splits` equal shares of k is computed by itself; float32 additions join them."""
+    part = a.shape[1] // splits
+    total: Array = matmul(a[:, :part], b[:part], instruction=_F16, target=f"sm_{target}")
+    for k in range(part, a.shape[1], part):
+        total = total + matmul(a[:, k : k + part], b[k : k + part], instruction=_F16, target=f"sm_{target}")
+    return total
+
+
+def _draw_whose(rng: np.random.Generator) -> Mapping[str, Any]:
+    a, b = rng.normal(size=(16, 256)).astype(np.float16), rng.normal(size=(256, 8)).astype(np.float16)
+    return {"A": a, "B": b, "D": _split(a, b, *_WAYS[int(rng.integers(len(_WAYS)))])}
+
+
+def _whose(given: Given) -> list[int]:
+    return next([*way] for way in _WAYS if np.array_equal(_split(given.A, given.B, *way), given.D))
+
+
+def _not_whose(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
+    right = _whose(given)
+    for target, splits in _WAYS:
+        if [target, splits] != right:
+            other = int((_split(given.A, given.B, target, splits) != given.D).sum())
+            near = "The target is right. " * (target == right[0]) + "The splits are right. " * (splits == right[1])
+            way = f"With target sm_{target} and splits = {splits}"
+            yield f"{near}{way}, {other} of {given.D.size} outputs have other bits.", [target, splits]
+
+
 EXERCISES = [
+    Exercise(
+        "whose_bits",
+        "Whose bits are these?",
+        "`given(\"whose_bits\")` has A (16, 256) and B (256, 8) of float16, and a float32 product D that somebody "
+        "computed with `mma.sync` m16n8k16: on an A100 or an H100 (target 80 or 90), with k in 1, 2 or 4 equal parts "
+        "(splits), each part a chain from zero, and the parts joined by float32 additions in ascending order. Which "
+        "was it? Write the answer as `whose_bits = {\"target\": 80, \"splits\": 1}`.",
+        Values(_whose, np.int64, _not_whose, names=("target", "splits")),
+        minutes=20,
+        know="tcemu.matmul, and split-K (notebook 06)",
+        section="9.7.14.5.14",
+        hints=(
+            "There are six possibilities: compute them all, and compare bits, not with allclose.",
+            "tcemu.matmul(A[:, :64], B[:64], instruction=..., target=\"sm_80\") is the first of four parts.",
+            "Add the parts with +, in float32, from the lowest k up, and count the outputs that equal D.",
+        ),
+        draw=_draw_whose,
+        points=2,
+    ),
     Exercise(
         "parts_of_k",
         "What a probe shows",
