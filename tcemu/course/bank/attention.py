@@ -235,9 +235,10 @@ EXERCISES = [
     Exercise(
         "sums_of_a",
         "The sums that become operand A",
-        "A warp's scores of a tile are eight accumulators of m16n8k16, for the keys 0–7, 8–15, ... 56–63. The product "
-        "with V takes four steps of 16 keys. Write `sums_of_a(step, register)`: from which accumulator (0 to 7) A's "
-        "32-bit register (0 to 3) of this step is made, and the first of the two elements (0 to 3) in it.",
+        "A warp holds its scores of a tile in eight accumulators of m16n8k16, for keys 0–7, 8–15, ... 56–63. The "
+        "product with V takes four steps of 16 keys. Write `sums_of_a(step, register)`: it returns the accumulator (0 "
+        "to 7) from which A's 32-bit register (0 to 3) of this step is made, and the first of the two elements (0 to "
+        "3) in it.",
         _SUMS_OF_A,
         minutes=5,
         know="layout lines, notebook 02, and the two maps of notebook 13",
@@ -260,7 +261,7 @@ EXERCISES = [
         minutes=10,
         know="softmax tile by tile, notebook 13",
         hints=(
-            "With respect to which score can both parts be added?",
+            "Relative to which score can both parts be added?",
             "Multiply l and o of each part by 2 to the power of its own m minus the larger m.",
         ),
         draw=_parts,
@@ -310,9 +311,9 @@ EXERCISES = [
         "windowed_attention",
         "Attention with a sliding window",
         "Write the kernel `windowed_attention(warp, q, k, v, window, out)`: attention of 64 queries (q 64 × 64, f16) "
-        "to 128 keys (k and v 128 × 64, f16); out is 64 × 64, f32. Query i is the position 64 + i. It sees `window` "
+        "to 128 keys (k and v 128 × 64, f16); out is 64 × 64, f32. Query i is at position 64 + i. It sees `window` "
         "keys: its own and those just before it. One block of 128 threads, shared memory as for `attention.kernel`, "
-        "two tiles of keys in their order. Use the functions of `tcemu.gemm.attention`; the bits are those of its "
+        "two tiles of keys, in order. Use the functions of `tcemu.gemm.attention`; the bits are those of its "
         "softmax.",
         Kernel(
             lambda given: {**given, "out": np.zeros((64, 64), np.float32)},

@@ -251,7 +251,7 @@ EXERCISES = [
         know="how a tensor core adds, notebook 00",
         hints=(
             "What is the largest exponent among the terms?",
-            "How many bits below it are kept on sm_90? The picture of the fused sum says it.",
+            "How many bits below it are kept on sm_90? The picture of the fused sum shows it.",
         ),
     ),
     Exercise(
@@ -264,7 +264,7 @@ EXERCISES = [
         know="the map and change one bit, notebook 00",
         section="9.7.14.5.8",
         hints=(
-            "An element of A takes part in one row of D: its own.",
+            "An element of A contributes to one row of D: its own.",
             "Look at the map of A. Which lanes share a row, and which registers are eight rows below?",
         ),
     ),

@@ -135,7 +135,7 @@ def _repair(
     return Exercise(
         name,
         title,
-        f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and mend the "
+        f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and fix the "
         "kernel until nothing is reported and the output is right.",
         Kernel(
             lambda given: {"x": given.x, "out": np.zeros(len(right(given.x)), np.uint32)},
@@ -177,7 +177,7 @@ _REPAIRS = [
             ("The last 8 numbers of the row are not 0: they repeat the first ones.",
              np.concatenate([x, x[:8]]) + np.concatenate([x, x[:8]])[::-1]),
         ],
-        "Which bytes of shared memory has nobody written when the second load reads them?",
+        "Which bytes of shared memory are still unwritten when the second load reads them?",
         "Let the other lanes write their zeros, before the barrier.",
         size=24, options={"block": 32, "shared": 128},
     ),
@@ -195,7 +195,7 @@ _REPAIRS = [
         "Four warps reverse 128 numbers through shared memory: out[i] = x[127 - i]. They meet at barrier 1.",
         lambda x: x[::-1],
         lambda x: [("Nothing is reversed: each thread reads what it has stored.", x)],
-        "What does every warp say about how many threads meet?",
+        "How many threads does each warp say will meet?",
         "All four warps meet there, 128 threads.",
         size=128, options={"block": 128, "shared": 512},
     ),
@@ -234,11 +234,11 @@ EXERCISES = [
     ),
     Exercise(
         "summed_by_warps",
-        "Mend the race",
+        "Fix the race",
         "`summed_by_warps(warp, a, b, out)` is the kernel `four_warps` of notebook 02 without its race: four warps "
-        "each multiply 16 of the 64 columns of A (16 × 64) by as many rows of B, which is stored by columns (8 × 64). "
+        "each multiply 16 of the 64 columns of A (16 × 64) by 16 rows of B, which is stored by columns (8 × 64). "
         "Warp 0 adds the four parts, which are exchanged through 2048 bytes of shared memory. `out` is 16 × 8, f32. "
-        "It is right if the output is right in every order of the warps and the sanitizer reports nothing.",
+        "It is correct if the output is right in every order of the warps and the sanitizer reports nothing.",
         Kernel(
             lambda given: {"a": given.A, "b": given.B_columns, "out": np.zeros((16, 8), np.float32)},
             "out",
@@ -266,7 +266,7 @@ EXERCISES = [
         know="the layout line of notebook 02",
         section="9.7.14.5.8",
         hints=(
-            'Print mma.fragments["b"].layout. Which index of B plays the part that the row plays in A?',
+            'Print mma.fragments["b"].layout. Which index of B plays the role of the row of A?',
             "The lane is 4 g + t, and g is the column. The row is 8 c + 2 t + p.",
         ),
     ),

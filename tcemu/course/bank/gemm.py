@@ -316,7 +316,7 @@ EXERCISES = [
         section="9.7.13.15.4",
         hints=(
             "How often has the stage been used before? Call it the turn.",
-            "Turn t of the consumer is phase t of `full`. What has the producer to wait for in turn 1? And in turn 0?",
+            "Turn t of the consumer is phase t of `full`. What must the producer wait for in turn 1? And in turn 0?",
         ),
     ),
     Exercise(
@@ -324,7 +324,7 @@ EXERCISES = [
         "The bits of split-K",
         "Write `split_sums(A, B)` for f16 matrices 16 × 256 and 256 × 8. It returns A B, float32, with the bits of a "
         "kernel with four splits: each part is a quarter of K in one piece, computed by `mma.sync` m16n8k16 with sums "
-        "in f32; then the parts are added in their order, each addition rounded to nearest in f32.",
+        "in f32; then the parts are added in order, each addition rounded to nearest in f32.",
         Values(
             lambda given: _added(_split(given)), np.float32, _split_mistakes,
             lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of the sum",
@@ -388,7 +388,7 @@ EXERCISES = [
         hints=(
             "Launch it with sanitizer='collect', and read who waits for which phase at the end.",
             "Write down stage, turn and both parities for steps 0 to 4.",
-            "In turn 0 the producer must not wait for anybody. In turn 1, the consumer waits for another parity.",
+            "In turn 0 the producer must not wait for anything. In turn 1, the consumer waits for another parity.",
         ),
         points=3,
         draw=_rows,

@@ -468,7 +468,7 @@ EXERCISES = [
         "binary_layer",
         "A layer of signs",
         "Write a kernel `binary_layer(warp, x, w, bits, out)` for one warp. `x` (16, 8) and `w` (8, 8) are uint32 "
-        "words: rows of 256 single bits, 1 for +1 and 0 for −1, of which only the first `bits` mean something; the "
+        "words: rows of 256 single bits, 1 for +1 and 0 for −1, of which only the first `bits` count; the "
         "rest are 0 in both. It stores in `out` (16, 8), int32, the dot products of the rows of signs. Use `mma.sync` "
         "m16n8k256 with `.xor.popc`.",
         Kernel(_binary_arguments, "out", _binary, {"block": 32}, _wrong_binaries,

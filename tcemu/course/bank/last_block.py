@@ -36,7 +36,7 @@ EXERCISES = [
         "The last block adds",
         "Four blocks of one warp each store three times their row of x in parts, and count. The block that counts last "
         "adds the four rows of parts and stores the sum in out, as split-K kernels do to save a second launch. Repair "
-        "`repair_last_block`: delete the line `return ...`, check, read what the sanitizer reports, and mend it "
+        "`repair_last_block`: delete the line `return ...`, check, read what the sanitizer reports, and fix it "
         "until nothing is reported and out is right. The counter stays an `atom`.",
         Kernel(
             lambda given: {

@@ -302,7 +302,7 @@ EXERCISES = [
         "fill_b",
         "Fill the registers of B",
         "Write `fill_b(B)`, which returns the registers of operand b of `mma.sync` m16n8k16 with f16 operands: an "
-        "array uint32 (32, 2). `B` is the matrix, float16 (16, 8), in rows as numpy holds it. Use numpy only: "
+        "array uint32 (32, 2). `B` is the matrix, float16 (16, 8), stored by rows as in numpy. Use numpy only: "
         "indexing, `.view` and shifts.",
         _fill_b(),
         minutes=10,
@@ -328,7 +328,7 @@ EXERCISES = [
         know="quad pairs, and how to read a layout line",
         section="9.7.14.5.1",
         hints=(
-            "print the layout of d. It has three groups on the left: product, row and column.",
+            "Print the layout of d. It has three groups on the left: product, row and column.",
             "A digit of size 2 is a bit. Write down which bit of the lane or of the register each digit is.",
             "The lane is (x q w b): b is bit 0, w is bit 1, q is bits 2 and 3, x is bit 4.",
         ),
@@ -400,7 +400,7 @@ EXERCISES = [
     Exercise(
         "eight_rows",
         "Eight rows with one instruction",
-        "A decoder multiplies few rows: A is (8, 16), B is (16, 16), D is (8, 16). m16n8k16 wants 16 rows of A, so the "
+        "A decoder multiplies few rows: A is (8, 16), B is (16, 16), D is (8, 16). m16n8k16 takes 16 rows of A, so the "
         "obvious kernel pads A with zeros and needs two instructions. Write a kernel `eight_rows(warp, a, b, d)` that "
         "needs one: exchange the operands and compute the transpose of D. `a` points to A, by rows; `b` to an array "
         "(16, 16) with the columns of B; `d` to D, by rows.",
@@ -413,7 +413,7 @@ EXERCISES = [
         section="9.7.14.5.14",
         hints=(
             "(A B) transposed is B transposed times A transposed, a product of 16 × 8 × 16.",
-            "Row n of the new A is column n of B, which lies in memory in one piece. And the columns of the new B?",
+            "Row n of the new A is column n of B, which is contiguous in memory. And the columns of the new B?",
             "What the instruction calls row is a column of D: d0 and d1 go to two rows of D, so store them one by one.",
         ),
         points=3,

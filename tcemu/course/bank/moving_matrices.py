@@ -271,7 +271,7 @@ EXERCISES = [
         "padded_row",
         "How much padding?",
         'The rows of a tile have `given("padded_row").row_bytes` bytes. Give `padded_row`, the smallest distance in '
-        "bytes from one row to the next with which ldmatrix reads any 8 consecutive rows without a bank conflict.",
+        "bytes from one row to the next for which ldmatrix reads any 8 consecutive rows without a bank conflict.",
         Crafted({"padded_row": ((), np.int64)}, _padding, "No conflict, and no byte more than needed.",
                 "the wavefronts of ldmatrix"),
         minutes=5,
@@ -279,7 +279,7 @@ EXERCISES = [
         section="9.7.14.5.15",
         hints=(
             "Eight rows of 16 bytes are 128 bytes: each bank once, if they all fall into different units of a line.",
-            "Row r starts at r times the distance. Only the remainder by 128 matters.",
+            "Row r starts at r times the distance. Only the remainder modulo 128 matters.",
             "The distance is a multiple of 16, because a row's address is. Try them one by one with tcemu.wavefronts.",
         ),
         draw=lambda rng: {"row_bytes": int(rng.choice([64, 128, 192, 256, 384]))},
@@ -287,7 +287,7 @@ EXERCISES = [
     Exercise(
         "rows_of_b",
         "B by columns",
-        "The columns of B lie in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b(lane)`, the "
+        "The columns of B are in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b(lane)`, the "
         "address that a lane gives to one `ldmatrix` .x4 **without** .trans, which loads B for two mma.sync m16n8k16: "
         "registers 0 and 1 are b0 and b1 of columns 0 to 7, registers 2 and 3 are b0 and b1 of columns 8 to 15 (k is "
         "0 to 15).",
@@ -307,7 +307,7 @@ EXERCISES = [
     Exercise(
         "rows_of_b_by_rows",
         "B by rows, with .trans",
-        "Now the rows of B lie in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b_by_rows(lane)`, "
+        "Now the rows of B are in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b_by_rows(lane)`, "
         "the address that a lane gives to one `ldmatrix` .x4 **with** .trans, so that the registers are the same as in "
         "the previous exercise: b0 and b1 of columns 0 to 7, then b0 and b1 of columns 8 to 15.",
         _addresses(
@@ -319,7 +319,7 @@ EXERCISES = [
         section="9.7.14.5.15",
         hints=(
             "With .trans, a row in shared memory is a row of B: one k, eight neighbours along n.",
-            "b1 is 8 further along k. Along k means down, if B lies by rows.",
+            "b1 is 8 further along k. Along k means down, if B is stored by rows.",
             "gemm/mma_pipeline.py does the same: look at `down` and `along`.",
         ),
     ),
@@ -384,9 +384,9 @@ EXERCISES = [
     ),
     Exercise(
         "mended_tile",
-        "Mend a tile",
+        "Repair a tile",
         "This kernel copies a tile of A (16, 64) to shared memory, loads the fragments of four steps along k and "
-        "stores them in `d` (4, 32, 4). It was written in a hurry: first it faults; once that is mended, "
+        "stores them in `d` (4, 32, 4). It was written in a hurry: first it faults; once that is fixed, "
         f"it races; and once it is right, it is slow.\n{_BROKEN}\nWrite `mended_tile(warp, a, d)` with at most 32 "
         "wavefronts of shared memory in all. There are 2560 bytes of shared memory.",
         Kernel(
@@ -434,7 +434,7 @@ EXERCISES = [
         "Loaded too early",
         "One warp stores an 8 × 8 matrix of 16-bit elements in shared memory, two elements from each lane, and loads "
         "it back transposed with `ldmatrix`. Repair `repair_ldmatrix`: delete the line `return ...`, check, read what "
-        "the sanitizer reports, and mend the kernel until nothing is reported and the output is right.",
+        "the sanitizer reports, and fix the kernel until nothing is reported and the output is right.",
         Kernel(
             lambda given: {"x": given.x, "out": np.zeros(32, np.uint32)},
             "out",

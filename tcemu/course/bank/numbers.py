@@ -212,7 +212,7 @@ EXERCISES = [
         "e5m2_value",
         "Read any e5m2 pattern",
         "Write `e5m2_value(pattern)`, which returns the value of an e5m2 pattern, 0 to 255, as a Python float: "
-        "infinity, NaN and −0 where they are due.",
+        "including infinity, NaN and −0.",
         Reals("pattern", range(256), _e5m2, _e5m2_mistakes, "{:#04x}".format, "e5m2_value", "all 256 patterns"),
         minutes=10,
         know="the rule, infinities and subnormals of notebook 01",
@@ -227,7 +227,7 @@ EXERCISES = [
         "scale_for",
         "A scale for e4m3",
         "The largest number of a block is `largest`, a whole number. Write `scale_for(largest)`, which returns the "
-        "ue8m0 pattern of the smallest scale, a power of two, with which largest / scale is at most 448.",
+        "ue8m0 pattern of the smallest scale, a power of two, for which largest / scale is at most 448.",
         _SCALE_FOR,
         minutes=10,
         know="scales, notebook 01",
@@ -241,8 +241,8 @@ EXERCISES = [
         "e4m3_patterns",
         "Round to e4m3",
         "Write `e4m3_patterns(numbers)`, which returns the e4m3 patterns (uint8) of an array of float32, as "
-        "`cvt.rn.satfinite.e4m3x2.f32` rounds them: to the nearest, ties to the even pattern, too large numbers to "
-        "448. Do not use `encode`; you may use `decode` to make the table of all e4m3 numbers.",
+        "`cvt.rn.satfinite.e4m3x2.f32` rounds them: to the nearest, ties to the even pattern, and numbers that are "
+        "too large to 448. Do not use `encode`; you may use `decode` to make the table of all e4m3 numbers.",
         Values(_e4m3, np.uint8, _e4m3_mistakes, lambda index: f"The pattern of number {index[0]}", how="every pattern"),
         minutes=30,
         know="rounding and what e4m3 cannot hold, notebook 01",
@@ -250,7 +250,7 @@ EXERCISES = [
         hints=(
             "Patterns 0 to 126 are the positive numbers, in ascending order. np.searchsorted finds the neighbours.",
             "Compare the distances to the lower and to the upper neighbour. If they are equal, take the even pattern.",
-            "The sign is bit 7. Set it at the end, also for zeros: np.signbit knows it.",
+            "The sign is bit 7. Set it at the end, also for zeros: np.signbit finds it.",
         ),
         points=3,
         draw=_numbers,

@@ -104,7 +104,7 @@ EXERCISES = [
         minutes=5,
         know="Tensor Memory, from notebook 14",
         section="9.7.16.1.1",
-        hints=("An address has two halves of 16 bits.", "Which half is the lane? Look at the slider's picture."),
+        hints=("An address has two halves of 16 bits.", "Which half is the lane? Look at the picture in the notebook."),
     ),
     Exercise(
         "described_for_tcgen05",

@@ -231,7 +231,7 @@ EXERCISES = [
         section="9.7.15.5.1.2",
         hints=(
             "A line has 128 bytes, eight units of 16. The swizzle exchanges units inside a line.",
-            "The number of the unit is address bits 6:4. With what is it XORed?",
+            "The number of the unit is address bits 6:4. What is it XORed with?",
             "128 bytes use three bits of the line's number, 64 bytes two, 32 bytes one.",
         ),
     ),

@@ -147,7 +147,7 @@ def _repair(
     return Exercise(
         name,
         title,
-        f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and mend the "
+        f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and fix the "
         "kernel until nothing is reported and D is right.",
         Kernel(_with_d(rows), "d", right, options, mistakes, **judged),
         minutes=minutes,
@@ -232,8 +232,8 @@ EXERCISES = [
     Exercise(
         "order_of_wgmma",
         "Put eight instructions in order",
-        'A warpgroup writes two tiles and multiplies them. `given("order_of_wgmma").lines` are its instructions, mixed '
-        "up and numbered from 0. Set `order_of_wgmma` to the list of their numbers in the right order.",
+        'A warpgroup writes two tiles and multiplies them. `given("order_of_wgmma").lines` are its instructions, '
+        "shuffled and numbered from 0. Set `order_of_wgmma` to the list of their numbers in the right order.",
         Values(_numbers, np.int64, _exchanges, lambda index: f"Place {index[0]}", how="the whole order"),
         minutes=5,
         know="proxies, fences and groups",
@@ -332,9 +332,9 @@ EXERCISES = [
     ),
     _repair(
         "repair_warpgroup_divergent", "warpgroup-divergent", "Two warps do less",
-        "Somebody noticed that two warps could do with fewer products, and let them skip two instructions.",
+        "Somebody noticed that two warps could do with fewer products, and made them skip two instructions.",
         "All four warps execute the same wgmma instructions in the same order.",
-        "No condition on the warp's number may decide about an mma_async.",
+        "Whether a warp executes an mma_async may not depend on its number.",
     ),
     _repair(
         "repair_exited_warp", "exited-threads", "A warp leaves early",
@@ -388,14 +388,14 @@ EXERCISES = [
     ),
     _repair(
         "repair_flag", "flag-never-set", "A flag that nobody sees",
-        "The producer, warp 4, starts its copy once thread 0 has set the flag at byte FLAG. It waits for ever.",
+        "The producer, warp 4, starts its copy once thread 0 has set the flag at byte FLAG. It waits forever.",
         "Which address does the producer load, and which one does thread 0 store to?",
         "The store must be a release, and it must come before thread 0 waits for the copy.",
         options=_PRODUCER,
     ),
     _repair(
         "repair_absent_lanes", "absent-lanes", "Half of D",
-        "D is to be halved. Lane 0 has the factor, and the other lanes get it from there by shfl.sync.",
+        "D must be halved. Lane 0 has the factor, and the other lanes get it from there by shfl.sync.",
         "Which lanes execute shfl.sync, and which lane do they read?",
         "What a lane gets from one that does not take part is undefined.",
         right=_half, mistakes=_not_half,
@@ -442,7 +442,7 @@ EXERCISES = [
         "A product with a loop over K",
         "Write the kernel `gemm_of_one_tile(warp, a, b, d)` for one warpgroup: D = A Bᵀ for A of 64 × 256 and B of 8 "
         "x 256, in steps of 64 columns with one stage of shared memory, copied by TMA. The functions `begin`, `copy`, "
-        "`multiply` and `save` of the first cell do the parts; which order, which waits and which phases is up to you.",
+        "`multiply` and `save` of the first cell do the parts; the order, the waits and the phases are up to you.",
         Kernel(_with_d(), "d", _sum, _BLOCK, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor")),
         minutes=30,
         know="all of notebook 11",
@@ -459,10 +459,10 @@ EXERCISES = [
         "two_stage_pipeline",
         "A pipeline of two stages",
         "Write the kernel `two_stage_pipeline(warp, a, b, d)` for a block of five warps: warp 4 copies 64 columns of A "
-        "(64 × 512) and B (8 × 512) a step, the warpgroup of warps 0 to 3 multiplies. There are two stages, with the "
-        "mbarriers BAR + 8 * stage (full) and EMPTY + 8 * stage (empty). Initialise all four, and let the copy of a "
-        "step run while the step before is multiplied. A kernel with a bar.sync in its loop does not do that: at most "
-        "one bar.sync for each warp is allowed.",
+        "(64 × 512) and B (8 × 512) in each step, and the warpgroup of warps 0 to 3 multiplies. There are two stages, "
+        "with the mbarriers BAR + 8 * stage (full) and EMPTY + 8 * stage (empty). Initialise all four, and let the "
+        "copy of a step run while the step before is multiplied. A kernel with a bar.sync in its loop does not do "
+        "that: at most one bar.sync for each warp is allowed.",
         Kernel(
             _with_d(), "d", _sum, _PRODUCER, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor"),
             scores=lambda result, _: {"bar.sync": result.counts["bar.sync"]}, limits={"bar.sync": 5},

@@ -147,7 +147,7 @@ EXERCISES = [
         hints=(
             "64 − D[0][j] is how many products are in the smallest sum that has both k = 0 and k = j. Print D[0].",
             "As long as j is in the first run, each sum has one product more than the one before.",
-            "Where j is in part 1 for the first time, the smallest sum with both is that of two whole parts.",
+            "As soon as j is in part 1, the smallest sum with both is that of two whole parts.",
         ),
         draw=_draw_parts,
         points=2,

@@ -273,7 +273,7 @@ EXERCISES = [
         "wmma_by_halves",
         "wmma by two mma.sync",
         "Write `wmma_by_halves(a, b, c)`: the arguments are the registers of wmma m16n16k16 on sm_90 (f16, sum in "
-        "f32), 8 a lane each, as `wmma.load` returns them. It returns the 8 registers of the sum, computed with two "
+        "f32), 8 for each lane, as `wmma.load` returns them. It returns the 8 registers of the sum, computed with two "
         "`mma.sync` m16n8k16 and `tcemu.run`.",
         Values(
             lambda given: run(_WMMA, given.a, given.b, given.c), np.uint32, _halves_mistakes,
@@ -328,7 +328,7 @@ EXERCISES = [
         know="ragged edges, notebook 03",
         section="9.7.14.4.3",
         hints=(
-            "np.pad fills up with zeros. -M % 16 is what is missing to the next multiple of 16.",
+            "np.pad fills up with zeros. -M % 16 is what is missing up to the next multiple of 16.",
             "Three loops: over rows and columns of tiles, and along K. Cut the result to M × N at the end.",
         ),
         points=3,
@@ -338,7 +338,7 @@ EXERCISES = [
         "repair_fragments",
         "The wrong fragment",
         "One warp multiplies two 16 × 16 matrices of f16, both row-major, on sm_80: d = a b, in f32. Repair "
-        "`repair_fragments`: delete the line `return ...`, check, read what the sanitizer reports, and mend the kernel "
+        "`repair_fragments`: delete the line `return ...`, check, read what the sanitizer reports, and fix the kernel "
         "until nothing is reported and d is right.",
         Kernel(
             lambda given: {"a": given.A, "b": given.B, "d": np.zeros((16, 16), np.float32)},
