@@ -1,7 +1,9 @@
 """The face that a kernel sees: names, docstrings, reprs; junk in every operand, which brings an error that teaches."""
 
 import inspect
+import pickle
 import re
+import typing
 
 import numpy as np
 import pytest
@@ -103,6 +105,19 @@ def with_warp(body, *args, **options):
 def test_what_completion_offers():
     names = with_warp(lambda warp: [name for name in dir(warp) if not name.startswith("_")])
     assert sorted(names) == sorted(METHODS | set(OTHERS.split()))
+
+
+def test_every_method_is_one_of_the_class(row):
+    """The methods are functions of several modules; errors, help and pickles know them as if the class had them."""
+    for name in sorted(METHODS | {"only", "exit", "registers", "generic", "run"}):
+        method = getattr(Warp, name)
+        with row(name):
+            assert (method.__module__, method.__qualname__) == (Warp.__module__, f"Warp.{name}")
+            assert pickle.loads(pickle.dumps(method)) is method  # noqa: S301
+            assert next(iter(inspect.signature(method).parameters.values())).annotation is inspect.Parameter.empty
+            assert "return" in typing.get_type_hints(method)
+    with pytest.raises(TypeError, match=r"Warp\.setmaxnreg\(\) missing 1 required positional argument: 'count'"):
+        Warp(Listener()).setmaxnreg("inc")
 
 
 def test_everything_has_a_docstring_that_names_the_opcode(row):
