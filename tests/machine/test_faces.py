@@ -1,5 +1,6 @@
 """The face that a kernel sees: names, docstrings, reprs; junk in every operand, which brings an error that teaches."""
 
+import importlib
 import inspect
 import pickle
 import re
@@ -14,6 +15,7 @@ from quick import examples
 
 import tcemu
 from tcemu.errors import TcemuError
+from tcemu.machine import events
 from tcemu.machine.dispatch import bind
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import Pointer
@@ -383,3 +385,17 @@ def test_junk_in_launch(options):
 def test_junk_in_a_pointer(index):
     found = survives(lambda: Pointer(256, np.dtype(np.float32), (4, 4)).at(*index))
     assert found is None or isinstance(found, int) or found.dtype == np.int64
+
+
+# ------------------------------------------------------------------------------------------------ events
+
+
+def test_every_event_is_offered_where_observers_look_for_it(row):
+    """The chapters of tcemu.machine.events name what they offer, and the package passes all of it on."""
+    for chapter in events.__all__:
+        module = importlib.import_module(f"tcemu.machine.events.{chapter}")
+        defined = {name for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
+        with row(chapter):
+            assert defined <= set(module.__all__)
+            assert all(getattr(events, name) is getattr(module, name) for name in module.__all__)
+            assert not any(name in vars(events) for name in ("np", "Any", "dataclass"))
