@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tcemu.machine.barriers import Barriers
 from tcemu.machine.events import BlockEnded, BlockStarted, By, Exited
 from tcemu.machine.mbarriers import Mbarriers
 from tcemu.machine.memory import Bytes
-from tcemu.machine.miscellaneous import RegisterPool
 from tcemu.machine.pending import Pending, Policy
 from tcemu.machine.registers import WARP
 from tcemu.machine.scheduler import Strand
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from tcemu.machine.grid import Grid
 
 Index3 = tuple[int, int, int]
+State = TypeVar("State")
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,15 @@ class Block:
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
         self.pending = Pending(self.shape.policy, self.grid.scheduler.strategy)
-        self.pool = RegisterPool(self.shape.registers)
         self.warpgroups = [Warpgroup(self, number) for number in range(-(-self.warps // 4))]
+        self._states: dict[Callable[[Block], Any], Any] = {}
+
+    def state(self, kind: Callable[[Block], State]) -> State:
+        """What the module of a chapter keeps for each block: `kind(block)`, made when it first asks."""
+        found: State | None = self._states.get(kind)
+        if found is None:
+            found = self._states[kind] = kind(self)
+        return found
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
         """Add the block to the scheduler: each warp will run its body."""

@@ -1,7 +1,7 @@
 """Finds the function that executes an instruction: bound once for each opcode and target, then found in a cache.
 
-The module of a chapter registers a binder for each family that it executes. A binder takes an instruction and returns
-a function, which does the work for a warp on operands in PTX's order:
+The module of a chapter registers a binder for each family that it executes; to be found, it only has to be in this
+folder. A binder takes an instruction and returns a function, which does the work for a warp on operands in PTX's order:
 
     @executes("membar")
     def membar(instruction: Instruction) -> Act:
@@ -16,7 +16,10 @@ one alone, `Bound.both` both.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tcemu.errors import IllegalInstruction, OperandError, listing
@@ -78,6 +81,7 @@ def bind(instruction: str | Instruction, target: str) -> Bound:
 
 @lru_cache(maxsize=4096)
 def _bind(instruction: str | Instruction, target: str) -> Bound:
+    _load_chapters()
     found = parse(instruction, target)
     family = family_of(found)
     binder = _BINDERS.get(family.name) or (_BINDERS["*"] if family.execute is not None else None)
@@ -91,6 +95,13 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
     if len(needed) == 2:
         act, both = _one(act, needed.index(True)), act
     return Bound(found, act, sum(not each.optional for each in sources), len(sources), both)
+
+
+@cache
+def _load_chapters() -> None:
+    """Import the modules of this folder, of which those that execute instructions register their binders."""
+    for module in iter_modules([str(Path(__file__).parent)]):
+        import_module(f"{__package__}.{module.name}")
 
 
 def _one(act: Act, place: int) -> Act:

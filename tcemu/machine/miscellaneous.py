@@ -13,14 +13,15 @@ from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Faulted, RegistersMoved
 
 if TYPE_CHECKING:
+    from tcemu.machine.block import Block
     from tcemu.machine.core import Core
 
 
 class RegisterPool:
     """The registers per thread that each warp of a block has, and those that warps have given back."""
 
-    def __init__(self, each: int) -> None:
-        self._each = each
+    def __init__(self, block: Block) -> None:
+        self._each = block.shape.registers
         self.free = 0
         self._held: dict[int, int] = {}
 
@@ -50,7 +51,7 @@ def setmaxnreg(instruction: Instruction) -> Act:
         if by is None:
             return
         _check_count(core, by, instruction, count)
-        pool, warp = core.block.pool, core.index
+        pool, warp = core.block.state(RegisterPool), core.index
         held = pool.held(warp, int(count), more=more)
         taken = int(count) - held
         if more and taken > 0:

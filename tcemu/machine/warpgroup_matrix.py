@@ -12,7 +12,8 @@ from tcemu.errors import AddressError, Disagreement, LaunchError, OperandError, 
 from tcemu.instructions import Instruction
 from tcemu.instructions.instruction import placed
 from tcemu.instructions.run import operation_on
-from tcemu.instructions.wgmma import Issue, one_descriptor
+from tcemu.instructions.wgmma_issue import Issue
+from tcemu.instructions.wgmma_operands import one_descriptor
 from tcemu.layouts.descriptor import Descriptor
 from tcemu.machine.asynchronous_copy import immediate
 from tcemu.machine.dispatch import Act, executes

@@ -208,3 +208,26 @@ def test_never_more_than_are_resident(resident):
 def test_resident_is_a_number(given):
     with pytest.raises(LaunchError, match="resident is the number of blocks in flight, at least 1; got"):
         tcemu.launch(lambda warp: None, resident=given)
+
+
+# ---------------------------------------------------------------------------------------------------- state
+
+
+def test_a_chapter_keeps_something_for_each_block():
+    """A memory of its own, say: made when an instruction of the chapter first asks for it, one for each block."""
+    made = []
+
+    class TensorMemory:
+        def __init__(self, block):
+            made.append(block.number)
+            self.columns = {}
+
+    def kernel(warp):
+        if warp.ctaid[0] < 2:
+            memory = warp.core.block.state(TensorMemory)
+            memory.columns[warp.warpid] = warp.ctaid[0]
+            warp.bar_sync()
+            assert warp.core.block.state(TensorMemory).columns == dict.fromkeys(range(2), warp.ctaid[0])
+
+    launch(kernel, 3, 64)
+    assert made == [0, 1]

@@ -1,7 +1,10 @@
 """The face that a kernel sees: names, docstrings, reprs; junk in every operand, which brings an error that teaches."""
 
+import importlib
 import inspect
+import pickle
 import re
+import typing
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from quick import examples
 
 import tcemu
 from tcemu.errors import TcemuError
+from tcemu.machine import events
 from tcemu.machine.dispatch import bind
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import Pointer
@@ -103,6 +107,19 @@ def with_warp(body, *args, **options):
 def test_what_completion_offers():
     names = with_warp(lambda warp: [name for name in dir(warp) if not name.startswith("_")])
     assert sorted(names) == sorted(METHODS | set(OTHERS.split()))
+
+
+def test_every_method_is_one_of_the_class(row):
+    """The methods are functions of several modules; errors, help and pickles know them as if the class had them."""
+    for name in sorted(METHODS | {"only", "exit", "registers", "generic", "run"}):
+        method = getattr(Warp, name)
+        with row(name):
+            assert (method.__module__, method.__qualname__) == (Warp.__module__, f"Warp.{name}")
+            assert pickle.loads(pickle.dumps(method)) is method  # noqa: S301
+            assert next(iter(inspect.signature(method).parameters.values())).annotation is inspect.Parameter.empty
+            assert "return" in typing.get_type_hints(method)
+    with pytest.raises(TypeError, match=r"Warp\.setmaxnreg\(\) missing 1 required positional argument: 'count'"):
+        Warp(Listener()).setmaxnreg("inc")
 
 
 def test_everything_has_a_docstring_that_names_the_opcode(row):
@@ -368,3 +385,17 @@ def test_junk_in_launch(options):
 def test_junk_in_a_pointer(index):
     found = survives(lambda: Pointer(256, np.dtype(np.float32), (4, 4)).at(*index))
     assert found is None or isinstance(found, int) or found.dtype == np.int64
+
+
+# ------------------------------------------------------------------------------------------------ events
+
+
+def test_every_event_is_offered_where_observers_look_for_it(row):
+    """The chapters of tcemu.machine.events name what they offer, and the package passes all of it on."""
+    for chapter in events.__all__:
+        module = importlib.import_module(f"tcemu.machine.events.{chapter}")
+        defined = {name for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
+        with row(chapter):
+            assert defined <= set(module.__all__)
+            assert all(getattr(events, name) is getattr(module, name) for name in module.__all__)
+            assert not any(name in vars(events) for name in ("np", "Any", "dataclass"))

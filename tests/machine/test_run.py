@@ -15,6 +15,7 @@ from tcemu.errors import IllegalInstruction, MemoryFault, OperandError
 from tcemu.instructions import FAMILIES
 from tcemu.machine import dispatch, events
 from tcemu.machine.launch import launch
+from tcemu.machine.miscellaneous import RegisterPool
 from tcemu.machine.registers import Bank, Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.vectors import cases, classes
@@ -226,7 +227,7 @@ def test_every_form_of_the_table_runs(row):
                 made = made_of(p, int(instruction.words["dim"][0])) if "dim" in instruction.words else made_of(p, 2)
                 for optional in {False, any(each.optional for each in instruction.sources)}:
                     warp.mbarrier_init(BARRIER, 64)
-                    warp.core.block.pool.free = 256
+                    warp.core.block.state(RegisterPool).free = 256
                     with row(f"{instruction} {optional} {warp.warpid}"):
                         if instruction.family == "barrier.cluster.wait":
                             warp.barrier_cluster_arrive()

@@ -7,7 +7,7 @@ import pytest
 
 from tcemu.errors import OperandError, TcemuError, UnknownName
 from tcemu.machine.launch import launch
-from tcemu.machine.warp import _OTHERS
+from tcemu.machine.methods.other_names import OTHERS
 
 LANES = np.arange(32)
 
@@ -47,7 +47,7 @@ def test_every_special_register_of_every_warp():
 
 def test_names_of_cuda_and_of_before_say_what_to_write(row):
     def body(warp):
-        for name, instead in _OTHERS.items():
+        for name, instead in OTHERS.items():
             with row(name), pytest.raises(UnknownName, match=re.escape(f"a warp has no {name} here; write {instead}")):
                 getattr(warp, name)
         for name, says in (
@@ -70,7 +70,7 @@ def test_what_stands_beside_those_names_exists(row):
     """Each `warp.NAME` that an error proposes is one."""
 
     def body(warp):
-        for name, instead in _OTHERS.items():
+        for name, instead in OTHERS.items():
             for word in re.findall(r"warp\.(\w+)", instead):
                 with row(f"{name} {word}"):
                     assert hasattr(warp, word)

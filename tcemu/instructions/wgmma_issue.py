@@ -1,0 +1,217 @@
+"""One wgmma.mma_async of a kernel: checked and decoded when it is issued, computed when it completes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arithmetic import Operation, compute
+from tcemu.arithmetic.plans import InWords
+from tcemu.arithmetic.registers import plan_in_words
+from tcemu.backend import backend
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.mma_sp import metadata_registers, selector, stored_places
+from tcemu.instructions.wgmma_operands import Immediates, element_bytes, immediates, one_descriptor
+from tcemu.layouts.descriptor import addresses
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A tile in shared memory: the bytes that an mma_async reads, one element at each of `addresses` (n,)."""
+
+    role: str
+    addresses: Array
+    size: int
+    #: The index of each element in an array of elements: (m, k) of A, (k, n) of B.
+    index: Array
+    #: The end of the bytes that it reads. None is before 0, and elements are always aligned.
+    end: int
+    #: what `addresses` minus `base` depend on: as swizzles repeat every 1,024 bytes, the stages of a pipeline share it
+    key: tuple[int, bool]
+    base: int
+
+    def words(self, shape: tuple[int, int], *, negate: bool) -> InWords:
+        """Where the elements stand, in C order of a matrix (m, k) or (k, n), behind `base`."""
+        matrix = (self.addresses - self.base).reshape(shape)
+        inside = (matrix.T if self.role == "b" else matrix).ravel()
+        return InWords(inside // 4, inside % 4 * 8, negate)
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One mma_async of a kernel, checked and decoded once; `result` computes it when it completes."""
+
+    instruction: Instruction
+    last: Immediates
+    a: Read | None
+    b: Read
+    places: Array | None = None
+    chosen: int = 0
+
+    @classmethod
+    def of(cls, instruction: Instruction, described: bool, shared: tuple[Any, ...]) -> Issue:
+        """The operands that are one for the warpgroup, in PTX's order without metadata: A may have a descriptor.
+
+        Raises OperandError.
+        """
+        descriptors, rest = shared[: 1 + described], shared[1 + described :]
+        given = instruction, descriptors, tuple((type(each), each) for each in rest), described
+        if all(type(each) is int for each in descriptors):
+            try:
+                return _issue(*given)
+            except TypeError:  # an unhashable value is not an immediate
+                pass
+        return _issue.__wrapped__(*given)
+
+    def with_metadata(self, metadata: Array, chosen: Any) -> Issue:
+        """The same with the metadata registers (128,) and the selector of a sparse A. Raises OperandError."""
+        picked = selector(self.instruction, chosen)
+        held = metadata_registers(self.instruction, metadata).reshape(1, -1)
+        return replace(self, places=stored_places(self.instruction, held, picked), chosen=picked)
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """The tiles that it reads from shared memory."""
+        return (self.b,) if self.a is None else (self.a, self.b)
+
+    @property
+    def adds(self) -> bool:
+        """Whether D is read; it is not if scale_d is false."""
+        return bool(self.last.scale_d)
+
+    def result(self, operation: Operation, d: Array, a: Array | None, memory: Array, metadata: Array | None) -> Array:
+        """The new D (128, n), from the registers and the bytes of shared memory as they are now."""
+        plan = self.plan(operation) if metadata is None and self.places is None else None
+        if plan is not None:
+            return self.by_plan(plan, d, a, memory)
+        if self.a is not None:
+            a = memory.view(f"u{self.a.size}")[self.a.index]
+        elif a is not None:
+            a = self.instruction.fragments["a"].read(a.reshape(1, -1), words=operation.packed)
+        b = memory.view(f"u{self.b.size}")[self.b.index][None]
+        places = self.places
+        if metadata is not None:
+            held = metadata_registers(self.instruction, metadata).reshape(1, -1)
+            places = stored_places(self.instruction, held, self.chosen)
+        scale_d = self.last.scale_d.reshape(1)
+        out = multiply(self.instruction, operation, self.last, np.asarray(a), b, d.reshape(1, -1), scale_d, places)
+        return out.reshape(d.shape)
+
+    def plan(self, operation: Operation) -> Any:
+        """How the kernels compute it in one pass, from registers and shared memory to registers; None: they do not."""
+        if backend(prod(self.instruction.shape)) != "numba":
+            return None
+        last, plans = self.last, self.instruction.plans
+        signs = last.negate_a, last.negate_b
+        key = operation, self.a.key if self.a else None, self.b.key, signs
+        found = plans.get(key, plans)
+        if found is plans:
+            if len(plans) >= _PLANS:
+                plans.clear()
+            found = plans[key] = self._make_plan(operation)
+        return found
+
+    def _make_plan(self, operation: Operation) -> Any:
+        (m, n, k), fragments, last = self.instruction.shape, self.instruction.fragments, self.last
+        if operation.packed or self.instruction.sparse:
+            return None
+        a = self.a.words((m, k), negate=last.negate_a) if self.a else InWords(*fragments["a"].places, last.negate_a)
+        b = self.b.words((n, k), negate=last.negate_b)
+        return plan_in_words(operation, a, b, fragments["d"], fragments["d"])
+
+    def by_plan(self, plan: Any, d: Array, a: Array | None, memory: Array) -> Array:
+        """The new D (128, n)."""
+        words = _in_words(memory)
+        left = words[self.a.base // 4 :] if self.a is not None else np.ascontiguousarray(a).reshape(-1)
+        given = np.ascontiguousarray(d) if self.adds else np.zeros(d.shape, d.dtype)
+        found = plan(left[None], words[self.b.base // 4 :][None], given.reshape(1, -1))
+        return np.asarray(found.reshape(d.shape))
+
+
+def _in_words(memory: Array) -> Array:
+    """The bytes as words of 32 bits; a copy where they do not stand as words do."""
+    if memory.size % 4 == 0:
+        words = memory.view(np.uint32)
+        if words.flags.aligned:
+            return words
+    return np.append(memory, np.zeros(-memory.size % 4, np.uint8)).view(np.uint32)
+
+
+#: So many plans are kept for an instruction: those of all stages of a few kernels.
+_PLANS = 32
+
+
+@lru_cache(maxsize=1024)
+def _issue(
+    instruction: Instruction, descriptors: tuple[Any, ...], rest: tuple[tuple[type, Any], ...], described: bool
+) -> Issue:
+    """The mma_async with these descriptors, scale_d and immediates, which a pipeline issues again and again.
+
+    The key includes the types of the latter, so that True is not mistaken for 1.
+    """
+    last = immediates(instruction, [value for _, value in rest], described)
+    b = _read_tile(instruction, "b", one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
+    if not described:
+        return Issue(instruction, last, None, b)
+    a = _read_tile(instruction, "a", one_descriptor(instruction, "a", descriptors[0]), last.mn_major_a)
+    return Issue(instruction, last, a, b)
+
+
+@lru_cache(maxsize=4096)
+def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: bool) -> Read:
+    """Where the elements of a tile are: cached, because a pipeline reads the same stages again and again."""
+    m, n, k = instruction.shape
+    words = 32 if instruction.types["a"].container == 1 else 1
+    rows, depth = (n, k // words) if role == "b" else (m, (instruction.facts.stored or k) // words)
+    size = element_bytes(instruction, role)
+    where = addresses(np.array([descriptor], np.uint64), np.arange(rows), np.arange(depth), size, mn_major)
+    flat = where.reshape(-1)
+    index = (flat // size).reshape(rows, depth)
+    order = np.ascontiguousarray(index.T if role == "b" else index)
+    base = (descriptor & _START) << 4 & -_PERIOD
+    if flat.min() < base:  # the address space wraps
+        base = 0
+    return Read(role, flat, size, order, int(flat.max()) + size, (descriptor - (base >> 4), mn_major), base)
+
+
+#: The start address in a descriptor, in units of 16 bytes, and how often a swizzle repeats.
+_START, _PERIOD = 0x3FFF, 1024
+
+
+# ---------------------------------------------------------------------------------------------------- the product
+
+
+def multiply(
+    instruction: Instruction,
+    operation: Operation,
+    last: Immediates,
+    a: Array,
+    b: Array,
+    d: Array,
+    scale_d: Array,
+    places: Array | None,
+) -> Array:
+    """Flat registers of the new D, from patterns of A, of B (warpgroups, k, n), and flat registers of D."""
+    fragment, (m, n, _) = instruction.fragments["d"], instruction.shape
+    stored = operation.depth // (32 if operation.packed else 1)
+    a = a.reshape(-1, m, stored)
+    c = fragment.read(d).reshape(-1, m, n)
+    if not scale_d.all():
+        c = np.where(scale_d[:, None, None], c, c.dtype.type(0))
+    if last.negate_a:
+        a = a ^ a.dtype.type(instruction.types["a"].sign_bit)
+    if last.negate_b:
+        b = b ^ b.dtype.type(instruction.types["b"].sign_bit)
+
+    # COMPUTE: by the arithmetic row; each row of a sparse A selects the rows of B that multiply its stored elements
+    out = compute(operation, a, b, c, places)
+
+    # WRITE: by layout
+    return fragment.write(out.reshape(-1, m * n))

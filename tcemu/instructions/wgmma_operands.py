@@ -1,0 +1,122 @@
+"""Checks the operands of wgmma.mma_async: registers, matrix descriptors, immediates (PTX ISA 9.1, 9.7.15.5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import OperandError, briefly, listing
+from tcemu.formats.arrays import as_array
+from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.mma_sp import metadata_registers, selector
+from tcemu.layouts.descriptor import Descriptor
+
+Array = npt.NDArray[Any]
+
+SECTION = "9.7.15.5.2"
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The checked operands of an mma_async: registers, or descriptors of tiles in shared memory."""
+
+    d: Array
+    a: Array
+    b: Array
+    described: bool
+    #: The metadata registers of a sparse A, and the selector.
+    metadata: Array | None
+    chosen: int
+    last: Immediates
+
+    @classmethod
+    def of(cls, instruction: Instruction, given: Sequence[npt.ArrayLike]) -> Operands:
+        """Check the operands, in PTX's order. Raises OperandError."""
+        sparse = "e" in instruction.fragments
+        if len(given) < 4 + 2 * sparse:
+            told = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
+            raise OperandError(f"{instruction} takes {told} and its immediates; got {len(given)} operands")
+        d = instruction.fragments["d"].check(given[0])
+        described = as_array(given[1], f"{instruction}: a is not an array").dtype != np.uint32
+        a = _descriptors(instruction, "a", given[1]) if described else instruction.fragments["a"].check(given[1])
+        b = _descriptors(instruction, "b", given[2])
+        last = immediates(instruction, given[3 + 2 * sparse :], described)
+        metadata = metadata_registers(instruction, given[3]) if sparse else None
+        return cls(d, a, b, described, metadata, selector(instruction, given[4]) if sparse else 0, last)
+
+
+@dataclass(frozen=True)
+class Immediates:
+    """The checked scale_d and immediates of an instruction."""
+
+    scale_d: Array
+    negate_a: bool
+    negate_b: bool
+    mn_major_a: bool
+    mn_major_b: bool
+
+
+def immediates(instruction: Instruction, given: Sequence[Any], described: bool) -> Immediates:
+    """Check the operands after b (and metadata), in PTX's order."""
+    scales = ["imm_scale_a", "imm_scale_b"] if instruction.facts.negates else []
+    trans = (["imm_trans_a"] * described + ["imm_trans_b"]) if instruction.facts.transposes else []
+    names = [*scales, *trans]
+    if len(given) != 1 + len(names):
+        told = listing(["scale_d", *names], "and")
+        how = "a descriptor" if described else "registers"
+        raise OperandError(
+            f"{instruction} with A in {how} ends with {told}; got {len(given)} of them (PTX ISA {SECTION})"
+        )
+    values = dict(zip(names, given[1:], strict=True))
+    for name, value in values.items():
+        accepted = (-1, 1) if name in scales else (0, 1)
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value not in accepted:
+            raise OperandError(
+                f"{instruction}: {name} is an immediate, {listing(accepted)}; got {briefly(value)} (PTX ISA {SECTION})"
+            )
+    return Immediates(
+        _predicate(instruction, given[0]),
+        values.get("imm_scale_a") == -1,
+        values.get("imm_scale_b") == -1,
+        values.get("imm_trans_a") == 1,
+        values.get("imm_trans_b") == 1,
+    )
+
+
+def _predicate(instruction: Instruction, given: Any) -> Array:
+    told = f"{instruction}: scale_d is a predicate, True or False for each warpgroup; got"
+    array = as_array(given, told)
+    if array.dtype == bool or (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
+        return array.astype(bool)
+    raise OperandError(f"{told} {briefly(given)}")
+
+
+def _descriptors(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
+    array = as_array(given, f"{instruction}: {role} is not an array")
+    if array.dtype == np.uint64:
+        return array
+    if isinstance(given, int) and 0 <= given < 1 << 64:
+        return np.array(given, np.uint64)
+    raise OperandError(
+        f"{instruction}: {role} is a matrix descriptor, 64 bits of dtype uint64 (...); got dtype {array.dtype}, shape "
+        f"{array.shape} (PTX ISA 9.7.15.5.1.2.2)"
+    )
+
+
+def one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
+    """The 64 bits of one descriptor. Raises OperandError."""
+    if isinstance(given, Descriptor):
+        return given.encode()
+    if type(given) is int and 0 <= given < 1 << 64:
+        return given
+    return int(_descriptors(instruction, role, given))
+
+
+def element_bytes(instruction: Instruction, role: str) -> int:
+    """Bytes of an element in shared memory; b1 is in words of 32."""
+    bits = instruction.types[role].container
+    return max(bits // 8, 1) if bits > 1 else 4

@@ -1,0 +1,158 @@
+"""Events of blocks and warps: their beginning and end, what they issue, wait for and cannot do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.machine.events.origins import BlockEvent, By, Event, WarpEvent, WarpsEvent
+
+if TYPE_CHECKING:
+    from tcemu.instructions import Instruction
+    from tcemu.instructions.facts import Space
+    from tcemu.machine.allocation import Shared
+    from tcemu.machine.registers import Registers
+
+__all__ = [
+    "BlockEnded",
+    "BlockStarted",
+    "DescriptorsDisagreed",
+    "Disagreed",
+    "Exited",
+    "Faulted",
+    "Issued",
+    "RegistersMoved",
+    "Stuck",
+    "WaitKind",
+    "Waiting",
+]
+
+@dataclass(eq=False)
+class BlockStarted(BlockEvent):
+    """A block of `threads` threads with `shared` bytes of shared memory begins.
+
+    `cluster` has the numbers of the blocks of its cluster, by rank; it is empty if the launch has no clusters.
+    """
+
+    threads: int
+    shared: int
+    target: str
+    #: the bytes of its shared memory as they are now, read-only
+    content: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    #: the names of what lies there, if the launch named it
+    names: Shared | None = None
+    cluster: tuple[int, ...] = ()
+    #: the bytes of global memory as they are now, read-only, the same object for all blocks of a run
+    memory: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    #: the arrays of global memory as (first, end, name)
+    arrays: tuple[tuple[int, int, str], ...] = ()
+
+    @property
+    def warps(self) -> int:
+        """The number of its warps; the last one may be only partly full."""
+        return -(-self.threads // 32)
+
+
+class BlockEnded(BlockEvent):
+    """All warps of a block have exited, and all their asynchronous work has ended."""
+
+
+@dataclass(eq=False)
+class Exited(WarpEvent):
+    """The active lanes of `by` have exited; `whole` says whether this ended the warp."""
+
+    whole: bool = True
+
+
+@dataclass(eq=False)
+class Issued(WarpEvent):
+    """A warp begins to execute an instruction; events for its effects follow.
+
+    `operands` are the operands in registers, by role.
+    """
+
+    instruction: Instruction
+    operands: tuple[tuple[str, Registers], ...] = ()
+
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
+
+
+@dataclass(eq=False)
+class Disagreed(WarpsEvent):
+    """Two warps of a warpgroup reached different instructions, but all four must execute the same one."""
+
+    instructions: tuple[Instruction, ...]
+    #: in what they disagree, if they reached the same instruction: an operand and its values
+    operands: str = ""
+
+
+@dataclass(eq=False)
+class DescriptorsDisagreed(WarpsEvent):
+    """Two warps of a warpgroup pass different matrix descriptors: the launch ends after this event."""
+
+    bys: tuple[By, By]
+    instruction: Instruction
+    descriptors: tuple[tuple[int, ...], tuple[int, ...]]
+#: What a warp waits for.
+WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory"]
+
+
+@dataclass(eq=False)
+class Waiting:
+    """What a blocked warp waits for: a description and, if there is one, a number or an address."""
+
+    by: By
+    what: str
+    kind: WaitKind
+    #: the barrier's number, the address of the mbarrier or of the memory, or the warpgroup's index
+    key: int = 0
+    #: whether a block that has not started yet could end the wait
+    elsewhere: bool = False
+
+
+@dataclass(eq=False)
+class Stuck(Event):
+    """No warp of a block can go on, and nothing could wake one: the launch ends after the event of each such block."""
+
+    waiting: tuple[Waiting, ...]
+    #: why no further block starts, if one could end a wait
+    full: str = ""
+
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The block whose warps wait."""
+        return self.waiting[0].by.block
+
+
+@dataclass(eq=False)
+class Faulted(WarpEvent):
+    """An instruction that the hardware, or the assembler, does not execute: the launch ends after this event."""
+
+    instruction: Instruction
+    #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
+    #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
+    #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
+    #: names a number of registers that no thread can have
+    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster", "registers"]
+    space: Space
+    message: str
+    #: the mbarrier's address
+    address: int = -1
+
+
+@dataclass(eq=False)
+class RegistersMoved(WarpEvent):
+    """setmaxnreg asks for `count` registers per thread, where the warp has `held`.
+
+    An .inc to fewer or a .dec to more is undefined: the warp keeps those that it has.
+    """
+
+    action: Literal["inc", "dec"]
+    count: int
+    held: int

@@ -1,0 +1,104 @@
+"""Events of memory and registers: accesses, and the fences that order them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.machine.events.origins import WarpEvent
+
+if TYPE_CHECKING:
+    from tcemu.instructions import Instruction
+    from tcemu.instructions.facts import Space
+    from tcemu.machine.registers import Registers
+
+__all__ = ["Accessed", "Addresses", "Fenced", "Order", "ProxyFenced", "TensorMapFenced", "TensorMapRead", "Touched"]
+
+Addresses = npt.NDArray[np.int64]
+#: The memory order of a strong access; empty for a weak access, which orders nothing.
+Order = Literal["", "volatile", "relaxed", "acquire", "release", "acq_rel"]
+
+
+@dataclass(eq=False)
+class Accessed(WarpEvent):
+    """Bytes read or written synchronously through the generic proxy: `size` bytes at each of `addresses` (n,).
+
+    `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
+    among all lanes. A strong access has an `order`; atom and red make a reading access, then a writing one. `owner` is
+    the number of the block whose shared memory it is, if that is another block of the cluster.
+    """
+
+    instruction: Instruction
+    space: Space
+    writes: bool
+    addresses: Addresses
+    size: int
+    lanes: npt.NDArray[Any]
+    collective: bool = False
+    order: Order = ""
+    #: what st is about to write, uint8 (n, size)
+    data: npt.NDArray[np.uint8] | None = None
+    owner: int = -1
+
+    @property
+    def opcode(self) -> str:
+        """The opcode, as tcemu.parse prints it."""
+        return self.instruction.opcode
+
+
+@dataclass(eq=False)
+class ProxyFenced(WarpEvent):
+    """The active lanes executed fence.proxy.async for these state spaces."""
+
+    spaces: tuple[Space, ...]
+
+
+@dataclass(eq=False)
+class TensorMapFenced(WarpEvent):
+    """The active lanes executed fence.proxy.tensormap::generic, or tensormap.cp_fenceproxy, which contains one.
+
+    An acquiring fence is about the tensor map at `place` in global memory.
+    """
+
+    semantics: Literal["acquire", "release", "acq_rel"]
+    scope: str
+    place: int = -1
+
+
+@dataclass(eq=False)
+class TensorMapRead(WarpEvent):
+    """A tensor copy reads the tensor map at `place` in global memory, through a proxy of its own."""
+
+    instruction: Instruction
+    place: int
+
+
+@dataclass(eq=False)
+class Fenced(WarpEvent):
+    """The active lanes executed fence or membar, which orders their strong accesses before it with those after it."""
+
+    semantics: Literal["acq_rel", "sc", "acquire", "release"]
+    scope: str
+
+
+@dataclass(eq=False)
+class Touched(WarpEvent):
+    """The kernel itself, or an instruction other than wgmma, read or wrote registers.
+
+    `which` are the numbers of the registers within `registers.bank`. `unwritten` are those that an active lane read
+    before anything had written to them in that lane.
+    """
+
+    registers: Registers
+    writes: bool
+    which: tuple[int, ...]
+    unwritten: tuple[int, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The registers by their numbers in the warp."""
+        first = self.registers.bank.first
+        return tuple([first + number for number in self.which]) if first else self.which

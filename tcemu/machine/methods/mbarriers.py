@@ -1,0 +1,101 @@
+"""mbarriers (PTX ISA 9.1, 9.7.13.15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from tcemu.errors import OperandError, briefly
+from tcemu.machine.lanes import Lanes
+from tcemu.machine.methods.opcodes import form
+
+if TYPE_CHECKING:
+    from tcemu.machine.warp import Warp
+
+
+def mbarrier_init(self: Warp, address: npt.ArrayLike, count: int) -> None:
+    """mbarrier.init: make the 8 bytes at `address` an mbarrier that expects `count` arrivals in each phase.
+
+    Other threads may use it after a barrier; bulk copies also need fence_mbarrier_init before that barrier.
+    """
+    self.core.execute("mbarrier.init.shared::cta.b64", address, count)
+
+
+def mbarrier_inval(self: Warp, address: npt.ArrayLike) -> None:
+    """mbarrier.inval: make the 8 bytes ordinary memory again."""
+    self.core.execute("mbarrier.inval.shared::cta.b64", address)
+
+
+def mbarrier_arrive(self: Warp, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
+    """mbarrier.arrive: each active lane arrives `count` times.
+
+    Returns the state of the mbarrier before the warp's first arrival, for mbarrier_test_wait and mbarrier_wait: an
+    int or, if lanes give different addresses, uint64 (32,) with 0 for inactive lanes.
+    """
+    return self.core.execute("mbarrier.arrive.shared::cta.b64", address, count)
+
+
+def mbarrier_arrive_drop(self: Warp, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> Any:
+    """mbarrier.arrive_drop: each active lane arrives `count` times; later phases expect that many arrivals fewer.
+
+    Returns the state, as mbarrier_arrive does.
+    """
+    return self.core.execute("mbarrier.arrive_drop.shared::cta.b64", address, count)
+
+
+def mbarrier_expect_tx(self: Warp, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
+    """mbarrier.expect_tx: each active lane makes the phase wait for `tx_count` more bytes."""
+    self.core.execute("mbarrier.expect_tx.relaxed.cta.shared::cta.b64", address, tx_count)
+
+
+def mbarrier_arrive_expect_tx(self: Warp, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> Any:
+    """mbarrier.arrive.expect_tx: each active lane makes the phase wait for `tx_count` more bytes, then arrives.
+
+    Returns the state, as mbarrier_arrive does.
+    """
+    return self.core.execute("mbarrier.arrive.expect_tx.shared::cta.b64", address, tx_count)
+
+
+def mbarrier_arrive_shared_cluster(self: Warp, address: npt.ArrayLike, count: npt.ArrayLike = 1) -> None:
+    """mbarrier.arrive.release.cluster.shared::cluster: arrive at an mbarrier of any block of the cluster."""
+    self.core.execute("mbarrier.arrive.release.cluster.shared::cluster.b64", address, count)
+
+
+def mbarrier_arrive_expect_tx_shared_cluster(self: Warp, address: npt.ArrayLike, tx_count: npt.ArrayLike) -> None:
+    """mbarrier.arrive.expect_tx.release.cluster.shared::cluster: the same, after an expect_tx of `tx_count`."""
+    self.core.execute("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64", address, tx_count)
+
+
+def mbarrier_test_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> bool:
+    """mbarrier.test_wait: whether the phase with this parity is complete. If it is not, other warps run first.
+
+    Instead of the parity you can pass the `state` that an arrival in the phase returned. If lanes ask for different
+    phases, the answer is whether all of them are complete.
+    """
+    found = _asked(self, "mbarrier.test_wait", address, parity, state)
+    return bool(self.core.bits) and bool(found[self.core.active].all())
+
+
+def mbarrier_try_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> Lanes:
+    """mbarrier.try_wait: wait until the phase is complete; the predicate, bool (32,), is true in active lanes."""
+    return _asked(self, "mbarrier.try_wait", address, parity, state)
+
+
+def mbarrier_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> None:
+    """mbarrier.try_wait in a loop: wait until the phase with this parity is complete.
+
+    Instead of the parity you can pass the `state` that an arrival in the phase returned.
+    """
+    _asked(self, "mbarrier.try_wait", address, parity, state)
+
+
+def _asked(self: Warp, name: str, address: npt.ArrayLike, parity: Any, state: Any) -> Lanes:
+    if (parity is None) == (state is None):
+        given = f"{briefly(parity)} and {briefly(state)}"
+        raise OperandError(f"{name} takes either a parity or a state; got {given} (PTX ISA 9.7.13.15.16)")
+    if state is None:
+        found = self.core.execute(form(name, "parity.shared::cta.b64"), address, parity)
+    else:
+        found = self.core.execute(form(name, "shared::cta.b64"), address, state)
+    return found  # type: ignore[no-any-return]
