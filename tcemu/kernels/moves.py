@@ -7,7 +7,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.picks import HEADER, STEP
+from tcemu.kernels.picks import HEADER
 from tcemu.kernels.simd import SIGN, WORD, WORDS, Code, Lanes, Slot, vector_code, whole_vectors_of_words
 from tcemu.kernels.sums import INFINITY, QUIET
 
@@ -151,25 +151,26 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
 
 def _pick(code: Code, words: Any, picks: Any, into: Any) -> Lanes:
     """Pick words as a table of `tcemu.kernels.picks` says; returns the number of the first vector of them in `into`."""
-    count, first, steps = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(HEADER))
+    count, first, steps = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(3))
     if not whole_vectors_of_words():
         _gather(code, words, picks, count, into)
         return code.long(0)
 
     def network() -> None:
-        _steps(code, words, picks, code.long(0), first, into)
-        _steps(code, into, picks, first, steps, into)
+        starts = steps.up(4) + HEADER
+        _steps(code, words, picks, starts, code.long(0), first, into)
+        _steps(code, into, picks, starts, first, steps, into)
 
     code.branch(steps, network, lambda: _gather(code, words, picks, count, into))
     return steps.compare("==", 0).choose(code.long(0), steps - count.down(4))
 
 
-def _steps(code: Code, words: Any, picks: Any, start: Lanes, stop: Lanes, into: Any) -> None:
+def _steps(code: Code, words: Any, picks: Any, starts: Lanes, first: Lanes, stop: Lanes, into: Any) -> None:
     """Steps of a network: each permutes two vectors into one."""
-    with code.loop(start, stop) as i:
-        at = i * STEP + HEADER
-        low, high = (code.load(words, code.wide(code.load(picks, at + j, WORD, unit=4)), WORDS, unit=4) for j in (0, 1))
-        indices = code.load(picks, at + 2, WORDS, unit=4)
+    with code.loop(first, stop) as i:
+        low, high = (code.wide(code.load(picks, starts + i.up(1) + side, WORD, unit=4)) for side in (0, 1))
+        low, high = (code.load(words, start, WORDS, unit=4) for start in (low, high))
+        indices = code.load(picks, i.up(4) + HEADER, WORDS, unit=4)
         code.store(code.picked(low, high, indices), into, i, unit=64)
 
 

@@ -17,6 +17,7 @@ from tcemu.kernels.sums import (
     NOWHERE,
     OUTSIDE,
     QUIET,
+    SMALL,
     SPAN,
     SPECIAL,
 )
@@ -36,7 +37,7 @@ class _Elements:
         # unsigned patterns from this limit on are NaN or infinite
         limit = nan.compare("==", 1).choose(ieee, nan.compare("==", 2).choose(magnitudes, magnitudes + 1))
         self.fraction = mantissa
-        self.mantissa, self.padding, self.magnitudes, self.limit = (
+        self.fraction_lanes, self.padding, self.magnitudes, self.limit = (
             each.everywhere() for each in (mantissa, padding, magnitudes, limit)
         )
 
@@ -47,67 +48,123 @@ class _Elements:
         return pattern, pattern & self.magnitudes
 
 
-class _Window(_Elements):
-    """The search for the start of a window."""
+class _Survey(_Elements):
+    """The search for the start of a window, and for elements that take care."""
 
     def emit(self, count: Any) -> Any:
-        """The start, in 64 bits."""
-        code, tops = self.code, Slot(self.code.lanes(0))
-        start = Slot(code.word(1) - self.bias - self.fraction * self.normalised)
+        """Twice the start, plus one if care is needed, in 64 bits."""
+        start = Slot((self.code.word(1) - self.bias - self.fraction * self.normalised).up(1))
+        self.code.branch(self.exponent.compare(">", SMALL), lambda: start.set(self._searched(count)))
+        return self.code.signed(start.get()).value
 
-        def search() -> None:
-            with code.loop(0, code.number(count)) as i:
-                _, magnitude = self.codes(i)
-                finite = magnitude.compare(">=", self.limit).choose(code.lanes(0), magnitude)
-                tops.set(finite.larger(tops.get()))
-            highest = code.largest(tops.get()).down(self.fraction).larger(1) - self.bias
-            start.set((highest - SPAN).smaller(HIGHEST // 2).larger(LOWEST // 2))
+    def _searched(self, count: Any) -> Lanes:
+        code, nothing = self.code, self.code.lanes(0)
+        finite_tops, tops, lows = Slot(nothing), Slot(nothing), Slot(self.limit)
+        with code.loop(0, code.number(count)) as i:
+            _, magnitude = self.codes(i)
+            finite = magnitude.compare(">=", self.limit).choose(nothing, magnitude)
+            finite_tops.set(finite.larger(finite_tops.get()))
+            tops.set(magnitude.larger(tops.get()))
+            # One less than a zero is, unsigned, above everything.
+            lows.set((magnitude - 1).smaller(lows.get(), unsigned=True))
+        highest = self._power(code.largest(finite_tops.get()))
+        start = (highest - SPAN).smaller(HIGHEST // 2).larger(LOWEST // 2)
+        lowest = self._power(code.largest(lows.get() ^ -1) ^ -1)
+        outside = (lowest - start).compare("<", 0).either((highest - start).compare(">", SPAN))
+        special = code.largest(tops.get()) - code.first(self.limit)
+        return start.up(1) | special.compare(">=", 0).either(outside).choose(code.word(1), 0)
 
-        code.branch(self.exponent.compare(">", 5), search)
-        return code.signed(start.get()).value
+    def _power(self, magnitude: Lanes) -> Lanes:
+        """The exponent of a magnitude."""
+        return magnitude.down(self.fraction).larger(1) - self.bias
 
 
 @intrinsic
-def window(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
-    """Where the window of `count` times 16 patterns starts; see `pack`.
+def survey(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
+    """Twice the start of the window of `count` times 16 patterns, plus one if `pack` must take care; see `pack`.
 
     A small format fits in one window, whatever its elements. For others the window starts as low as the largest element
     and the results allow, so that few elements are outside.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return _Window(vector_code(builder), *args[:2]).emit(args[2])
+        return _Survey(vector_code(builder), *args[:2]).emit(args[2])
 
     return types.int64(types.uint64, types.uint64, types.int64), codegen
 
 
 class _Pack(_Elements):
-    """The loop that packs elements."""
+    """The loops that pack elements: one for finite numbers in the window, one for all."""
 
     def __init__(self, code: Code, args: Any) -> None:
-        patterns, form, count, start, self.value, self.out, self.fourfold = args
+        patterns, form, count, found, self.value, self.out, self.fourfold = args
         super().__init__(code, patterns, form)
         self.count, self.normal = code.number(count), self.normalised.compare("!=", 0).everywhere()
-        hidden, first = code.word(1).up(self.fraction), code.short(code.number(start))
+        found = code.short(code.number(found))
+        self.care, first = found & 1, found.signed_down(1)
+        hidden = code.word(1).up(self.fraction)
         self.low, self.hidden, self.lowest = (
             each.everywhere() for each in (hidden - 1, hidden, first + self.bias)
         )
         self.sign = (code.word(31) - self.exponent - self.fraction).everywhere()
         self.unit = (code.word(127 - CENTRE) - self.fraction).everywhere()
+        self.up = (code.word(23) - self.fraction).everywhere()
+        self.base = (code.word(127 - CENTRE) - self.bias - first).up(23).everywhere()
 
     def emit(self) -> Any:
-        """Emit the loop; return what it found, as `pack` does."""
+        """Emit the loops; return what they found, as `pack` does."""
+        found = Slot(self.code.lanes(0))
+        self.code.branch(self.care, lambda: found.set(self._all()), lambda: found.set(self._finite()))
+        return self.code.any_bits(found.get())
+
+    # ---------------------------------------------------------------------------------------- finite, in the window
+
+    def _finite(self) -> Lanes:
+        """Pack everything as if it were finite; if it is not, begin again with care."""
+        tops, found = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
+        with self.code.loop(0, self.count) as i:
+            tops.set(self._simply(i).larger(tops.get()))
+        special = self.code.any_set(tops.get().compare(">=", self.limit))
+        self.code.branch(special, lambda: found.set(self._all()))
+        return found.get()
+
+    def _simply(self, i: Lanes) -> Lanes:
+        """Pack one vector; returns the magnitudes."""
+        code, (pattern, magnitude) = self.code, self.codes(i)
+        # The fields of a format moved to those of float32; a subnormal has the exponent 1 and no hidden bit.
+        tiny, one = magnitude.compare("<", self.hidden), 1 << 23
+        moved = magnitude.up(self.up) + self.base
+        moved = tiny.choose(moved + one, moved)
+        x = tiny.choose(moved.floats() - (self.base + one).floats(), moved.floats()).bits()
+        field = self.normal.choose(x, moved)
+        power = field.down(23) - (127 - CENTRE)
+        code.store(x | (pattern.up(self.sign) & SIGN), self.value, i, unit=64)
+        self._store_powers(magnitude.compare("==", 0).choose(code.lanes(ABSENT), power), i)
+        return magnitude
+
+    def _store_powers(self, power: Lanes, i: Lanes) -> None:
+        code = self.code
+
+        def four_times() -> None:
+            lanes = [4 * lane for lane in range(WIDTH) for _ in range(4)]
+            code.store(power.seen_as(BYTES).shuffled(lanes), self.out, i, unit=64)
+
+        code.branch(self.fourfold, four_times, lambda: code.store(power.bytes(), self.out, i, unit=16))
+
+    # ---------------------------------------------------------------------------------------------- all, with care
+
+    def _all(self) -> Lanes:
         specials, outsides = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
         with self.code.loop(0, self.count) as i:
-            special, outside = self._vector(i)
+            special, outside = self._carefully(i)
             specials.set(special.choose(self.code.lanes(SPECIAL), specials.get()))
             outsides.set(outside.choose(self.code.lanes(OUTSIDE), outsides.get()))
-        found = specials.get() | outsides.get()
-        return self.code.any_bits(found)
+        return specials.get() | outsides.get()
 
-    def _vector(self, i: Lanes) -> tuple[Lanes, Lanes]:
+    def _carefully(self, i: Lanes) -> tuple[Lanes, Lanes]:
+        """Pack one vector; returns where numbers are not finite, and where they are outside the window."""
         code, (pattern, magnitude) = self.code, self.codes(i)
-        field = magnitude.down(self.mantissa)
+        field = magnitude.down(self.fraction_lanes)
         hidden = field.compare("==", 0).choose(code.lanes(0), self.hidden)
         power = field.larger(1) - self.lowest
         special = magnitude.compare(">=", self.limit)
@@ -120,22 +177,17 @@ class _Pack(_Elements):
         power = self.normal.choose(x.bits().down(23) - (127 - CENTRE), power)
         x = x.bits() | (pattern.up(self.sign) & SIGN)
         code.store(out.choose(code.lanes(0), x), self.value, i, unit=64)
-        power = out.choose(code.lanes(ABSENT), power)
-
-        def four_times() -> None:
-            lanes = [4 * lane for lane in range(WIDTH) for _ in range(4)]
-            code.store(power.seen_as(BYTES).shuffled(lanes), self.out, i, unit=64)
-
-        code.branch(self.fourfold, four_times, lambda: code.store(power.bytes(), self.out, i, unit=16))
+        self._store_powers(out.choose(code.lanes(ABSENT), power), i)
         return special, outside
 
 
 @intrinsic
-def pack(typingctx, patterns, form, count, start, value, exponent, fourfold):  # type: ignore[no-untyped-def]
-    """Pack `count` times 16 patterns; all but count, start and fourfold are addresses.
+def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  # type: ignore[no-untyped-def]
+    """Pack `count` times 16 patterns; all but count, found and fourfold are addresses.
 
-    form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. value: float32,
-    scaled by 2^-(start + CENTRE). exponent: bytes relative to `start`; with `fourfold`, each four times.
+    form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. found: what `survey`
+    has found. value: float32, scaled by 2^-(start + CENTRE). exponent: bytes relative to `start`; with `fourfold`, each
+    four times.
 
     Returns SPECIAL if any element is NaN or infinite, plus OUTSIDE if any is outside the window; both count as zeros.
     """
@@ -158,7 +210,7 @@ class _PackWide(_Elements):
         sign = (code.word(31) - self.exponent - self.fraction).everywhere()
         with code.loop(0, code.number(count)) as i:
             pattern, magnitude = self.codes(i)
-            field = magnitude.down(self.mantissa)
+            field = magnitude.down(self.fraction_lanes)
             out = magnitude.compare(">=", self.limit).either(magnitude.compare("==", 0))
             x = ((magnitude & low) | field.compare("==", 0).choose(code.lanes(0), hidden)).converted() * unit
             x = x.bits() | (pattern.up(sign) & SIGN)

@@ -1,8 +1,11 @@
 """Tables that say how a kernel picks words: one by one, or by a network of permutations of whole vectors.
 
-    [count, first, steps, ...]      so many words are picked; if there are no steps, their numbers follow
-    (low, high, 16 indices) ...     the steps: each permutes 16 words of two vectors, which begin at those words, into
-                                    one; the `first` of them take words, the others what the steps before have made
+    [count, first, steps, 0, ...]   a vector: so many words are picked; if there are no steps, their numbers follow
+    (16 indices) ...                the steps: each permutes 16 words of two vectors into one
+    (low, high) ...                 the words at which the two vectors of each step begin; the `first` steps take words,
+                                    the others what the steps before have made
+
+Indices lie on whole vectors, because a processor loads those in half the time.
 
 A gather costs some twenty cycles for sixteen words, a step two or three. A network merges the vectors of words in
 pairs, then the pairs, and so on; each step keeps the words of some of the picked vectors together:
@@ -22,8 +25,8 @@ import numpy.typing as npt
 from tcemu.kernels.simd import WIDTH, whole_vectors_of_words
 
 Array = npt.NDArray[Any]
-#: Words of the header and of a step.
-HEADER, STEP = 3, 2 + WIDTH
+#: Words of the header: a whole vector.
+HEADER = WIDTH
 #: A network of more vectors than this is not worth its table.
 _MOST = 16
 
@@ -32,10 +35,15 @@ def picks(words: Array) -> Array:
     """The table that picks these words."""
     steps = _network(words.reshape(-1, WIDTH)) if whole_vectors_of_words() and words.size % WIDTH == 0 else None
     if not steps:
-        return np.concatenate([[words.size, 0, 0], words])
+        return np.concatenate([_header(words.size, 0, 0), words])
     first = sum(step.low >= 0 for step in steps)
-    rows = [[*(WIDTH * ~at if at < 0 else at for at in (step.low, step.high)), *step.lanes] for step in steps]
-    return np.concatenate([[words.size, first, len(steps)], np.ravel(rows)])
+    starts = [WIDTH * ~at if at < 0 else at for step in steps for at in (step.low, step.high)]
+    lanes = [lane for step in steps for lane in step.lanes]
+    return np.concatenate([_header(words.size, first, len(steps)), lanes, starts])
+
+
+def _header(*numbers: int) -> Array:
+    return np.pad(np.array(numbers), (0, HEADER - len(numbers)))
 
 
 class _Step(NamedTuple):

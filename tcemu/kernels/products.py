@@ -13,7 +13,7 @@ from tcemu.kernels.blocks import ROWS, block
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
 from tcemu.kernels.moves import illegal, load, spread, store, widen
-from tcemu.kernels.packing import pack, pack_special, pack_wide, window
+from tcemu.kernels.packing import pack, pack_special, pack_wide, survey
 from tcemu.kernels.scaled import grouped_block
 from tcemu.kernels.simd import WIDTH
 
@@ -46,9 +46,10 @@ def multiply(  # type: ignore[no-untyped-def]
     value_y = room + uint64(3) * size_x
     word_y, sign_y = value_y + size_y, value_y + uint64(2) * size_y
     form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
-    start_x, start_y = window(x, form_x, vectors_x), window(y, form_y, vectors_y)
-    found = pack(x, form_x, vectors_x, start_x, value_x, word_x, int64(1))
-    found |= pack(y, form_y, vectors_y, start_y, value_y, word_y, int64(0))
+    seen_x, seen_y = survey(x, form_x, vectors_x), survey(y, form_y, vectors_y)
+    start_x, start_y = seen_x >> 1, seen_y >> 1
+    found = pack(x, form_x, vectors_x, seen_x, value_x, word_x, int64(1))
+    found |= pack(y, form_y, vectors_y, seen_y, value_y, word_y, int64(0))
     wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
     if wide:
         if numbers[2] != 23 or numbers[3]:
@@ -99,13 +100,13 @@ def _grouped(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, scale_x, 
     """c += the groups of x times y with their scales; the arguments are those of `multiply`."""
     depth, groups = numbers[5], numbers[6]
     form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
-    start_x, start_y = window(x, form_x, vectors_x), window(y, form_y, vectors_y)
+    seen_x, seen_y = survey(x, form_x, vectors_x), survey(y, form_y, vectors_y)
     size = uint64(4)
     value_y = room + uint64(64 * vectors_x)
     rest = value_y + uint64(64 * vectors_y)
-    pack(x, form_x, vectors_x, start_x, room, rest, int64(0))
-    pack(y, form_y, vectors_y, start_y, value_y, rest, int64(0))
-    unit = start_x + start_y + int64(2 * fast.CENTRE) - numbers[OPTION]
+    pack(x, form_x, vectors_x, seen_x, room, rest, int64(0))
+    pack(y, form_y, vectors_y, seen_y, value_y, rest, int64(0))
+    unit = (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - numbers[OPTION]
     at = c
     for i in range(vectors_x // (depth * groups)):
         for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):

@@ -155,9 +155,9 @@ class Lanes:
         """The larger of two integers."""
         return self.compare(">", other).choose(self, other)
 
-    def smaller(self, other: Any) -> Lanes:
+    def smaller(self, other: Any, *, unsigned: bool = False) -> Lanes:
         """The smaller of two integers."""
-        return self.compare("<", other).choose(self, other)
+        return self.compare("<", other, unsigned=unsigned).choose(self, other)
 
     # ------------------------------------------------------------------------------------------------ converting
 
@@ -301,6 +301,10 @@ class Code:
         """The bits that are set in any of the lanes, as a 64-bit number."""
         return self.wide(self._together(found, lambda low, high: low | high)).value
 
+    def first(self, found: Lanes) -> Lanes:
+        """The first of the lanes."""
+        return Lanes(self.builder, self.builder.extract_element(found.value, ir.Constant(WORD, 0)))
+
     def largest(self, found: Lanes) -> Lanes:
         """The largest of the lanes."""
         return self._together(found, lambda low, high: low.larger(high))
@@ -311,7 +315,7 @@ class Code:
         while width > 1:
             width //= 2
             found = join(found.shuffled(list(range(width))), found.shuffled(list(range(width, 2 * width))))
-        return Lanes(self.builder, self.builder.extract_element(found.value, ir.Constant(WORD, 0)))
+        return self.first(found)
 
     def gather(self, address: Any, indices: Lanes) -> Lanes:
         """The 32-bit words at an address, by the indices in the lanes."""

@@ -33,6 +33,8 @@ INFINITY = 0x7F800000
 
 #: Binades in the window of one operand; the sum of two exponents fits in a byte.
 SPAN = 48
+#: All numbers of a format with so many bits of exponent fit in one window.
+SMALL = 5
 #: The byte that stands for the exponent of a zero. Added to itself or to any exponent in the window, it gives a
 #: negative byte and does not wrap.
 ABSENT = -(SPAN + 1)

@@ -46,17 +46,38 @@ FUSED, GROUPED, INTEGERS, BITS = range(4)
 _CODES = 16
 
 
+def whole(words: Any) -> Any:
+    """So many words, filled up to whole vectors."""
+    return -(-words // WIDTH) * WIDTH
+
+
+def aligned(words: int, dtype: Any) -> Array:
+    """An array of words without initial content, at a multiple of a vector's bytes: a processor loads a vector that
+    crosses a line of its cache in twice the time.
+    """
+    room = np.empty(words + WIDTH, dtype)
+    begin = -room.ctypes.data % (4 * WIDTH) // 4
+    return room[begin : begin + words]
+
+
 class _Parts:
-    """Tables that are put one behind the other."""
+    """Tables that are put one behind the other, each at a whole vector."""
 
     def __init__(self) -> None:
-        self.found: list[Array] = []
+        self._found: list[Array] = []
 
     def add(self, table: Array) -> int:
         """Add a table; returns where it begins."""
-        begin = sum(each.size for each in self.found)
-        self.found.append(table.ravel())
+        begin = sum(each.size for each in self._found)
+        self._found.append(np.pad(table.ravel(), (0, whole(table.size) - table.size)))
         return begin
+
+    def together(self) -> Array:
+        """All of them as words."""
+        found = np.concatenate(self._found)
+        words = aligned(found.size, np.uint32)
+        words[...] = found
+        return words
 
 
 @dataclass(frozen=True)
@@ -265,7 +286,7 @@ class Tiles:
         for load, mask, flip in zip(given, masks, flips, strict=True):
             loads += [*(parts.add(each) for each in load), load[1].size, mask, flip]
         out = [picks(row) for row in where[self.d.elements].T]
-        size = max(map(len, out))
+        size = whole(max(map(len, out)))
         # networks of different lengths: the shorter are filled up
         begin, *_ = [parts.add(np.pad(each, (0, size - len(each)))) for each in out]
         numbers[LOADS:STORE] = loads
@@ -278,9 +299,9 @@ class Tiles:
         # a table has more words than it takes room; and `multiply` and `_grouped` have room for what they pack
         most = max(size, *(load[0].size for load in given))
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
-        sizes = most, *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
+        sizes = whole(most), *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
         numbers[HELD:] = np.cumsum([0, *sizes])
-        return np.concatenate(parts.found).astype(np.uint32), numbers
+        return parts.together(), numbers
 
     @cached_property
     def _reach(self) -> list[int]:
@@ -307,7 +328,7 @@ class Tiles:
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
         tables, numbers = self.tables
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
-        room = np.empty(numbers[ROOM], np.int32)
+        room = aligned(numbers[ROOM], np.int32)
         met = _NO_METADATA if metadata is None else metadata
         check_words(np.uint32, self._reach, (a, b, c, met, d))
         if self.rule.kind in (INTEGERS, BITS):

@@ -14,11 +14,12 @@ from tcemu.kernels.simd import WIDTH, whole_vectors_of_words
 
 def picked(table, words):
     """What a kernel picks by a table, as its docstring says."""
-    count, first, steps = table[: picks.HEADER]
+    count, first, steps = table[:3]
     if not steps:
         return words[table[picks.HEADER :]]
     made = np.empty(0, words.dtype)
-    for number, (low, high, *lanes) in enumerate(table[picks.HEADER :].reshape(-1, picks.STEP)):
+    every, starts = np.split(table[picks.HEADER :], [steps * WIDTH])
+    for number, (lanes, low, high) in enumerate(zip(every.reshape(-1, WIDTH), *starts.reshape(-1, 2).T, strict=True)):
         source = words if number < first else made
         made = np.append(made, np.append(source[low : low + WIDTH], source[high : high + WIDTH])[lanes])
     return made[-count:]
@@ -63,5 +64,6 @@ def test_a_network_reads_no_word_beyond_those_that_it_picks():
     for words in (*layouts(), *others()):
         table = picks.picks(words)
         if table[2]:
-            rows = table[picks.HEADER :].reshape(-1, picks.STEP)[: table[1]]
-            assert rows[:, :2].max() + WIDTH <= words.max() + 1
+            _, first, steps = table[:3]
+            starts = table[picks.HEADER + steps * WIDTH :][: 2 * first]
+            assert starts.max() + WIDTH <= words.max() + 1
