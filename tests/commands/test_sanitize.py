@@ -239,7 +239,7 @@ def test_hints_do_not_fail(file):
         (["kernels.py:rar"], "has no function rar. Did you mean 'rare'"),
         (["kernels.py:racing"], r"racing takes warp; tcemu sanitize calls .* def run\(\): tcemu.launch\(racing, "),
         (["kernels.py:nothing"], "did not launch a kernel"),
-        (["kernels.py:never"], "block is one to three numbers"),
+        (["kernels.py:never"], "block must be one to three numbers"),
         (["kernels.py:race", "--policies", "late,soon"], "policy is 'early', 'late' or 'random'; got 'soon'"),
         (["kernels.py:race", "--sarif", "no/out.sarif"], "cannot write"),
     ],
