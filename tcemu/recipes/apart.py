@@ -69,12 +69,12 @@ def separate(one: Recipe, other: Recipe, depth: int, tries: int = 32) -> tuple[A
     np.False_
     """
     if types_of(one) != types_of(other):
-        raise OperandError(f"{one} and {other} take matrices of other types: no input is one of both")
+        raise OperandError(f"{one} and {other} take matrices of different types, so no input fits both")
     for seed in range(tries):
         a, b = (_drawn(kind, depth, 2 * seed + i) for i, kind in enumerate(types_of(one)))
         left, right = multiply(one, a, b.T), multiply(other, a, b.T)
         if left.dtype != right.dtype:
-            raise OperandError(f"{one} and {other} give products of other types: {left.dtype} and {right.dtype}")
+            raise OperandError(f"{one} and {other} give products of different types: {left.dtype} and {right.dtype}")
         differ = np.argwhere(left.view(f"u{left.dtype.itemsize}") != right.view(f"u{right.dtype.itemsize}"))
         if len(differ):
             i, j = differ[0]

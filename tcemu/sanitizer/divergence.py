@@ -25,7 +25,7 @@ _FAULTS = {
 }
 #: What else is concerned than the memory, and another fix than the rule's.
 _CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster"}
-_PAIRS = "Let each thread execute barrier.cluster.arrive once and then barrier.cluster.wait, in every phase."
+_PAIRS = "In every phase, each thread must execute barrier.cluster.arrive once and then barrier.cluster.wait."
 
 
 class Divergence:

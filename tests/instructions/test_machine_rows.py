@@ -203,7 +203,7 @@ REFUSED = {
     "mbarrier.init.shared::cluster.b64": ["'.shared::cluster' is not a qualifier", "form: mbarrier.init.shared"],
     "mbarrier.test_wait.shared.b32": ["form: mbarrier.test_wait.shared.b64"],
     "cp.async.commit_groups": ["form: cp.async.commit_group (PTX ISA 9.7.9.25.3.2)"],
-    "cp.async.bulk.tensor.6d.global.shared::cta.bulk_group": [".dim is .1d, .2d, .3d, .4d or .5d"],
+    "cp.async.bulk.tensor.6d.global.shared::cta.bulk_group": [".dim must be .1d, .2d, .3d, .4d or .5d"],
     "cp.async.bulk.shared::cta.global": [".mbarrier::complete_tx::bytes is missing; it is mandatory"],
     "fence.acq_rel": ["the .scope qualifier is missing; it must be .cta, .gpu, .sys or .cluster"],
     "setmaxnreg.keep.sync.aligned.u32": ["'.keep' is not a qualifier", "form: setmaxnreg.inc.sync.aligned.u32"],

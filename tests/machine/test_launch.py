@@ -39,7 +39,7 @@ def test_what_a_launch_is_given(row):
         ({"seed": -1}, "a seed must be an integer of at least 0; got -1"),
         ({"seed": "x"}, "got 'x'"),
         ({"seed": None}, "got None"),
-        ({"policy": "never"}, "policy is 'early', 'late' or 'random'; got 'never'"),
+        ({"policy": "never"}, "policy must be 'early', 'late' or 'random'; got 'never'"),
         ({"policy": None}, "got an object of type NoneType"),
         ({"policy": ("late", "never")}, "got 'never'"),
         ({"policy": ()}, "policy must be one or more of early, late, random; got none"),

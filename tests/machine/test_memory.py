@@ -152,7 +152,7 @@ def test_wrong_values_and_accesses(row):
         ("flat vector", lambda w: w.st_shared(8 * w.laneid, w.laneid, "v2.b32"), r"\(32, 2\), or one for all"),
         ("sixteen lanes", lambda w: w.st_shared(4 * w.laneid, w.laneid[:16]), "got shape (16,)"),
         ("no text", lambda w: w.ld_shared(0, 32), "ld: what follows .shared is text, as the opcode spells it; got 32"),
-        ("a float address", lambda w: w.ld_shared(0.0), "ld.shared.b32: address is one integer for all lanes"),
+        ("a float address", lambda w: w.ld_shared(0.0), "ld.shared.b32: address must be one integer for all lanes"),
         ("a bool address", lambda w: w.ld_shared(True), "one for each; got bool () (PTX ISA 9.7.9.8)"),
         ("31 addresses", lambda w: w.ld_global(w.laneid[:31]), r"got int64 (31,)"),
         ("no address", lambda w: w.st_global(None, 1), "got object ()"),

@@ -322,7 +322,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("mbarrier.init.b32", "Nearest legal form: mbarrier.init.b64"),
         ("cp.async.cg.shared.shared", "Nearest legal form: cp.async.cg.shared.global"),
         ("cp.async.commit_groups", "Nearest legal form: cp.async.commit_group (PTX ISA 9.7.9.25.3.2)"),
-        ("cp.async.bulk.tensor.6d.global.shared::cta.tile.bulk_group", ".dim must be .1d, .2d, .3d, .4d or .5d. Nearest"),
+        ("cp.async.bulk.tensor.6d.global.shared::cta.tile.bulk_group", ".dim must be .1d, .2d, .3d, .4d or .5d."),
         ("setmaxnreg.keep.sync.aligned.u32", "Nearest legal form: setmaxnreg.inc.sync.aligned.u32"),
         ("fence.mbarrier_init", "Nearest legal form: fence.mbarrier_init.release.cluster"),
         ("shfl.idx.b32", "Nearest legal form: shfl.sync.idx.b32"),
