@@ -152,7 +152,7 @@ def whole(given: object, what: str, error: type[TcemuError] = OperandError) -> i
     try:
         return operator.index(given)  # type: ignore[arg-type] # that is the question
     except Exception:  # noqa: BLE001 - an array raises TypeError or ValueError, and an object may raise anything
-        raise error(f"{what} is a whole number; got {briefly(given)}") from None
+        raise error(f"{what} must be a whole number; got {briefly(given)}") from None
 
 
 def shown(text: object, limit: int = 80) -> str:

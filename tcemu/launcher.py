@@ -99,7 +99,7 @@ def launch(
         return instead(kernel, grid, block, args, **given)
     watch = Sanitizer(sanitizer if begin is None else "off")
     if not isinstance(observers, list | tuple):
-        raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(observers)}")
+        raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(observers)}")
     check_arguments(kernel, args)
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
@@ -183,11 +183,11 @@ def _order(seed: int, seeds: object, policy: object, schedule: object) -> dict[s
     """What decides the order. Raises LaunchError if several things would."""
     if schedule is not None:
         if seed or seeds is not None or policy != "late":
-            raise LaunchError("a schedule says the whole order: leave seed, seeds and policy out")
+            raise LaunchError("a schedule fixes the whole order: leave out seed, seeds and policy")
         read = Schedule.parse(schedule)
         return {"policy": read.policy, "strategy": read.strategy()}
     if seeds is None:
         return {"seed": seed, "policy": policy}
     if seed:
-        raise LaunchError(f"seeds names all seeds: leave seed out; got seed={briefly(seed)} and {briefly(seeds)}")
+        raise LaunchError(f"seeds lists every seed: leave out seed; got seed={briefly(seed)} and {briefly(seeds)}")
     return {"seeds": seeds, "policy": policy}

@@ -213,7 +213,7 @@ def _kind(kind: str | Kind) -> Kind:
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]
     near = did_you_mean(kind.lower(), _of_as_many_bits(kind)) if isinstance(kind, str) else ""
-    raise FormatError(f"no microscaling format is called {shown(kind)}.{near} There are {listing(KINDS, 'and')}.")
+    raise FormatError(f"no microscaling format is called {shown(kind)}.{near} The formats are {listing(KINDS, 'and')}.")
 
 
 def _of_as_many_bits(name: str) -> list[str]:

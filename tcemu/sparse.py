@@ -129,7 +129,7 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
         if isinstance(instruction, str) and "." not in instruction:
             raise OperandError(
                 f"no sparsity pattern is called {shown(instruction)}.{did_you_mean(instruction, _NAMED)} "
-                f"There are {listing(_NAMED, 'and')}; an opcode of mma.sp implies its own."
+                f"The patterns are {listing(_NAMED, 'and')}; an opcode of mma.sp implies its own."
             )
         found, pattern = _sparse(instruction)
         form = found.types["a"]

@@ -211,7 +211,7 @@ def trouble() -> str:
             done = subprocess.run(tried, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-    return (done.stderr.strip().splitlines() or ["it says nothing"])[-1] if done.returncode else ""
+    return (done.stderr.strip().splitlines() or ["no message"])[-1] if done.returncode else ""
 
 
 def systemd_runs() -> bool:

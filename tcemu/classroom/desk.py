@@ -52,7 +52,7 @@ class Desk:
     def take(self, learner: str, lesson: Lesson, text: str, now: datetime | None = None) -> None:
         """Keep a notebook that was handed in; an earlier one is replaced. Raises NotTakenError."""
         if len(text.encode()) > LARGEST:
-            raise NotTakenError(f"It has more than {LARGEST >> 20} MiB. Clear its outputs, save it and try again.")
+            raise NotTakenError(f"It is larger than {LARGEST >> 20} MiB. Clear its outputs, save it and try again.")
         try:
             cells = json.loads(text)["cells"]
         except (ValueError, LookupError, TypeError, RecursionError):

@@ -161,7 +161,7 @@ class Board(_Page):
     async def get(self) -> None:
         """Show the class, or only the part that changes."""
         if self.name not in await self.classroom.teachers():
-            raise HTTPError(403, reason="Only the teacher sees the class")
+            raise HTTPError(403, reason="Only the teacher can see the class")
         learners = await self.classroom.look()
         part = self.get_query_argument("part", "")
         self.show("board_part.html" if part else "board.html", **_view(learners, self.classroom.desk))

@@ -35,7 +35,7 @@ class Learner:
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--watch", is_flag=True, help="Stay, and show the board again when somebody makes progress.")
+@click.option("--watch", is_flag=True, help="Keep running, and show the board again when a learner makes progress.")
 def board(folders: tuple[Path, ...], watch: bool) -> None:
     """Show how far the learners of a workshop are.
 
@@ -66,7 +66,7 @@ def learners(folders: Sequence[Path]) -> list[Learner]:
     found = [learner for folder in folders for learner in _in(folder)]
     if not found:
         places = ", ".join(map(str, folders))
-        raise CourseError(f"no progress is written down in {places}: nobody has tried an exercise")
+        raise CourseError(f"no progress is recorded in {places}: nobody has tried an exercise yet")
     return sorted(found, key=lambda each: (-len(each.solved), each.name))
 
 

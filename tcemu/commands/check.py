@@ -30,14 +30,14 @@ _WATCHED = 2000
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path, exists=True))
-@click.option("--watch", is_flag=True, help="Stay, and check a notebook again whenever it is saved.")
-@click.option("--as", "name", help="Your name: your exercises get numbers of their own. It is written down.")
+@click.option("--watch", is_flag=True, help="Keep running, and check a notebook again whenever it is saved.")
+@click.option("--as", "name", help="Your name, which gives your exercises their own numbers. It is remembered.")
 @click.option("--limit", type=click.FloatRange(1), default=60.0, show_default=True, help="Seconds for each notebook.")
 def check(folder: Path | None, watch: bool, name: str | None, limit: float) -> None:
     """Check the exercises in the notebooks of FOLDER, or in one notebook.
 
     Without FOLDER, it is the course that the current folder belongs to. Each notebook runs in a process of its own, and
-    only the cells that its checks need. What you have solved is written down as in the notebook.
+    only the cells that its checks need. What you have solved is recorded, as it is when you check in the notebook.
 
     The exit code is 0 if everything is solved, otherwise 1.
     """
@@ -68,7 +68,7 @@ def _call(place: Path, name: str) -> None:
 
     course = progress.folder(place if place.is_dir() else place.parent)
     if course is None:
-        raise CourseError(f"{place} is in no folder that `tcemu lab` laid out; set TCEMU_LEARNER={name} instead")
+        raise CourseError(f"{place} is not in a folder that `tcemu lab` laid out; set TCEMU_LEARNER={name} instead")
     progress.name_learner(course, name)
 
 
@@ -176,7 +176,7 @@ def watch_for_changes(
     from watchfiles import watch
 
     folders = sorted({path.parent for path in held})
-    console.print("\nWatching. Save a notebook to check it; Ctrl+C ends.", style="dim")
+    console.print("\nWatching. Save a notebook to check it; press Ctrl+C to stop.", style="dim")
     # The timeout also finds what was saved while notebooks were being checked, when nobody was watching.
     with suppress(KeyboardInterrupt):
         for _ in watch(*folders, yield_on_timeout=True, rust_timeout=_WATCHED):

@@ -21,7 +21,7 @@ from tcemu.errors import CourseError, install, listing
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--password", help="The password that all learners share; without it, one is made and printed.")
+@click.option("--password", help="The password that all learners share; by default, a new one, which is printed.")
 @click.option(
     "--learners",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -43,7 +43,7 @@ from tcemu.errors import CourseError, install, listing
 def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: object) -> None:
     """Start a class on this machine; learners need only a browser.
 
-    FOLDER keeps everything: the learners' homes, what they hand in, passwords and settings. Run the command again to go
+    FOLDER holds everything: the learners' homes, what they hand in, passwords and settings. Run the command again to go
     on; options that you do not give stay as they were.
 
     Learners log in with a name and the shared password, or with --learners with a password of their own. Each works in
@@ -76,7 +76,7 @@ def _check_machine(folder: Path) -> None:
         raise CourseError(f"a classroom needs JupyterHub: {install('tcemu[classroom]')}")
     if lacking := box.missing():
         raise CourseError(
-            f"this machine lacks {listing(lacking, 'and')}, with which a classroom keeps learners apart. Install "
+            f"this machine lacks {listing(lacking, 'and')}, which a classroom needs to keep learners apart. Install "
             "bubblewrap and util-linux (Debian and Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
         )
     if trouble := box.trouble():
@@ -101,7 +101,7 @@ def _settings(folder: Path, given: dict[str, object], learners: Path | None) -> 
             given[name] = str(Path(str(given[name])).absolute())
     after = replace(before, limits=replace(before.limits, **limits), **given)  # type: ignore[arg-type]
     if len(after.password) < settings.SHORTEST:
-        raise CourseError(f"the password has {len(after.password)} characters; JupyterHub wants {settings.SHORTEST}")
+        raise CourseError(f"the password has {len(after.password)} characters; it needs at least {settings.SHORTEST}")
     manifest(Path(after.course) if after.course else None)  # which says what is wrong with it
     if bool(after.certificate) != bool(after.key):
         raise CourseError("a certificate and its key belong together: give --certificate and --key")
@@ -114,7 +114,7 @@ def _names(path: Path) -> list[str]:
     for name in names:
         if not re.fullmatch(settings.NAMES, name):
             raise CourseError(
-                f"{path}: {name!r} is not a name to log in with. Names begin with a small letter, have up to 32 "
+                f"{path}: nobody can log in as {name!r}. Names begin with a small letter, have up to 32 "
                 "small letters, digits, - and _, and do not end with - or _"
             )
     return names

@@ -34,7 +34,7 @@ def _rule(name: str) -> dict[str, Any]:
 
     known = RULES.get(name)
     if known is None:
-        told = "The result depends on the order." if name == RESULT else "The launch did not come to its end."
+        told = "The result depends on the order." if name == RESULT else "The launch did not finish."
         return {"id": name, "shortDescription": {"text": told}}
     return {
         "id": name,

@@ -34,7 +34,7 @@ def function_named(what: str, command: str) -> Callable[[], object]:
     if needed:
         launch = f"def run(): tcemu.launch({wanted}, grid=1, block=128, args=(...))"
         raise TcemuError(
-            f"{wanted} takes {listing(needed, 'and')}; tcemu {command} calls a function without arguments, which "
+            f"{wanted} takes {listing(needed, 'and')}; tcemu {command} needs a function without arguments that "
             f"launches the kernel: {launch}"
         )
     return found  # type: ignore[no-any-return]

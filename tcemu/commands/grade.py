@@ -31,12 +31,12 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--course", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="The folder of the course, which has a course.toml, in place of the installed one.")  # fmt: skip
 @click.option("--roster", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="A CSV file with the columns handed_in and learner: what the hand-in calls students, and what their "
-                   "own notebooks call them.")  # fmt: skip
+              help="A CSV file with the columns handed_in and learner: a student's name in what was handed in, and in "
+                   "the student's own notebooks.")  # fmt: skip
 @click.option("--notebook", "notebooks", multiple=True, metavar="NAME",
-              help="Grade this notebook alone, such as 02_fragments; may be repeated. By default, all that anybody "
+              help="Grade only this notebook, such as 02_fragments; may be repeated. By default, everything that was "
                    "handed in.")  # fmt: skip
-@click.option("--only", multiple=True, metavar="STUDENT", help="Grade this student alone; may be repeated.")
+@click.option("--only", multiple=True, metavar="STUDENT", help="Grade only this student; may be repeated.")
 @click.option("--jobs", type=click.IntRange(1), help="Submissions at a time; by default one for each core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Grade on the workers of this dask scheduler: tcp://host:8786.")
 @click.option("--limit-cell", type=click.FloatRange(0.5), default=20.0, show_default=True,
@@ -44,8 +44,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--limit-notebook", type=click.FloatRange(1), default=90.0, show_default=True,
               help="Seconds for a notebook.")  # fmt: skip
 @click.option("--limit-memory", default="3G", show_default=True, metavar="BYTES", help="Memory of a process: 500M, 3G.")
-@click.option("--trusted", is_flag=True, help="Run without a box: for your own work alone.")
-@click.option("--retry-quarantined", is_flag=True, help="Grade again what ended its workers before.")
+@click.option("--trusted", is_flag=True, help="Run without a box; only for your own work.")
+@click.option("--retry-quarantined", is_flag=True, help="Grade again what crashed its workers before.")
 @click.option("--no-warm", is_flag=True, help="Do not compile the kernels first, as `tcemu warm` does.")
 @click.option("--no-nbgrader", is_flag=True, help="Do not write nbgrader's gradebook.")
 def grade(
@@ -72,11 +72,11 @@ def grade(
     nbgrader's gradebook, and report.html for the teacher.
 
     The numbers of an exercise follow from the learner's name: the user of a JupyterHub, or the name given to `tcemu
-    check --as`. Gradescope, Moodle and Canvas have other names; --roster translates them. A submission of which nobody
-    knows the learner's name says so in its feedback and in the report.
+    check --as`. Gradescope, Moodle and Canvas use other names; --roster translates them. If the learner's name is
+    unknown, the feedback and the report say so.
 
     Each notebook runs in a box of its own, without network, course or neighbours (Linux, bubblewrap). If the command is
-    interrupted, run it again: it goes on where it was.
+    interrupted, run it again: it continues where it stopped.
     """
     from rich.console import Console
 
@@ -99,7 +99,7 @@ def grade(
     for table in tables(report):
         console.print(table)
     console.print(report.summary)
-    click.echo(f"Everything is in {out}: begin with {out / 'report.html'}.")
+    click.echo(f"Everything is in {out}; start with {out / 'report.html'}.")
 
 
 def _bytes(text: str) -> int:
@@ -119,7 +119,7 @@ def _handed(path: Path, course: Path | None, roster: Path | None, only: Sequence
     names = [each.student for each in found]
     for name in only:
         if name not in names:
-            raise CourseError(f"{path} has nothing of {name}.{did_you_mean(name, names)}")
+            raise CourseError(f"{path} has nothing from {name}.{did_you_mean(name, names)}")
     return [each for each in found if not only or each.student in only]
 
 

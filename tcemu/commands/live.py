@@ -31,7 +31,7 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
     """Record golden files of this machine's GPU in FOLDER.
 
     For every instruction and class of inputs, they hold the hash of the answer and, for mma, the registers of one warp,
-    along with the GPU, driver, date and this command. If you start it again, it goes on where it stopped. It also
+    along with the GPU, driver, date and this command. If you start it again, it continues where it stopped. It also
     compares every answer with the emulator's.
     """
     from tcemu.live.campaigns.record import every_case
@@ -51,7 +51,7 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
 
         files = write(folder, device, instructions, command, progress=progress)
     for file in files:
-        unknown = f", {file.unknown} that the emulator cannot answer" if file.unknown else ""
+        unknown = f", {file.unknown} that the emulator cannot compute" if file.unknown else ""
         click.echo(
             f"{file.path}: {counted(len(file.sha256), 'case')}, {file.new:,} of them new, "
             f"{counted(file.differing, 'word')} differ{'s' * (file.differing == 1)} from the emulator{unknown}"
@@ -62,7 +62,7 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
 @click.command()
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="How long to compare.")
 @click.option("--processes", type=click.IntRange(1, 256), help="How many processes; by default one for each core.")
-@click.option("--seed", metavar="TEXT", help="What the inputs are made from; by default, something new.")
+@click.option("--seed", metavar="TEXT", help="What the inputs are drawn from; by default, a new seed each time.")
 @_FAMILY
 @_SHAPE
 def verify(

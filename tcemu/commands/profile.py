@@ -68,7 +68,7 @@ def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> Non
 
 def _save(path: Path, text: str) -> None:
     save(path, text)
-    click.echo(f"{path} is written.")
+    click.echo(f"Wrote {path}.")
 
 
 # ---------------------------------------------------------------------------------------------------- running

@@ -111,7 +111,7 @@ def sanitize(
     with replacing(checks.launch), suppress(_Ended):
         function()
     if not checks.done:
-        raise TcemuError(f"{what} did not launch a kernel: there is nothing to check")
+        raise TcemuError(f"{what} did not launch a kernel, so there is nothing to check")
     _print(Console(highlight=False, soft_wrap=True), checks.done)
     _write(sarif, junit, checks.done, what)
     sys.exit(1 if any(each.failed for each in checks.done) else 0)
@@ -129,7 +129,7 @@ def _write(sarif: Path | None, junit: Path | None, done: Sequence[Checked], what
     for path, text in ((sarif, as_sarif), (junit, as_junit)):
         if path is not None:
             save(path, text(done, what))
-            click.echo(f"{path} is written.")
+            click.echo(f"Wrote {path}.")
 
 
 # ---------------------------------------------------------------------------------------------------- running
@@ -251,7 +251,7 @@ def _coloured(found: Found, again: bool) -> Any:
 
     text = f"{found.severity} {found.rule}: {found.title}, as above" if again else found.text
     if found.replay and found.replay not in text:
-        text += f"\n  to repeat it: tcemu.launch(..., {found.replay})"
+        text += f"\n  to reproduce it: tcemu.launch(..., {found.replay})"
     lines = Text("\n".join(f"  {line}" for line in text.splitlines()))
     lines.highlight_regex(rf"^\s*{found.severity} [\w-]+", _STYLES.get(found.severity, "bold"))
     return lines

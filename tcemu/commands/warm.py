@@ -139,7 +139,7 @@ def warm_up() -> str:
     if _text(stamp) == wanted:
         return ""
     click.echo(
-        "Compiling the kernels for this processor, once. This takes some minutes; with --no-warm, lab, grade and "
+        "Compiling the kernels for this processor, once. This takes a few minutes; with --no-warm, lab, grade and "
         "classroom start without it.",
         err=True,
     )
@@ -152,7 +152,7 @@ def warm_up() -> str:
         stamp.write_text(wanted, encoding="utf-8")
     except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens anyway
         return f"Not all kernels could be compiled in advance ({error}); each is compiled when it is first needed."
-    return f"The kernels are compiled. They are kept in {folder}."
+    return f"The kernels are compiled, in {folder}."
 
 
 def _text(path: Path) -> str:
@@ -175,4 +175,4 @@ def warm() -> None:
     Without this, each kernel is compiled when it is first needed. `tcemu lab` does it before it opens for the first
     time. The compiled kernels are kept for this processor and this version of tcemu.
     """
-    click.echo(warm_up() or "The kernels were compiled before; there is nothing to do.")
+    click.echo(warm_up() or "The kernels are already compiled; there is nothing to do.")

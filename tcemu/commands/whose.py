@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--code", metavar="LIBRARY", help="Print code for torch, jax, cupy or triton that makes FILE on a GPU.")
 @click.option("--type", "kind", default="f32", show_default=True, help="The type of A and B in that code.")
 def whose(file: Path | None, svg: Path | None, code: str | None, kind: str) -> None:
-    """Tell how D of FILE was computed from A and B: instruction, order of k, splits, roundings.
+    """Find out how D of FILE was computed from A and B: instruction, order of k, splits, roundings.
 
     FILE is an .npz file with the arrays a (M, K), b (K, N) and d (M, N), and perhaps c, alpha and beta. numpy does not
     store the names of bf16 and fp8: the file then also has "types", such as "bfloat16 bfloat16 float32", and their
@@ -43,7 +43,7 @@ def whose(file: Path | None, svg: Path | None, code: str | None, kind: str) -> N
     click.echo(str(verdict))
     if svg is not None:
         svg.write_text(verdict.picture().svg + "\n", encoding="utf-8")
-        click.echo(f"{svg} is written.")
+        click.echo(f"Wrote {svg}.")
     if not verdict.exact:
         click.get_current_context().exit(1)
 
@@ -89,7 +89,7 @@ def _loaded(file: Path) -> dict[str, Array]:
     kinds = {str(FORMATS[name].dtype): FORMATS[name].dtype for name in TYPES}
     names = str(arrays.pop("types")).replace("torch.", "").split()
     if len(names) != 3 or not set(names) <= set(kinds):
-        raise OperandError(f"{file}: types are three of {listing(kinds)}; got {' '.join(names)!r}")
+        raise OperandError(f"{file}: types must be three of {listing(kinds)}; got {' '.join(names)!r}")
     for role, name in zip("abd", names, strict=True):
         arrays[role] = np.ascontiguousarray(arrays[role]).view(kinds[name])
     return arrays

@@ -59,7 +59,7 @@ def check(*function: Any, **answer: Any) -> Verdict:
         verdict = replace(verdict, yours=progress.best(name))
         progress.note(verdict)
     except CourseError as error:
-        return replace(verdict, aside=f"Nothing was written down: {error}.")
+        return replace(verdict, aside=f"Your progress was not saved: {error}.")
     return verdict
 
 
@@ -79,7 +79,7 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
     try:
         finding = wanted.judge.mark(evidence, wanted.given(seed))  # the answer may have changed its own numbers
     except TcemuError as error:  # what the answer asks of the emulator is impossible
-        finding = Finding(False, f"The emulator refuses it: {error}")
+        finding = Finding(False, f"The emulator rejects it: {error}")
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
 
 
@@ -92,7 +92,7 @@ def _collected(wanted: Exercise, answer: Any, seed: str) -> Evidence:
     except (AnswerError, KeyboardInterrupt):
         raise
     except TcemuError as error:
-        raise AnswerError(f"The emulator refuses it: {error}") from error
+        raise AnswerError(f"The emulator rejects it: {error}") from error
     except BaseException as error:
         raise AnswerError(f"The answer cannot be read. It raises {described(error)}.") from error
 

@@ -73,7 +73,7 @@ def cases(folder: Path) -> list[Case]:
     unknown = [solution.name for solution in found if solution.name not in known]
     unknown += [name for name in wrong if name not in known]
     if unknown:
-        raise CourseError(f"no exercise is called {unknown[0]}, which {folder / 'solutions'} solves")
+        raise CourseError(f"{folder / 'solutions'} solves {unknown[0]}, but there is no such exercise")
     return [Case(known[solution.name], solution, wrong.get(solution.name, ())) for solution in found]
 
 
@@ -99,14 +99,14 @@ def _it_says_what_to_do(case: Case) -> Iterator[str]:
     if len(exercise.hints) < 2:
         yield "it has fewer than two hints"
     if exercise.section and not all(part.replace(".", "").isdigit() for part in exercise.section.split(", ")):
-        yield f"the section is {exercise.section!r}, and not a number of the PTX manual such as 9.7.14.5.8"
+        yield f"the section is {exercise.section!r}, not a section number of the PTX manual such as 9.7.14.5.8"
 
 
 def _unsolved_it_is_open(case: Case) -> Iterator[str]:
     for learner in LEARNERS[:2]:
         state = case.solution.verdict(case.solution.stub, learner).state
         if state != "open":
-            yield f"unsolved it is {state}, and not open{_for(learner)}"
+            yield f"unsolved, it is {state} instead of open{_for(learner)}"
 
 
 def _the_solution_passes(case: Case) -> Iterator[str]:
@@ -126,13 +126,13 @@ def _wrong_answers_are_named(case: Case) -> Iterator[str]:
                 yield f"wrong answer {number} passes{_for(learner)}"
             elif not taught(verdict, wrong.words):
                 said = f"{verdict.says} {verdict.mistake}".strip()
-                yield f"wrong answer {number} is told {said!r}{_for(learner)}, without {wrong.words!r}"
+                yield f"the diagnosis of wrong answer {number} is {said!r}{_for(learner)}, without {wrong.words!r}"
 
 
 def _a_learner_has_a_variant(case: Case) -> Iterator[str]:
     given = [_contents(case.exercise.given(learner)) for learner in ("ada", "ada", "grace")]
     if given[0] != given[1]:
-        yield "the same learner gets other numbers the second time: draw uses something besides its random generator"
+        yield "the same learner gets different numbers the second time: draw uses more than its random generator"
     if case.exercise.varies and given[0] == given[2]:
         yield "two learners get the same numbers: draw does not use its random generator"
 
@@ -146,7 +146,7 @@ def _nothing_gives_the_solution_away(case: Case) -> Iterator[str]:
 
 def _points_add_up(case: Case) -> Iterator[str]:
     if case.solution.points not in (None, case.exercise.points):
-        yield f"its check gives {case.solution.points} points, and the exercise {case.exercise.points}"
+        yield f"its check gives {case.solution.points} points, but the exercise {case.exercise.points}"
 
 
 def _hidden_tests_can_be_failed(case: Case) -> Iterator[str]:

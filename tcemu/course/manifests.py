@@ -115,7 +115,7 @@ def manifest(folder: Path | None = None) -> Manifest:
     folder = folder or source()
     root = next((place for place in (folder, folder / "notebooks") if (place / MANIFEST).is_file()), None)
     if root is None:
-        raise CourseError(f"{folder} has no {MANIFEST}, neither itself nor in its folder notebooks")
+        raise CourseError(f"there is no {MANIFEST} in {folder} or in its folder notebooks")
     path = root / MANIFEST
     try:
         text = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -156,14 +156,14 @@ def _entry_problems(each: Mapping[str, Any], before: list[str]) -> Iterator[str]
     yield from (f"{name} is missing" for name in ("file", "title", "minutes") if name not in each)
     for name, held in each.items():
         if name not in known:
-            yield f"{name} is not known; there are {listing(known, 'and')}"
+            yield f"{name} is unknown; the names are {listing(known, 'and')}"
         elif not isinstance(held, known[name]) or isinstance(held, bool):
             yield f"{name} = {briefly(held)} is not {_WORDS[known[name]]}"
         elif isinstance(held, list) and not all(isinstance(part, str) for part in held):
-            yield f"{name} is a list of texts"
+            yield f"{name} must be a list of strings"
     minutes, named = each.get("minutes"), each.get("before")
     if isinstance(minutes, int) and minutes <= 0:
-        yield "minutes is a number above 0"
+        yield "minutes must be greater than 0"
     if each.get("file") in before:
         yield "it is listed twice"
     if isinstance(named, list):

@@ -57,7 +57,7 @@ def read(place: Path | None = None) -> dict[str, Any]:
     except (ValueError, TypeError) as error:
         raise CourseError(
             f"{place / PROGRESS} is damaged ({error}). Your notebooks are not affected. Rename or delete it to start "
-            "with no progress"
+            "afresh"
         ) from error
 
 

@@ -88,7 +88,7 @@ class Given(Mapping[str, Any]):
             return self.__dict__["_numbers"][name]
         except KeyError:
             has = listing(self.__dict__.get("_numbers", ()), "and")
-            raise AttributeError(f"the exercise gives {has}, and not {name}") from None
+            raise AttributeError(f"the exercise gives {has}, but not {name}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)
@@ -147,11 +147,11 @@ class Exercise:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise TableError(f"an exercise is named like a function; got {self.name!r}")
+            raise TableError(f"the name of an exercise must be a legal name of a function; got {self.name!r}")
         if not (self.title and self.task and self.know and self.minutes > 0 and self.points > 0):
-            raise TableError(f"{self.name}: an exercise says what to do, what to know, its minutes and its points")
+            raise TableError(f"{self.name}: an exercise must say what to do, what to know, its minutes and its points")
         if not self.hints or isinstance(self.hints, str):
-            raise TableError(f"{self.name}: hints are a tuple of one text or more")
+            raise TableError(f"{self.name}: hints must be a tuple of at least one string")
 
     @property
     def how(self) -> str:

@@ -55,7 +55,7 @@ def filled(notebook: Notebook, known: Mapping[str, Exercise]) -> Notebook:
         if name not in checked:
             continue
         if name not in known:
-            raise CourseError(f"no exercise is called {name}, which the solutions solve")
+            raise CourseError(f"the solutions solve {name}, but there is no such exercise")
         if part == "task":
             cell.source = card(known[name])
         else:
@@ -87,7 +87,7 @@ def added(path: Path, name: str) -> str:
     import nbformat
 
     if not name.isidentifier():
-        raise CourseError(f"an exercise is named like a function; got {name!r}")
+        raise CourseError(f"the name of an exercise must be a legal name of a function; got {name!r}")
     new = _read(path) if path.exists() else nbformat.from_dict(
         {"nbformat": 4, "nbformat_minor": 5, "metadata": _PLAIN, "cells": [
             _cell("title", "markdown", f"# {path.stem.replace('_', ' ').capitalize()}: exercises"),

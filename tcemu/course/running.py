@@ -226,7 +226,7 @@ def _ask(path: Path, skipped: list[str], limit: float) -> tuple[list[Result], st
     try:
         done = subprocess.run(command, check=False, timeout=limit, **options)  # noqa: S603 - the learner's own notebook
     except subprocess.TimeoutExpired as error:
-        return _printed(error.stdout or b""), f"It did not end within {limit:g} seconds.", True
+        return _printed(error.stdout or b""), f"It did not finish within {limit:g} seconds.", True
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     trouble = f"The process ended before the check. {last}".strip() if done.returncode else ""
     return _printed(done.stdout), trouble, False

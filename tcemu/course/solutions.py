@@ -65,7 +65,7 @@ class Solution:
                 execute(source, f"{self.path}#{self.name}-{number}", namespace)
         found = [verdict for verdict in verdicts if verdict.exercise.name == self.name]
         if len(found) != 1:
-            raise CourseError(f"{self.path}: {self.name} is checked {len(found)} times, and not once")
+            raise CourseError(f"{self.path}: {self.name} must be checked once, not {len(found)} times")
         return found[0]
 
 
@@ -89,7 +89,7 @@ def cut(code: str, name: str) -> str:
     before, mark, rest = code.partition(BEGIN)
     solution, end, after = rest.partition(END)
     if not (mark and end):
-        raise CourseError(f"{name}: the solution is between the lines {BEGIN} and {END}")
+        raise CourseError(f"{name}: the solution must be between the lines {BEGIN} and {END}")
     lines = [line.strip() for line in solution.splitlines()]
     stub = "..."
     if any(line.startswith("return") for line in lines):

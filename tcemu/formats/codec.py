@@ -50,7 +50,7 @@ def as_pattern(form: Format, pattern: Any) -> int:
         number = -1
     if number < 0:
         raise FormatError(
-            f"a pattern of {form.name} is an unsigned integer of {form.container} bits; got {_briefly(pattern)}"
+            f"a pattern of {form.name} must be an unsigned integer of {form.container} bits; got {_briefly(pattern)}"
         )
     return number
 
@@ -61,7 +61,7 @@ def _briefly(value: object) -> str:
 
 def as_patterns(form: Format, patterns: npt.ArrayLike) -> Array:
     """`patterns` as uint64. Raises FormatError if they are not unsigned integers."""
-    start = f"patterns of {form.name} are unsigned integers of {form.container} bits; got"
+    start = f"patterns of {form.name} must be unsigned integers of {form.container} bits; got"
     array = as_array(patterns, start, FormatError)
     if array.dtype.kind not in "iub":
         raise FormatError(f"{start} dtype {array.dtype}")
@@ -101,7 +101,7 @@ def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) 
             f"{listing(ROUNDINGS, 'and')}."
         )
     if not isinstance(satfinite, bool | np.bool_):
-        raise FormatError(f"satfinite is True or False; got {shown(satfinite)}")
+        raise FormatError(f"satfinite must be True or False; got {shown(satfinite)}")
     start = f"values for {form.name} must be real numbers; got"
     array = as_array(values, start, FormatError)
     try:
@@ -205,8 +205,8 @@ def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
     library = "numpy" if hasattr(np, form.dtype_name) else "ml_dtypes"
     how = f".astype({library}.{form.dtype_name})" if form.dtype_name else "Format.encode"
     raise OperandError(
-        f"{what}: an array of dtype {form.dtype} (or its bits as {form.storage}) is needed; got dtype {array.dtype}. "
-        f"Nothing is rounded silently: if rounding is what you want, use {how}."
+        f"{what}: expected an array of dtype {form.dtype} (or its bits as {form.storage}), got dtype {array.dtype}. "
+        f"Nothing is rounded silently; to round, use {how}."
     )
 
 

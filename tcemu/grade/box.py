@@ -93,7 +93,7 @@ class Limits:
     @property
     def heavier(self) -> str:
         """That the box takes more memory than it may."""
-        return f"It takes more than {self.memory >> 20:,} MB of memory."
+        return f"It uses more than {self.memory >> 20:,} MB of memory."
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _found() -> str:
     if path is None:
         raise BoxUnavailable(
             "submissions run in a box, which needs bubblewrap: `apt-get install bubblewrap` on Debian and Ubuntu, `dnf "
-            "install bubblewrap` on Fedora. For your own work alone, --trusted runs it without a box"
+            "install bubblewrap` on Fedora. For your own work only, --trusted runs it without a box"
         )
     return path
 
@@ -216,10 +216,10 @@ def check_box() -> None:
     if done.returncode:
         told = done.stderr.decode(errors="replace").strip()[:300]
         raise BoxUnavailable(
-            f"bubblewrap cannot make a box here: {told}. It needs user namespaces, unless it is run by root: `sysctl "
+            f"bubblewrap cannot make a box here: {told}. It needs user namespaces, unless root runs it: `sysctl "
             "kernel.unprivileged_userns_clone=1` on Debian; on Ubuntu, `sysctl "
             "kernel.apparmor_restrict_unprivileged_userns=0`; in a container, one that may create namespaces (docker "
-            "run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). For your own work alone, "
+            "run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). For your own work only, "
             "--trusted runs it without a box"
         )
     Box(Seat(), lambda _: None, {}).end()
@@ -295,7 +295,7 @@ class Box:
 
     def broken(self, told: str) -> BoxEnded:
         """End the box, which broke the rules of the messages."""
-        return self._over(f"What came out of the box is not an answer: {told}.")
+        return self._over(f"The box sent something that is not an answer: {told}.")
 
     def check_alive(self) -> None:
         """Raise BoxEnded if the box is gone."""

@@ -111,7 +111,7 @@ class Marking:
     @property
     def overdue(self) -> str:
         """That the notebook's time is up."""
-        return f"The notebook did not end within {self.seat.limits.notebook:g} seconds."
+        return f"The notebook did not finish within {self.seat.limits.notebook:g} seconds."
 
     def todo(self) -> list[tuple[int, Cell]]:
         """The cells to run, with their numbers: those that the exercises without a mark need."""
@@ -221,7 +221,7 @@ class Run:
         if str(error) == "time" and time.monotonic() > self._until:
             return self._marking.overdue
         if str(error) == "time":
-            return f"It did not end within {self._marking.seat.limits.cell:g} seconds."
+            return f"It did not finish within {self._marking.seat.limits.cell:g} seconds."
         return legible(error)
 
     @staticmethod
@@ -266,7 +266,7 @@ class Run:
         except TcemuError as error:
             self._box.send(["refuse", legible(error)])
         except Exception as error:  # noqa: BLE001 - whatever the notebook asks with
-            self._box.send(["refuse", f"The question is not understood ({type(error).__name__})."])
+            self._box.send(["refuse", f"The grader does not understand the question ({type(error).__name__})."])
         else:
             self._box.send(["reply", reply])
 

@@ -149,7 +149,7 @@ def _alone(out: Path) -> Iterator[None]:
         with FileLock(out / _LOCK, timeout=0):
             yield
     except Timeout:
-        raise CourseError(f"another grader writes to {out}; wait until it has ended, or choose another --out") from None
+        raise CourseError(f"another grader is writing to {out}; wait until it ends, or choose another --out") from None
     except OSError as error:
         raise CourseError(f"cannot write to {out}: {error.strerror or error}") from error
 
@@ -286,7 +286,7 @@ class Scheduled:
             try:
                 yield from self._together(distributed, client, tasks)
             except CancelledError:
-                told = f"the dask scheduler at {self.address} has gone; run the same command again"
+                told = f"the dask scheduler at {self.address} has stopped; run the same command again"
                 raise CourseError(told) from None
 
     def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
@@ -307,7 +307,7 @@ class Scheduled:
             try:
                 yield task, self._grade(self._submitted(client, task, "alone"))
             except distributed.scheduler.KilledWorker:
-                yield task, quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
+                yield task, quarantined(task, f"Grading it crashed {DEATHS} workers, so it is not tried again.")
 
     def _submitted(self, client: Any, task: Task, how: str = "grade") -> Any:
         return client.submit(self.work, task.to_json(), self.warm, key=f"{how}-{task.key}", pure=False, retries=0)

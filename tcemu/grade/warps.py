@@ -85,7 +85,7 @@ class Work:
         outcome: Any = None
         try:
             if len(operations) > _OPERATIONS_AT_ONCE:
-                raise Malformed("more operations at once than anybody waits for")
+                raise Malformed("more operations at once than there are warps waiting")
             for active, where, name, *rest in operations:
                 self._core.bits = _whole(active) & self._core.there
                 self._core.at = self._site(where)
@@ -262,7 +262,7 @@ def _key(key: Any) -> Any:
 def _sound(operand: Any) -> Any:
     """An operand without registers hidden in lists. Raises OperandError."""
     if type(operand) in (list, tuple) and any(isinstance(part, Reference) for part in operand):
-        raise OperandError("an operand is one array of registers, and not a list of several; join them with np.hstack")
+        raise OperandError("an operand must be one array of registers, not a list of several; join them with np.hstack")
     return operand
 
 

@@ -58,7 +58,7 @@ class Worker:
                 refused = None
         if refused:
             raise refused
-        return quarantined(task, f"Grading it has ended {DEATHS} workers, so it is not tried again.")
+        return quarantined(task, f"Grading it crashed {DEATHS} workers, so it is not tried again.")
 
     def _asked(self, task: Task) -> Grade:
         process = self._started()

@@ -87,7 +87,7 @@ def _rows(orders: str, swaps: bool) -> list[Rows]:
 
 _TEMPLATE = "[.{order}][.{scope}][.{ss}].{op}[.{noftz}][.{cache_hint}][.{vec}].{type}"
 _RULES = (
-    "An address is a multiple of the size of the type in bytes.",
+    "An address must be a multiple of the size of the type in bytes.",
     "Lanes with the same address take turns, in no particular order.",
     "The default order is .relaxed, the default scope .gpu: it is atomic only for the threads of its scope.",
     "Float sums are rounded to nearest even; .add.f32 flushes subnormals to zero in global but not in shared memory.",

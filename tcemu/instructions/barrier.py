@@ -68,7 +68,7 @@ def _families(name: str, aligned: tuple[str, ...]) -> tuple[Family, ...]:
             ],
             stems=stems("red"),
             signature="d_answer = barrier threads? predicate",
-            about="waits at a barrier and tells how many predicates are true, or whether all or any are",
+            about="waits at a barrier and returns how many predicates are true, or whether all or any are",
             rules=rules,
             **how,
         ),

@@ -54,7 +54,7 @@ def catalogue(
     """
     for what, given in (("family", family), ("type", type), ("shape", shape), ("PTX version", ptx)):
         if given is not None and not isinstance(given, str):
-            raise IllegalInstruction(f"a {what} is given as text; got {briefly(given)}")
+            raise IllegalInstruction(f"a {what} must be a string; got {briefly(given)}")
     families = families_named(family)
     _check("type", type, accepted("type"))
     if shape is not None:

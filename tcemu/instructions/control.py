@@ -12,7 +12,7 @@ REGISTERS = family(
     signature="= register_count",
     about="sets how many registers a thread may use from now on",
     rules=(
-        "The count is a multiple of 8 from 24 to 256.",
+        "The count must be a multiple of 8 from 24 to 256.",
         ".inc waits until other warps have given back enough.",
         "All warps of a warpgroup execute the same one. Registers that .dec gives back lose their contents.",
     ),
@@ -25,7 +25,7 @@ SLEEP = family(
     signature="= duration",
     changes=False,
     about="pauses for about the given number of nanoseconds",
-    rules=("It lasts at most twice that, and at most a millisecond. Here it has no length: other warps run first.",),
+    rules=("It lasts at most twice that, and at most a millisecond. Here it takes no time: other warps run first.",),
 )
 DEPENDENTS = family(
     "griddepcontrol",

@@ -36,7 +36,7 @@ def _only(why: str) -> Facts:
 
 # ---------------------------------------------------------------------------------------------------- cp.async
 
-_PIECES = "Each lane copies 4, 8 or 16 bytes, with .cg only 16. Both addresses are multiples of that size."
+_PIECES = "Each lane copies 4, 8 or 16 bytes, with .cg only 16. Both addresses must be multiples of that size."
 COPY = family(
     "cp.async",
     "cp.async.{cache}.{ss}.global[.{cache_hint}][.{prefetch}]",
@@ -99,7 +99,7 @@ ARRIVE = family(
 
 # ---------------------------------------------------------------------------------------------------- bulk copies
 
-_UNITS = "Size and addresses are multiples of 16 bytes."
+_UNITS = "Size and addresses must be multiples of 16 bytes."
 _COUNTED = "The mbarrier counts the bytes when they arrive; an expect_tx announces them."
 _PROXY = "It sees what a thread wrote with st only after that thread's fence.proxy.async."
 _FROM_GLOBAL = {"dst": ("shared::cluster",), "src": ("global",)}, {"dst": ("shared::cta",), "src": ("global",)}
@@ -265,7 +265,7 @@ TENSOR_LOAD = family(
     stems=("cp.async.bulk.tensor",),
     signature=f"= destination tensor_map coordinates mbarrier [windows: offsets] [.multicast: cta_mask] {_POLICIES}",
     about="copies a box of a tensor into shared memory; an mbarrier counts the bytes",
-    rules=(_MAP, _BOX, _WHOLE_BOX, "The destination is a multiple of 128 bytes."),
+    rules=(_MAP, _BOX, _WHOLE_BOX, "The destination must be a multiple of 128 bytes."),
 )
 TENSOR_STORE = family(
     "cp.async.bulk.tensor.store",

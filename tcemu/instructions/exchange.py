@@ -27,7 +27,7 @@ SHUFFLE = family(
         ".idx reads lane b of the segment.",
         "c has the segment mask in bits 8 to 12, and the bound of the segment in bits 0 to 4.",
         "A lane that would read outside its segment gets its own value. The value of an inactive lane is undefined.",
-        "The predicate p, which may be left out, tells whether the lane to read is in the segment, active or not.",
+        "The optional predicate p is true if the lane to read is in the segment, active or not.",
         _MASK,
     ),
 )
@@ -41,7 +41,7 @@ VOTE = family(
     ],
     signature="d_answer = predicate membermask?",
     changes=False,
-    about="tells whether the predicate is true in all lanes or in any, or equal in all; or where it is true",
+    about="tests whether a predicate is true in all lanes or in any, or equal in all; or returns where it is true",
     rules=(".uni is true if all predicates are equal. .ballot returns one bit for each lane.", _MASK),
 )
 MATCH = family(
@@ -55,14 +55,14 @@ MATCH = family(
     stems=("match.any.sync", "match.all.sync"),
     signature="d_answer [agrees: predicate_out?] = a_value membermask?",
     changes=False,
-    about="tells which lanes have the same value, one bit each",
+    about="returns which lanes have the same value, one bit each",
     rules=(
         ".any returns the lanes whose value equals this lane's; .all the membermask if all values are equal, else 0.",
-        "The predicate p of .all, which may be left out, tells whether all values are equal.",
+        "The optional predicate p of .all is true if all values are equal.",
         _MASK,
     ),
 )
-_FLOATS = "the machine has no redux.sync of floats, which nobody has compared with a GPU"
+_FLOATS = "the machine has no redux.sync of floats, because none has been compared with a GPU"
 REDUCE = family(
     "redux.sync",
     "redux.sync.{op}[.{abs}][.{nan}].{type}",
@@ -84,8 +84,8 @@ ACTIVE = family(
     [one("6.2", facts=replace(WARP, answers="value"))],
     signature="d_answer =",
     changes=False,
-    about="tells which lanes are active, one bit each",
-    rules=("It does not synchronize: other lanes may still execute the same code later.",),
+    about="returns which lanes are active, one bit each",
+    rules=("It does not synchronize: other lanes may execute the same code later.",),
 )
 ELECT = single(
     "elect.sync",
@@ -96,7 +96,7 @@ ELECT = single(
     about="elects one lane: the predicate is true in that lane alone",
     rules=(
         "For the same membermask it always elects the same lane; here that is the first one.",
-        "d, which may be left out, is the number of the elected lane.",
+        "The optional d is the number of the elected lane.",
         _MASK,
     ),
 )

@@ -182,7 +182,7 @@ class Family:
         return self._made(chosen, row)
 
     def clash(self, words: Words) -> str:
-        """Which slot does not go with the others, and which words would."""
+        """Which slot cannot be combined with the others, and which words could."""
         found = ((slot, self._would_do(slot, words)) for slot in self.spelling.vocabulary)
         would_do = [(slot, accepted) for slot, accepted in found if accepted]
         if not would_do:
@@ -203,8 +203,8 @@ class Family:
     def _advice(slot: str, words: Words, would_do: list[str]) -> str:
         accepted = [f".{word}" if word else "absent" for word in would_do]
         given = (
-            f".{words[slot]} does not go with the other qualifiers"
+            f".{words[slot]} cannot be combined with the other qualifiers"
             if slot in words
             else f"The .{slot} qualifier is missing"
         )
-        return f"{given}: with them, .{slot} is {listing(accepted)}."
+        return f"{given}: .{slot} must be {listing(accepted)} here."

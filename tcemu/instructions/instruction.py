@@ -33,7 +33,7 @@ class UnknownFragments(dict[str, Fragment]):
 
     def __init__(self, opcode: str, target: Target) -> None:
         super().__init__()
-        self._message = f"{opcode} is legal on {target}, but nobody has published that chip's fragment layouts"
+        self._message = f"{opcode} is legal on {target}, but that chip's fragment layouts have not been published"
 
     def __missing__(self, role: str) -> Fragment:
         raise ArithmeticUnknown(self._message)
@@ -62,7 +62,7 @@ class Shape(NamedTuple):
         """The shape that "m16n8k16" or "m8n8" spells."""
         sizes = _SIZES.fullmatch(word) if isinstance(word, str) else None
         if not sizes:
-            raise IllegalInstruction(f"a shape is spelt as in an opcode, e.g. 'm16n8k16'; got {briefly(word)}")
+            raise IllegalInstruction(f"a shape must be spelt as in an opcode, e.g. 'm16n8k16'; got {briefly(word)}")
         return Shape(*(int(number) for number in sizes.groups() if number))
 
     def __str__(self) -> str:

@@ -125,7 +125,7 @@ def _read_only() -> list[Rows]:
 
 
 _POLICIES = "[.cache_hint: cache_policy]"
-_ALIGNED = "An address is a multiple of the number of bytes that a lane moves."
+_ALIGNED = "An address must be a multiple of the number of bytes that a lane moves."
 _WINDOWS = "Without a state space the address is generic: its value says which memory it points to."
 _STRONG = (
     "Without an order the access is weak: a barrier or a fence must separate it from other threads' accesses there.",
@@ -221,7 +221,7 @@ CONVERT = family(
     signature="d_value = a_value",
     changes=False,
     unsupported=_TO_GENERIC,
-    about="converts an address in a state space to a generic one, or with .to the reverse",
+    about="converts an address in a state space to a generic one or, with .to, the reverse",
 )
 IS_SPACE = family(
     "isspacep",
@@ -231,7 +231,7 @@ IS_SPACE = family(
     signature="predicate_out = address",
     changes=False,
     unsupported=_POINTERS.format("they know which space an address is in"),
-    about="tells whether a generic address lies in a state space",
+    about="tests whether a generic address lies in a state space",
 )
 MAP_ADDRESS = family(
     "mapa",
@@ -249,7 +249,7 @@ GET_RANK = family(
     [one("7.8", "sm_90", Facts(lanes=1, answers="value"), ss=" shared::cluster", type="u32 u64")],
     signature="d_answer = address",
     changes=False,
-    about="tells the rank of the block whose shared memory an address is in",
+    about="returns the rank of the block whose shared memory an address is in",
 )
 
 FAMILIES = (LOAD, STORE, PREFETCH, PREFETCH_MAP, PREFETCH_UNIFORM, CONVERT, IS_SPACE, MAP_ADDRESS, GET_RANK)

@@ -67,7 +67,7 @@ def _operands(
     addend = np.zeros(size, types["c"].storage) if c is None else types["c"].patterns(c, f"C of {instruction}")
     if addend.shape != size:
         raise OperandError(
-            f"C of {instruction} is {size[0]} x {size[1]}, because A has {size[0]} rows and B {size[1]} columns; got "
+            f"C of {instruction} must be {size[0]} x {size[1]}: A has {size[0]} rows and B {size[1]} columns; got "
             f"{addend.shape}"
         )
     return left, right, addend
@@ -76,7 +76,7 @@ def _operands(
 def _check(instruction: Instruction, a: Array, b: Array) -> None:
     for name, array in (("A", a), ("B", b)):
         if array.ndim != 2:
-            raise OperandError(f"{name} of {instruction} is one matrix with two axes; got shape {array.shape}")
+            raise OperandError(f"{name} of {instruction} must be one matrix with two axes; got shape {array.shape}")
     if a.shape[1] != b.shape[0]:
         raise OperandError(f"A has {a.shape[1]} columns and B {b.shape[0]} rows; both are K, so they must be equal")
     m, n, k = instruction.shape

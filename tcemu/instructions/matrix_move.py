@@ -102,7 +102,7 @@ def _addresses(instruction: Instruction, given: npt.ArrayLike, needed: int) -> t
     """Addresses (..., 32) as int64, cut to the lanes that are needed, and the leading axes, which are warps."""
     array = integers(instruction, given, "addresses")
     if array.ndim < 1 or array.shape[-1] != 32:
-        raise OperandError(f"{instruction}: addresses are (..., 32), one for each lane; got shape {array.shape}")
+        raise OperandError(f"{instruction}: addresses must be (..., 32), one for each lane; got shape {array.shape}")
     return array[..., :needed], array.shape[:-1]
 
 

@@ -51,7 +51,7 @@ INIT = _family(
     about="initializes an mbarrier whose phases wait for a number of arrivals",
     rules=(
         _PLACE,
-        "The count is 1 to 1048575.",
+        "The count must be from 1 to 1048575.",
         "Other threads may use it after a barrier; bulk copies need fence.mbarrier_init as well.",
     ),
 )
@@ -74,7 +74,7 @@ def _transaction(what: str, section: str, about: str) -> Family:
         combined(orders, spaces, facts=_RELAXED),
         signature="= mbarrier tx_count",
         about=about,
-        rules=(_PLACE, "Every active lane does it for itself."),
+        rules=(_PLACE, "Every active lane executes it separately."),
     )
 
 
@@ -87,7 +87,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
     answers, silent = replace(_RELEASE, answers="value"), _RELEASE
     cluster = [Part({"ss": ["shared::cluster"]}, *_HOPPER)]
     here, hopper = _spaces(*_AMPERE), [Part({"ss": ["", "shared", "shared::cta"]}, *_HOPPER)]
-    lanes = "Every active lane arrives for itself: 32 lanes are 32 arrivals."
+    lanes = "Every active lane arrives separately: 32 lanes are 32 arrivals."
     remote = ".shared::cluster: it returns no state."
     plain, expecting = (combined(_orders("release"), spaces, facts=answers) for spaces in (here, hopper))
     unfinished = combined(_orders("release", scopes="cta", relaxed=False), here, facts=answers)
@@ -126,7 +126,7 @@ def _waits(what: str, target: tuple[str, str], parity: str, how: str, **told: An
     rules = (
         _PLACE,
         "If it is true, the thread sees what others wrote before they arrived with .release.",
-        "The parity of the first phase is 0, of the second 1, and so on: it tells the current phase from the previous.",
+        "The parity of the first phase is 0, of the second 1, and so on: it tells a phase from the one before.",
     )
     return [
         _family(
@@ -149,7 +149,7 @@ PENDING = family(
     [one(*_AMPERE, facts=replace(THREAD, answers="value"))],
     signature="d_answer = state",
     changes=False,
-    about="tells how many arrivals a state was still waiting for",
+    about="returns how many arrivals a state was still waiting for",
 )
 FAMILIES = (
     INIT,
@@ -159,6 +159,6 @@ FAMILIES = (
     *_arrivals("arrive", "13", "arrives at an mbarrier"),
     *_arrivals("arrive_drop", "14", "arrives for the last time, so that later phases expect one arrival fewer"),
     *_waits("test_wait", _AMPERE, "7.1", "tells whether", changes=False),
-    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits for a while and tells whether"),
+    *_waits("try_wait", ("7.8", "sm_90"), "7.8", "waits for a while and tests whether"),
     PENDING,
 )

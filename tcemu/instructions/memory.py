@@ -68,7 +68,7 @@ class Memory:
                 if not isinstance(given, np.ndarray)
                 else f"dtype {given.dtype}, shape {given.shape}"
             )
-            raise OperandError(f"{self.instruction}: {self.name}= is a numpy array of uint8 (..., bytes); got {what}")
+            raise OperandError(f"{self.instruction}: {self.name}= must be a uint8 array (..., bytes); got {what}")
         return given
 
     def check(self, addresses: Array, count: int, align: int, who: str, rule: str, first: int = 0) -> None:
@@ -171,13 +171,13 @@ def uniform(instruction: Instruction, what: str, given: npt.ArrayLike) -> Array:
     """
     values = integers(instruction, given, what)
     if values.shape not in ((), (32,)):
-        raise OperandError(f"{instruction}: {what} is one integer, or one for each of 32 lanes; got {values.shape}")
+        raise OperandError(f"{instruction}: {what} must be one integer, or one for each lane; got {values.shape}")
     if values.ndim and (values != values[0]).any():
         lane = int((values != values[0]).argmax())
         kind = "address" if "pointer" in what else "value"
         raise OperandError(
-            f"{instruction}: lane {lane} gives another {what.removeprefix('the ')} than lane 0: {kind} "
-            f"{int(values[lane])}, not {int(values[0])}. All lanes of a warp must give the same; otherwise the "
+            f"{instruction}: lane {lane} gives a different {what.removeprefix('the ')} from lane 0: {kind} "
+            f"{int(values[lane])}, not {int(values[0])}. All lanes of a warp must give the same one; otherwise the "
             f"behaviour is undefined (PTX ISA {instruction.section})"
         )
     return values[0] if values.ndim else values

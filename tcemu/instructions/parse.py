@@ -70,7 +70,7 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
 def _as_opcode(text: object) -> str:
     if not isinstance(text, str):
         raise IllegalInstruction(
-            f"an instruction is given as text, e.g. {EXAMPLE!r}; got {type(text).__name__}"
+            f"an instruction must be a string, e.g. {EXAMPLE!r}; got {type(text).__name__}"
         )
     return text
 
@@ -79,7 +79,7 @@ def _as_opcode(text: object) -> str:
 def _parse(text: str) -> Instruction:
     opcode = text.strip().removesuffix(";").strip()
     if not opcode:
-        raise IllegalInstruction("an empty text is not an instruction")
+        raise IllegalInstruction("an empty string is not an instruction")
     if any(character.isspace() or character in "{}[](),%" for character in opcode):
         raise IllegalInstruction(
             f"{_shown(opcode)}: give only the opcode, e.g. {EXAMPLE!r}; operands are "
@@ -229,7 +229,7 @@ def _starts_of(mnemonic: str) -> list[str]:
 
 def _check_target(instruction: Instruction, target: str) -> None:
     if not isinstance(target, str):
-        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(target)}")
+        raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {shown(target)}")
     if not instruction.gate.admits(target_named(target)):
         raise IllegalInstruction(
             f"{instruction} does not exist on {target}: it needs {instruction.gate.targets} "
@@ -252,9 +252,9 @@ def _alternative(instruction: Instruction, target: str) -> str:
 
 def _check_ptx(instruction: Instruction, ptx: str) -> None:
     if not isinstance(ptx, str):
-        raise TargetError(f"a PTX version is given as text, e.g. '8.7'; got {shown(ptx)}")
+        raise TargetError(f"a PTX version must be a string, e.g. '8.7'; got {shown(ptx)}")
     if not instruction.gate.admits_ptx(ptx):
         raise IllegalInstruction(
-            f"{instruction} came with PTX ISA {instruction.gate.ptx}; .version {ptx} is too old "
+            f"{instruction} was introduced in PTX ISA {instruction.gate.ptx}; .version {ptx} is too old "
             f"(PTX ISA {instruction.section}, PTX ISA Notes)"
         )

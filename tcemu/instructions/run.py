@@ -43,7 +43,7 @@ def run(
         family, found, operation = prepared(instruction, target)
     except TypeError:  # an unhashable argument is not text
         raise IllegalInstruction(
-            f"instruction and target are given as text; got {type(instruction).__name__} and {type(target).__name__}"
+            f"instruction and target must be strings; got {type(instruction).__name__} and {type(target).__name__}"
         ) from None
     memories = {"shared": shared, "memory": memory}
     for name, given in memories.items():

@@ -150,8 +150,8 @@ class Spelling:
                 words[slot] = word
                 return
         if homes or word in self.fixed:
-            places = f"has {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it once"
-            raise IllegalInstruction(f".{word} occurs too often: the instruction {places}.")
+            places = f"has only {listing([f'.{home}' for home in homes], 'and')}" if homes else "has it only once"
+            raise IllegalInstruction(f"there is one .{word} too many: the instruction {places}.")
         raise IllegalInstruction(self._unknown(word, words, free))
 
     def _complain_of_order(self, words: Words) -> None:
@@ -160,7 +160,7 @@ class Spelling:
         wanted = [slot for slot in self.sequence if slot in words]
         if found != wanted:
             first = " before ".join(f".{words[slot]}" for slot in wanted)
-            raise IllegalInstruction(f"the words of .{' and .'.join(wanted)} keep their order: {first}.")
+            raise IllegalInstruction(f"the .{' and .'.join(wanted)} qualifiers must be in this order: {first}.")
 
     def _unknown(self, word: str, words: Words, free: list[str] | None) -> str:
         """What is wrong with a word that no slot accepts, and what the slot that it probably meant accepts.
@@ -178,8 +178,8 @@ class Spelling:
         if slot is None:
             return said
         choices = self.vocabulary[slot]
-        few, such = (choices, "") if len(choices) <= _FEW else (nearest(word[:80], choices, 5), "for example ")
-        return f"{said} .{slot} is {such}{listing([f'.{choice}' for choice in few])}."
+        few, such = (choices, "") if len(choices) <= _FEW else (nearest(word[:80], choices, 5), ", for example,")
+        return f"{said} .{slot} must be{such} {listing([f'.{choice}' for choice in few])}."
 
     def _complain_of_missing(self, needed: list[str], attached: list[str], words: Words) -> None:
         if needed:
@@ -187,9 +187,9 @@ class Spelling:
         for slot in self.slots:
             if slot not in words and slot not in self.optional:
                 accepted = listing([f".{word}" for word in self.vocabulary[slot]])
-                raise IllegalInstruction(f"the .{slot} qualifier is missing: {accepted}.")
+                raise IllegalInstruction(f"the .{slot} qualifier is missing; it must be {accepted}.")
         for word, slot in self._attached.items():
             if (slot in words) != (word in attached) or attached.count(word) > 1:
                 raise IllegalInstruction(
-                    f".{word} and {listing([f'.{w}' for w in self.vocabulary[slot]])} go together, each once."
+                    f".{word} and {listing([f'.{w}' for w in self.vocabulary[slot]])} must occur together, each once."
                 )

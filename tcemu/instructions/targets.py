@@ -90,7 +90,7 @@ def target_named(name: str) -> Target:
     """
     if not isinstance(name, str):
         hint = meant(str(name)) if isinstance(name, (int, float)) else ""
-        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {briefly(name)}.{hint}")
+        raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {briefly(name)}.{hint}")
     if name in TARGETS:
         return TARGETS[name]
     raise TargetError(f"no target is called {shown(name)}.{meant(name)} The targets are {listing(TARGETS, 'and')}.")

@@ -34,7 +34,7 @@ _STEPS = {
 def element_bits(element: Element) -> int:
     """Bits that an element takes in shared memory: 1, 8, 16 or 32. Raises LayoutError for any other."""
     if isinstance(element, bool) or not isinstance(element, Format | str | int):
-        raise LayoutError(f"an element is a format, its name or its number of bits; got {briefly(element)}")
+        raise LayoutError(f"an element must be a format, its name or its number of bits; got {briefly(element)}")
     form = lookup(element) if isinstance(element, str) else element
     bits = form if isinstance(form, int) else form.container
     if bits not in _BITS:
@@ -59,7 +59,7 @@ class Canonical:
             hint = did_you_mean(str(self.major).upper(), get_args(Major))
             raise LayoutError(f"major must be {listing(get_args(Major))}; got {briefly(self.major)}.{hint}")
         if whole(self.swizzle, "a swizzle", LayoutError) not in SWIZZLES:
-            raise LayoutError(f"a swizzle has {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}")
+            raise LayoutError(f"a swizzle must have {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}")
         if self.bits < 8 and self.major == "MN":
             raise LayoutError(
                 f"elements of {self.bits} bit are packed along k, eight to a byte: they have no MN-major layout"

@@ -130,7 +130,7 @@ class Descriptor:
         """The descriptor that 64 bits encode; bits outside the fields are ignored."""
         bits = whole(bits, "a descriptor's 64 bits", LayoutError)
         if not 0 <= bits < 1 << 64:
-            raise LayoutError(f"a descriptor has 64 bits; got {briefly(bits)}")
+            raise LayoutError(f"a descriptor must be an integer of 64 bits; got {briefly(bits)}")
         fields = {field.attribute: field.of(bits) << 4 for field in OFFSETS}
         return cls(**fields, swizzle=SWIZZLES[_SWIZZLE.of(bits)], base_offset=_BASE.of(bits))
 
@@ -186,7 +186,7 @@ class Descriptor:
                 f"atoms_along must be 'MN' or 'K', the direction in which atoms are contiguous; got {told}"
             )
         if not (_whole(mn) and _whole(k)) or mn < 1 or k < 1:
-            raise LayoutError(f"a tile has at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
+            raise LayoutError(f"a tile must have at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
         mn, k = int(mn), int(k)
         _check_start(start, layout)
         counts = dict(zip(("MN", "K"), layout.atoms(mn, k), strict=True))
@@ -214,7 +214,7 @@ class Descriptor:
         """The byte address of element (mn, k), or of its byte if several elements share one."""
         layout = self.layout(element, major)
         if not (_whole(mn) and _whole(k)) or mn < 0 or k < 0:
-            raise LayoutError(f"an element is at whole numbers from 0; got mn {briefly(mn)}, k {briefly(k)}")
+            raise LayoutError(f"mn and k must be whole numbers of at least 0; got mn {briefly(mn)}, k {briefly(k)}")
         return int(tile_addresses(self, layout, np.array([mn]), np.array([k])).item())
 
     def step(self, by: int) -> Descriptor:
@@ -337,7 +337,7 @@ def as_bits(descriptor: object) -> int:
         return descriptor.encode()
     if _whole(descriptor) and 0 <= int(descriptor) < 1 << 64:  # type: ignore[call-overload]
         return int(descriptor)  # type: ignore[call-overload, no-any-return]
-    raise LayoutError(f"a descriptor is a Descriptor or its 64 bits as an integer; got {briefly(descriptor)}")
+    raise LayoutError(f"a descriptor must be a Descriptor or its 64 bits as an integer; got {briefly(descriptor)}")
 
 
 def _whole(value: object) -> bool:

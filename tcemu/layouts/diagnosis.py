@@ -107,10 +107,10 @@ def diagnose(
     ['elsewhere']
     """
     if tile is not None and not isinstance(tile, Descriptor):
-        raise LayoutError(f"tile is the Descriptor with which the tile was laid out; got {briefly(tile)}")
+        raise LayoutError(f"tile must be the Descriptor that the tile was laid out with; got {briefly(tile)}")
     shared = whole(shared, "the size of shared memory", LayoutError)
     if shared < 0:
-        raise LayoutError(f"the size of shared memory is a number of bytes; got {shared}")
+        raise LayoutError(f"the size of shared memory must be a number of bytes; got {shared}")
     mn, k = whole(mn, "mn", LayoutError), whole(k, "k", LayoutError)
     if mn * k > _MOST:
         raise LayoutError(f"a tile of {mn} by {k} elements is larger than any shared memory")

@@ -54,10 +54,10 @@ _MMA, _SPARSE, _SCALED = "mma mma.sp", "mma.sp", "mma.block_scale"
 _WMMA, _MOVES = "wmma.load wmma.store wmma.mma", "ldmatrix stmatrix movmatrix"
 _VOLTA, _HOPPER = (70, 72), (90,)
 #: Each type of A has two shapes: m16n8k16 and m16n8k32 of f16, for example.
-_LONGER = "CuTe agrees on the longer shape of each type and lacks the shorter"
-_DISPUTED = "gpgpu-sim's B goes by lane bit 2 instead of 3, CuTe's quad pairs do not; not in the manual"
+_LONGER = "CuTe agrees on the longer shape of each type and lacks the shorter one"
+_DISPUTED = "gpgpu-sim's B uses lane bit 2 instead of 3, CuTe's quad pairs do not; not in the manual"
 _EXTENSION = (
-    "wmma_extension agrees on m16n16 of f16 and tf32, and nothing else has a second witness; not in the manual, other "
+    "wmma_extension agrees on m16n16 of f16 and tf32, nothing else has a second source; not in the manual, other "
     "chips may differ"
 )
 
@@ -78,8 +78,8 @@ ROWS: tuple[Evidence, ...] = (
     _row("assembler", f"derived from the emitted loads; {_EXTENSION}", _WMMA),
     # ---- matrices to and from shared memory
     _row("published", "observed on an H100 by others (vLLM, pull request 50096)", _MOVES, "", _HOPPER, "m8n16"),
-    _row("published", "as libraries use it; CuTe agrees on b8, nobody on b8x16", _MOVES, "", (), "m16n16"),
-    _row("published", "as libraries use it; CuTe agrees on b8x16, nobody on s8.s4", _MOVES, "", (), "m8n16"),
+    _row("published", "as libraries use it; CuTe agrees on b8, b8x16 is not confirmed", _MOVES, "", (), "m16n16"),
+    _row("published", "as libraries use it; CuTe agrees on b8x16, s8.s4 is not confirmed", _MOVES, "", (), "m8n16"),
     _row("published", "as libraries use it; CuTe agrees; no recording", _MOVES, "", (), "m16n8"),
     _row("silicon", "the manual's figure; every recording of an H200 agrees", _MOVES, "", _HOPPER),
     _row("manual", "one figure for all architectures; on sm_90 compared with an H200", _MOVES),

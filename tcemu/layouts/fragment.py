@@ -114,8 +114,8 @@ class Fragment:
         patterns = self.format.patterns(matrix, f"{self.role} of {self.type}")
         if patterns.shape[patterns.ndim - len(self.shape) :] != self.shape:
             raise OperandError(
-                f"{self.role} is a matrix of shape {_with_dots(self.shape)}; got {np.shape(matrix)}. "
-                "Axes in front of it are independent warps."
+                f"{self.role} must be a matrix of shape {_with_dots(self.shape)}; got {np.shape(matrix)}. "
+                "Leading axes are independent warps."
             )
         flat = patterns.reshape(*patterns.shape[: patterns.ndim - len(self.shape)], prod(self.shape))
         return self.container.pack(flat[..., self.layout.gather])
@@ -199,7 +199,7 @@ class Fragment:
         array = as_array(registers, f"operand {self.role}: not an array of registers")
         if array.dtype == dtype and array.shape[-2:] == expected:
             return array
-        what = f"operand {self.role} ({self.type}) is {dtype} registers of shape {_with_dots(expected)}"
+        what = f"operand {self.role} ({self.type}) must be {dtype} registers of shape {_with_dots(expected)}"
         if array.dtype != dtype:
             raise OperandError(f"{what}; got dtype {array.dtype}. {self._dtype_advice(array.dtype)}")
         raise OperandError(f"{what}; got shape {array.shape}. {self._shape_advice(array.shape)}")

@@ -177,13 +177,13 @@ def whole(numbers: tuple[Any, ...]) -> tuple[int, ...]:
         return tuple(operator.index(number) for number in numbers)
     except TypeError:
         kinds = listing([type(number).__name__ for number in numbers], "and")
-        raise LayoutError(f"lanes, slots, rows and columns are whole numbers, counted from 0; got {kinds}") from None
+        raise LayoutError(f"lanes, slots, rows and columns must be whole numbers from 0; got {kinds}") from None
 
 
 def _read(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
     """The two sides of a pattern, each a list of groups of digit names."""
     if not isinstance(pattern, str):
-        raise LayoutError(f"a layout is text, e.g. '(h g) (t p) -> (g t) (h p)'; got {shown(pattern)}")
+        raise LayoutError(f"a layout must be a string, e.g. '(h g) (t p) -> (g t) (h p)'; got {shown(pattern)}")
     sides = pattern.split("->")
     if len(sides) != 2:
         raise LayoutError(

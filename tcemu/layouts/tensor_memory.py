@@ -79,11 +79,11 @@ def instruction_descriptor(
     types = {"d": (d, _D_TYPES, 4), "a": (a, _AB_TYPES, 7), "b": (b, _AB_TYPES, 10)}
     for role, (type_, known, _) in types.items():
         if type_ not in known:
-            raise LayoutError(f"{role} of kind::f16 is {listing(known)}; got {type_!r}")
+            raise LayoutError(f"{role} of kind::f16 must be {listing(known)}; got {type_!r}")
     rows, columns = whole(m, "m", LayoutError), whole(n, "n", LayoutError)
     for name, size, step, most in (("m", rows, 16, 31), ("n", columns, 8, 63)):
         if size % step or not 0 < size // step <= most:
-            raise LayoutError(f"{name} is a multiple of {step} up to {step * most}; got {size}")
+            raise LayoutError(f"{name} must be a multiple of {step} up to {step * most}; got {size}")
     bits = sum(known[type_] << low for type_, known, low in types.values())
     return bits | int(transpose_a) << 15 | int(transpose_b) << 16 | columns // 8 << 17 | rows // 16 << 24
 

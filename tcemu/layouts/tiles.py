@@ -43,7 +43,7 @@ def copy_tile(
     """
     patterns, bits = _patterns(matrix, element)
     if patterns.ndim < 2:
-        raise OperandError(f"a tile is a matrix (..., mn, k); got shape {patterns.shape}")
+        raise OperandError(f"a tile must be a matrix (..., mn, k); got shape {patterns.shape}")
     _check_shared(shared, writing=True)
     described = Descriptor.decode(as_bits(descriptor))
     layout = described.layout(bits, major)
@@ -94,7 +94,7 @@ def read_tile(
 
 def _two_sizes(shape: object) -> tuple[int, int]:
     if not isinstance(shape, tuple | list) or len(shape) != 2:
-        raise LayoutError(f"the shape of a tile is (mn, k); got {briefly(shape)}")
+        raise LayoutError(f"the shape of a tile must be (mn, k); got {briefly(shape)}")
     mn, k = (whole(size, "a size of a tile", LayoutError) for size in shape)
     return mn, k
 

@@ -44,7 +44,7 @@ class Shared:
 
     def __init__(self, *, align: int = ALIGN, **arrays: tuple[Any, ...]) -> None:
         if not _whole(align) or align < 16 or align & align - 1:
-            raise OperandError(f"align is a power of two of at least 16 bytes; got {briefly(align)}")
+            raise OperandError(f"align must be a power of two, at least 16 bytes; got {briefly(align)}")
         self._arrays: dict[str, Pointer] = {}
         self._swizzles: dict[str, int] = {}
         at = 0
@@ -105,18 +105,18 @@ def _numbers(axis: Array) -> tuple[int, ...]:
 def _checked(name: str, given: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """The shape, dtype and swizzle of an array."""
     if not isinstance(given, tuple) or len(given) not in (2, 3):
-        raise OperandError(f"{name} is (shape, dtype) or (shape, dtype, swizzle); got {briefly(given)}")
+        raise OperandError(f"{name} must be (shape, dtype) or (shape, dtype, swizzle); got {briefly(given)}")
     shape, dtype, swizzle = (*given, 0)[:3]
     shape = (shape,) if _whole(shape) else shape
     if not isinstance(shape, tuple) or not 1 <= len(shape) <= 3 or not all(_whole(n) and n > 0 for n in shape):
-        raise OperandError(f"{name}: a shape is one to three positive numbers; got {briefly(given[0])}")
+        raise OperandError(f"{name}: a shape must be one to three positive numbers; got {briefly(given[0])}")
     try:
         kind = np.dtype(dtype)
     except TypeError:
         raise OperandError(f"{name}: {briefly(dtype)} is not a dtype") from None
     if swizzle not in _SWIZZLES or (swizzle and shape[-1] * kind.itemsize != swizzle):
         raise OperandError(
-            f"{name}: a swizzle of 32, 64 or 128 bytes is as wide as a row, {shape[-1] * kind.itemsize} bytes; got "
+            f"{name}: a swizzle (32, 64 or 128 bytes) must be as wide as a row, {shape[-1] * kind.itemsize} bytes; got "
             f"{briefly(swizzle)}"
         )
     return tuple(int(n) for n in shape), kind, int(swizzle)

@@ -34,7 +34,7 @@ def fresh(args: Sequence[Any]) -> list[Any]:
     Raises LaunchError if `args` is neither a tuple nor a list.
     """
     if not isinstance(args, list | tuple):
-        raise LaunchError(f"args is a tuple of the kernel's arguments after the warp; got {briefly(args)}")
+        raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     copies: dict[Any, npt.NDArray[Any]] = {}
     made = []
     for each in args:

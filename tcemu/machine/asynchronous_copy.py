@@ -163,7 +163,7 @@ def immediate(instruction: Instruction, given: Any) -> int:
     """N of a wait_group, an integer of at least 0. Raises OperandError."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
         raise OperandError(
-            f"{instruction}: N is an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
+            f"{instruction}: N must be an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
             f"{instruction.section})"
         )
     return int(given)

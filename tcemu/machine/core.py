@@ -180,7 +180,7 @@ class Core:
         array = self.values(given)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(
-                f"{instruction}: {role} is one integer for all lanes, or (32,), one for each; got {array.dtype} "
+                f"{instruction}: {role} must be one integer for all lanes, or (32,), one for each; got {array.dtype} "
                 f"{array.shape} (PTX ISA {instruction.section})"
             )
         if array.shape != (WARP,):
@@ -202,7 +202,7 @@ class Core:
         array = self.values(given)
         if array.dtype != np.bool_ or array.shape not in ((), (WARP,)):
             raise OperandError(
-                f"{instruction}: a predicate is bool (32,); got dtype {array.dtype}, shape {array.shape} (PTX ISA "
+                f"{instruction}: a predicate must be bool (32,); got dtype {array.dtype}, shape {array.shape} (PTX ISA "
                 f"{instruction.section})"
             )
         return np.broadcast_to(array, (WARP,))

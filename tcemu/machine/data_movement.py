@@ -186,8 +186,8 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
             array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
         if array.dtype.kind not in "iu":
             raise OperandError(
-                f"{instruction} stores integers, or floats of {bits} bits; got dtype {array.dtype}. Say which bits "
-                f"are meant: .view(np.uint32), or Fragment.pack (PTX ISA {instruction.section})"
+                f"{instruction} stores integers, or floats of {bits} bits; got dtype {array.dtype}. Pass bits with "
+                f".view(np.uint32) or Fragment.pack (PTX ISA {instruction.section})"
             )
         if array.shape == (WARP,) and count == 1:
             array = array[:, None]
@@ -280,7 +280,7 @@ def shfl(instruction: Instruction) -> Act:
         held = _read(core, values, needed)
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
             raise OperandError(
-                f"{instruction}: values are numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
+                f"{instruction}: values must be numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
                 f"{instruction.section})"
             )
         given = held.astype(held.dtype.newbyteorder("="))

@@ -74,7 +74,7 @@ def bind(instruction: str | Instruction, target: str) -> Bound:
     """
     if not isinstance(instruction, str | Instruction):  # which may have no hash
         raise IllegalInstruction(
-            f"an instruction is given as text, e.g. 'ld.shared.v4.b32'; got {type(instruction).__name__}"
+            f"an instruction must be a string, e.g. 'ld.shared.v4.b32'; got {type(instruction).__name__}"
         )
     return _bind(instruction, target)
 

@@ -117,7 +117,7 @@ def shape_of(
 ) -> Shape:
     """The checked shape of a launch. Raises LaunchError if no GPU would launch it."""
     if not isinstance(target, str):
-        raise LaunchError(f"a target is given as text, e.g. 'sm_90a'; got {shown(target)}")
+        raise LaunchError(f"a target must be a string, e.g. 'sm_90a'; got {shown(target)}")
     names, shared = (shared, shared.nbytes) if isinstance(shared, Shared) else (None, shared)
     chip = target_named(target).number
     most = 1024 * _SHARED.get(chip, _SHARED_NEWER)
@@ -128,10 +128,10 @@ def shape_of(
         raise LaunchError(f"a block has at most {MAX_THREADS} threads; {threads} makes {count}")
     if isinstance(shared, bool) or not isinstance(shared, int | np.integer) or not 0 <= shared <= most:
         raise LaunchError(
-            f"shared memory is a number of bytes, on {target} at most {most} for a block; got {briefly(shared)}"
+            f"shared= must be a number of bytes, on {target} at most {most} for a block; got {briefly(shared)}"
         )
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise LaunchError(f"a seed is an integer of at least 0; got {briefly(seed)}")
+        raise LaunchError(f"a seed must be an integer of at least 0; got {briefly(seed)}")
     registers = min(_REGISTERS // count // 8 * 8, _MOST)
     clusters = None if cluster is None else _cluster(cluster, blocks, target, chip, non_portable_cluster)
     return Shape(blocks, threads, int(shared), target, policy, int(seed), registers, clusters, names)
@@ -142,7 +142,7 @@ def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int, m
     if chip < _CLUSTERS:
         raise LaunchError(f"clusters exist from sm_{_CLUSTERS} on; the target is {target}")
     if not isinstance(more, bool):
-        raise LaunchError(f"non_portable_cluster is True or False; got {briefly(more)}")
+        raise LaunchError(f"non_portable_cluster must be True or False; got {briefly(more)}")
     most = _NOT_PORTABLE.get(chip, _PORTABLE)
     found = _three("cluster", given, (most, most, most))
     count = int(np.prod(found))
@@ -155,7 +155,7 @@ def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int, m
             "the host sets: cudaFuncAttributeNonPortableClusterSizeAllowed"
         )
     if any(whole % part for whole, part in zip(grid, found, strict=True)):
-        raise LaunchError(f"the grid is a whole number of clusters in each dimension: {grid} is not, of {found}")
+        raise LaunchError(f"the grid must be a whole number of clusters in each dimension; {grid} is not, of {found}")
     return found
 
 
@@ -181,12 +181,12 @@ def launch(
     launch has the result so far as `launch`; the arrays are then unchanged.
     """
     if not callable(kernel):
-        raise LaunchError(f"a kernel is a function that is called with a warp; got {shown(kernel)}")
+        raise LaunchError(f"a kernel must be a function that takes a warp; got {shown(kernel)}")
     policies = _policies(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0], cluster, non_portable_cluster)
     _check_resident(resident, shape)
     if not isinstance(args, list | tuple):
-        raise LaunchError(f"args is a tuple of the kernel's arguments after the warp; got {briefly(args)}")
+        raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
     result = Launch(_name(kernel), shape.grid, shape.block, target, shape.seed, ", ".join(policies))
     listening, outcomes = _observers(observers), []
@@ -210,19 +210,19 @@ def launch(
 def _policies(given: object) -> list[Policy]:
     policies = [check_policy(each) for each in (given if isinstance(given, list | tuple) else [given])]
     if not policies:
-        raise LaunchError(f"policy is one or several of {', '.join(POLICIES)}; got none")
+        raise LaunchError(f"policy must be one or more of {', '.join(POLICIES)}; got none")
     return policies
 
 
 def _check_resident(given: object, shape: Shape) -> None:
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < shape.ranks:
         least = f"{shape.ranks}" if shape.ranks == 1 else f"{shape.ranks}, the blocks of a cluster"
-        raise LaunchError(f"resident is the number of blocks in flight, at least {least}; got {briefly(given)}")
+        raise LaunchError(f"resident must be the number of blocks in flight, at least {least}; got {briefly(given)}")
 
 
 def _observers(given: object) -> tuple[Observer, ...]:
     if not isinstance(given, list | tuple) or not all(callable(each) for each in given):
-        raise LaunchError(f"observers is a tuple of functions that take an event; got {briefly(given)}")
+        raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(given)}")
     return tuple(given)
 
 
@@ -282,6 +282,6 @@ def _three(what: str, given: int | Sequence[int], most: Sequence[int]) -> Index3
         for number, limit in zip(numbers, most, strict=False)
     )
     if not fits:
-        raise LaunchError(f"{what} is one to three numbers from 1 to {tuple(most)}; got {briefly(given)}")
+        raise LaunchError(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(given)}")
     x, y, z = (*(int(number) for number in numbers), 1, 1)[:3]
     return x, y, z

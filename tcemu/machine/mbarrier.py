@@ -135,7 +135,7 @@ class Mbarrier:
         if bits >> _TAG != 2:
             raise OperandError(
                 f"the address holds no mbarrier: its 8 bytes are {bits:#018x}, which mbarrier.init did not write. "
-                f"Execute mbarrier.init first, and no ordinary store to the bytes before mbarrier.inval ({_SECTION})"
+                f"Execute mbarrier.init first, and do not store to the bytes before mbarrier.inval ({_SECTION})"
             )
         made = cls.__new__(cls)
         made.phase = phase + ((phase ^ bits >> _PARITY) & 1)
@@ -193,14 +193,14 @@ def _returned(state: object) -> int:
 def _counted(name: str, count: int, section: str) -> int:
     found = _index(count)
     if found is None or not 1 <= found <= MOST:
-        raise OperandError(f"{name} of an mbarrier is 1 to {MOST}; got {briefly(count)} ({section})")
+        raise OperandError(f"{name} of an mbarrier must be 1 to {MOST}; got {briefly(count)} ({section})")
     return found
 
 
 def _transacted(count: int, what: str) -> int:
     found = _index(count)
     if found is None or not 0 <= found <= MOST:
-        raise OperandError(f"{what} of an mbarrier counts 0 to {MOST} bytes; got {briefly(count)} ({_SECTION}.5)")
+        raise OperandError(f"{what} of an mbarrier must be 0 to {MOST} bytes; got {briefly(count)} ({_SECTION}.5)")
     return found
 
 

@@ -225,7 +225,7 @@ def _arrivals(
 def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
     """One count for all lanes, or one for each lane (32,)."""
     if isinstance(given, bool):
-        told = f"{instruction}: a count is an integer; got {briefly(given)}"
+        told = f"{instruction}: a count must be an integer; got {briefly(given)}"
         raise OperandError(f"{told} (PTX ISA {instruction.section})")
     return int(given) if isinstance(given, int | np.integer) else core.integers(instruction, "count", given)
 

@@ -148,7 +148,7 @@ def _integers(given: Any) -> Any:
     except Exception:  # noqa: BLE001 - whatever an object's __array__ raises
         array = np.empty((), object)
     if array.dtype.kind not in "iu":
-        raise OperandError(f"an index is an integer or an array of them; got {briefly(given)}")
+        raise OperandError(f"an index must be an integer or an array of integers; got {briefly(given)}")
     return array.astype(np.int64) if array.ndim else int(array)
 
 
@@ -184,7 +184,7 @@ class Pointer(int):
             found = found * self.dtype.itemsize + int(self)
         except (ValueError, OverflowError):
             shapes = listing([np.shape(number) for number in numbers], "and")
-            raise OperandError(f"indices are numbers, or arrays that broadcast together; got shapes {shapes}") from None
+            raise OperandError(f"indices must be numbers, or arrays that broadcast; got shapes {shapes}") from None
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:

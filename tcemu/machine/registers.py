@@ -53,7 +53,7 @@ class Bank:
     def __init__(self, bits: Array, watcher: Watcher | None = None, first: int = 0) -> None:
         if bits.ndim != 2 or bits.dtype not in KINDS:
             raise OperandError(
-                f"registers of a warp are an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
+                f"registers of a warp must be an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
             )
         self.bits, self.watcher, self.first = bits, watcher, first
         #: the registers that each mma_async under way will write; None stands for all
@@ -257,8 +257,8 @@ class Registers(NDArrayOperatorsMixin):
             raise OperandError(f"not an array: {error}") from None
         if array.dtype.kind not in "iub":
             raise OperandError(
-                f"registers hold bits, written as integers; got dtype {array.dtype}. Say which bits are meant: "
-                f".view(np.{self.dtype}), or Fragment.pack"
+                f"registers hold bits, written as integers; got dtype {array.dtype}. Pass bits with "
+                f".view(np.{self.dtype}) or Fragment.pack"
             )
         return array
 

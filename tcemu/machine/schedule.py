@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-#: @: the warp stands aside before the operation. ~: what the operation begins ends at the other time.
+#: @: the warp is held back before the operation. ~: what it starts ends late instead of early, or the reverse.
 Mark = Literal["@", "~"]
 #: After this many loads in a row that bring nothing new, a warp counts as one that polls.
 _POLLS = 16
@@ -135,7 +135,7 @@ class Delaying(InOrder):
         return range(count)[:: self._step]
 
     def interrupts(self, strand: Strand, instruction: Instruction) -> bool:
-        """Whether the warp stands aside here, or polls and lets others go first."""
+        """Whether the warp is held back here, or polls and lets others go first."""
         here = Delay(strand.block, strand.warp, "@", strand.operations)
         if here in self._delays:
             self._aside.append(strand)

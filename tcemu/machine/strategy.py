@@ -112,5 +112,5 @@ def strategy_of(policy: Policy, seed: int) -> InOrder:
 def check_policy(policy: object) -> Policy:
     """The policy. Raises LaunchError if there is no such policy."""
     if not isinstance(policy, str) or policy not in POLICIES:
-        raise LaunchError(f"policy is {listing(map(repr, POLICIES))}; got {shown(policy)}")
+        raise LaunchError(f"policy must be {listing(map(repr, POLICIES))}; got {shown(policy)}")
     return policy

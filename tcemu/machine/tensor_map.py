@@ -133,7 +133,7 @@ class TensorMap:
             object.__setattr__(self, "element_strides", (1,) * len(self.sizes))
         if self.element not in ELEMENTS:
             raise OperandError(
-                f"a tensor map has elements of {listing(ELEMENTS)}; got {briefly(self.element)}."
+                f"a tensor map must have elements of {listing(ELEMENTS)}; got {briefly(self.element)}."
                 f"{did_you_mean(str(self.element), ELEMENTS)} Other types of 8 bits are copied as u8 ({_SECTION}.1)"
             )
         fault = next(chain(self._unshapely(), self._unsized(), self._unaccepted()), None)
@@ -144,7 +144,7 @@ class TensorMap:
         """Mistakes in how many numbers of each kind there are."""
         rank = len(self.sizes)
         if not 1 <= rank <= 5:
-            yield f"it has 1 to 5 dimensions; got sizes {self.sizes}"
+            yield f"it must have 1 to 5 dimensions; got sizes {self.sizes}"
         for name, count in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
             given = getattr(self, name)
             if len(given) != count:
@@ -154,29 +154,29 @@ class TensorMap:
     def _unsized(self) -> Iterator[str]:
         """Numbers out of range."""
         if self.address < 0 or self.address % 16:
-            yield f"the tensor starts at a multiple of 16; got address {self.address}"
+            yield f"the tensor must start at a multiple of 16; got address {self.address}"
         for name, low, high in (("sizes", 1, 1 << 32), ("box", 1, 256), ("element_strides", 1, 8)):
             if not _all_within(getattr(self, name), low, high):
-                yield f"{name} are {low} to {high}; got {getattr(self, name)}"
+                yield f"{name} must be {low} to {high}; got {getattr(self, name)}"
         if not _all_within(self.strides, 0, (1 << 40) - 1) or any(stride % 16 for stride in self.strides):
             yield (
-                f"strides are multiples of 16 bytes, below 2^40; got {self.strides}. Pad rows of other lengths in "
+                f"strides must be multiples of 16 bytes, below 2^40; got {self.strides}. Pad rows of other lengths in "
                 "memory"
             )
         if self.line % 16:
-            yield f"the innermost dimension of the box is a multiple of 16 bytes; that of box {self.box} is {self.line}"
+            yield f"the innermost dimension of the box must be a multiple of 16 bytes; box {self.box} has {self.line}"
 
     def _unaccepted(self) -> Iterator[str]:
         """Mistakes in swizzle and fill."""
         if self.swizzle not in SWIZZLES:
-            yield f"a swizzle is {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}"
+            yield f"a swizzle must be {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}"
         if self.swizzle and self.line > self.swizzle:
             yield (
                 f"the innermost dimension of the box has {self.line} bytes; with a swizzle of {self.swizzle} bytes it "
                 f"has at most {self.swizzle}. Copy {-(-self.line // self.swizzle)} boxes side by side"
             )
         if self.fill not in get_args(Fill):
-            yield f"fill is {listing(get_args(Fill))}; got {briefly(self.fill)}"
+            yield f"fill must be {listing(get_args(Fill))}; got {briefly(self.fill)}"
         if self.fill == "nan" and not ELEMENTS[self.element].float:
             yield f"fill is 'nan' for floats only; {self.element} is not a float"
 
@@ -270,7 +270,7 @@ class TensorMap:
         start = self._start(coordinates, storing)
         if address % ALIGN:
             raise AddressError(
-                f"a box starts in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)",
+                f"a box must start in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)",
                 "alignment",
             )
         first, end = start[0] * self.element_bytes, self.sizes[0] * self.element_bytes
@@ -356,14 +356,14 @@ class TensorMap:
             )
         if storing and min(start) < 0:
             raise OperandError(
-                f"a store does not take negative coordinates; got {start}. A store may extend past the end of the "
-                "tensor only, a load past either end (PTX ISA 9.7.9.27.1.1)"
+                f"a store cannot have negative coordinates; got {start}. A store may extend only past the end of the "
+                "tensor, a load past either end (PTX ISA 9.7.9.27.1.1)"
             )
         past, whole = start[0] * self.element_bytes % UNIT, UNIT // self.element_bytes
         if past:
             near = start[0] // whole * whole
             raise AddressError(
-                f"a box starts at a multiple of {UNIT} bytes in global memory, its innermost coordinate is a multiple "
+                f"a box must start at a multiple of {UNIT} bytes in global memory, its first coordinate at a multiple "
                 f"of {whole} elements of {self.element}: {near} or {near + whole}; got {start}. A GPU stops with an "
                 "illegal instruction (PTX ISA 5.5.3.1)",
                 "alignment",

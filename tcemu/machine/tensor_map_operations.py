@@ -60,7 +60,7 @@ def _ordinal(instruction: Instruction, given: Any) -> int:
     most = FIELDS[instruction.words["field"]].entries
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 0 <= given < most:
         raise OperandError(
-            f"{instruction}: the ordinal is 0 for the innermost dimension, at most {most - 1}; got {briefly(given)} "
+            f"{instruction}: the ordinal must be 0 (the innermost dimension) to {most - 1}; got {briefly(given)} "
             f"(PTX ISA {instruction.section})"
         )
     return int(given)
@@ -126,7 +126,7 @@ def _one(core: Core, instruction: Instruction, role: str, given: Any) -> int:
     values = np.unique(core.integers(instruction, role, given)[core.active])
     if len(values) > 1:
         raise OperandError(
-            f"{instruction}: {role} is one address for all active lanes; got {briefly(values.tolist())} (PTX ISA "
+            f"{instruction}: {role} must be one address for all active lanes; got {briefly(values.tolist())} (PTX ISA "
             f"{instruction.section})"
         )
     return int(values[0])
@@ -135,7 +135,7 @@ def _one(core: Core, instruction: Instruction, role: str, given: Any) -> int:
 def _check_size(instruction: Instruction, given: Any) -> None:
     if isinstance(given, bool) or given != BYTES:
         raise OperandError(
-            f"{instruction}: the size is {BYTES}, the bytes of a tensor map; got {briefly(given)} (PTX ISA "
+            f"{instruction}: the size must be {BYTES}, the bytes of a tensor map; got {briefly(given)} (PTX ISA "
             f"{instruction.section})"
         )
 

@@ -100,7 +100,7 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
     addresses = core.values(given[0])
     if addresses.dtype.kind not in "iu":
         raise OperandError(
-            f"{instruction}: addresses are integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
+            f"{instruction}: addresses must be integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
         )
     state = space_of(instruction)
     if state != "generic":

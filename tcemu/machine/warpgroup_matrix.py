@@ -231,7 +231,7 @@ def _number(core: Core, instruction: Instruction, role: str, given: Any) -> Any:
     array = core.values(given)
     if array.ndim:
         raise OperandError(
-            f"{instruction}: {role} is one value for the whole warpgroup; got an array of shape {array.shape}"
+            f"{instruction}: {role} must be one value for the whole warpgroup; got an array of shape {array.shape}"
         )
     return array.item() if array.dtype.kind in "biu" else given
 

@@ -76,7 +76,7 @@ def separate(
         a, b = (_drawn(kind, depth, 2 * seed + i) for i, kind in enumerate(kinds))
         left, right = multiply(one, a, b.T), multiply(other, a, b.T)
         if left.dtype != right.dtype:
-            raise OperandError(f"{one} and {other} give products of other types: {left.dtype} and {right.dtype}")
+            raise OperandError(f"{one} and {other} give products of different types: {left.dtype} and {right.dtype}")
         differ = np.argwhere(left.view(f"u{left.dtype.itemsize}") != right.view(f"u{right.dtype.itemsize}"))
         if len(differ):
             i, j = differ[0]
@@ -88,7 +88,7 @@ def _both_take(one: Recipe, other: Recipe, types: tuple[str, str] | None) -> tup
     """`types`, or the first types of A and B that both recipes take."""
     common = [pair for pair in types_of(one) if pair in types_of(other)]
     if not common:
-        raise OperandError(f"{one} and {other} take matrices of other types: no input is one of both")
+        raise OperandError(f"{one} and {other} take matrices of different types, so no input fits both")
     if types is not None and types not in common:
         told = listing([f"{a} and {b}" for a, b in common])
         raise OperandError(f"{one} and {other} both take matrices of {told}; got {' and '.join(types)}")

@@ -58,7 +58,7 @@ def engine(opcode: str, target: str) -> Engine:
     found = parse(opcode, target)
     dense = found.family in ("mma", "wgmma", "wmma.mma") and not found.sparse
     if not dense or found.types["a"].name == "b1":
-        raise OperandError(f"{found} is not an instruction that a recipe can name: dense mma, wgmma and wmma.mma are")
+        raise OperandError(f"a recipe cannot name {found}, only dense mma, wgmma and wmma.mma")
     operation = found.operation(target_named(target))
     if operation.c != operation.d:
         raise OperandError(f"{found}: its result cannot be the addend of the next step")

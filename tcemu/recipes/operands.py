@@ -73,7 +73,7 @@ def _of_dlpack(given: Any, what: str) -> Array:
         found: Array = np.from_dlpack(given)
     except Exception as wrong:  # noqa: BLE001 - anybody's object may raise anything
         raise OperandError(
-            f"{what}: numpy cannot take this array: {wrong}. Copy it to the CPU, as a torch tensor or as numpy or "
+            f"{what}: numpy cannot read this array: {wrong}. Copy it to the CPU, as a torch tensor or a numpy or "
             "ml_dtypes array"
         ) from None
     return found

@@ -88,7 +88,7 @@ class Recipe:
             if not isinstance(given, int) or given < least:
                 raise OperandError(f"a recipe's {name} is a whole number, at least {least}; got {given!r}")
         if (self.slices > 1 or self.lead) and not self.tile:
-            raise OperandError("slices take tiles in turn, and a lead has whole tiles: such a recipe needs a tile")
+            raise OperandError("slices take tiles in turn, and a lead is whole tiles, so this recipe needs a tile")
         self._check_order()
         _check_reduction("join", self.join, self.slices)
         _check_reduction("reduce", self.reduce, self.splits)
@@ -98,14 +98,14 @@ class Recipe:
             return
         if not _ORDER.fullmatch(self.order) or sorted(self.digits) != sorted(self.order.partition(">")[2]):
             raise OperandError(
-                f"an order of k names digits with their sizes, and then all of them again, as in t8h2p2>htp; got "
+                f"an order of k must name digits with their sizes, and then all of them again, as in t8h2p2>htp; got "
                 f"{shown(self.order)}"
             )
         size = 1
         for count in self.digits.values():
             size *= count
         if self.tile != size:
-            raise OperandError(f"the order {self.order} is one of {size} k, which is the tile; got {self.tile}")
+            raise OperandError(f"the order {self.order} covers {size} k, so the tile must be {size}; got {self.tile}")
 
     @cached_property
     def digits(self) -> dict[str, int]:

@@ -87,7 +87,7 @@ class _Search:
                 return self._told([Match(recipe, 1.0, None, None, self._d.size) for recipe in exact], others)
         if not nearest:
             raise ArithmeticUnknown(
-                f"no instruction is known that multiplies {self._types[0]} by {self._types[1]} and gives "
+                f"no known instruction multiplies {self._types[0]} by {self._types[1]} and gives "
                 f"{self._types[2]}"
             )
         nearest.sort(key=lambda each: -each.share)

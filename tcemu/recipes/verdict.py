@@ -76,7 +76,7 @@ class Verdict:
         if len(self.recipes) > 1:
             lines.append("These recipes give the same bits; `separate` makes an input that tells them apart.")
         if self.others:
-            lines.append(f"{len(self.others)} more agree at the elements at which they were tried.")
+            lines.append(f"{len(self.others)} more agree at the elements where they were tried.")
         return "\n".join(lines)
 
     def _nearest(self) -> list[str]:

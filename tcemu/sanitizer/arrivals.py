@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from tcemu.sanitizer.block import Block
     from tcemu.sanitizer.mbarrier_state import Mbarrier, Wait
 
-_ONCE = "Let each thread that mbarrier.init counts arrive once in each phase."
+_ONCE = "Each thread that mbarrier.init counts must arrive once in each phase."
 _KNOW = (
-    "Before a thread arrives for the next phase, let it wait for this one, or synchronise with a thread that has "
+    "Before a thread arrives for the next phase, it must wait for this one, or synchronise with a thread that has "
     "waited."
 )
 
 #: The fix for a phase that a warp may miss.
 SEEN = (
-    "Let the threads that wait tell those that arrive: through an empty mbarrier, on which they arrive after waiting, "
+    "The threads that wait must notify those that arrive: on an empty mbarrier, where they arrive after waiting, "
     "or with a barrier."
 )
 

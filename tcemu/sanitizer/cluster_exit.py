@@ -18,8 +18,8 @@ from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report
 
-_MEET = "Let all blocks of the cluster meet at barrier.cluster after the last access, before the first block exits."
-_AWAIT = "Let each block wait on its own mbarrier for everything that others copy into its memory, before it exits."
+_MEET = "All blocks of the cluster must meet at barrier.cluster after the last access, before the first block exits."
+_AWAIT = "Before it exits, each block must wait on its own mbarrier for all that other blocks copy into its memory."
 
 
 @dataclass(eq=False, slots=True)
@@ -102,7 +102,7 @@ class ClusterExits:
             if not remote.known(known):
                 message = (
                     f"{remote.opcode} uses the shared memory of block {number}, and nothing lets that block wait for "
-                    "it before it exits: the memory may be gone"
+                    "it before it exits, so the memory may be gone"
                 )
                 report = Report("out-of-range", message, remote.by, f"shared memory of block {number}")
                 report.remedy, report.callers = remote.remedy, remote.callers or report.callers

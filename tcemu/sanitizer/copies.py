@@ -26,7 +26,7 @@ from tcemu.sanitizer.shared import SharedMemory
 
 #: The fix where a block ends too early.
 _LEAVE = (
-    "Before the issuing thread exits, let it execute cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0."
+    "Before the issuing thread exits, it must execute cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0."
 )
 
 

@@ -27,7 +27,7 @@ _FAULTS = {
 #: What else is concerned than the memory, and another fix than the rule's.
 _CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster", "registers": "registers"}
 _REMEDIES = {
-    "cluster": "Let each thread execute barrier.cluster.arrive once and then barrier.cluster.wait, in every phase.",
+    "cluster": "In every phase, each thread must execute barrier.cluster.arrive once and then barrier.cluster.wait.",
     "registers": "Name a multiple of 8 from 24 to 256.",
 }
 

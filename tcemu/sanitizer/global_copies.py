@@ -25,7 +25,7 @@ _UNWAITED = "no cp.async.bulk.wait_group of the thread that issued the copy cove
 _SOURCE = "the copy may still write: wait_group.read at {site} waits only until a copy has read its source"
 _WAIT = (
     "In the thread that issued the copy, execute cp.async.bulk.commit_group and cp.async.bulk.wait_group 0, without "
-    ".read; only then let it release: set a flag, or arrive at a barrier."
+    ".read. Only after that may the thread release: set a flag, or arrive at a barrier."
 )
 
 

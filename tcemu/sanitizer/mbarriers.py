@@ -338,7 +338,7 @@ class Mbarriers:
             if account.copy and number >= seen:
                 what = self._block.mbarrier(address)
                 message = (
-                    f"the block ends, and nobody has waited for phase {number} of {what}: the copy may still write to "
+                    f"the block ends before a thread waits for phase {number} of {what}: the copy may still write to "
                     f"its shared memory when the next block has it"
                 )
                 report = Report("tma-unwaited", message, account.copy.by, what, remedy=_AWAIT, weight="warning")

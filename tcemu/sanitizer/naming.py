@@ -25,17 +25,17 @@ _FREE = {
     "writer with a barrier, or with an arrive on the stage's empty mbarrier.",
     Kind.CP_ASYNC: "Wait until the copy has ended, with cp.async.wait_group in the threads that copy; then a barrier, "
     "before the bytes are written again.",
-    Kind.BULK: "Wait until the reader has ended: let the thread that issued the copy wait for it, with "
+    Kind.BULK: "Wait until the reader has ended: the thread that issued the copy must wait for it, with "
     "cp.async.bulk.wait_group.read or, for a copy into shared memory, on its mbarrier; then notify the writer with a "
     "barrier.",
 }
 _REFILL = {
-    Kind.BULK: "Wait until the reader has ended: let the readers arrive on the stage's empty mbarrier after their last "
-    "load, and let the producer wait for that phase before the copy.",
+    Kind.BULK: "Wait until the reader has ended: readers must arrive on the stage's empty mbarrier after their last "
+    "load, and the producer must wait for that phase before the copy.",
 }
 #: What orders the accesses of cp.async, which no mbarrier without cp.async.mbarrier.arrive knows.
 _ORDER = {
-    "shared-race": "Let the threads that copy execute cp.async.wait_group; then bar.sync. Before a new cp.async into "
+    "shared-race": "Execute cp.async.wait_group in the threads that copy, then bar.sync. Before a new cp.async into "
     "bytes that others read, put bar.sync after the reads.",
     "lane-race": "Execute cp.async.wait_group, then bar.warp.sync, between the copy and the access of another lane.",
 }

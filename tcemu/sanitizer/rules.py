@@ -201,8 +201,8 @@ _MEMORY = (
         "If two threads access the same bytes of global memory and at least one of them writes, one access must happen "
         "before the other. Blocks run in any order; only a release in one and an acquire in the other, at the same "
         "location and with a scope that reaches both, order their accesses.",
-        "Let the writer execute fence.acq_rel.gpu and then set a flag or a counter; let the other thread read it "
-        "and then execute a fence; or use st.release.gpu and ld.acquire.gpu.",
+        "In the writer, execute fence.acq_rel.gpu and then set a flag or a counter; in the other thread, read it "
+        "and then execute a fence. Or use st.release.gpu and ld.acquire.gpu.",
     ),
     Rule(
         "lane-race",
@@ -302,7 +302,7 @@ _DIVERGENCE = (
         "9.7.9.6",
         "Every lane that executes a .sync instruction must be in its membermask, and every lane of the membermask must "
         "execute it. What shfl reads from a lane that does not execute it is undefined.",
-        "Let all lanes that the membermask names execute the instruction, and no others.",
+        "Execute the instruction in all lanes that the membermask names, and in no others.",
     ),
     Rule(
         "warpgroup-divergent",
@@ -350,8 +350,8 @@ _DIVERGENCE = (
         "a loop waits for a value that nobody writes",
         "8.7",
         "A thread that loads the same location again and again goes on only when another thread stores to it. If all "
-        "others have ended or wait themselves, nobody ever will.",
-        "Let a thread that does not wait for this one store the value that the loop waits for, to this location.",
+        "others have ended or are waiting themselves, none ever will.",
+        "Store the value that the loop waits for to this location, in a thread that does not wait for this one.",
     ),
     Rule(
         "deadlock",

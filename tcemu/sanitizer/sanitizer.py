@@ -55,7 +55,7 @@ class Sanitizer:
 
     def __init__(self, mode: Mode = "raise") -> None:
         if not isinstance(mode, str) or mode not in MODES:
-            raise OperandError(f"a sanitizer's mode is {listing(map(repr, MODES))}; got {shown(mode)}")
+            raise OperandError(f"a sanitizer's mode must be {listing(map(repr, MODES))}; got {shown(mode)}")
         self.mode = mode
         self.reports: list[Report] = []
         self._tiles: Tiles = {}

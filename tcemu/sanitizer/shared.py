@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 #: Why the refill of bytes that ordinary loads have read is only a hint.
 _DEBATED = (
-    "no fence.proxy.async orders the loads with the copy. People argue about it: CUTLASS's pipelines have none, "
+    "no fence.proxy.async orders the loads with the copy. Opinions differ: CUTLASS's pipelines have none, "
     "because the readers' arrival and the producer's wait order the loads before the copy; but the manual orders "
     "accesses of two proxies only by a proxy fence, and DeepEP has added one after it saw wrong data"
 )

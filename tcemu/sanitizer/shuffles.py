@@ -15,7 +15,7 @@ from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, lanes_in
 from tcemu.sanitizer.report import many
 
-_FIX = "Let all lanes execute shfl.sync, with a neutral value in those that have none, or read only lanes that do."
+_FIX = "Execute shfl.sync in all lanes, with a neutral value in those that have none, or read only lanes that do."
 
 
 @dataclass

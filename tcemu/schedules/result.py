@@ -51,7 +51,7 @@ class Failure:
 
     schedule: Schedule
     what: Report | Exception | Parting
-    #: For each delay: who stands aside where.
+    #: For each delay: which warp is held back, and where.
     steps: tuple[str, ...]
 
     @property
@@ -68,7 +68,7 @@ class Failure:
         how = [f"  {step}" for step in self.steps]
         start = f"under {self.schedule.policy}{' backwards' * self.schedule.backwards}"
         head = f"{start}, without a delay" if not how else f"{start}, with {counted(len(how), 'delay')}:"
-        return "\n".join([str(self.what), head, *how, f"to repeat it: tcemu.launch(..., {self.replay})"])
+        return "\n".join([str(self.what), head, *how, f"to reproduce it: tcemu.launch(..., {self.replay})"])
 
     def __repr__(self) -> str:
         return f"<{self.title}; {self.replay}>"
@@ -147,12 +147,13 @@ def failures_of(run: Run) -> list[Failure]:
 
 def steps_of(run: Run) -> tuple[str, ...]:
     """The run's delays in words."""
-    return tuple(_step(delay, *run.reached[delay]) for delay in run.schedule.delays if delay in run.reached)
+    end = "at once" if run.schedule.policy == "late" else "late"
+    return tuple(_step(delay, end, *run.reached[delay]) for delay in run.schedule.delays if delay in run.reached)
 
 
-def _step(delay: Delay, opcode: str, site: object) -> str:
+def _step(delay: Delay, end: str, opcode: str, site: object) -> str:
     who = f"warp {delay.warp} of block {delay.block}"
     if delay.mark == "@":
-        return f"{who} stands aside before its operation {delay.operation}, {opcode} at {site}"
-    return f"what {who} begins with its operation {delay.operation}, {opcode} at {site}, ends at the other time"
+        return f"{who} is held back before its operation {delay.operation}, {opcode} at {site}"
+    return f"what {who} starts with its operation {delay.operation}, {opcode} at {site}, ends {end}"
 

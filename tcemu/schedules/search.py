@@ -53,7 +53,7 @@ def search_schedules(
 
     The arguments up to `target` are those of tcemu.launch; the arrays in `args` do not change. The kernel runs under
     the policies "late" and "early", forwards and backwards (the last block, warp and lane first), and then with delays:
-    a warp stands aside at one operation until no other warp can go on, or a copy ends early where it would end late, or
+    a warp is held back at one operation until no other warp can go on, or a copy ends early where it would end late, or
     late where it would end early. All orders with one delay are tried, then all with two, up to `delays`, within a
     budget of `runs` and `seconds`; what does not fit is sampled. Orders that no warp can tell apart count as one
     (tcemu.schedules.trace says which); the result says what was tried and what was not.
@@ -79,14 +79,14 @@ def search_schedules(
     wrong = [name for name in more if name not in _SHAPE]
     if wrong:
         raise LaunchError(
-            f"a search has no {wrong[0]}=: it decides about the order itself, and collects what the sanitizer reports. "
-            f"It takes what says which blocks there are: grid, block, shared, target, {', '.join(_SHAPE)}"
+            f"a search has no {wrong[0]}=: it decides on the order itself, and collects what the sanitizer reports. "
+            f"It takes only what defines the blocks: grid, block, shared, target, {', '.join(_SHAPE)}"
         )
     options = {"grid": grid, "block": block, "shared": shared, "target": target, **more}
     limits = whole(delays, "delays", LaunchError), whole(runs, "runs", LaunchError)
     if min(limits) < 0 or not isinstance(seconds, int | float) or seconds <= 0:
         raise LaunchError(
-            f"a search takes a number of delays, at least 0, and of runs and seconds; got delays={briefly(delays)}, "
+            f"delays, runs and seconds of a search must be numbers of at least 0; got delays={briefly(delays)}, "
             f"runs={briefly(runs)}, seconds={briefly(seconds)}"
         )
     case = Case(kernel, args, options, check)

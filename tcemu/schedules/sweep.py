@@ -41,7 +41,7 @@ def sweep(
                 one = run(kernel, grid, block, given, seed=seed, **more)
             except Exception as error:
                 _restore(args, before)
-                error.add_note(f"It came under seed {seed}, after {done} of {len(numbers)} seeds; repeat: seed={seed}")
+                error.add_note(f"It occurred after {done} of {len(numbers)} seeds; to reproduce it: seed={seed}")
                 if isinstance(error, TcemuError) and error.launch is not None:
                     error.launch.failing = seed
                 raise
@@ -67,7 +67,7 @@ def seeds_of(given: object) -> Sequence[int]:
     wrong = [each for each in numbers if isinstance(each, bool) or not isinstance(each, int | np.integer) or each < 0]
     if not numbers or wrong:
         raise LaunchError(
-            f"seeds is a number of seeds, at least 1, or integers of at least 0: seeds=20, seeds=range(100, 200) or "
+            f"seeds must be a number, at least 1, or a sequence of seeds: seeds=20, seeds=range(100, 200) or "
             f"seeds=[3, 17]; got {briefly(given)}"
         )
     return [int(each) for each in numbers]  # type: ignore[call-overload] # they are

@@ -1,4 +1,4 @@
-"""The trace of a run: the operations before which it can matter that a warp stands aside.
+"""The trace of a run: the operations before which it can matter that a warp is held back.
 
 Not every operation is such a point. One that touches nothing but its warp's registers commutes with whatever other
 warps do, as does a load or store of bytes that no other warp writes: standing aside there is the same as standing aside

@@ -61,12 +61,12 @@ def legal_table(opcodes: Iterable[str], target: str | None = None) -> Table:
     """What tcemu.parse says about each of some opcodes: that it exists, and where, or the error.
 
     >>> print(tcemu.show.legal_table(["mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32"]).rows[0][1])
-    no: .m16n8k16 does not go with the other qualifiers: with them, .shape is .m8n8k4. .row does not go with the other \
-qualifiers: with them, .blayout is .col. Nearest legal form: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX \
-ISA 9.7.14.5.14)
+    no: .m16n8k16 cannot be combined with the other qualifiers: .shape must be .m8n8k4 here. .row cannot be combined \
+with the other qualifiers: .blayout must be .col here. Nearest legal form: \
+mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX ISA 9.7.14.5.14)
     """
     if isinstance(opcodes, str) or not isinstance(opcodes, Iterable):
-        raise OperandError(f"opcodes are a list of texts; got {briefly(opcodes)}")
+        raise OperandError(f"opcodes must be a list of strings; got {briefly(opcodes)}")
     where = f" on {target}" if target else ""
     rows = tuple((str(opcode), _verdict(opcode, target)) for opcode in opcodes)
     return Table(f"Is it an instruction{where}?", ("opcode", "verdict"), rows)

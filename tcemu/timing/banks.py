@@ -121,7 +121,7 @@ _ALL_BANKS = BANKS * WORD
 def access_named(text: str | Instruction) -> Access:
     """The access that `text` spells. Raises IllegalInstruction if it is not an access to shared memory."""
     if not isinstance(text, str | Instruction):
-        raise IllegalInstruction(f"an access is given as text, e.g. 'ld.shared.v4.b32'; got {type(text).__name__}")
+        raise IllegalInstruction(f"an access must be a string, e.g. 'ld.shared.v4.b32'; got {type(text).__name__}")
     return _access(parse(text))
 
 
@@ -130,7 +130,7 @@ def _access(instruction: Instruction) -> Access:
     way = WAYS.get(instruction.family)
     if way is None:
         raise IllegalInstruction(
-            f"{instruction} is not an access to shared memory by {listing(WAYS)}, whose wavefronts are known"
+            f"{instruction} is not one of the accesses to shared memory whose wavefronts are known: {listing(WAYS)}"
         )
     known = way.how_known(instruction)
     if instruction.fragments:

@@ -232,7 +232,7 @@ class Prices:
         rows = [row for row in self.table.of(name) if row.what == what and how.items() <= row.how.items()]
         points = {float(row.how[by]): row.median for row in rows if by in row.how}
         if not points:
-            told = f"nobody has measured the {what} of {name} on {self.table.target}"
+            told = f"there is no measurement of the {what} of {name} on {self.table.target}"
             raise CostUnknown(f"{told}, which a timeline needs; `tcemu measure` measures it")
         return Curve(points)
 

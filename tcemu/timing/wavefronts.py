@@ -289,11 +289,11 @@ def _addresses(access: Access, addresses: npt.ArrayLike) -> Addresses:
     array = as_array(addresses, "addresses: not an array of 32 integers")
     if array.ndim < 1 or array.shape[-1] != LANES:
         raise OperandError(
-            f"addresses have shape (..., 32), one for each lane of a warp; got {array.shape}. "
+            f"addresses must have shape (..., 32), one for each lane of a warp; got {array.shape}. "
             f"{access} uses those of lanes 0-{access.lanes - 1}."
         )
     if array.dtype.kind not in "iu":
-        raise OperandError(f"addresses are byte addresses, integers of 32 bits; got dtype {array.dtype}")
+        raise OperandError(f"addresses must be byte addresses, integers of 32 bits; got dtype {array.dtype}")
     counting = array[..., : access.lanes]
     _refuse(access, counting, counting < 0, "is negative; addresses count bytes from the start of shared memory")
     _refuse(access, counting, counting >= 1 << 32, "does not fit into 32 bits; addresses of shared memory do")

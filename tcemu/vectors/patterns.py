@@ -39,7 +39,7 @@ def elements(form: Format, kind: str, key: str, count: int, accumulator: bool = 
     """
     if kind not in CLASSES:
         raise OperandError(
-            f"no class of inputs is called {shown(kind)}.{did_you_mean(str(kind), CLASSES)} There are "
+            f"no class of inputs is called {shown(kind)}.{did_you_mean(str(kind), CLASSES)} The classes are "
             f"{listing(CLASSES, 'and')}"
         )
     word = random_words(key, count)

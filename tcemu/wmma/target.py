@@ -21,7 +21,7 @@ def current_target() -> str:
 def checked(name: object) -> str:
     """`name` if it is a target. Raises TargetError for anything else."""
     if not isinstance(name, str):
-        raise TargetError(f"a target is given as text, e.g. 'sm_90a'; got {shown(name)}")
+        raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {shown(name)}")
     return str(target_named(name))
 
 

@@ -49,7 +49,7 @@ def test_named_learners_have_passwords_of_their_own_and_keep_them(tmp_path):
 @pytest.mark.parametrize(
     ("given_options", "says"),
     [
-        ({"password": "short"}, "the password has 5 characters; JupyterHub wants 8"),
+        ({"password": "short"}, "the password has 5 characters; it needs at least 8"),
         ({"certificate": "cert.pem"}, "a certificate and its key belong together"),
     ],
 )
@@ -61,7 +61,7 @@ def test_settings_that_cannot_be(tmp_path, given_options, says):
 @pytest.mark.parametrize("name", ["Ada", "../bob", "bob-", "a" * 33, "1a", "über", ".kernels"])
 def test_names_that_cannot_log_in(tmp_path, name):
     (tmp_path / "names.txt").write_text(name, encoding="utf-8")
-    with pytest.raises(CourseError, match="is not a name to log in with"):
+    with pytest.raises(CourseError, match="nobody can log in as"):
         command._settings(tmp_path / "class", {}, tmp_path / "names.txt")
 
 

@@ -103,7 +103,7 @@ def test_where_nobody_knows_the_fragments_it_says_so():
     told = explain(UNKNOWN, "sm_70")
     assert not told.layouts
     assert not told.example
-    assert "nobody has published that chip's fragment layouts" in told.unknown
+    assert "that chip's fragment layouts have not been published" in told.unknown
     assert "The fragment layouts of this chip are not known." in ask(UNKNOWN, "--target", "sm_70")
 
 
@@ -406,7 +406,7 @@ def test_the_files_name_chooses_the_format(tmp_path):
     [
         (["ldmatrx.sync"], "no instruction is called 'ldmatrx'. Did you mean 'ldmatrix'?"),
         ([HMMA, "--target", "sm_75"], "Nearest form there: mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"),
-        ([HMMA, "--ptx", "6.5"], "came with PTX ISA 7.0; .version 6.5 is too old"),
+        ([HMMA, "--ptx", "6.5"], "was introduced in PTX ISA 7.0; .version 6.5 is too old"),
         ([HMMA, "--operand", "a", "--at", "16,0"], "position 16,0 is not in a, which has row 0 to 15, column 0 to 15"),
         ([HMMA, "--operand", "a", "--at", "3,-1"], "position 3,-1 is not in a, which has row 0 to 15, column 0 to 15"),
         ([HMMA, "--operand", "a", "--at", "3"], "position 3 is not in a, which has row 0 to 15, column 0 to 15"),
@@ -417,7 +417,7 @@ def test_the_files_name_chooses_the_format(tmp_path):
         ([SPARSE, "--operand", "e", "--register", "1"], "register 1: fragment e has register 0 only"),
         ([SPARSE, "--operand", "e", "--at", "4,0,0"], "selector 0 to 3, row 0 to 15, chunk 0 to 3"),
         ([HMMA, "--operand", "q"], "has no fragment 'q'; it has d, a, b and c"),
-        ([UNKNOWN, "--target", "sm_70", "--operand", "a"], "nobody has published that chip's fragment layouts"),
+        ([UNKNOWN, "--target", "sm_70", "--operand", "a"], "that chip's fragment layouts have not been published"),
         (["--target", "sm_91"], "no target is called 'sm_91'. Did you mean 'sm_90'?"),
         (["--ptx", "8"], "'8' is not a PTX version"),
         (["--family", "mam"], "no instruction has the family 'mam'. Did you mean 'mma'?"),

@@ -112,7 +112,7 @@ def test_it_draws_and_traces(file, tmp_path):
     assert "tensor core 0" in picture.read_text()
     events = json.loads(traced.read_text())["traceEvents"]
     assert {event["ph"] for event in events} == {"M", "X", "b", "e"}
-    assert f"{picture} is written." in done.output
+    assert f"Wrote {picture}." in done.output
 
 
 @pytest.mark.parametrize(

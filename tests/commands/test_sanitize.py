@@ -125,7 +125,7 @@ def test_the_search_finds_what_the_policies_do_not(file):
     done = sanitized("rare", "--seeds", 1)
     assert done.exit_code == 1, done.output
     assert "error result-depends-on-order: argument 0 at [2] is np.uint32(7) under late" in done.output
-    assert 'to repeat it: tcemu.launch(..., schedule="late 0.0@2")' in done.output
+    assert 'to reproduce it: tcemu.launch(..., schedule="late 0.0@2")' in done.output
     assert sanitized("rare", "--seeds", 1, "--budget", 0).exit_code == 0, "without a search"
 
 
@@ -239,8 +239,8 @@ def test_hints_do_not_fail(file):
         (["kernels.py:rar"], "has no function rar. Did you mean 'rare'"),
         (["kernels.py:racing"], r"racing takes warp; tcemu sanitize calls .* def run\(\): tcemu.launch\(racing, "),
         (["kernels.py:nothing"], "did not launch a kernel"),
-        (["kernels.py:never"], "block is one to three numbers"),
-        (["kernels.py:race", "--policies", "late,soon"], "policy is 'early', 'late' or 'random'; got 'soon'"),
+        (["kernels.py:never"], "block must be one to three numbers"),
+        (["kernels.py:race", "--policies", "late,soon"], "policy must be 'early', 'late' or 'random'; got 'soon'"),
         (["kernels.py:race", "--sarif", "no/out.sarif"], "cannot write"),
     ],
 )

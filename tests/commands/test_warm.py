@@ -44,9 +44,9 @@ def test_the_second_time_there_is_nothing_to_do(tmp_path, monkeypatch, known):
     monkeypatch.setattr("tcemu.kernels.compiling.cache_folder", lambda: tmp_path)
     monkeypatch.setattr(warm, "perform_all", lambda some: done.extend(some) or iter(some))
     first, second = (CliRunner().invoke(tcemu.cli.commands, ["warm"]) for _ in range(2))
-    assert first.output.endswith(f"The kernels are compiled. They are kept in {tmp_path}.\n")
+    assert first.output.endswith(f"The kernels are compiled, in {tmp_path}.\n")
     assert sorted(map(str, done)) == sorted(map(str, known)), "each once"
-    assert second.output == "The kernels were compiled before; there is nothing to do.\n"
+    assert second.output == "The kernels are already compiled; there is nothing to do.\n"
     monkeypatch.setattr("tcemu.kernels.compiling.fingerprint", lambda: "another processor")
     assert "The kernels are compiled." in CliRunner().invoke(tcemu.cli.commands, ["warm"]).output
 

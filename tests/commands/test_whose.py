@@ -45,7 +45,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     assert "is not an .npz file" in str(asked(tmp_path / "cut.npz").exception)
     one = np.ones((2, 2), np.uint8)
     np.savez(tmp_path / "r.npz", a=one, b=one, d=one, types="float16 float17 float32")
-    assert "types are three of" in str(asked(tmp_path / "r.npz").exception)
+    assert "types must be three of" in str(asked(tmp_path / "r.npz").exception)
 
 
 def test_the_code_is_printed():

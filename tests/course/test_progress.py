@@ -93,7 +93,7 @@ def test_a_damaged_file_is_kept_and_the_verdict_is_given(course, text, monkeypat
     monkeypatch.setenv("TCEMU_LEARNER", "ada")
     verdict = check(ones=cheap)
     assert verdict
-    assert "Nothing was written down: " in str(verdict)
+    assert "Your progress was not saved: " in str(verdict)
     assert "is damaged" in verdict.aside
     assert (course / progress.PROGRESS).read_text(encoding="utf-8") == text
 

@@ -97,5 +97,5 @@ def test_making_them_again_changes_nothing(folder):
 def test_a_solution_without_its_marks_is_refused(folder):
     path = folder / "solutions" / "02_mine.ipynb"
     path.write_text(path.read_text(encoding="utf-8").replace("### END SOLUTION", ""), encoding="utf-8")
-    with pytest.raises(CourseError, match="where_of_a: the solution is between the lines ### BEGIN SOLUTION and"):
+    with pytest.raises(CourseError, match="where_of_a: the solution must be between the lines ### BEGIN SOLUTION and"):
         list(released(folder))

@@ -104,7 +104,7 @@ def test_mistakes_in_wrong_answers_are_found(course):
 def test_mistakes_in_a_solution_are_found(course):
     easy = "def row_of_lane(lane):\n    return lane // 4"
     change(course, {"row_of_lane": f"{easy}\n### BEGIN SOLUTION\n### END SOLUTION"})
-    assert "row_of_lane: unsolved it is right, and not open" in lint(course).output
+    assert "row_of_lane: unsolved, it is right instead of open" in lint(course).output
 
 
 @pytest.mark.parametrize(

@@ -186,16 +186,16 @@ def test_a_mistake_is_answered_by_an_error_that_can_be_read(row):
 
 #: Answers that once were silent and wrong, and what is said now.
 SILENT = {
-    "a shape in other words": (lambda: Shape.read("x"), "a shape is spelt as in an opcode, e.g. 'm16n8k16'"),
-    "half of a descriptor": (lambda: Descriptor.decode(1.5), "a descriptor's 64 bits is a whole number; got 1.5"),
-    "a descriptor of more bits": (lambda: Descriptor.decode(1 << 64), "a descriptor has 64 bits"),
-    "an element before the first": (lambda: TILE.address(-1, 0, "f16"), "whole numbers from 0; got mn -1"),
+    "a shape in other words": (lambda: Shape.read("x"), "a shape must be spelt as in an opcode, e.g. 'm16n8k16'"),
+    "half of a descriptor": (lambda: Descriptor.decode(1.5), "a descriptor's 64 bits must be a whole number; got 1.5"),
+    "a descriptor of more bits": (lambda: Descriptor.decode(1 << 64), "a descriptor must be an integer of 64 bits"),
+    "an element before the first": (lambda: TILE.address(-1, 0, "f16"), "whole numbers of at least 0; got mn -1"),
     "a kernel of other arguments": (
         lambda: tcemu.launch(kernel, args=(1, 2)),
         "the kernel is called with the warp and then args=, which has 2 arguments: too many positional arguments",
     ),
     "a name for a list": (lambda: show.arithmetic_table(MMA, "sm_90"), "targets are a list of names"),
-    "observers": (lambda: tcemu.launch(kernel, observers=None), "observers is a tuple of functions"),
+    "observers": (lambda: tcemu.launch(kernel, observers=None), "observers must be a tuple of functions"),
 }
 
 

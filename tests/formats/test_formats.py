@@ -419,7 +419,7 @@ def test_satfinite_clamps_whole_numbers_of_any_dtype(dtype):
 
 @pytest.mark.parametrize("word", [np.array([True, False]), None, "yes", 1])
 def test_satfinite_is_a_truth(word):
-    with pytest.raises(FormatError, match="satfinite is True or False; got"):
+    with pytest.raises(FormatError, match="satfinite must be True or False; got"):
         formats.lookup("f16").encode(0.0, satfinite=word)
 
 
@@ -528,7 +528,7 @@ def test_a_format_without_a_dtype_is_held_as_patterns():
     assert e3m4.dtype == np.uint8
     assert np.array_equal(e3m4.patterns(codes), codes)
     assert np.array_equal(e3m4.matrix(codes), codes)
-    with pytest.raises(OperandError, match=r"an array of dtype uint8 .* use Format.encode"):
+    with pytest.raises(OperandError, match=r"expected an array of dtype uint8 .* use Format.encode"):
         e3m4.patterns(np.ones(2))
 
 
@@ -562,7 +562,7 @@ BAD_CALLS = {
     "a NaN without a pattern": (lambda: formats.lookup("e2m1").encode(np.nan), ["e2m1 has no pattern for a NaN"]),
     "a negative pattern": (
         lambda: formats.lookup("f16").decode(-1),
-        ["patterns of f16 are unsigned integers of 16 bits", "-1"],
+        ["patterns of f16 must be unsigned integers of 16 bits", "-1"],
     ),
     "a pattern with a fraction": (
         lambda: formats.lookup("f16").decode(1.5),
@@ -575,7 +575,7 @@ BAD_CALLS = {
     ),
     "fields of text": (
         lambda: formats.lookup("f16").fields("x"),
-        ["a pattern of f16 is an unsigned integer of 16 bits", "'x'"],
+        ["a pattern of f16 must be an unsigned integer of 16 bits", "'x'"],
     ),
     "fields of a float": (lambda: formats.lookup("f16").fields(1.0), ["unsigned integer of 16 bits", "1.0"]),
     "class of a negative number": (lambda: formats.lookup("f16").classify(-5), ["unsigned integer of 16 bits", "-5"]),

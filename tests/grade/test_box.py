@@ -159,7 +159,7 @@ def test_it_is_weighed_while_nobody_waits_for_it():
     until = time.monotonic() + 20
     while not probe.box.trouble and time.monotonic() < until:
         time.sleep(0.05)
-    assert probe.box.trouble == "It takes more than 500 MB of memory."
+    assert probe.box.trouble == "It uses more than 500 MB of memory."
     probe.box.end()
 
 

@@ -95,7 +95,7 @@ FILES = {
         "deep folders": (archive({"a/" * 500 + "02_fragments.ipynb": GOOD}), "folders deep"),
         "an unknown compression": (archive({"02_fragments.ipynb": GOOD}).replace(b"\x08\0", b"\x63\0"), "damaged"),
     },
-    "work.tar.gz": {"an archive of another kind": (b"\x1f\x8b", "kind that is not opened")},
+    "work.tar.gz": {"an archive of another kind": (b"\x1f\x8b", "of an unsupported kind")},
 }  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_one_student_s_files_are_limited_together(tmp_path):
     padded = notebook(ANSWER, metadata={"x": "y" * size})
     root = folder(tmp_path, {f"eve/{number}.ipynb": padded for number in range(limits.STUDENT // size + 3)})
     (one,) = submissions(root)
-    assert "is not read, because the files before it have 64 MB" in " ".join(one.problems)
+    assert "is not read, because the files before it already take 64 MB" in " ".join(one.problems)
 
 
 @pytest.mark.parametrize("pack", ["folder", "archive"])

@@ -89,7 +89,7 @@ def test_a_damaged_grade_is_graded_again(tmp_path, content):
 
 
 def test_two_graders_do_not_write_to_one_folder(tmp_path):
-    with FileLock(tmp_path / ".tcemu-grade.lock"), pytest.raises(CourseError, match="another grader writes to"):
+    with FileLock(tmp_path / ".tcemu-grade.lock"), pytest.raises(CourseError, match="another grader is writing to"):
         run([task("ada")], tmp_path, Fake())
 
 
@@ -262,7 +262,7 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path, monkeypatch, address, s
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--only", "adda"], "has nothing of adda. Did you mean 'ada'?"),
+        (["--only", "adda"], "has nothing from adda. Did you mean 'ada'?"),
         (["--notebook", "02_fragment"], "the course has no exercise notebook 02_fragment.ipynb"),
         (["--limit-memory", "3X"], "give bytes such as 3G or 800M"),
     ],

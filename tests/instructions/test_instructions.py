@@ -230,7 +230,7 @@ BAD_OPCODES = {
     "capitals": (HMMA.upper(), ["PTX is written in lower case", f"Nearest legal form: {HMMA} (PTX"]),
     "no .aligned": (HMMA.replace(".aligned", ""), [".aligned is missing", "mandatory"]),
     "no .sync": (HMMA.replace(".sync", ""), [".sync is missing", "mandatory"]),
-    "two .sync": (HMMA.replace(".sync", ".sync.sync"), [".sync occurs too often", "has it once"]),
+    "two .sync": (HMMA.replace(".sync", ".sync.sync"), ["there is one .sync too many", "has it only once"]),
     "a misspelt qualifier": (
         HMMA.replace("aligned", "aligneed"),
         ["'.aligneed' is not a qualifier of mma", "Did you mean 'aligned'?"],
@@ -247,72 +247,72 @@ BAD_OPCODES = {
     "no shape": (HMMA.replace(".m16n8k16", ""), ["the .shape qualifier is missing", ".m8n8k4", "or .m"]),
     "no layouts": (HMMA.replace(".row.col", ""), ["the .alayout qualifier is missing", ".row or .col"]),
     "one layout": (HMMA.replace(".row.col", ".row"), ["the .blayout qualifier is missing", ".row or .col"]),
-    "three layouts": (HMMA.replace(".row", ".row.row"), [".col occurs too often", ".alayout and .blayout"]),
+    "three layouts": (HMMA.replace(".row", ".row.row"), ["there is one .col too many", ".alayout and .blayout"]),
     "three types": (
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16",
         ["the .ctype qualifier is missing", ".f16", ".f32", ".f64 or .s32"],
     ),
-    "five types": (HMMA + ".f16", [".f16 occurs too often", ".dtype, .atype, .btype and .ctype"]),
+    "five types": (HMMA + ".f16", ["there is one .f16 too many", ".dtype, .atype, .btype and .ctype"]),
     "B by rows": (
         HMMA.replace("col", "row"),
-        [".row does not go with the other qualifiers", ".blayout is .col", f"Nearest legal form: {HMMA}"],
+        [".row cannot be combined with the other qualifiers", ".blayout must be .col", f"Nearest legal form: {HMMA}"],
     ),
     "A by columns": (
         HMMA.replace("row", "col"),
-        [".col does not go with the other qualifiers", ".alayout is .row", f"Nearest legal form: {HMMA}"],
+        [".col cannot be combined with the other qualifiers", ".alayout must be .row", f"Nearest legal form: {HMMA}"],
     ),
     "another shape's type": (
         HMMA.replace(".f16.f16", ".e4m3.e4m3").replace("k16", "k8"),
-        [".m16n8k8 does not go", ".shape is .m16n8k32 or .m16n8k16"],
+        [".m16n8k8 cannot be combined", ".shape must be .m16n8k32 or .m16n8k16"],
     ),
     "types that differ": (
         HMMA.replace(".f16.f16", ".f16.bf16"),
-        [".bf16 does not go with the other qualifiers", ".btype is .f16", f"Nearest legal form: {HMMA}"],
+        [".bf16 cannot be combined with the other qualifiers", ".btype must be .f16", f"Nearest legal form: {HMMA}"],
     ),
     "accumulators that differ": (
         HMMA.replace(".f32.f16", ".f16.f16"),
-        ["does not go with the other qualifiers", ".dtype is .f32"],
+        ["cannot be combined with the other qualifiers", ".dtype must be .f32"],
     ),
     "a rounding of f16": (
         HMMA.replace("col", "col.rz"),
-        [".rz does not go with the other qualifiers", ".rounding is absent", f"Nearest legal form: {HMMA}"],
+        [".rz cannot be combined with the other qualifiers", ".rounding must be absent", f"Nearest legal form: {HMMA}"],
     ),
-    "satfinite of f16": (HMMA.replace("col", "col.satfinite"), [".satfinite does not go", ".satfinite is absent"]),
+    "satfinite of f16": (HMMA.replace("col", "col.satfinite"), ["cannot be combined", ".satfinite must be absent"]),
     "f64 of m16n8k32": (
         "mma.sync.aligned.m16n8k32.row.col.f64.f64.f64.f64",
-        [".m16n8k32 does not go", ".shape is .m8n8k4, .m16n8k4, .m16n8k8 or .m16n8k16"],
+        [".m16n8k32 cannot be combined", ".shape must be .m8n8k4, .m16n8k4, .m16n8k8 or .m16n8k16"],
     ),
     "fp6 without its kind": (
         "mma.sync.aligned.m16n8k32.row.col.f32.e3m2.e2m1.f32",
-        ["The .kind qualifier is missing", ".kind is .kind::f8f6f4"],
+        ["The .kind qualifier is missing", ".kind must be .kind::f8f6f4"],
     ),
     "fp6 of k16": (
         "mma.sync.aligned.m16n8k16.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32",
-        [".m16n8k16 does not go", ".shape is .m16n8k32"],
+        [".m16n8k16 cannot be combined", ".shape must be .m16n8k32"],
     ),
     "b1 without its operation": (
         "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32",
-        ["The .op qualifier is missing", ".op is .xor or .and"],
+        ["The .op qualifier is missing", ".op must be .xor or .and"],
     ),
     "b1 without .popc": (
         "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor",
-        [".popc and .xor or .and go together"],
+        [".popc and .xor or .and must occur together"],
     ),
-    ".popc alone": (HMMA + ".popc", [".popc and .xor or .and go together"]),
+    ".popc alone": (HMMA + ".popc", [".popc and .xor or .and must occur together"]),
     "an empty qualifier": (HMMA.replace(".sync", "..sync"), ["a qualifier is missing: there are two dots"]),
     "a dot at the end": (HMMA + ".", ["a qualifier is missing: there are two dots"]),
     "operands in the text": (
         HMMA + " {%f0,%f1}, {%r0}, {%r1}, {%f0,%f1};",
         ["give only the opcode", "operands are separate arguments", "e.g. 'mma."],
     ),
-    "an empty text": ("", ["an empty text is not an instruction"]),
-    "a blank text": (" \t\n;", ["an empty text is not an instruction"]),
-    "nothing": (None, ["an instruction is given as text", "e.g. 'mma.", "NoneType"]),
-    "bytes": (HMMA.encode(), ["an instruction is given as text", "bytes"]),
-    "a number": (5, ["given as text", "int"]),
-    "numpy's number": (np.float32(5), ["given as text", "float32"]),
-    "a list": ([HMMA], ["given as text", "list"]),
-    "an array": (np.zeros(3), ["given as text", "ndarray"]),
+    "an empty text": ("", ["an empty string is not an instruction"]),
+    "a blank text": (" \t\n;", ["an empty string is not an instruction"]),
+    "nothing": (None, ["an instruction must be a string", "e.g. 'mma.", "NoneType"]),
+    "bytes": (HMMA.encode(), ["an instruction must be a string", "bytes"]),
+    "a number": (5, ["must be a string", "int"]),
+    "numpy's number": (np.float32(5), ["must be a string", "float32"]),
+    "a list": ([HMMA], ["must be", "list"]),
+    "an array": (np.zeros(3), ["must be", "ndarray"]),
 }
 
 
@@ -334,9 +334,9 @@ def test_an_opcode_that_is_none_is_explained(mistake):
 @pytest.mark.parametrize(
     ("text", "slot", "nearest"),
     [
-        (HMMA.replace("k16", "k12"), ".shape is .m8n8k4, .m16n8k8", HMMA),
-        (HMMA.replace("f16.f16", "f61.f16"), ".atype is .f16, .bf16", HMMA),
-        (HMMA.replace("f16.f16", "bf16.bf61"), ".btype is .f16, .bf16", HMMA.replace("f16.f16", "bf16.bf16")),
+        (HMMA.replace("k16", "k12"), ".shape must be .m8n8k4, .m16n8k8", HMMA),
+        (HMMA.replace("f16.f16", "f61.f16"), ".atype must be .f16, .bf16", HMMA),
+        (HMMA.replace("f16.f16", "bf16.bf61"), ".btype must be .f16, .bf16", HMMA.replace("f16.f16", "bf16.bf16")),
         (
             "mma.sp::ordered.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
             "'.sp::ordered' is not a qualifier of mma.",
@@ -344,12 +344,12 @@ def test_an_opcode_that_is_none_is_explained(mistake):
         ),
         (
             "ldmatrix.sync.aligned.m8n8.x3.shared.b16",
-            ".num is .x1, .x2 or .x4",
+            ".num must be .x1, .x2 or .x4",
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
         ),
         (
             "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16",
-            ".shape is for example .m64n112k16",
+            ".shape must be, for example, .m64n112k16",
             "wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16",
         ),
     ],
@@ -441,8 +441,8 @@ BAD_TARGETS = {
     "a virtual architecture": (HMMA, "compute_90", TargetError, ["no target is called 'compute_90'"]),
     "capitals": (HMMA, "SM_90", TargetError, ["no target is called 'SM_90'", "The targets are"]),
     "an empty target": (HMMA, "", TargetError, ["no target is called ''", "The targets are"]),
-    "a number": (HMMA, 90, TargetError, ["a target is given as text, e.g. 'sm_90a'", "int"]),
-    "a pair": (HMMA, (9, 0), TargetError, ["a target is given as text", "tuple"]),
+    "a number": (HMMA, 90, TargetError, ["a target must be a string, e.g. 'sm_90a'", "int"]),
+    "a pair": (HMMA, (9, 0), TargetError, ["a target must be a string", "tuple"]),
 }
 
 
@@ -461,7 +461,7 @@ def test_a_target_without_the_instruction_is_explained(mistake):
 
 @pytest.mark.parametrize("target", [None, ["sm_90"], {}, np.zeros(2)], ids=["None", "a list", "a dict", "an array"])
 def test_run_needs_a_target_in_words(target):
-    with pytest.raises(TcemuError, match="given as text"):
+    with pytest.raises(TcemuError, match="must be"):
         run(HMMA, None, None, None, target=target)
 
 
@@ -469,7 +469,7 @@ BAD_VERSIONS = {
     "too old": (
         "6.5",
         IllegalInstruction,
-        [HMMA, "came with PTX ISA 7.0", ".version 6.5 is too old", "PTX ISA 9.7.14.5.14, PTX ISA Notes"],
+        [HMMA, "was introduced in PTX ISA 7.0", ".version 6.5 is too old", "PTX ISA 9.7.14.5.14, PTX ISA Notes"],
     ),
     "in words": ("seven", TargetError, ["'seven' is not a PTX version", "e.g. '8.7'"]),
     "of one number": ("8", TargetError, ["'8' is not a PTX version", "e.g. '8.7'"]),
@@ -477,8 +477,8 @@ BAD_VERSIONS = {
     "negative": ("-8.7", TargetError, ["is not a PTX version"]),
     "in other digits": ("٨.٧", TargetError, ["is not a PTX version"]),
     "empty": ("", TargetError, ["'' is not a PTX version"]),
-    "a number": (8.7, TargetError, ["a PTX version is given as text, e.g. '8.7'", "float"]),
-    "a pair": ((8, 7), TargetError, ["a PTX version is given as text", "tuple"]),
+    "a number": (8.7, TargetError, ["a PTX version must be a string, e.g. '8.7'", "float"]),
+    "a pair": ((8, 7), TargetError, ["a PTX version must be a string", "tuple"]),
 }
 
 
@@ -507,14 +507,14 @@ BAD_OPERANDS = {
     "too few registers": (
         (A, zeros(32, 1), C),
         [
-            "operand b (f16) is uint32 registers of shape (..., 32, 2)",
+            "operand b (f16) must be uint32 registers of shape (..., 32, 2)",
             "1 register a lane where 2 are needed",
             "4 elements a lane, 2 to a register",
         ],
     ),
     "too many registers": (
         (A, B, zeros(32, 8)),
-        ["operand c (f32) is uint32 registers of shape (..., 32, 4)", "8 registers a lane where 4 are needed"],
+        ["operand c (f32) must be uint32 registers of shape (..., 32, 4)", "8 registers a lane where 4 are needed"],
     ),
     "A and B exchanged": ((B, A, C), ["operand a (f16)", "2 registers a lane where 4 are needed"]),
     "16 lanes": (
@@ -527,16 +527,16 @@ BAD_OPERANDS = {
         ["operand a", "got shape (4, 32)", "Lanes come first, then registers: transpose it"],
     ),
     "one lane": ((zeros(4), B, C), ["operand a", "got shape (4,)", "The last two axes are lanes and registers"]),
-    "floats": ((A, B, zeros(32, 4, dtype=np.float32)), ["operand c (f32) is uint32", "got dtype float32"]),
+    "floats": ((A, B, zeros(32, 4, dtype=np.float32)), ["operand c (f32) must be uint32", "got dtype float32"]),
     "a matrix": (
         (zeros(16, 16, dtype=np.float16), B, C),
-        ["operand a (f16) is uint32", "got dtype float16", "Fragment.pack"],
+        ["operand a (f16) must be uint32", "got dtype float16", "Fragment.pack"],
     ),
-    "64-bit registers": ((A, B.astype(np.uint64), C), ["operand b (f16) is uint32", "got dtype uint64", "astype"]),
-    "signed registers": ((A, B.astype(np.int32), C), ["operand b (f16) is uint32", "got dtype int32", "view"]),
-    "lists": ((A.tolist(), B, C), ["operand a (f16) is uint32", "got dtype int64", "astype"]),
-    "nothing": ((A, None, C), ["operand b (f16) is uint32", "got dtype object"]),
-    "words": (("a", B, C), ["operand a (f16) is uint32", "got dtype <U1"]),
+    "64-bit registers": ((A, B.astype(np.uint64), C), ["operand b (f16) must be uint32", "got dtype uint64", "astype"]),
+    "signed registers": ((A, B.astype(np.int32), C), ["operand b (f16) must be uint32", "got dtype int32", "view"]),
+    "lists": ((A.tolist(), B, C), ["operand a (f16) must be uint32", "got dtype int64", "astype"]),
+    "nothing": ((A, None, C), ["operand b (f16) must be uint32", "got dtype object"]),
+    "words": (("a", B, C), ["operand a (f16) must be uint32", "got dtype <U1"]),
     "ragged lists": ((A, B, [[1], [1, 2]]), ["operand c: not an array of registers"]),
     "warps that do not fit": (
         (zeros(3, 32, 4), zeros(2, 32, 2), C),
@@ -565,7 +565,7 @@ def test_operands_that_do_not_fit_are_explained(mistake):
 def test_f64_takes_registers_of_64_bits():
     opcode = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"
     with pytest.raises(
-        OperandError, match=r"operand a \(f64\) is uint64 registers of shape \(\.\.\., 32, 1\); got dtype uint32"
+        OperandError, match=r"operand a \(f64\) must be uint64 registers of shape \(\.\.\., 32, 1\); got dtype uint32"
     ):
         run(opcode, zeros(32, 1), zeros(32, 1), zeros(32, 2))
     wide = np.zeros((32, 1), np.uint64)

@@ -173,7 +173,7 @@ def test_qualifiers_in_any_order_but_the_first_words_and_the_ends_of_a_copy():
     for opcode in ("bar.sync.cta", "cp.bulk.async.commit_group", "sync.bar"):
         with pytest.raises(IllegalInstruction):
             parse(opcode)
-    with pytest.raises(IllegalInstruction, match=r"\.dst and \.src keep their order: \.global before \.shared::cta"):
+    with pytest.raises(IllegalInstruction, match=r"\.dst and \.src qualifiers must be in this order: \.global before"):
         parse("cp.async.bulk.shared::cta.global.bulk_group")
 
 
@@ -181,17 +181,17 @@ def test_qualifiers_in_any_order_but_the_first_words_and_the_ends_of_a_copy():
 
 #: What is asked, and what the answer says.
 REFUSED = {
-    "ld.shared.v3.b32": ["Did you mean 'v4'? .vec is .v2, .v4 or .v8", "form: ld.shared.v4.b32 (PTX ISA 9.7.9.8)"],
-    "ld.shared.v2.b128": [".b128 does not go with", ".vec is absent", "form: ld.shared.b128"],
-    "ld.shared.v4.b64": [".b64 does not go with", "form: ld.shared.b64"],
-    "ld.relaxed.shared.b32": ["The .scope qualifier is missing", ".scope is .cta, .gpu, .cluster or .sys"],
-    "ld.cta.shared.b32": ["The .order qualifier is missing: with them, .order is .relaxed or .acquire"],
-    "ld.volatile.global.ca.b32": [".ca does not go with", "form: ld.volatile.global.b32"],
-    "ld.shared.nc.b32": ["with them, .ss is .global", ".nc is absent"],
-    "ld.global": ["the .type qualifier is missing: .b32, ", "form: ld.global.b32"],
+    "ld.shared.v3.b32": ["Did you mean 'v4'? .vec must be .v2, .v4 or .v8", "form: ld.shared.v4.b32 (PTX ISA 9.7.9.8)"],
+    "ld.shared.v2.b128": [".b128 cannot be combined", ".vec must be absent", "form: ld.shared.b128"],
+    "ld.shared.v4.b64": [".b64 cannot be combined", "form: ld.shared.b64"],
+    "ld.relaxed.shared.b32": ["The .scope qualifier is missing", ".scope must be .cta, .gpu, .cluster or .sys"],
+    "ld.cta.shared.b32": ["The .order qualifier is missing: .order must be .relaxed or .acquire"],
+    "ld.volatile.global.ca.b32": [".ca cannot be combined", "form: ld.volatile.global.b32"],
+    "ld.shared.nc.b32": [".ss must be .global", ".nc must be absent"],
+    "ld.global": ["the .type qualifier is missing; it must be .b32, ", "form: ld.global.b32"],
     "st.global.ca.b32": ["'.ca' is not a qualifier of st", "form: st.global.b32"],
     "st.acquire.gpu.global.b32": ["'.acquire' is not a qualifier of st"],
-    "atom.shared.add.s64": [".op is .min or .max", ".type is .u32, .s32, .u64, .f32 or .f64"],
+    "atom.shared.add.s64": [".op must be .min or .max", ".type must be .u32, .s32, .u64, .f32 or .f64"],
     "atom.shared.add.f16": ["form: atom.shared.add.noftz.f16"],
     "red.shared.exch.b32": ["'.exch' is not a qualifier of red", "form: red.shared.and.b32 (PTX ISA 9.7.13.6)"],
     "vote.sync.any": ["the .type qualifier is missing", "form: vote.sync.any.pred"],
@@ -203,9 +203,9 @@ REFUSED = {
     "mbarrier.init.shared::cluster.b64": ["'.shared::cluster' is not a qualifier", "form: mbarrier.init.shared"],
     "mbarrier.test_wait.shared.b32": ["form: mbarrier.test_wait.shared.b64"],
     "cp.async.commit_groups": ["form: cp.async.commit_group (PTX ISA 9.7.9.25.3.2)"],
-    "cp.async.bulk.tensor.6d.global.shared::cta.bulk_group": [".dim is .1d, .2d, .3d, .4d or .5d"],
+    "cp.async.bulk.tensor.6d.global.shared::cta.bulk_group": [".dim must be .1d, .2d, .3d, .4d or .5d"],
     "cp.async.bulk.shared::cta.global": [".mbarrier::complete_tx::bytes is missing; it is mandatory"],
-    "fence.acq_rel": ["the .scope qualifier is missing: .cta, .gpu, .sys or .cluster"],
+    "fence.acq_rel": ["the .scope qualifier is missing; it must be .cta, .gpu, .sys or .cluster"],
     "setmaxnreg.keep.sync.aligned.u32": ["'.keep' is not a qualifier", "form: setmaxnreg.inc.sync.aligned.u32"],
     "mbarier.init.b64": ["no instruction is called 'mbarier'", "Did you mean 'mbarrier'?"],
 }  # fmt: skip
@@ -224,12 +224,12 @@ def test_gates_tell_what_a_target_and_a_version_lack(row):
     cases = [
         ("ld.global.v8.b32", {"target": "sm_90"}, "needs sm_100 or later"),
         ("ld.global.L2::256B.b32", {"target": "sm_75"}, "needs sm_80 or later"),
-        ("ld.global.L2::256B.b32", {"ptx": "7.3"}, r"came with PTX ISA 7\.4"),
-        ("ld.shared::cta.b32", {"ptx": "7.7"}, r"came with PTX ISA 7\.8"),
+        ("ld.global.L2::256B.b32", {"ptx": "7.3"}, r"was introduced in PTX ISA 7\.4"),
+        ("ld.shared::cta.b32", {"ptx": "7.7"}, r"was introduced in PTX ISA 7\.8"),
         ("atom.global.add.noftz.bf16", {"target": "sm_80"}, "needs sm_90 or later"),
         ("redux.sync.add.u32", {"target": "sm_75"}, "needs sm_80 or later"),
         ("setmaxnreg.inc.sync.aligned.u32", {"target": "sm_90"}, "needs sm_90a"),
-        ("fence.acquire.gpu", {"ptx": "8.5"}, r"came with PTX ISA 8\.6"),
+        ("fence.acquire.gpu", {"ptx": "8.5"}, r"was introduced in PTX ISA 8\.6"),
     ]
     for opcode, where, says in cases:
         with row(f"{opcode} {where}"):

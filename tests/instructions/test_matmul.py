@@ -57,7 +57,7 @@ def test_it_is_the_loop_over_tiles(target, form):
     if not form.gate.admits(TARGETS[target]):
         return
     if target == "sm_70" and form.family == "wmma.mma" and str(form.shape) != "m16n16k16":
-        with pytest.raises(tcemu.ArithmeticUnknown, match="nobody has published"):
+        with pytest.raises(tcemu.ArithmeticUnknown, match="have not been published"):
             tcemu.parse(form, target).fragments["a"]
         return
     m, n, k = form.shape
@@ -86,7 +86,7 @@ H = np.zeros((32, 32), np.float16)
 @pytest.mark.parametrize(
     ("operands", "instruction", "says"),
     [
-        ((H.astype(float), H), F16, r"dtype float16 \(or its bits as uint16\) is needed; got dtype float64"),
+        ((H.astype(float), H), F16, r"dtype float16 \(or its bits as uint16\), got dtype float64"),
         ((H, H, H), F16, "C of .* dtype float32"),
         ((H[:30], H), F16, r"M = 30 \(rows of A\) is not a multiple of 16. Pad M to 32"),
         ((H, H[:, :9]), F16, r"N = 9 \(columns of B\) is not a multiple of 8. Pad N to 16"),
@@ -94,7 +94,7 @@ H = np.zeros((32, 32), np.float16)
         ((H[:30, :20], H[:20]), F16, "M = 30 .* and K = 20 .*Pad .* with zeros, which change no sum"),
         ((H, H[:16]), F16, "A has 32 columns and B 16 rows; both are K"),
         ((H[0], H), F16, "two axes"),
-        ((H, H, np.zeros((8, 8), np.float32)), F16, "C of .* is 32 x 32"),
+        ((H, H, np.zeros((8, 8), np.float32)), F16, "C of .* must be 32 x 32"),
         ((H, H), "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16", "K must be 4"),
         ((H, H), "ldmatrix.sync.aligned.m8n8.x4.shared.b16", "takes the dense forms of mma, wmma.mma and wgmma"),
         ((H, H), "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "cannot multiply whole matrices by itself"),

@@ -348,15 +348,15 @@ BAD = {
         X4,
         (at(),),
         {"shared": zeros(128)},
-        ["shared= is a numpy array of uint8 (..., bytes)", "dtype uint32"],
+        ["shared= must be a uint8 array (..., bytes)", "dtype uint32"],
     ),
-    "a list as memory": (X4, (at(),), {"shared": [0] * 512}, ["shared= is a numpy array of uint8", "list"]),
-    "bytes as memory": (X4, (at(),), {"shared": bytes(512)}, ["shared= is a numpy array of uint8", "bytes"]),
+    "a list as memory": (X4, (at(),), {"shared": [0] * 512}, ["shared= must be a uint8 array", "list"]),
+    "bytes as memory": (X4, (at(),), {"shared": bytes(512)}, ["shared= must be a uint8 array", "bytes"]),
     "one byte": (
         X4,
         (at(),),
         {"shared": np.zeros((), np.uint8)},
-        ["shared= is a numpy array of uint8 (..., bytes)", "shape ()"],
+        ["shared= must be a uint8 array (..., bytes)", "shape ()"],
     ),
     "an odd address": (
         X4,
@@ -399,9 +399,9 @@ BAD = {
         X1,
         (at()[:8],),
         {"shared": SHARED},
-        ["addresses are (..., 32), one for each lane", "shape (8,)"],
+        ["addresses must be (..., 32), one for each lane", "shape (8,)"],
     ),
-    "one address": (X1, (0,), {"shared": SHARED}, ["addresses are (..., 32)", "shape ()"]),
+    "one address": (X1, (0,), {"shared": SHARED}, ["addresses must be (..., 32)", "shape ()"]),
     "addresses of floats": (
         X1,
         (at().astype(np.float64),),
@@ -510,7 +510,7 @@ def test_anything_runs_or_is_explained(opcode, operands, memory, target):
 
 
 def test_elements_are_called_what_the_opcode_calls_them():
-    with pytest.raises(OperandError, match=r"operand a \(b16\) is uint32 registers"):
+    with pytest.raises(OperandError, match=r"operand a \(b16\) must be uint32 registers"):
         run(MOV, zeros(32, 1, dtype=np.float16))
     for instruction in (*LOADS, *STORES, parse(MOV)):
         element = "s8" if instruction.words.get("src_fmt") == "s4" else "b8"

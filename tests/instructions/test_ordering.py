@@ -39,7 +39,7 @@ def test_the_forms_are_those_that_the_assembler_takes():
     for opcode, targets in LEGAL.items():
         assert [name for name in assembler.ASKED if assembler.accepted(opcode, target=name)] == targets.split()
         assert parse(opcode, ptx="8.0").opcode == opcode
-        with pytest.raises(IllegalInstruction, match=r"came with PTX ISA 8\.0"):
+        with pytest.raises(IllegalInstruction, match=r"was introduced in PTX ISA 8\.0"):
             parse(opcode, ptx="7.8")
 
 
@@ -56,9 +56,9 @@ def test_qualifiers_in_any_order():
         ("wgmma.wait_group.sync.aligned 0", ["give only the opcode", "operands are separate arguments"]),
         ("wgmma.commit.sync.aligned", ["wgmma is followed by .commit_group, .fence, .mma_async or .wait_group"]),
         ("fence.proxy", ["the .proxy qualifier is missing", "form: fence.proxy.alias", "9.7.13.4"]),
-        ("fence.proxy.async.shared", ["Did you mean 'shared::cta'?", ".space is .shared::cta"]),
-        ("fence.proxy.async.global.global", [".global occurs too often"]),
-        ("fence.acq_rel", ["the .scope qualifier is missing: .cta, .gpu, .sys or .cluster", "fence.acq_rel.cta"]),
+        ("fence.proxy.async.shared", ["Did you mean 'shared::cta'?", ".space must be .shared::cta"]),
+        ("fence.proxy.async.global.global", ["there is one .global too many"]),
+        ("fence.acq_rel", ["qualifier is missing; it must be .cta, .gpu, .sys or .cluster", "fence.acq_rel.cta"]),
     ],
 )
 def test_what_is_refused(opcode, words):

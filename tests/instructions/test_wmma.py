@@ -135,7 +135,7 @@ def test_voltas_fragments(instruction):
         there = instruction.on(target_named(target))
         if shape != "m16n16k16" or form not in ("f16", "f32"):
             with pytest.raises(
-                ArithmeticUnknown, match=f"legal on {target}, but nobody has published that chip's fragment layouts"
+                ArithmeticUnknown, match=f"legal on {target}, but that chip's fragment layouts have not been published"
             ):
                 there.fragments[role]
             continue
@@ -395,17 +395,17 @@ def test_lanes_that_give_one_value_and_lanes_that_do_not(opcode, what):
     assert uniform(instruction, what, values) == uniform(instruction, what, 256) == 256
     assert uniform(instruction, what, values).shape == ()
     values[[17, 30]] = 288, 0
-    kind = {"the pointer": "pointer than lane 0: address", "the stride": "stride than lane 0: value"}[what]
+    kind = {"the pointer": "pointer from lane 0: address", "the stride": "stride from lane 0: value"}[what]
     with pytest.raises(OperandError) as error:
         uniform(instruction, what, values)
-    told = f"{opcode}: lane 17 gives another {kind} 288, not 256. All lanes of a warp must give the same"
+    told = f"{opcode}: lane 17 gives a different {kind} 288, not 256. All lanes of a warp must give the same one"
     assert str(error.value).startswith(told)
     assert f"PTX ISA {instruction.section}" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [(np.zeros(31, int), r"one for each of 32 lanes; got \(31,\)"), (np.zeros((1, 32), int), r"got \(1, 32\)"),
+    [(np.zeros(31, int), r"one for each lane; got \(31,\)"), (np.zeros((1, 32), int), r"got \(1, 32\)"),
      (np.zeros(32), "must be integers; got dtype float64"), (None, "must be integers; got dtype object")],
 )  # fmt: skip
 def test_what_no_lanes_give(given, message):
@@ -489,9 +489,9 @@ BAD = {
         LD_A,
         (0, 16),
         {"memory": zeros(2048, dtype=np.float16)},
-        ["memory= is a numpy array of uint8 (..., bytes)", "float16"],
+        ["memory= must be a uint8 array (..., bytes)", "float16"],
     ),
-    "a list as memory": (LD_A, (0, 16), {"memory": [0] * 2048}, ["memory= is a numpy array of uint8", "list"]),
+    "a list as memory": (LD_A, (0, 16), {"memory": [0] * 2048}, ["memory= must be a uint8 array", "list"]),
     "a pointer that is not aligned": (
         LD_A,
         (16, 16),
@@ -550,7 +550,7 @@ BAD = {
         {"memory": BYTES},
         ["operand d (f32)", "4 registers a lane where 8 are needed"],
     ),
-    "floats to store": (ST_D, (0, D.astype(np.float32)), {"memory": BYTES}, ["operand d (f32) is uint32", "float32"]),
+    "floats to store": (ST_D, (0, D.astype(np.float32)), {"memory": BYTES}, ["(f32) must be uint32", "float32"]),
     "a store to read-only memory": (
         ST_D,
         (0, D),
@@ -589,7 +589,7 @@ def test_what_nobody_has_told_is_said():
         ("wmma.load.a.sync.aligned.row.m8n32k16.global.f16", (0,)),
         ("wmma.mma.sync.aligned.row.col.m32n8k16.f32.f32", (D, D, D)),
     ):
-        with pytest.raises(ArithmeticUnknown, match="legal on sm_70, but nobody has published that chip's"):
+        with pytest.raises(ArithmeticUnknown, match="legal on sm_70, but that chip's fragment layouts have not"):
             run(opcode, *operands, target="sm_70", **({"memory": BYTES} if "load" in opcode else {}))
 
 
@@ -598,10 +598,10 @@ def test_each_spelling_is_of_its_family():
         ("wmma", ["wmma is followed by", ".load", ".mma", ".store"]),
         ("wmma.store.c.sync.aligned.row.m16n16k16.f32", ["'.c' is not a qualifier of wmma"]),
         ("wmma.load.d.sync.aligned.row.m16n16k16.f32", ["'.d' is not a qualifier of wmma"]),
-        ("wmma.load.a.sync.aligned.row.m16n16k16.f32", ["does not go with the other qualifiers"]),
-        ("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32", [".u8 does not go", ".btype is .s8"]),
-        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32.satfinite", [".satfinite does not go"]),
-        ("wmma.mma.sync.aligned.row.row.m8n8k32.s32.s4.s4.s32", [".row does not go", ".blayout is .col"]),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f32", ["cannot be combined with the other qualifiers"]),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32", [".u8 cannot be combined", ".btype must be .s8"]),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32.satfinite", [".satfinite cannot be combined"]),
+        ("wmma.mma.sync.aligned.row.row.m8n8k32.s32.s4.s4.s32", [".row cannot be combined", ".blayout must be .col"]),
     ):
         with pytest.raises(tcemu.IllegalInstruction) as error:
             parse(text)

@@ -492,7 +492,7 @@ F16 = np.zeros((64, 16), np.float16)
     [
         (lambda: Descriptor.for_tile("f16", 64, 16, start=8), "cannot start at 8: .* multiple of 16"),
         (lambda: Descriptor.for_tile("f16", 64, 64, swizzle=128, start=64), "multiple of 1024, or of 128 with a base"),
-        (lambda: Descriptor.for_tile("f16", 64, 16, swizzle=16), "a swizzle has 0, 32, 64 or 128 bytes; got 16"),
+        (lambda: Descriptor.for_tile("f16", 64, 16, swizzle=16), "a swizzle must have 0, 32, 64 or 128 bytes; got 16"),
         (lambda: Descriptor.for_tile("f16", 64, 16, major="mn"), "major must be K or MN; got 'mn'. Did you mean 'MN'"),
         (lambda: Descriptor.for_tile("f16", 64, 16, atoms_along="M"), "atoms_along must be 'MN' or 'K'"),
         (lambda: Descriptor.for_tile("f16", 64, 0), "at least one row and one column; got mn 64, k 0"),

@@ -294,7 +294,7 @@ PATTERN_MISTAKES = {
     "no text": (
         None,
         {},
-        "a layout is text, e.g. '(h g) (t p) -> (g t) (h p)'; got an object of type NoneType",
+        "a layout must be a string, e.g. '(h g) (t p) -> (g t) (h p)'; got an object of type NoneType",
     ),
     "no arrow": ("h g", {"h": 2, "g": 8}, "layout 'h g' needs exactly one '->', between the matrix (left) and the"),
     "two arrows": ("h -> g -> h", {"h": 2, "g": 8}, "needs exactly one '->', between the matrix (left) and"),
@@ -371,7 +371,7 @@ def test_numpys_integers_are_numbers_too():
 BAD_MATRICES = {
     "another shape": (
         np.zeros((8, 16), np.float16),
-        ["a is a matrix of shape (..., 16, 16)", "got (8, 16)", "independent warps"],
+        ["a must be a matrix of shape (..., 16, 16)", "got (8, 16)", "independent warps"],
     ),
     "a vector": (np.zeros(16, np.float16), ["(..., 16, 16)", "got (16,)"]),
     "a number": (np.float16(1), ["(..., 16, 16)", "got ()"]),
@@ -437,7 +437,7 @@ def test_registers_that_do_not_fit_are_explained(what):
 def test_f64_registers_are_64_bits_wide():
     fragment = parse("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64").fragments["a"]
     with pytest.raises(
-        OperandError, match=r"operand a \(f64\) is uint64 registers of shape \(\.\.\., 32, 1\); got dtype uint32"
+        OperandError, match=r"operand a \(f64\) must be uint64 registers of shape \(\.\.\., 32, 1\); got dtype uint32"
     ):
         fragment.unpack(np.zeros((32, 1), np.uint32))
 

@@ -49,10 +49,10 @@ def test_an_instruction_is_described_as_the_manual_says(given, bits):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"m": 100, "n": 64}, "m is a multiple of 16"),
-        ({"m": 64, "n": 512}, "n is a multiple of 8 up to 504"),
-        ({"m": 64, "n": 64, "a": "e4m3"}, "a of kind::f16 is f16 or bf16"),
-        ({"m": "64", "n": 64}, "m is a whole number"),
+        ({"m": 100, "n": 64}, "m must be a multiple of 16"),
+        ({"m": 64, "n": 512}, "n must be a multiple of 8 up to 504"),
+        ({"m": 64, "n": 64, "a": "e4m3"}, "a of kind::f16 must be f16 or bf16"),
+        ({"m": "64", "n": 64}, "m must be a whole number"),
     ],
 )
 def test_what_the_fields_cannot_hold_is_refused(given, says):

@@ -91,11 +91,11 @@ def test_an_error_without_a_sentence_keeps_its_name():
 # ------------------------------------------------------------------------------------------------ what goes wrong
 
 TROUBLE = {
-    "hang": (GpuError, r"did not end within 0\.5 s and was stopped: .* never reach\? Your session goes on"),
+    "hang": (GpuError, r"did not finish within 0\.5 s and was stopped: .* never reach\? Your session continues"),
     "illegal_address": (GpuError, r"an address outside every array; .*CUDA_ERROR_ILLEGAL_ADDRESS\)\. Your session"),
-    "illegal_instruction": (GpuError, r"CUDA_ERROR_ILLEGAL_INSTRUCTION\)\. Your session goes on"),
-    "crash": (GpuError, r"ended unexpectedly \(exit code 7\)\. Your session goes on"),
-    "deaf": (GpuError, r"gave no answer within .* s and was stopped\. Your session goes on"),
+    "illegal_instruction": (GpuError, r"CUDA_ERROR_ILLEGAL_INSTRUCTION\)\. Your session continues"),
+    "crash": (GpuError, r"ended unexpectedly \(exit code 7\)\. Your session continues"),
+    "deaf": (GpuError, r"did not answer within .* s and was stopped\. Your session continues"),
     "syntax": (CompilationError, r'1 error:\nline 2: error: identifier "y" is undefined\n    x\[0\] = y;'),
 }
 

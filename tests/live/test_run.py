@@ -133,7 +133,7 @@ def test_what_the_card_lacks_is_reported(card):
     blackwell = "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e4m3.e4m3.f32"
     with pytest.raises(GpuUnavailable, match=r"needs sm_100f .*; this GPU is sm_90a\. tcemu\.run emulates it"):
         live.run(blackwell)
-    with pytest.raises(TargetError, match="a GPU answers for itself: this one is Emulated GPU, sm_90a, not sm_80"):
+    with pytest.raises(TargetError, match="for its own target only: it is Emulated GPU, sm_90a, not sm_80"):
         live.run(MMA, *sample().operands, target="sm_80")
     assert live.run(MMA, *sample().operands, target="sm_90").shape == (2, 32, 4)
     later = [family for family in FAMILIES if family.name not in MANNERS]

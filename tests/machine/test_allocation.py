@@ -42,7 +42,7 @@ def test_a_swizzle_is_that_of_descriptors(swizzle):
         ({"A": ((0, 4), np.uint8)}, "one to three positive numbers"),
         ({"A": (4, "no such type")}, "is not a dtype"),
         ({"A": ((8, 8), np.float16, 128)}, "as wide as a row, 16 bytes; got 128"),
-        ({"align": 24}, "align is a power of two"),
+        ({"align": 24}, "align must be a power of two"),
     ],
 )
 def test_what_is_no_array_is_refused(arrays, says):

@@ -43,15 +43,15 @@ def test_a_pointer_does_not_guess(row):
     cases = [
         ("one index", (1,), "the array has 2 axes; got 1 indices"),
         ("three", (1, 2, 3), "got 3 indices"),
-        ("a float", (1, 2.0), "an index is an integer or an array of them; got 2.0"),
+        ("a float", (1, 2.0), "an index must be an integer or an array of integers; got 2.0"),
         ("a bool", (True, 0), "got True"),
-        ("floats", (0, np.zeros(3)), "an index is an integer"),
+        ("floats", (0, np.zeros(3)), "an index must be an integer"),
         ("text", ("0", 1), "got '0'"),
         ("nothing", (None, 1), "got None"),
         ("a slice", (slice(None), 1), "got slice"),
         ("no broadcast", (np.arange(3), np.arange(5)), r"arrays that broadcast together; got shapes (3,) and (5,)"),
         ("huge", (1 << 62, np.arange(5)), "got shapes () and (5,)"),
-        ("beyond 64 bits", (1 << 80, 0), "an index is an integer"),
+        ("beyond 64 bits", (1 << 80, 0), "an index must be an integer"),
     ]
     for name, index, says in cases:
         with row(name), pytest.raises(OperandError, match=re.escape(says)):

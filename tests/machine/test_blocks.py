@@ -206,7 +206,7 @@ def test_never_more_than_are_resident(resident):
 
 @pytest.mark.parametrize("given", [0, -1, True, 2.0, "all", None])
 def test_resident_is_a_number(given):
-    with pytest.raises(LaunchError, match="resident is the number of blocks in flight, at least 1; got"):
+    with pytest.raises(LaunchError, match="resident must be the number of blocks in flight, at least 1; got"):
         tcemu.launch(lambda warp: None, resident=given)
 
 

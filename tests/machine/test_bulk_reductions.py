@@ -136,7 +136,7 @@ def test_what_it_does_not_take(row):
         (lambda w, p: w.run(opcode, int(p), 0, 8), MemoryFault, "the size must be a multiple of 16 bytes; got 8"),
         (lambda w, p: w.run(opcode, p + 8, 0, 16), MemoryFault, "not a multiple of 16"),
         (lambda w, p: w.run(opcode, p + 64, 0, 16), MemoryFault, "0 bytes after the end of argument 0"),
-        (lambda w, p: w.run(opcode, int(p), 0, "x"), OperandError, "size is one integer for all lanes"),
+        (lambda w, p: w.run(opcode, int(p), 0, "x"), OperandError, "size must be one integer for all lanes"),
         (lambda w, p: w.run(opcode.replace("add.u32", "add.f16"), int(p), 0, 16), IllegalInstruction, ".noftz"),
         (
             lambda w, _: w.run("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group", 0, 0, 0),

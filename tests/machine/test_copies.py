@@ -629,7 +629,7 @@ def test_cache_hints_with_and_without_a_policy(policy, row):
                 with row(f"{opcode} {len(given)}"), pytest.raises(OperandError, match=rf"takes .*got {len(given)} "):
                     warp.run(opcode, *given)
             for junk in ("x", None, 1.5, np.zeros(3, int)):
-                with row(f"policy {junk!r}"), pytest.raises(OperandError, match="cache_policy is one integer for all"):
+                with row(f"policy {junk!r}"), pytest.raises(OperandError, match="cache_policy must be one integer"):
                     warp.run(f"ld.global.{hint}.b32", int(source), junk)
 
     launch(kernel, args=(source, out), shared=4104, policy=policy)

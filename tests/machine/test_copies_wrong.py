@@ -180,7 +180,7 @@ BAD = {
     "store before 0": (
         lambda w, s: w.cp_async_bulk_tensor_global_shared(box(s), (-8, 0), 128),
         OperandError,
-        "does not take negative coordinates",
+        "cannot have negative coordinates",
     ),
     "map beyond the array": (
         lambda w, s: tensor(w, 128, TensorMap(int(s), "f16", (64, 33), (128,), (64, 16)), (0, 32)),

@@ -200,7 +200,7 @@ def test_what_would_not_run_is_no_kernel(row):
             launch(kernel)
         assert no.value.launch.blocks == 0
     for kernel in (None, 5, "kernel", generator(None)):
-        with row(repr(kernel)), pytest.raises(LaunchError, match="a kernel is a function that is called with a warp"):
+        with row(repr(kernel)), pytest.raises(LaunchError, match="a kernel must be a function that takes a warp"):
             launch(kernel)
     with pytest.raises(TypeError, match="positional argument"):  # Python says it well
         launch(lambda _, __, ___: None, args=(1,))

@@ -131,7 +131,7 @@ def test_its_bits():
 
 @pytest.mark.parametrize("count", [0, -1, 1 << 20, 1.0, True, None])
 def test_counts_that_no_mbarrier_has(count):
-    with pytest.raises(OperandError, match="count of an mbarrier is 1 to 1048575; got"):
+    with pytest.raises(OperandError, match="count of an mbarrier must be 1 to 1048575; got"):
         Mbarrier(count)
     made = Mbarrier(5)
     for operation in (made.arrive, made.drop):
@@ -150,8 +150,8 @@ def test_what_the_manual_leaves_open():
         "2 arrivals at an mbarrier": lambda: made.drop(2),
         "noComplete with count 1 would complete phase 0": lambda: made.arrive(complete=False),
         r"noComplete with count 1 would complete": lambda: made.drop(complete=False),
-        "expect_tx of an mbarrier counts 0 to 1048575 bytes; got -16": lambda: made.expect_tx(-16),
-        "complete_tx of an mbarrier counts 0 to 1048575 bytes; got 1.5": lambda: made.complete_tx(1.5),
+        "expect_tx of an mbarrier must be 0 to 1048575 bytes; got -16": lambda: made.expect_tx(-16),
+        "complete_tx of an mbarrier must be 0 to 1048575 bytes; got 1.5": lambda: made.complete_tx(1.5),
         "phaseParity is 0 for even phases": lambda: made.test(2),
         "got True": lambda: made.test(True),
     }

@@ -152,7 +152,7 @@ def test_wrong_values_and_accesses(row):
         ("flat vector", lambda w: w.st_shared(8 * w.laneid, w.laneid, "v2.b32"), r"\(32, 2\), or one for all"),
         ("sixteen lanes", lambda w: w.st_shared(4 * w.laneid, w.laneid[:16]), "got shape (16,)"),
         ("no text", lambda w: w.ld_shared(0, 32), "ld: what follows .shared is text, as the opcode spells it; got 32"),
-        ("a float address", lambda w: w.ld_shared(0.0), "ld.shared.b32: address is one integer for all lanes"),
+        ("a float address", lambda w: w.ld_shared(0.0), "ld.shared.b32: address must be one integer for all lanes"),
         ("a bool address", lambda w: w.ld_shared(True), "one for each; got bool () (PTX ISA 9.7.9.8)"),
         ("31 addresses", lambda w: w.ld_global(w.laneid[:31]), r"got int64 (31,)"),
         ("no address", lambda w: w.st_global(None, 1), "got object ()"),
@@ -164,7 +164,7 @@ def test_wrong_values_and_accesses(row):
         assert re.search(r"(ld|st).*PTX ISA 9\.7\.9\.(8|11)", str(caught.value)), name
     illegal = [
         ("v3.b32", "ld.shared.v3.b32: '.v3' is not a qualifier of ld. Did you mean 'v4'?"),
-        ("v4.b64", "ld.shared.v4.b64: .shared does not go with the other qualifiers"),  # 32 bytes: global only
+        ("v4.b64", "ld.shared.v4.b64: .shared cannot be combined with the other qualifiers"),  # 32 bytes: global only
         ("v2.b128", "ld.shared.v2.b128"),
         ("", "ld.shared"),
     ]

@@ -68,7 +68,7 @@ def test_views_and_junk(row):
         assert (view.bits == 1).all()
 
     one(body)
-    with pytest.raises(OperandError, match="registers of a warp are an array"):
+    with pytest.raises(OperandError, match="registers of a warp must be an array"):
         Bank(np.zeros(4, np.uint32))
 
 

@@ -137,10 +137,10 @@ def test_a_pointer_may_be_given_by_every_lane_alike(row):
         said = LOAD_C.replace(".f32", ".global.f32")
         for where in (p + 4 * (warp.laneid == 7), p + 64 * warp.laneid):
             lane = int(np.flatnonzero(where != p)[0])
-            with row(str(where)), pytest.raises(OperandError, match=f"lane {lane} gives another pointer .*All lanes"):
+            with row(str(where)), pytest.raises(OperandError, match=f"lane {lane} gives a different pointer .*All"):
                 warp.run(said, where, 16)
         assert np.array_equal(warp.run(LOAD_C, p, np.full(32, 16)), alone)
-        with row("stride"), pytest.raises(OperandError, match=r"lane 9 gives another stride .*: value 32, not 16"):
+        with row("stride"), pytest.raises(OperandError, match=r"lane 9 gives a different stride .*: value 32, not 16"):
             warp.run(said, p, 16 + 16 * (warp.laneid == 9))
 
     one(kernel, data)
@@ -323,18 +323,18 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("mbarrier.init.b32", "Nearest legal form: mbarrier.init.b64"),
         ("cp.async.cg.shared.shared", "Nearest legal form: cp.async.cg.shared.global"),
         ("cp.async.commit_groups", "Nearest legal form: cp.async.commit_group (PTX ISA 9.7.9.25.3.2)"),
-        ("cp.async.bulk.tensor.6d.global.shared::cta.tile.bulk_group", ".dim is .1d, .2d, .3d, .4d or .5d. Nearest"),
+        ("cp.async.bulk.tensor.6d.global.shared::cta.tile.bulk_group", ".dim must be .1d, .2d, .3d, .4d or .5d."),
         ("setmaxnreg.keep.sync.aligned.u32", "Nearest legal form: setmaxnreg.inc.sync.aligned.u32"),
         ("fence.mbarrier_init", "Nearest legal form: fence.mbarrier_init.release.cluster"),
         ("shfl.idx.b32", "Nearest legal form: shfl.sync.idx.b32"),
-        ("shfl.sync.xor.b32", "'.xor' is not a qualifier of shfl. .mode is .up, .down, .bfly or .idx."),
+        ("shfl.sync.xor.b32", "'.xor' is not a qualifier of shfl. .mode must be .up, .down, .bfly or .idx."),
         ("vote.all", "Nearest legal form: vote.sync.all.pred"),
         ("ld.local.b32", "the machine has no .local memory: a kernel's variables are Python's"),
-        ("ld.global.v3.b32", "'.v3' is not a qualifier of ld. Did you mean 'v4'? .vec is .v2, .v4 or .v8."),
+        ("ld.global.v3.b32", "'.v3' is not a qualifier of ld. Did you mean 'v4'? .vec must be .v2, .v4 or .v8."),
         ("st.shared.v2.b128", "Nearest legal form: st."),
         ("ldu.global.b32", "no instruction is called 'ldu'. Did you mean 'ld'?"),
-        ("atom.add", "the .type qualifier is missing: .b32"),
-        ("red.shared.exch.b32", ".op is .and, .or, .xor, .add, .inc, .dec, .min or .max"),
+        ("atom.add", "the .type qualifier is missing; it must be .b32"),
+        ("red.shared.exch.b32", ".op must be .and, .or, .xor, .add, .inc, .dec, .min or .max"),
         ("add.f32", "PTX has add, but tcemu does not run it: kernels do ordinary arithmetic in Python"),
         ("Bar.sync", "PTX is written in lower case. Nearest legal form: bar.sync"),
         ("x" * 10_000, "no instruction is called 'xxx"),
@@ -342,7 +342,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("mma.sync.aligned.m16n8k17.row.col.f32.f16.f16.f32", "m16n8k16"),
         ("wgmma.fences.sync.aligned", "Nearest legal form: wgmma.fence.sync.aligned"),
         ("fence.proxy.async.local", "fence.proxy.async"),
-        ("", "an empty text is not an instruction"),
+        ("", "an empty string is not an instruction"),
         ("bar.sync 0;", "operands are separate arguments"),
         ("atom.add [x], 1", "operands are separate arguments"),
     ]

@@ -297,7 +297,7 @@ GOOD = {"address": 256, "element": "f16", "sizes": (64, 32), "strides": (128,), 
         ({"strides": (2, 128)}, "2 sizes need 1 strides, none for the innermost dimension"),
         ({"box": (64,)}, "2 sizes need 2 box"),
         ({"element_strides": (1,)}, "2 sizes need 2 element_strides"),
-        ({"address": 8}, "starts at a multiple of 16; got address 8"),
+        ({"address": 8}, "must start at a multiple of 16; got address 8"),
         ({"address": "a"}, "tensor map: address: not a whole number: 'a'"),
         ({"sizes": (64, 0)}, "sizes are 1 to 4294967296"),
         ({"sizes": (64, 2**32 + 1)}, "sizes are 1 to 4294967296"),
@@ -307,10 +307,10 @@ GOOD = {"address": 256, "element": "f16", "sizes": (64, 32), "strides": (128,), 
         ({"strides": (-16,)}, "multiples of 16 bytes"),
         ({"box": (64, 257)}, "box are 1 to 256"),
         ({"box": (4, 1)}, "a multiple of 16 bytes; that of box (4, 1) is 8"),
-        ({"element_strides": (1, 9)}, "element_strides are 1 to 8"),
-        ({"swizzle": 96}, "a swizzle is 0, 32, 64 or 128 bytes; got 96"),
+        ({"element_strides": (1, 9)}, "element_strides must be 1 to 8"),
+        ({"swizzle": 96}, "a swizzle must be 0, 32, 64 or 128 bytes; got 96"),
         ({"swizzle": 32}, "has 128 bytes; with a swizzle of 32 bytes it has at most 32. Copy 4 boxes"),
-        ({"fill": "ones"}, "fill is zeros or nan; got 'ones'"),
+        ({"fill": "ones"}, "fill must be zeros or nan; got 'ones'"),
         ({"element": "u16", "fill": "nan"}, "for floats only; u16 is not a float"),
     ],
 )
@@ -351,6 +351,6 @@ def test_copies_that_no_hardware_does():
     for at in ((0,), (0, 0, 0), (1 << 31, 0), 5):
         with pytest.raises(OperandError, match="coordinates of 32 bits each, innermost first"):
             made.places(at)
-    with pytest.raises(OperandError, match=r"does not take negative coordinates; got \(-8, 0\)"):
+    with pytest.raises(OperandError, match=r"cannot have negative coordinates; got \(-8, 0\)"):
         made.store(memory, shared, 0, (-8, 0))
     assert not memory.any()

@@ -99,7 +99,7 @@ def test_what_replace_is_not_given(row):
         (lambda w, m: w.run(f"{REPLACE}.global_stride.global.b1024.b64", m, 4, 1), OperandError, "at most 3; got 4"),
         (lambda w, m: w.run(f"{REPLACE}.rank.shared::cta.b1024.b32", 8, 1), MemoryFault, "multiple of 64"),
         (lambda w, m: w.run(f"{REPLACE}.rank.shared::cta.b1024.b32", 4096, 1), MemoryFault, "2056 bytes"),
-        (lambda w, m: w.run(PUBLISH, m, 0, 64), OperandError, "the size is 128, the bytes of a tensor map; got 64"),
+        (lambda w, m: w.run(PUBLISH, m, 0, 64), OperandError, "the size must be 128, the bytes of a tensor map"),
         (lambda w, m: w.run(PUBLISH, m + 128 * w.laneid, 0, 128), OperandError, "one address for all active lanes"),
         (lambda w, m: load(w, m, (0,), 16), OperandError, "are not a tensor map that a copy can use"),
         (lambda w, m: load(w, w.generic(0), (0,), 16), MemoryFault, "lies in shared memory, not in global memory"),

@@ -120,7 +120,7 @@ def test_an_array_that_has_only_dlpack_is_taken(dtype):
 
 
 def test_an_array_of_dlpack_elsewhere_says_what_to_do():
-    with pytest.raises(OperandError, match=r"B: numpy cannot take this array: .* Copy it to the CPU"):
+    with pytest.raises(OperandError, match=r"B: numpy cannot read this array: .* Copy it to the CPU"):
         values(Elsewhere(GIVEN.astype(np.float32)), "B")
 
 

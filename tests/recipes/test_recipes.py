@@ -82,8 +82,8 @@ def test_a_recipe_is_a_line_that_can_be_read_again(product):
         (f"{TF32} sm_90a inputs=rnd", "a recipe's inputs is"),
         (f"{F16} sm_90a slices=2", "such a recipe needs a tile"),
         (f"{F16} sm_90a splits=4 reduce=2:2", "the reduction 2:2 leaves 2 of 4 sums"),
-        (f"{F16} sm_90a tile=16 order=t8h2p2>htp", "is one of 32 k, which is the tile; got 16"),
-        (f"{F16} sm_90a tile=16 order=htp", "an order of k names digits with their sizes"),
+        (f"{F16} sm_90a tile=16 order=t8h2p2>htp", "covers 32 k, so the tile must be 32; got 16"),
+        (f"{F16} sm_90a tile=16 order=htp", "an order of k must name digits with their sizes"),
     ],
 )
 def test_a_wrong_recipe_says_what_is_wrong(line, says):
@@ -335,7 +335,7 @@ def test_operands_that_do_not_fit_are_refused(a, b, d, error, says):
 
 
 def test_types_that_no_instruction_multiplies_are_refused():
-    with pytest.raises(ArithmeticUnknown, match="no instruction is known that multiplies f16 by f32"):
+    with pytest.raises(ArithmeticUnknown, match="no known instruction multiplies f16 by f32"):
         whose_bits(np.ones((4, 8), np.float16), np.ones((8, 4), np.float32), np.ones((4, 4), np.float32))
 
 

@@ -217,9 +217,9 @@ def test_the_steps_say_who_stands_aside_where():
     (row,) = [row for row in RARE if row.name == "a_lost_wake_up"]
     (failure,) = search(row, runs=BUDGET).failures
     assert re.search(
-        r"warp 1 of block 0 stands aside before its operation 3, atom\.\S+ at \S*kernels_rare.py:\d+", str(failure)
+        r"warp 1 of block 0 is held back before its operation 3, atom\.\S+ at \S*kernels_rare.py:\d+", str(failure)
     )
-    assert str(failure).endswith('to repeat it: tcemu.launch(..., schedule="late 0.1@3")')
+    assert str(failure).endswith('to reproduce it: tcemu.launch(..., schedule="late 0.1@3")')
 
 
 def test_what_is_no_search():
@@ -229,7 +229,7 @@ def test_what_is_no_search():
     for wrong in ({"delays": -1}, {"runs": -3}, {"seconds": 0}, {"seconds": "long"}):
         with pytest.raises(LaunchError, match="a search takes"):
             tcemu.search_schedules(kernel, **wrong)
-    with pytest.raises(LaunchError, match="a search has no policy=: it decides about the order itself"):
+    with pytest.raises(LaunchError, match="a search has no policy=: it decides on the order itself"):
         tcemu.search_schedules(kernel, policy="late")
     with pytest.raises(LaunchError, match="args is a tuple"):
         tcemu.search_schedules(kernel, args=3)

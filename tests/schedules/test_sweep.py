@@ -70,7 +70,7 @@ def test_an_error_says_its_seed():
         tcemu.launch(rarely_stuck, block=64, args=(out,), seeds=range(100))
     (note,) = caught.value.__notes__
     seed = caught.value.launch.failing
-    assert note == f"It came under seed {seed}, after {seed} of 100 seeds; repeat: seed={seed}"
+    assert note == f"It occurred after {seed} of 100 seeds; to reproduce it: seed={seed}"
     assert seed > 0
     assert out[0] == 0, "the arrays are unchanged"
     with pytest.raises((Deadlock, UndefinedBehaviour)):
@@ -95,14 +95,14 @@ def test_collecting_says_the_first_failing_seed():
 
 @pytest.mark.parametrize("seeds", [0, -1, [], "12", [1, -2], [True], 1.5, None.__class__, [1.0]])
 def test_what_are_no_seeds(seeds):
-    with pytest.raises(LaunchError, match="seeds is a number of seeds, at least 1, or integers of at least 0"):
+    with pytest.raises(LaunchError, match="seeds must be a number, at least 1, or a sequence of seeds"):
         tcemu.launch(lambda warp: None, seeds=seeds)
 
 
 def test_seed_and_seeds():
     with pytest.raises(LaunchError, match="args is a tuple"):
         tcemu.launch(lambda warp: None, args=3, seeds=2)
-    with pytest.raises(LaunchError, match="seeds names all seeds: leave seed out"):
+    with pytest.raises(LaunchError, match="seeds lists every seed: leave out seed"):
         tcemu.launch(lambda warp: None, seed=3, seeds=5)
 
 

@@ -340,7 +340,7 @@ def test_exactly_the_changed_elements_are_marked() -> None:
 def test_changes_refuses_what_cannot_be_compared() -> None:
     with pytest.raises(TcemuError, match=r"got \(16, 8\) and \(16, 7\)"):
         show.changes(MATRIX, MATRIX[:, :7])
-    with pytest.raises(TcemuError, match="D after: an array of dtype float32"):
+    with pytest.raises(TcemuError, match="D after: expected an array of dtype float32"):
         show.changes(MATRIX, MATRIX.astype(np.float64))
 
 

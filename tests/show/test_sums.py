@@ -67,8 +67,8 @@ def test_an_infinity_is_named() -> None:
     [
         ({"row": 16}, OperandError, "there are rows 0 to 15 and columns 0 to 7"),
         ({"matrices": [1, 2]}, OperandError, "the matrices are a list of A, B and C"),
-        ({"matrices": matrices(BF16, {})[::-1]}, OperandError, "a: an array of dtype bfloat16"),
-        ({"matrices": matrices(BF16, {})[:1] * 2 + [0]}, OperandError, r"b is a matrix of shape \(16, 8\)"),
+        ({"matrices": matrices(BF16, {})[::-1]}, OperandError, "a: expected an array of dtype bfloat16"),
+        ({"matrices": matrices(BF16, {})[:1] * 2 + [0]}, OperandError, r"b must be a matrix of shape \(16, 8\)"),
         ({"targets": "sm_80"}, TargetError, "targets are a list of names"),
         ({"targets": ["sm_75"]}, IllegalInstruction, "does not exist on sm_75"),
     ],

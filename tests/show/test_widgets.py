@@ -280,8 +280,8 @@ def test_the_last_part_of_a_sum_is_the_output(target: str) -> None:
         ({"row": 16}, "there are rows 0 to 15"),
         ({"column": -1}, "columns 0 to 7"),
         ({"part": 1}, "part 0"),
-        ({"matrices": (A, B, C.T)}, r"c is a matrix of shape \(16, 8\); got \(8, 16\)"),
-        ({"matrices": (A.astype(np.float32), B, C)}, "a: an array of dtype float16"),
+        ({"matrices": (A, B, C.T)}, r"c must be a matrix of shape \(16, 8\); got \(8, 16\)"),
+        ({"matrices": (A.astype(np.float32), B, C)}, "a: expected an array of dtype float16"),
     ],
 )
 def test_a_sum_that_is_not_there_is_refused(where: dict[str, Any], words: str) -> None:

@@ -190,7 +190,7 @@ def test_conditions_may_be_left_out_where_one_row_is_left():
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ((MMA + ".rn",), "nobody has measured"),
+        ((MMA + ".rn",), "there is no measurement of"),
         ((MMA.replace("m16n8k16", "m16n8k15"),), f"Did you mean '{MMA}'?"),
         ((WGMMA, "SM latency"), "only latency, interval and SM interval were measured, not 'SM latency'"),
         ((WGMMA, "interval", {"a": "memory"}), "no row or more than one matches; there are"),

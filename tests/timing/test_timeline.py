@@ -194,7 +194,7 @@ def test_it_says_what_is_missing():
     timeline = Timeline()
     assert (timeline.cycles, timeline.busy, timeline.waited) == (0, 0, {})
     tcemu.launch(chain, 1, 32, (4, 1), observers=[timeline], target="sm_80")
-    with pytest.raises(CostUnknown, match="nobody has measured sm_80"):
+    with pytest.raises(CostUnknown, match="there is no table of costs for sm_80"):
         _ = timeline.cycles
     other = Timeline(TABLE)
     tcemu.launch(chain, 1, 32, (4, 1), observers=[other], target="sm_80")

@@ -321,17 +321,17 @@ def test_every_matrix_instruction_has_a_row():
 
 V4 = "ld.shared.v4.b32"
 ERRORS = [
-    (LANE, "ld.shared.v4.b64", IllegalInstruction, r"\.b64 does not go .* Nearest legal form: ld\.shared\."),
+    (LANE, "ld.shared.v4.b64", IllegalInstruction, r"\.b64 cannot be combined .* Nearest legal form: ld\.shared\."),
     (LANE, "ld.shared.v4", IllegalInstruction, r"the \.type qualifier is missing"),
     (LANE, "ld.global.v4.b32", IllegalInstruction, r"no banks\. Nearest access: ld\.shared\.v4\.b32"),
     (LANE, "ld.shared::cluster.b32", IllegalInstruction, r"cluster's other.* access: ld\.shared\.b32"),
     (LANE, "lds.128", IllegalInstruction, "Did you mean 'ld'"),
     (LANE, "sts.shared.f64", IllegalInstruction, "Did you mean 'st'"),
     (LANE, "ld.shared.f16", IllegalInstruction, r"not a qualifier of ld.* Nearest legal form: ld\.shared\."),
-    (LANE, "", IllegalInstruction, "an empty text"),
+    (LANE, "", IllegalInstruction, "an empty string"),
     (LANE, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", IllegalInstruction, "is not an access to shared memory"),
     (LANE, "x" * 10_000, IllegalInstruction, r"xxx\.\.\.: no instruction is called"),
-    (LANE, None, IllegalInstruction, "given as text.*NoneType"),
+    (LANE, None, IllegalInstruction, "must be a string.*NoneType"),
     (LANE, "ldmatrix.sync.aligned.m8n8.x3.shared.b16", IllegalInstruction, "x3"),
     (LANE, "ldmatrix.sync.aligned.m8n8.x4.global.b16", IllegalInstruction, "global"),
     (LANE[:16], V4, OperandError, r"shape \(\.\.\., 32\).*got \(16,\)"),

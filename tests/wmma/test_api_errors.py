@@ -87,9 +87,9 @@ ERRORS = {
     "a layout for a use": (lambda: new(ROW, *SMALL, "half", ROW), OperandError, "got wmma::row_major."),
     "text for m": (lambda: new(A, "16", 16, 16, "half", ROW), OperandError, "m of a fragment is a whole number; got '16'"),
     "a negative m": (lambda: new(A, -16, 16, 16, "half", ROW), OperandError, "m of a fragment counts rows or columns of a tile, 4 to 128 of them"),
-    "a list for a target": (lambda: wmma.target([]).__enter__(), TargetError, "a target is given as text, e.g. 'sm_90a'; got an object of type list"),
+    "a list for a target": (lambda: wmma.target([]).__enter__(), TargetError, "a target must be a string, e.g. 'sm_90a'; got an object of type list"),
     "an unknown target": (lambda: new(A, *SMALL, "half", ROW, target="sm90"), TargetError, "no target is called 'sm90'. Did you mean 'sm_90'?"),
-    "a number for a target": (lambda: new(A, *SMALL, "half", ROW, target=90), TargetError, "a target is given as text"),
+    "a number for a target": (lambda: new(A, *SMALL, "half", ROW, target=90), TargetError, "a target must be a string"),
     # contents
     "an empty operand": (lambda: wmma.mma_sync(sums(), new(A, *SMALL, wmma.half, ROW), half_b(), sums()), OperandError, "wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> is read but never got a value: a fragment starts with whatever its registers held before. Set it with fill_fragment (0 for a sum), load_matrix_sync or mma_sync, or write to x"),
     "an empty sum": (lambda: wmma.mma_sync(sums(), half_a(), half_b(), new(C, *SMALL, float)), OperandError, "accumulator, 16, 16, 16, float> is read but never got a value"),
@@ -117,7 +117,7 @@ ERRORS = {
     "storing A": (lambda: wmma.store_matrix_sync(POINTER, half_a(), 64, MEM_ROW), OperandError, "store_matrix_sync stores accumulators; wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> is not one, and no instruction stores it"),
     "storing without a layout": (lambda: wmma.store_matrix_sync(FLOATS, sums(), 64), OperandError, "store_matrix_sync(ptr, frag, ldm, layout): the layout is missing"),
     "storing to what is read-only": (lambda: wmma.store_matrix_sync(FLOATS, sums(), 64, MEM_ROW), OperandError, "the array behind the pointer is read-only"),
-    "a fragment nobody knows": (lambda: wmma.load_matrix_sync(new(A, *TALL, "half", ROW, target="sm_70"), POINTER, 64), ArithmeticUnknown, "nobody has published that chip's fragment layouts"),
+    "a fragment nobody knows": (lambda: wmma.load_matrix_sync(new(A, *TALL, "half", ROW, target="sm_70"), POINTER, 64), ArithmeticUnknown, "that chip's fragment layouts have not been published"),
     # pointers
     "a pointer too far": (lambda: POINTER + (1 << 50), OperandError, "a pointer is at most 1099511627776 elements away"),
     "half an element": (lambda: POINTER + 1.5, OperandError, "a pointer moves by whole numbers of elements; got an object of type float"),

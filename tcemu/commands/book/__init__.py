@@ -20,7 +20,7 @@ _NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme")
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Build the course of this folder, which has a course.toml, in place of the installed one.",
 )
-@click.option("--strict", is_flag=True, help="Fail if a link leads nowhere, or anything else gives a warning.")
+@click.option("--strict", is_flag=True, help="Fail if a link is broken, or anything else causes a warning.")
 def book(folder: Path, course: Path | None, strict: bool) -> None:
     """Build the course as a web site in FOLDER.
 

@@ -56,7 +56,7 @@ def _sphinx(sources: Path, doctrees: Path, out: Path, wanted: Manifest, strict: 
     except SphinxError as error:
         raise CourseError(f"the book cannot be built: {error}") from error
     if app.statuscode:
-        raise CourseError("the book has mistakes, which are listed above")
+        raise CourseError("the book has errors, which are listed above")
 
 
 def _settings(wanted: Manifest) -> dict[str, Any]:

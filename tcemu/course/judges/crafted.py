@@ -54,7 +54,7 @@ class Crafted:
         try:
             wrong = self.test(evidence, given)
         except TcemuError as error:
-            wrong = f"The emulator refuses it: {error}"
+            wrong = f"The emulator rejects it: {error}"
         return Finding(not wrong, wrong or self.right, share=float(not wrong))
 
 

@@ -81,7 +81,7 @@ def _bits(answer: Any, case: Mapping[str, Any]) -> int:
     except LayoutError:
         raise AnswerError(
             f"For {_arguments(case)} the function returns {briefly(answer)}. It should return a Descriptor, or its 64 "
-            "bits as a whole number."
+            "bits as an integer."
         ) from None
 
 

@@ -21,7 +21,7 @@ from tcemu.sanitizer import RULES
 Array = npt.NDArray[Any]
 
 _MBARRIER = (
-    "A phase of an mbarrier never completes: too few threads arrive, bytes are missing, or somebody waits for the "
+    "A phase of an mbarrier never completes: too few threads arrive, bytes are missing, or a thread waits for the "
     "wrong phase because the parity is not flipped."
 )
 

@@ -159,7 +159,7 @@ def _submission(name: str, handed: Sequence[Handed], lessons: Lessons, about_nam
     if len(latest) > FILES:
         so_far.problems.append(f"There are {len(latest):,} files; {FILES} of them are read.")
     if not so_far.books and not so_far.problems:
-        so_far.problems.append("There is no notebook in what was handed in.")
+        so_far.problems.append("What was handed in contains no notebook.")
     files, problems = {}, [*([about_name] if about_name else []), *so_far.problems]
     for stem, books in sorted(so_far.books.items()):
         first, *others = sorted(books, key=lambda book: book.is_lesson)
@@ -182,7 +182,7 @@ def _take(so_far: _Read, found: Found, *, inside: bool = False) -> None:
             for each in in_handed_archive(_held(so_far, found, ARCHIVE), found.parts):
                 _take(so_far, each, inside=True)
         elif ending in _REFUSED:
-            raise Refused("is an archive of a kind that is not opened; hand in notebooks, or a zip archive")
+            raise Refused("is an archive of an unsupported kind; hand in notebooks or a zip archive")
         elif found.refused:
             raise Refused(found.refused)
     except Refused as error:
@@ -200,7 +200,7 @@ def _book(so_far: _Read, found: Found) -> None:
 def _held(so_far: _Read, found: Found, limit: int) -> bytes:
     """A file's bytes. Raises Refused, also if the student has used up what is read of one."""
     if so_far.left <= 0:
-        raise Refused(f"is not read, because the files before it have {amount(STUDENT)}")
+        raise Refused(f"is not read, because the files before it already take {amount(STUDENT)}")
     held = found.read(limit)
     so_far.left -= len(held)
     return held

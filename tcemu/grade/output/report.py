@@ -98,12 +98,12 @@ def tables(report: Report) -> Iterator[Table]:
     ['Exercises that stop people']
     """
     kinds: tuple[tuple[str, tuple[str, ...], list[tuple[object, ...]]], ...] = (
-        ("Exercises that stop people", ("exercise", "notebook", "tried", "right"),
+        ("Exercises where learners get stuck", ("exercise", "notebook", "tried", "right"),
          [(row.exercise, row.notebook, row.tried, row.right) for row in report.rows if row.stopped]),
         ("Mistakes", ("students", "exercise", "mistake"), list(report.mistakes)),
-        ("Alike: look at these", ("students", "notebook", "alike"),
+        ("Similar submissions", ("students", "notebook", "alike"),
          [(", ".join(each.students), each.notebook, f"{each.part:.0%}") for each in report.alike]),
-        ("Right for somebody else's numbers", ("student", "exercise", "right for"),
+        ("Right for another student's numbers", ("student", "exercise", "right for"),
          [(each.student, each.exercise, ", ".join(each.right_for)) for each in report.elsewhere]),
     )  # fmt: skip
     return (_table(name, columns, held) for name, columns, held in kinds if held)

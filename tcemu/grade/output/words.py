@@ -15,8 +15,8 @@ SIGNS: Mapping[MarkState, str] = {"right": "✓", "wrong": "✗", "open": "–",
 #: What became of a submission; nothing need be said about one that was graded.
 _STATES: Mapping[GradeState, str] = {
     "graded": "",
-    "refused": "There is nothing in this submission that can be marked.",
-    "quarantined": "Marking this submission could not be finished, though it was tried several times.",
+    "refused": "Nothing in this submission can be marked.",
+    "quarantined": "Several attempts to mark this submission failed.",
 }
 
 

@@ -121,7 +121,7 @@ def verify(
     """
     known = computable(instructions, device.target)
     if not known:
-        raise TcemuError("there is nothing to verify: no instruction that this GPU has and the emulator knows")
+        raise TcemuError("there is nothing to verify: this GPU has no such instruction that the emulator knows")
     outcome = Outcome(unknown=len(instructions) - len(known))
     context = multiprocessing.get_context("spawn")
     stop, messages = context.Event(), context.Queue()

@@ -82,10 +82,10 @@ _SENTENCES = {
     "few seconds",
     "CUDA_ERROR_LAUNCH_FAILED": "the kernel stopped, as after a trap or a wrong address in shared memory; "
     f"{_DEBUG}",
-    "time limit": "the kernel did not end within {} s and was stopped: is there an endless loop, or a barrier that "
+    "time limit": "the kernel did not finish within {} s and was stopped: is there an endless loop, or a barrier that "
     "some threads never reach?",
     "worker died": "the process that holds the GPU ended unexpectedly ({})",
-    "no answer": "the process that holds the GPU gave no answer within {} s and was stopped",
+    "no answer": "the process that holds the GPU did not answer within {} s and was stopped",
 }
 
 #: After these errors, the CUDA context no longer works.
@@ -99,7 +99,7 @@ FATAL = frozenset(
 )  # fmt: skip
 
 #: Added to the message if the context was lost.
-AFTERWARDS = "Your session goes on; the next call makes a fresh start on the GPU."
+AFTERWARDS = "Your session continues; the next call starts afresh on the GPU."
 
 #: Packages of the extra `gpu`: what is imported, and what is installed.
 PACKAGES = {"cuda.bindings": "cuda-bindings", "cuda.core": "cuda-core"}

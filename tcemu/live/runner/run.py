@@ -55,7 +55,7 @@ def _own(chip: Device, target: str | None) -> str:
     if target is None:
         return chip.target
     if not isinstance(target, str) or target_named(target).number != chip.chip.number:
-        raise TargetError(f"a GPU answers for itself: this one is {chip.name}, {chip.target}, not {target}")
+        raise TargetError(f"a GPU answers for its own target only: it is {chip.name}, {chip.target}, not {target}")
     return target
 
 
@@ -76,4 +76,4 @@ def on_gpu(instruction: str | Instruction, target: str) -> Instruction:
     try:
         return _on_gpu(instruction, target)
     except TypeError:  # an unhashable argument is not text
-        raise IllegalInstruction(f"an instruction is given as text; got {type(instruction).__name__}") from None
+        raise IllegalInstruction(f"an instruction must be a string; got {type(instruction).__name__}") from None

@@ -116,9 +116,9 @@ class CostTable:
         Raises CostUnknown, which lists the conditions, if there is no such cost or more than one.
         """
         if how is not None and not isinstance(how, Mapping):
-            raise CostUnknown(f"conditions are a dict such as {{'warps': 4}}; got {briefly(how)}")
+            raise CostUnknown(f"conditions must be a dict such as {{'warps': 4}}; got {briefly(how)}")
         if not isinstance(what, str):
-            raise CostUnknown(f"what is measured is {listing(map(repr, WHAT))}; got {briefly(what)}")
+            raise CostUnknown(f"what was measured must be {listing(map(repr, WHAT))}; got {briefly(what)}")
         asked = dict(how or {})
         rows = [row for row in self.of(instruction) if row.what == what]
         exact = [row for row in rows if row.how == asked]
@@ -131,7 +131,7 @@ class CostTable:
     def _why_not(self, instruction: str, what: str, how: Mapping[str, str | int], rows: list[Cost]) -> str:
         if not self.of(instruction):
             names = list(self._by_instruction)
-            return f"nobody has measured {instruction[:120]} on {self.target}.{did_you_mean(instruction, names)}"
+            return f"there is no measurement of {instruction[:120]} on {self.target}.{did_you_mean(instruction, names)}"
         if not rows:
             held = {row.what for row in self.of(instruction)}
             known = listing((word for word in WHAT if word in held), "and")
@@ -170,7 +170,7 @@ def _measured(chip: str) -> CostTable:
             each.name.removesuffix(".json") for each in files(__name__).iterdir() if each.name.endswith(".json")
         )
         raise CostUnknown(
-            f"nobody has measured {chip}: there are tables of {listing(known, 'and')}; `tcemu measure` makes one"
+            f"there is no table of costs for {chip}, only for {listing(known, 'and')}; `tcemu measure` makes one"
         )
     return read(path)
 
