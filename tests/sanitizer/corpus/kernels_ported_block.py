@@ -1,11 +1,11 @@
 """Ported kernels of one block: products with double buffers, asynchronous copies, attention, radix sort."""
 
 import numpy as np
-from kernels_ported_grid import LDMATRIX, MMA, numbers, zeros
+from kernels_ported_grid import LDMATRIX, MMA
 from kernels_ported_table import ported
-from kernels_wild_table import bits, floats, leader, product, small
+from kernels_wild_table import bits, floats, leader, small
 
-B_COLUMNS = 16
+TRANSPOSED = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"
 
 
 def matrices(m, n, k, dtype=np.float32):
@@ -56,7 +56,8 @@ def sgemm_with_a_front_and_a_back_barrier(warp, fault, a, b, c):
     def load(k, buffer, bar):
         for part in range(4):  # A (16, 16) into (k, row); B (16, 16)
             row, column = t // 4, 4 * (t % 4) + part
-            warp.cp_async(2048 * buffer + 4 * (16 * column + row), a.at(row, k + column), 4)  # <- no barrier in the loop
+            # <- no barrier in the loop
+            warp.cp_async(2048 * buffer + 4 * (16 * column + row), a.at(row, k + column), 4)
         warp.cp_async(2048 * buffer + 1024 + 16 * t, b.at(k + t // 4, 4 * (t % 4)), 16)  # <- no barrier in the loop
         warp.cp_async_mbarrier_arrive(bar)
 
@@ -84,7 +85,11 @@ def sgemm_with_a_front_and_a_back_barrier(warp, fault, a, b, c):
     "siboehm/SGEMM_CUDA src/kernels/11_kernel_double_buffering.cuh",
     lambda: matrices(32, 16, 64),
     plain_product,
-    {"one barrier fewer in a branch": ("shared-race", "exited-threads", "deadlock", "uninitialised-shared"), "no barrier at the end": "shared-race", "barriers of a half": "shared-race"},
+    {
+        "one barrier fewer in a branch": ("shared-race", "exited-threads", "deadlock", "uninitialised-shared"),
+        "no barrier at the end": "shared-race",
+        "barriers of a half": "shared-race",
+    },
     block=128,
     shared=6144,
 )
@@ -105,14 +110,16 @@ def sgemm_whose_halves_take_turns(warp, fault, a, b, c):
             row, column = t // 4 + 16 * part, 4 * (t % 4)
             held = warp.ld_global(a.at(row, k + column), "v4.b32")
             for i in range(4):
-                warp.st_shared(3072 * buffer + 4 * (32 * (column + i) + row), held[:, i])  # <- no barrier at the end; barriers of a half; one barrier fewer in a branch
+                # <- no barrier at the end; barriers of a half; one barrier fewer in a branch
+                warp.st_shared(3072 * buffer + 4 * (32 * (column + i) + row), held[:, i])
         held = warp.ld_global(b.at(k + t // 4, 4 * (t % 4)), "v4.b32")
         warp.st_shared(3072 * buffer + 2048 + 16 * t, held, "v4.b32")  # <- no barrier at the end
 
     def sums(k, buffer):
         if k >= 64:
             return 0
-        return multiplied(warp, 3072 * buffer, 3072 * buffer + 2048, rows=32)  # <- no barrier at the end; barriers of a half; one barrier fewer in a branch
+        # <- no barrier at the end; barriers of a half; one barrier fewer in a branch
+        return multiplied(warp, 3072 * buffer, 3072 * buffer + 2048, rows=32)
 
     total = np.zeros((32, 4), np.float32)
     if half == 0:
@@ -184,7 +191,8 @@ def matrices_in_four_stages_of_a_thread_pipeline(warp, fault, a, b, c):
             warp.bar_sync()
             produce(step + ahead)
         at = 2048 * (step % STAGES)
-        total += multiplied(warp, at, at + 1024)  # <- as published; wait_prior off by one; only the copying threads wait
+        # <- as published; wait_prior off by one; only the copying threads wait
+        total += multiplied(warp, at, at + 1024)
     store_rows(warp, c, total)
 
 
@@ -206,7 +214,7 @@ def _attention(q, k, v, _):
         "no barrier before V": ("overwritten-early", "shared-race"),
         "no barrier behind Q": ("overwritten-early", "shared-race"),
         "wait_group 2": "cp-async-unwaited",
-        "no barrier behind the wait": "cp-async-unwaited",
+        "no barrier behind the wait": ("cp-async-unwaited", "ldmatrix-unsynced"),
         "no empty group at the end": "cp-async-unwaited",
     },
     block=128,
@@ -220,7 +228,8 @@ def attention_with_two_buffers_of_k_and_one_of_v(warp, fault, q, k, v, o):
     def copy(to, matrix, first, rows):
         with warp.only(t >= 128 - 2 * rows):
             row, unit = t // 2 % rows, t % 2
-            warp.cp_async(to + 32 * row + 16 * unit, matrix.at(first + row, 8 * unit), 16)  # <- no barrier before V; no barrier behind Q
+            # <- no barrier before V; no barrier behind Q
+            warp.cp_async(to + 32 * row + 16 * unit, matrix.at(first + row, 8 * unit), 16)
 
     def load_k(step):
         if step < 4:
@@ -254,7 +263,8 @@ def attention_with_two_buffers_of_k_and_one_of_v(warp, fault, q, k, v, o):
         p = np.concatenate(signs, axis=1)
         warp.cp_async_wait_group(1)
         warp.bar_sync()
-        values = warp.run(LDMATRIX.format(4).replace(".shared", ".trans.shared"), tile_v + 32 * (lane % 16) + 16 * (lane // 16))  # <- no empty group at the end
+        rows = tile_v + 32 * (lane % 16) + 16 * (lane // 16)
+        values = warp.run(TRANSPOSED, rows)  # <- no empty group at the end
         out = [warp.run(MMA, p, values[:, 2 * n : 2 * n + 2], out[n]) for n in range(2)]
     for n in range(2):
         for half in range(2):

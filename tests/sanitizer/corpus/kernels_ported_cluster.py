@@ -3,8 +3,8 @@
 import numpy as np
 from kernels_ported_grid import zeros
 from kernels_ported_table import ported
-from kernels_wild_correct_wgmma import TILE, multiply, swizzled
-from kernels_wild_table import bits, floats, leader, one, small
+from kernels_wild_correct_wgmma import TILE, box, multiply, store, swizzled
+from kernels_wild_table import bits, floats, leader, one, product, small
 
 from tcemu.machine.tensor_map import TensorMap
 
@@ -53,11 +53,13 @@ def a_row_is_reduced_by_a_cluster(warp, fault, x, d):
         with warp.only(warp.laneid < 4):
             peer = np.minimum(warp.laneid, 3)
             there = warp.mapa(buffer + 4 * (2 * rank + warp.warpid), peer)
-            warp.st_async(there, bits(values), warp.mapa(bar, peer))  # <- one mbarrier for both; no barrier of the cluster; bytes of one block; one buffer for both
+            # <- one mbarrier for both; no barrier of the cluster; bytes of one block; one buffer for both
+            warp.st_async(there, bits(values), warp.mapa(bar, peer))
         if fault != "bytes read at once":
             warp.mbarrier_wait(bar, phase)  # <- bytes of one block
         with warp.only(warp.laneid < 8):
-            parts = floats(warp.ld_shared(buffer + 4 * (warp.laneid % 8)))[:, 0]  # <- bytes of one block; bytes read at once; one buffer for both
+            # <- bytes of one block; bytes read at once; one buffer for both
+            parts = floats(warp.ld_shared(buffer + 4 * (warp.laneid % 8)))[:, 0]
         parts = np.where(warp.laneid < 8, parts, np.float32(0))
         for step in (16, 8, 4, 2, 1):
             parts = parts + warp.shfl_sync("bfly", parts, step)
@@ -69,8 +71,8 @@ def a_row_is_reduced_by_a_cluster(warp, fault, x, d):
     meet(warp)
 
 
-def _shared_keys(q, k, *_):
-    return np.einsum("brk,sck->brc", q.astype(np.float64), k.astype(np.float64))
+def _shared_keys(q, k, _):
+    return product(q, k.reshape(3, 64, 64).sum(axis=0))
 
 
 Q, K = 0, TILE
@@ -79,14 +81,14 @@ BARS = 3 * TILE
 
 @ported(
     "deepseek-ai/FlashMLA csrc/sm90/decode/sparse_fp8/splitkv_mla.cuh",
-    lambda: (small(2, 64, 64, seed=1), small(3, 64, 64, seed=2), np.zeros((2, 64, 64), np.float32)),
+    lambda: (small(128, 64, seed=1), small(192, 64, seed=2), np.zeros((128, 64), np.float32)),
     _shared_keys,
     {
         "no proxy fence": "proxy-fence-missing",
         "only the own keys awaited": "tma-unwaited",
         "freed for the own block": ("overwritten-early", "deadlock"),
         "bytes of a whole tile": "expect-tx",
-        "no cluster barrier at the end": ("exited-threads",),
+        "no cluster barrier at the end": ("exited-threads", "out-of-range"),
         "own half not awaited": ("shared-race", "proxy-fence-barrier"),
     },
     grid=2,
@@ -117,17 +119,17 @@ def each_block_prepares_half_of_the_keys_for_both(warp, fault, q, k, d):
             for part in range(2):
                 row, unit = 32 * rank + t // 4, 2 * (t % 4) + part
                 to = K + TILE * buffer + swizzled(row, unit)
-                held = warp.ld_global(k.at(step, row, 8 * unit), "v4.b32")
+                held = warp.ld_global(k.at(64 * step + row, 8 * unit), "v4.b32")
                 warp.st_shared(to, held, "v4.b32")  # <- freed for the own block; own half not awaited
-                warp.st_async(warp.mapa(to, 1 - rank), held, peer_ready, "v4.b32")  # <- no cluster barrier at the end; freed for the own block; bytes of a whole tile
+                # <- no cluster barrier at the end; freed for the own block; bytes of a whole tile
+                warp.st_async(warp.mapa(to, 1 - rank), held, peer_ready, "v4.b32")
             if fault != "no proxy fence":
                 warp.fence_proxy_async("shared::cta")
             warp.mbarrier_arrive(local + 8 * buffer)
     else:
         with leader(warp):
             warp.mbarrier_arrive_expect_tx(bar_q, TILE)
-            tile = TensorMap.of(q, (64, 64, 1), swizzle=128)
-            warp.cp_async_bulk_tensor_shared_global(Q, tile, (0, 0, rank), bar_q)
+            warp.cp_async_bulk_tensor_shared_global(Q, box(q), (0, 64 * rank), bar_q)
         warp.mbarrier_wait(bar_q, 0)
         c = warp.registers(32, fill=0)
         for step in range(3):
@@ -137,17 +139,16 @@ def each_block_prepares_half_of_the_keys_for_both(warp, fault, q, k, d):
             if fault != "only the own keys awaited":
                 warp.mbarrier_wait(remote + 8 * buffer, phase)  # <- bytes of a whole tile
             warp.wgmma_fence()
-            multiply(warp, c, Q, K + TILE * buffer)  # <- no proxy fence; only the own keys awaited; own half not awaited
+            # <- no proxy fence; only the own keys awaited; own half not awaited
+            multiply(warp, c, Q, K + TILE * buffer)
             warp.wgmma_commit_group()
             warp.wgmma_wait_group(0)
             for there in range(2):
                 with leader(warp, 32 * (there + 1)):
                     if there == rank or fault != "freed for the own block":
-                        warp.mbarrier_arrive_shared_cluster(warp.mapa(free + 8 * buffer, there))  # <- no cluster barrier at the end
-        for pair in range(16):
-            row = 16 * warp.warpid + warp.laneid // 4 + 8 * (pair % 2)
-            place = d.at(rank, row, 2 * (warp.laneid % 4) + 8 * (pair // 2))
-            warp.st_global(place, np.asarray(c)[:, 2 * pair : 2 * pair + 2], "v2.b32")
+                        # <- no cluster barrier at the end
+                        warp.mbarrier_arrive_shared_cluster(warp.mapa(free + 8 * buffer, there))
+        store(warp, d, 64 * rank, 0, c)
     if fault != "no cluster barrier at the end":
         meet(warp)
 
@@ -157,14 +158,14 @@ SIDE = 1024  # bytes of 8 rows of 32 f32
 
 @ported(
     "NVIDIA/cutlass include/cutlass/pipeline/sm90_pipeline.hpp",
-    lambda: (small(32, 96, seed=1, dtype=np.float32), small(32, 96, seed=2, dtype=np.float32), zeros(2, 2, 512, dtype=np.float32)),
+    lambda: (*(small(32, 96, seed=n, dtype=np.float32) for n in (1, 2)), zeros(2, 2, 512, dtype=np.float32)),
     lambda a, b, _: _crossed(a, b),
     {
         "released to the own block": ("overwritten-early", "deadlock", "mbarrier-arrivals"),
         "released to the row": ("overwritten-early", "deadlock"),
         "bytes of the own copies": ("expect-tx", "mbarrier-arrivals", "tma-unwaited"),
-        "the producer does not drain": "exited-threads",
-        "mask of the other direction": ("expect-tx", "deadlock", "mbarrier-arrivals", "tma-unwaited", "overwritten-early"),
+        "the producer does not drain": ("exited-threads", "out-of-range"),
+        "mask of the other direction": ("expect-tx", "overwritten-early", "deadlock", "mbarrier-arrivals"),
     },
     grid=(2, 2),
     block=96,
@@ -191,16 +192,22 @@ def a_cluster_of_two_by_two_multicasts_in_both_directions(warp, fault, a, b, d):
             for step in range(3):
                 stage, turn = step % 2, step // 2
                 bar, to = full + 8 * stage, 4 * SIDE * stage
-                warp.mbarrier_wait(empty + 8 * stage, (turn + 1) % 2)  # <- released to the own block; released to the row; mask of the other direction
+                # <- released to the own block; released to the row; mask of the other direction
+                warp.mbarrier_wait(empty + 8 * stage, (turn + 1) % 2)
                 size = 2 * SIDE if fault == "bytes of the own copies" else 4 * SIDE
                 warp.mbarrier_arrive_expect_tx(bar, size)  # <- bytes of the own copies; mask of the other direction
                 place = to + SIDE * x, (32 * step, 16 * y + 8 * x)
-                warp.cp_async_bulk_tensor_shared_global(place[0], tiles[0], place[1], bar, cta_mask=row_mask)  # <- released to the own block; released to the row; bytes of the own copies; the producer does not drain; mask of the other direction
+                # <- released to the own block; released to the row; bytes of the own copies
+                # <- the producer does not drain; mask of the other direction
+                warp.cp_async_bulk_tensor_shared_global(place[0], tiles[0], place[1], bar, cta_mask=row_mask)
                 place = to + SIDE * (2 + y), (32 * step, 16 * x + 8 * y)
-                warp.cp_async_bulk_tensor_shared_global(place[0], tiles[1], place[1], bar, cta_mask=column_mask)  # <- released to the own block; released to the row; bytes of the own copies; the producer does not drain; mask of the other direction
+                # <- released to the own block; released to the row; bytes of the own copies
+                # <- the producer does not drain; mask of the other direction
+                warp.cp_async_bulk_tensor_shared_global(place[0], tiles[1], place[1], bar, cta_mask=column_mask)
             if fault != "the producer does not drain":
                 for step in range(3, 5):
-                    warp.mbarrier_wait(empty + 8 * (step % 2), (step // 2 + 1) % 2)  # <- mask of the other direction; released to the own block; released to the row
+                    # <- mask of the other direction; released to the own block; released to the row
+                    warp.mbarrier_wait(empty + 8 * (step % 2), (step // 2 + 1) % 2)
         return
     total = np.zeros((32, 8), np.float32)
     targets = {"released to the own block": [2 * y + x], "released to the row": [2 * y, 2 * y + 1]}

@@ -160,7 +160,8 @@ def chained_scan_with_decoupled_look_back(warp, fault, parts, bump, a):
         warp.bar_sync()
     if warp.warpid == 0:
         with warp.only(warp.laneid < 2):
-            both = np.cumsum(np.asarray(warp.ld_shared(4 * np.minimum(warp.laneid, 1))[:2, 0]))  # <- scratch read at once
+            # <- scratch read at once
+            both = np.cumsum(np.asarray(warp.ld_shared(4 * np.minimum(warp.laneid, 1))[:2, 0]))
             warp.st_shared(4 * np.minimum(warp.laneid, 1), np.pad(both, (0, 30)))
     warp.bar_sync()
     total = warp.ld_shared(4)
@@ -213,7 +214,8 @@ def cub_tile_descriptors(warp, fault, a, tiles, values, status, d):
             warp.st_global(status.at(mine), PARTIAL, order="relaxed.gpu")
             warp.st_global(values.at(mine), total)  # <- status before value
         else:
-            warp.st_global(tiles.at(mine), total.astype(np.uint64) << np.uint64(32) | np.uint64(1), "b64", order="relaxed")
+            word = total.astype(np.uint64) << np.uint64(32) | np.uint64(PARTIAL)
+            warp.st_global(tiles.at(mine), word, "b64", order="relaxed")
         for other in range(mine):
             if apart:
                 while not warp.ld_global(status.at(other), order="relaxed.gpu")[0, 0]:

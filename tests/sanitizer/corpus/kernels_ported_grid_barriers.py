@@ -72,7 +72,8 @@ def reduce_in_one_pass_of_cooperative_groups(warp, fault, a, arrived, out):
     with leader(warp, 0 if fault != "no barrier behind" else 32):
         if warp.ctaid[0] == 0:
             for block in range(1, 3):
-                partial = warp.ld_global(out.at(block))  # <- no barrier before; no fence before; no fence behind; no barrier behind
+                # <- no barrier before; no fence before; no fence behind; no barrier behind
+                partial = warp.ld_global(out.at(block))
                 warp.st_global(out, warp.ld_global(out) + partial)
 
 
@@ -80,7 +81,11 @@ def reduce_in_one_pass_of_cooperative_groups(warp, fault, a, arrived, out):
     "NVIDIA/cuda-samples Samples/0_Introduction/simpleAWBarrier/simpleAWBarrier.cu",
     lambda: (numbers(256), numbers(256), zeros(1), zeros(2), zeros(256)),
     lambda a, b, *_: a + (a * b).sum(),
-    {"no second grid barrier": "global-race", "one arrival fewer": ("deadlock", "mbarrier-arrivals"), "no wait": "shared-race"},
+    {
+        "no second grid barrier": "global-race",
+        "one arrival fewer": ("deadlock", "mbarrier-arrivals"),
+        "no wait": "shared-race",
+    },
     grid=2,
     block=64,
     shared=24,
@@ -154,7 +159,8 @@ def layernorm_backward_sums_up_in_the_last_block(warp, fault, dout, flag, scratc
         if fault != "no barrier in front of the sums":
             warp.bar_sync()
         if warp.warpid == 0:
-            row = row + floats(warp.ld_shared(512 + mine, "v4.b32"))  # <- no barrier in front of the sums; no barrier behind the sums
+            # <- no barrier in front of the sums; no barrier behind the sums
+            row = row + floats(warp.ld_shared(512 + mine, "v4.b32"))
         if fault != "no barrier behind the sums":
             warp.bar_sync()
         if warp.warpid == 0:

@@ -86,7 +86,9 @@ def all_reduce_in_two_stages(warp, fault, a, flags, parts, d):
         order = "release.sys", "acquire.sys"
     barrier(0 if fault == "flag of the first barrier" else 1, *order)
     owner = np.minimum(warp.threads // 22, 2)
-    gathered = warp.ld_global(parts.at(owner, warp.threads))  # <- volatile between the stages; no barrier behind the flags; no barrier in front of the flags; flag of the first barrier
+    # <- volatile between the stages; no barrier behind the flags; no barrier in front of the flags
+    # <- flag of the first barrier
+    gathered = warp.ld_global(parts.at(owner, warp.threads))
     warp.st_global(d.at(rank, warp.threads), gathered)
 
 
@@ -151,7 +153,8 @@ def partial_tiles_leave_by_tma_and_a_counter_tells(warp, fault, a, parts, counte
             while warp.ld_global(counters.at(tile), order="acquire.gpu")[0, 0] < 2:
                 pass
     warp.bar_sync()
-    both = [warp.ld_global(parts.at(tile + 2 * k, warp.threads)) for k in range(2)]  # <- no fence; waited for the reads; the counter of the other tile
+    # <- no fence; waited for the reads; the counter of the other tile
+    both = [warp.ld_global(parts.at(tile + 2 * k, warp.threads)) for k in range(2)]
     warp.st_global(d.at(tile, warp.threads), bits(floats(both[0]) + floats(both[1])))
 
 
@@ -222,16 +225,15 @@ def tokens_through_a_ring_of_another_rank(warp, fault, x, ring, head, tail, d):
         sent = 0
         while sent < 12:
             with one(warp):
-                while fault != "no room asked for":
-                    order = "volatile" if relaxed else "acquire.sys"
-                    used = sent - int(warp.ld_global(head, order=order)[0, 0])
-                    if 4 - used >= 2:
-                        break
+                order = "volatile" if relaxed else "acquire.sys"
+                while fault != "no room asked for" and sent - int(warp.ld_global(head, order=order)[0, 0]) > 2:
+                    pass
             warp.bar_warp_sync()
             for token in range(sent, sent + 2):
                 if token % 2 == warp.warpid:
                     held = warp.ld_global(x.at(32 * token + warp.laneid))
-                    warp.st_global(ring.at(32 * (token % 4) + warp.laneid), held)  # <- head as published; no room asked for; head before the barrier
+                    # <- head as published; no room asked for; head before the barrier
+                    warp.st_global(ring.at(32 * (token % 4) + warp.laneid), held)
             sent += 2
             if fault != "tail before the barrier":
                 warp.bar_sync()
@@ -248,7 +250,8 @@ def tokens_through_a_ring_of_another_rank(warp, fault, x, ring, head, tail, d):
         warp.bar_sync()
         end = int(warp.ld_shared(0)[0, 0])
         for token in range(received + warp.warpid, end, 2):
-            held = warp.ld_global(ring.at(32 * (token % 4) + warp.laneid))  # <- relaxed tail; tail before the barrier; no room asked for
+            # <- relaxed tail; tail before the barrier; no room asked for
+            held = warp.ld_global(ring.at(32 * (token % 4) + warp.laneid))
             warp.st_global(d.at(32 * token + warp.laneid), held)
         received = end
         if fault != "head before the barrier":

@@ -23,6 +23,39 @@ def exclusive(a):
     return np.concatenate([before.astype(np.uint32) << 2 | INCLUSIVE, np.zeros(3 * RADIX, np.uint32)])
 
 
+def ranked(warp, key, plain):
+    """How many keys of the warp with the same digit came before, by a ballot for each bit and a counter of the warp."""
+    digit = key % RADIX
+    flags = np.full(32, 0xFFFFFFFF, np.uint32)
+    for bit in range(4):
+        has = key >> bit & 1 == 1
+        flags &= np.where(has, 0, 0xFFFFFFFF).astype(np.uint32) ^ np.uint32(warp.vote_sync("ballot", has))
+    before = np.bitwise_count(flags & ((1 << warp.laneid) - 1).astype(np.uint32))
+    counter = 4 * RADIX * warp.warpid + 4 * digit.astype(np.int64)
+    if plain:
+        first = warp.ld_shared(counter)[:, 0]
+        with warp.only(before == 0):
+            warp.st_shared(counter, first + np.bitwise_count(flags))
+    else:
+        with warp.only(before == 0):
+            first = warp.atom_shared("add.u32", counter, np.bitwise_count(flags))[:, 0]
+    leaders = np.bitwise_count((flags & -flags.astype(np.int64)).astype(np.uint32) - 1)
+    return warp.shfl_sync("idx", first, leaders) + before
+
+
+def looked_back(warp, tile, passes, order):
+    """Each digit's first place in the output, without the tile's own sums: a lane looks back for each digit."""
+    number, sums = warp.laneid % RADIX, np.zeros(32, np.uint32)
+    with warp.only(warp.laneid < RADIX):
+        for k in range(tile, -1, -1):
+            found = np.zeros(32, np.uint32)
+            while not (found[:RADIX] & 3 > 0).all():
+                found = warp.ld_global(passes.at(RADIX * k + number), order=order)[:, 0]
+            sums = sums + (found >> 2)
+        place = 4 * (TILE + number)
+        warp.st_shared(place, sums - warp.ld_shared(place)[:, 0])
+
+
 @ported(
     "b0nes164/GPUSorting GPUSortingCUDA/Sort/OneSweep.cu",
     lambda: (keys(756), exclusive(keys(756)), zeros(1), zeros(768)),
@@ -41,36 +74,20 @@ def exclusive(a):
 def onesweep_digit_binning(warp, fault, a, passes, index, out):
     """Keys are ranked by ballots and counters of each warp, scattered in shared memory, and placed by look-back."""
     t, lane, local = warp.threads, warp.laneid, 4 * TILE
-    mine = 4 * RADIX * warp.warpid
     with warp.only(t < 2 * RADIX):
         warp.st_shared(4 * (t % (2 * RADIX)), 0)
     with leader(warp):
         warp.st_shared(4 * (TILE - 1), warp.atom_global("add.u32", index, 1))
     warp.bar_sync()
     tile = int(warp.ld_shared(4 * (TILE - 1))[0, 0])
-    held, places = [], []
+    held = []
     for i in range(KEYS):
         place = TILE * tile + 32 * KEYS * warp.warpid + 32 * i + lane
         with warp.only(place < 756):
             loaded = warp.ld_global(a.at(np.minimum(place, 755)))[:, 0]
         held.append(np.where(place < 756, loaded, 0xFFFFFFFF))
-    for key in held:
-        digit = key % RADIX
-        flags = np.full(32, 0xFFFFFFFF, np.uint32)
-        for bit in range(4):
-            has = key >> bit & 1 == 1
-            flags &= np.where(has, 0, 0xFFFFFFFF).astype(np.uint32) ^ np.uint32(warp.vote_sync("ballot", has))
-        before = np.bitwise_count(flags & ((1 << lane) - 1).astype(np.uint32))
-        counter = mine + 4 * digit.astype(np.int64)
-        if fault == "plain counters of a warp":
-            first = warp.ld_shared(counter)[:, 0]  # <- plain counters of a warp
-            with warp.only(before == 0):
-                warp.st_shared(counter, first + np.bitwise_count(flags))  # <- plain counters of a warp
-        else:
-            with warp.only(before == 0):
-                first = warp.atom_shared("add.u32", counter, np.bitwise_count(flags))[:, 0]  # <- sums at once
-        leaders = np.bitwise_count((flags & -flags.astype(np.int64)).astype(np.uint32) - 1)
-        places.append(warp.shfl_sync("idx", first, leaders) + before)
+    # <- plain counters of a warp; sums at once
+    places = [ranked(warp, key, fault == "plain counters of a warp") for key in held]
     if fault != "sums at once":
         warp.bar_sync()
     if warp.warpid == 0:
@@ -91,22 +108,15 @@ def onesweep_digit_binning(warp, fault, a, passes, index, out):
         digit = 4 * (key % RADIX).astype(np.int64)
         places[i] = places[i] + warp.ld_shared(local + digit)[:, 0]
         if warp.warpid:
-            places[i] = places[i] + warp.ld_shared(mine + digit)[:, 0]
+            places[i] = places[i] + warp.ld_shared(4 * RADIX * warp.warpid + digit)[:, 0]
     if fault != "no barrier before the scatter":
         warp.bar_sync()
     for key, place in zip(held, places, strict=True):
-        warp.st_shared(4 * place.astype(np.int64), key)  # <- no barrier before the scatter; no barrier behind the scatter
+        # <- no barrier before the scatter; no barrier behind the scatter
+        warp.st_shared(4 * place.astype(np.int64), key)
     if warp.warpid == 0:
-        with warp.only(lane < RADIX):
-            number, sums = lane % RADIX, np.zeros(32, np.uint32)
-            for k in range(tile, -1, -1):
-                order = "" if fault == "look-back by plain loads" else "volatile"
-                while True:
-                    found = warp.ld_global(passes.at(RADIX * k + number), order=order)[:, 0]  # <- look-back by plain loads
-                    if (found[:RADIX] & 3 > 0).all():
-                        break
-                sums = sums + (found >> 2)
-            warp.st_shared(local + 4 * number, sums - warp.ld_shared(local + 4 * number)[:, 0])
+        # <- look-back by plain loads
+        looked_back(warp, tile, passes, "" if fault == "look-back by plain loads" else "volatile")
     if fault != "no barrier behind the scatter":
         warp.bar_sync()
     for i in range(KEYS):

@@ -1,4 +1,4 @@
-"""The table of ported kernels: public kernels line by line at the size of a test, and mistakes that people made in them.
+"""The table of ported kernels: public kernels line by line at the size of a test, and people's mistakes in them.
 
 A kernel is called with `fault` in front of its arrays: None, or which of its mistakes to make. Where the mistake is to
 be reported, the line names it: "# <- no fence; no barrier". What the kernel computes is compared with numpy; the
@@ -34,10 +34,16 @@ class Port:
         return self.kernel.__name__
 
     def lines(self, fault):
-        """The lines one of which is to be reported first."""
+        """The lines one of which is to be reported first; a comment on a line of its own marks the next one."""
         lines, first = inspect.getsourcelines(self.kernel)
-        marked = [(first + n, text.partition(MARK)[2].strip().split("; ")) for n, text in enumerate(lines)]
-        return {line for line, names in marked if fault in names}
+        found, above = set(), []
+        for number, text in enumerate(lines):
+            code, _, names = text.partition(MARK)
+            named = [*above, *names.strip().split("; ")]
+            above = [] if code.strip() else named
+            if code.strip() and fault in named:
+                found.add(first + number)
+        return found
 
     def launch(self, fault, **options):
         """What the sanitizer reports, hints left out, and the arrays before and after; later launches go on."""
