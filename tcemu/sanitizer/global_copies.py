@@ -16,7 +16,7 @@ from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import REACH
 from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_races import WEAK, GlobalRaces
-from tcemu.sanitizer.global_shadow import WRITES
+from tcemu.sanitizer.global_shadow import ACCESSES, WRITES
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Span, Spans
@@ -96,7 +96,7 @@ class GlobalCopies:
         reduces = copy.instruction.family.startswith("cp.reduce")
         access = GlobalAccess(self._neighbour.number, by, copy.opcode, True, REACH["gpu"] if reduces else WEAK)
         runs = Runs.of(addresses, size)
-        self._compare_shadow(access, runs, slice(None), own=not reduces)
+        self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         for spans in (self._grid.stored, self._grid.loaded):
             self._compare_spans(access, spans, runs.first, runs.end, None)
         column, lanes = self._agents.get(warp) or (self._clocks.agent(), 0)

@@ -26,6 +26,11 @@ _CAUSE = {
     "lane-race": "two lanes of the warp made the accesses, with no bar.warp.sync between them",
 }
 _INSIDE = "Put bar.sync between the two accesses."
+#: The fix where one access is strong and the other weak, as of a flag that is set by an atomic and read by a plain load.
+_MIXED = (
+    "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or let a release by one "
+    "thread and an acquire by the other, or a barrier that both take part in, order them."
+)
 
 
 class GlobalRaces:
@@ -89,6 +94,8 @@ class GlobalRaces:
             if other is None or access.together(other):
                 continue
             late = (before == number) & ~self._ordered(access, number, prior & 31, lanes)
+            if late.any() and other.writes and other.reach > WEAK:
+                late &= ~self._observed(access, number, cells, lanes)
             if late.any():
                 row, place = np.argwhere(late)[0].tolist()
                 where = cells[late.any(axis=0)]
@@ -113,6 +120,17 @@ class GlobalRaces:
                 found |= ended & (mask >> lanes & 1).astype(bool)
         if access.block == other.block and by.warp == other.by.warp:
             found |= (before == lanes) | (not other.writes)
+        return found
+
+    def _observed(self, access: GlobalAccess, number: int, cells: Array, lanes: Array) -> Array:
+        """Whether the strong write of record `number` was seen by a strong read that comes before this access, (n,)."""
+        writes, reads = self._shadow.seen(cells)
+        found = np.zeros(len(cells), bool)
+        for read in np.unique(reads[writes >> 5 == number] >> 5).tolist():
+            here = (writes >> 5 == number) & (reads >> 5 == read)
+            reader, write = self._grid.accesses.made[read], self._grid.accesses.made[number]
+            if reader is not None and write is not None and reader.together(write):
+                found |= here & self._ordered(access, read, reads[None] & 31, lanes)[0]
         return found
 
     def _same(self, event: Accessed, places: Array) -> bool:
@@ -149,8 +167,9 @@ class GlobalRaces:
         hint = same and other.writes
         if hint:
             message += "; both write the same values"
-        if access.by.block == other.by.block and rule == "global-race":
-            remedy = remedy or _INSIDE
+        mixed = (access.reach > WEAK) != (other.reach > WEAK) and not (access.copies or other.copies)
+        if rule == "global-race" and (mixed or access.by.block == other.by.block):
+            remedy = remedy or (_MIXED if mixed else _INSIDE)
         earlier = Earlier(other.told, other.opcode, other.callers)
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else None

@@ -1,7 +1,8 @@
 """Shadow of global memory: for each cell, the marks of its last writes and reads, by whichever block.
 
 A cell has five marks, because weak accesses race with what strong ones do not race with, and because a block that
-writes what it has just read itself may still be too early for another reader.
+writes what it has just read itself may still be too early for another reader. A sixth says which strong write the last
+strong read has seen: that write comes before whatever follows the read (PTX ISA 8.9.5).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import numpy as np
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.spans import Runs
 
-#: The marks of a cell: weak and strong write; weak read, the last one before it by another warp, and strong read.
-WEAK, STRONG, READ, OTHER, STRONG_READ = range(5)
-#: The rows that hold writes; initial size of a cell, and how many there are at first.
-WRITES = slice(0, 2)
+#: The marks of a cell: weak and strong write; weak read, the last one before it by another warp, and strong read; the
+#: strong write that this has seen.
+WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
+#: The rows that hold writes, and those that hold accesses; initial size of a cell, and how many there are at first.
+WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 _CELL, _CELLS = 16, 1 << 12
 
 
@@ -24,7 +26,7 @@ class GlobalShadow:
     def __init__(self) -> None:
         self.cell = _CELL
         #: a row for each cell, so that its marks lie together
-        self._marks = np.zeros((_CELLS, 5), np.int64)
+        self._marks = np.zeros((_CELLS, 6), np.int64)
         #: the first byte that has been written, and the one after the last; the same of the access that is looked at
         self._first, self._end = np.iinfo(np.int64).max, 0
         self._here = 0, 0
@@ -50,9 +52,14 @@ class GlobalShadow:
         """Whether nothing has been written from byte `low` to byte `high` - 1."""
         return high <= self._first or low >= self._end
 
-    def marks(self, cells: Array, rows: slice = slice(None)) -> Array:
+    def marks(self, cells: Array, rows: slice = ACCESSES) -> Array:
         """The marks (rows, n) of cells."""
         return self._marks.take(cells, axis=0).T[rows]
+
+    def seen(self, cells: Array) -> tuple[Array, Array]:
+        """The marks of the strong writes of cells that a strong read has seen, 0 for others, and of those reads."""
+        marks = self.marks(cells, slice(None))
+        return np.where(marks[STRONG] == marks[SEEN], marks[STRONG], 0), marks[STRONG_READ]
 
     def write(self, cells: Array, marks: Array, strong: bool) -> None:
         """Note a write to the cells that `cells` returned last."""
@@ -63,6 +70,7 @@ class GlobalShadow:
         """Note a read; `others`, bool (n,), says which cells another warp read before."""
         if strong:
             self._marks[cells, STRONG_READ] = marks
+            self._marks[cells, SEEN] = self._marks[cells, STRONG]
             return
         if np.count_nonzero(others):
             self._marks[cells[others], OTHER] = self._marks[cells[others], READ]
@@ -74,6 +82,6 @@ class GlobalShadow:
 
     def _reach(self, cells: int) -> None:
         there = len(self._marks)
-        more = np.zeros((max(cells, 2 * there), 5), np.int64)  # the system gives memory only to what is used
+        more = np.zeros((max(cells, 2 * there), 6), np.int64)  # the system gives memory only to what is used
         more[:there] = self._marks
         self._marks = more
