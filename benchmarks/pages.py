@@ -20,7 +20,8 @@ BOUND, KEYS = 100, 6
 _TIMED = """([slider, key]) => new Promise(resolve => {
     const view = slider.closest('.tcemu-view'), start = performance.now();
     const seen = new MutationObserver(() => { seen.disconnect(); resolve(performance.now() - start); });
-    seen.observe(view.querySelector('figure').parentElement, { childList: true, subtree: true, characterData: true });
+    const all = { childList: true, subtree: true, characterData: true, attributes: true };
+    seen.observe(view.querySelector('figure').parentElement, all);
     slider.focus();
     slider.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
     setTimeout(() => { seen.disconnect(); resolve(-1); }, 3000);

@@ -114,6 +114,42 @@ const KINDS = {
   },
 };
 
+// A picture is named after its content. In a view all pictures have one name, so that the elements that two of them
+// share are equal, style sheet included.
+function named(html, id) {
+  const names = [...html.matchAll(/<svg [^>]*\bid="(tc[0-9a-f]{10})"/g)].map((found) => found[1]);
+  return names.reduce((text, name, number) => text.replaceAll(name, `${id}-picture${number}`), html);
+}
+
+// Make an element equal to another one, and keep all nodes that are equal already: the browser then styles, lays out
+// and paints only what has changed. What the reader has opened stays open, and what is scrolled stays where it is.
+function become(old, made) {
+  for (const { name, value } of made.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const name of old.getAttributeNames()) {
+    if (name !== "open" && !made.hasAttribute(name)) old.removeAttribute(name);
+  }
+  const [before, after] = [[...old.childNodes], [...made.childNodes]];
+  while (before.length && after.length && before[0].isEqualNode(after[0])) {
+    before.shift();
+    after.shift();
+  }
+  let rest = null; // the first of the equal nodes at the end
+  while (before.length && after.length && before.at(-1).isEqualNode(after.at(-1))) {
+    rest = before.pop();
+    after.pop();
+  }
+  before.splice(after.length).forEach((each) => each.remove());
+  after.forEach((each, number) => {
+    const there = before[number];
+    if (!there) old.insertBefore(each, rest);
+    else if (there.nodeName !== each.nodeName) there.replaceWith(each);
+    else if (there.nodeType === Node.TEXT_NODE) there.data = each.data;
+    else become(there, each);
+  });
+}
+
 function render({ model, el }) {
   const id = `tcemu-${Math.random().toString(36).slice(2)}`; // every widget loads this script again
   let asked = 0, later = 0;
@@ -158,13 +194,10 @@ function render({ model, el }) {
   const status = element(el, "div", { className: "tcemu-said", role: "status", "aria-live": "polite" });
 
   const stand = () => model.get("controls").forEach((control, number) => shows[number](control));
-  // Keep open what the reader has opened, and keep the scroll position, while the picture changes.
   const draw = () => {
-    const open = [...figure.querySelectorAll("details")].map((each) => each.open);
-    const left = [...figure.querySelectorAll(".tcemu-scroll")].map((each) => each.scrollLeft);
-    figure.innerHTML = model.get("html");
-    figure.querySelectorAll("details").forEach((each, number) => { each.open = open[number] ?? each.open; });
-    figure.querySelectorAll(".tcemu-scroll").forEach((each, number) => { each.scrollLeft = left[number] ?? 0; });
+    const made = figure.cloneNode();
+    made.innerHTML = named(model.get("html"), id);
+    become(figure, made);
   };
   // Announce a dragged slider only where it stops.
   const say = () => {
