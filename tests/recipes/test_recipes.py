@@ -192,7 +192,7 @@ def test_recipes_are_told_apart_by_types_that_both_take():
     fp8 = Recipe("wgmma.mma_async.sync.aligned.m64n8k32.f32.e5m2.e4m3")
     x, y = separate(fp8, Recipe(F16, inputs="f16"), 64)
     assert (x.dtype, y.dtype) == (drawn("e5m2", (1, 1)).dtype, drawn("e4m3", (1, 1)).dtype)
-    with pytest.raises(OperandError, match="no input is one of both"):
+    with pytest.raises(OperandError, match="so no input fits both"):
         separate(fp8, Recipe(F16), 64)
     with pytest.raises(OperandError, match="both take matrices of e5m2 and e4m3; got e4m3 and e4m3"):
         separate(fp8, Recipe(F16, inputs="f16"), 64, types=("e4m3", "e4m3"))
