@@ -38,7 +38,7 @@ def test_a_swizzle_is_that_of_descriptors(swizzle):
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"A": 5}, r"A is \(shape, dtype\)"),
+        ({"A": 5}, r"A must be \(shape, dtype\)"),
         ({"A": ((0, 4), np.uint8)}, "one to three positive numbers"),
         ({"A": (4, "no such type")}, "is not a dtype"),
         ({"A": ((8, 8), np.float16, 128)}, "as wide as a row, 16 bytes; got 128"),

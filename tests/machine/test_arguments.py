@@ -49,7 +49,7 @@ def test_a_pointer_does_not_guess(row):
         ("text", ("0", 1), "got '0'"),
         ("nothing", (None, 1), "got None"),
         ("a slice", (slice(None), 1), "got slice"),
-        ("no broadcast", (np.arange(3), np.arange(5)), r"arrays that broadcast together; got shapes (3,) and (5,)"),
+        ("no broadcast", (np.arange(3), np.arange(5)), r"arrays that broadcast; got shapes (3,) and (5,)"),
         ("huge", (1 << 62, np.arange(5)), "got shapes () and (5,)"),
         ("beyond 64 bits", (1 << 80, 0), "an index must be an integer"),
     ]

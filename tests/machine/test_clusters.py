@@ -61,7 +61,7 @@ def test_what_a_launch_is_given(row):
         ({"cluster": 2, "non_portable_cluster": 1}, "non_portable_cluster must be True or False; got 1"),
         ({"cluster": 9, "target": "sm_120", "non_portable_cluster": True}, "from 1 to (8, 8, 8); got 9"),
         ({"cluster": 2, "target": "sm_80"}, "clusters exist from sm_90 on; the target is sm_80"),
-        ({"cluster": 3}, "a whole number of clusters in each dimension: (16, 1, 1) is not, of (3, 1, 1)"),
+        ({"cluster": 3}, "a whole number of clusters in each dimension; (16, 1, 1) is not, of (3, 1, 1)"),
         ({"cluster": 4, "resident": 3}, "at least 4, the blocks of a cluster; got 3"),
     ]
     for given, says in cases:

@@ -129,7 +129,7 @@ def _outside(warp):
     ("kernel", "error", "words"),
     [
         (_never, OperandError, "which mbarrier.init did not write"),
-        (_overwritten, OperandError, "no ordinary store to the bytes before mbarrier.inval"),
+        (_overwritten, OperandError, "do not store to the bytes before mbarrier.inval"),
         (_gone, OperandError, "which mbarrier.init did not write"),
         (_everybody, OperandError, "32 arrivals at an mbarrier that has 1 pending"),
         (_unaligned, MemoryFault, "not a multiple of 8"),

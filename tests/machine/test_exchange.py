@@ -353,7 +353,7 @@ def test_wrong_operands(row):
         ("predicates", lambda w: w.shfl_sync("up", w.laneid > 3, 1), "got bool (32,)"),
         ("3-d", lambda w: w.shfl_sync("up", np.zeros((32, 1, 1)), 1), "got float64 (32, 1, 1)"),
         ("by what", lambda w: w.shfl_sync("up", w.laneid, 1.0), "shfl.sync.up.b32: b must be one integer for all"),
-        ("c", lambda w: w.run("shfl.sync.up.b32", w.laneid, 1, None), "shfl.sync.up.b32: c is one integer"),
+        ("c", lambda w: w.run("shfl.sync.up.b32", w.laneid, 1, None), "shfl.sync.up.b32: c must be one integer"),
         ("what vote", lambda w: w.vote_sync([], True), "vote.sync: mode is text, as the opcode spells it; got []"),
         ("an int", lambda w: w.vote_sync("all", 1), "a predicate must be bool (32,); got dtype int64, shape ()"),
         ("half", lambda w: w.vote_sync("all", np.ones(16, bool)), "shape (16,) (PTX ISA 9.7.13.9)"),

@@ -31,7 +31,7 @@ def test_what_a_launch_is_given(row):
         ({"block": (1, 1, 65)}, "got (1, 1, 65)"),
         ({"block": (32, 33)}, "a block has at most 1024 threads; (32, 33, 1) makes 1056"),
         ({"block": None}, "got None"),
-        ({"shared": -1}, "shared memory is a number of bytes, on sm_90a at most 232448 for a block; got -1"),
+        ({"shared": -1}, "shared= must be a number of bytes, on sm_90a at most 232448 for a block; got -1"),
         ({"shared": 227 * 1024 + 1}, "got 232449"),
         ({"shared": 64 * 1024 + 1, "target": "sm_75"}, "on sm_75 at most 65536"),
         ({"shared": True}, "got True"),

@@ -414,11 +414,11 @@ def test_arrivals_that_must_not_complete_the_phase():
 @pytest.mark.parametrize(
     ("deed", "told"),
     [
-        (lambda w: w.mbarrier_arrive(64, np.ones(31, int)), "mbarrier.arrive.shared::cta.b64: count is one integer"),
+        (lambda w: w.mbarrier_arrive(64, np.ones(31, int)), "mbarrier.arrive.shared::cta.b64: count must be one integer"),
         (lambda w: w.mbarrier_init(64, np.ones(5, int)), "mbarrier.init.shared::cta.b64: count must be one integer"),
         (lambda w: w.mbarrier_init(64, np.zeros(32, int)), "count of an mbarrier must be 1 to 1048575; got 0"),
         (lambda w: w.mbarrier_expect_tx(64, 1.5), "count must be one integer for all lanes, or (32,)"),
-        (lambda w: w.mbarrier_expect_tx(64, True), "a count is an integer; got True"),
+        (lambda w: w.mbarrier_expect_tx(64, True), "a count must be an integer; got True"),
         (lambda w: w.mbarrier_arrive(1 << 70), "mbarrier must be one integer for all lanes"),
         (lambda w: w.mbarrier_test_wait(64, np.zeros(3, int)), "parity must be one integer for all lanes, or (32,)"),
         (lambda w: w.mbarrier_test_wait(64, LANES), "phaseParity is 0 for even phases and 1 for odd ones"),

@@ -40,7 +40,7 @@ def test_what_is_not_a_schedule(given, told):
 
 def test_a_schedule_says_the_whole_order():
     for more in ({"seed": 1}, {"seeds": 3}, {"policy": "early"}):
-        with pytest.raises(LaunchError, match="leave seed, seeds and policy out"):
+        with pytest.raises(LaunchError, match="leave out seed, seeds and policy"):
             tcemu.launch(lambda warp: None, schedule="late", **more)
 
 

@@ -100,7 +100,7 @@ def test_what_are_no_seeds(seeds):
 
 
 def test_seed_and_seeds():
-    with pytest.raises(LaunchError, match="args is a tuple"):
+    with pytest.raises(LaunchError, match="args must be a tuple"):
         tcemu.launch(lambda warp: None, args=3, seeds=2)
     with pytest.raises(LaunchError, match="seeds lists every seed: leave out seed"):
         tcemu.launch(lambda warp: None, seed=3, seeds=5)
