@@ -36,8 +36,10 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "try_wait": 70,
         # from the completion of a phase until a warp that waits for it goes on
         "wake": 45,
-        # the descriptors of a wgmma, which have to go into uniform registers
+        # the descriptors of a wgmma, which have to go into uniform registers: how long they keep the warp, and the
+        # issue slots, for which warpgroups wait that have a warp in the same sub-partition
         "descriptors": 44,
+        "descriptor slots": 28,
         # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
         "bulk": 30,
         "bulk operands": 140,

@@ -150,7 +150,7 @@ def _mma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
 def _wgmma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     """The product starts when the last of the four warps has issued it; the warps go on at once."""
     block, key = warp.block, (warp.index // PARTITIONS, op.number)
-    _issue(sm, warp, now, 1)
+    _issue(sm, warp, now, ASSUMED["descriptor slots"])
     block.products[key] = block.products.get(key, 0) + 1
     if block.products[key] == PARTITIONS:
         del block.products[key]

@@ -352,6 +352,13 @@ def test_some_main_loops_take_what_a_gpu_took(setting):
     assert BENCHMARK.predicted(setting) == pytest.approx(MEASURED[str(setting)], rel=0.25)
 
 
+@pytest.mark.parametrize("columns", [32, 64])
+def test_two_warpgroups_with_small_tiles_wait_for_issue_slots(columns):
+    """Alone, each would be done with its descriptors before the next stage is there."""
+    setting = BENCHMARK.Hopper(wgmma_tma.Plan(columns=columns, consumers=2, stages=4))
+    assert BENCHMARK.predicted(setting) == pytest.approx(MEASURED[str(setting)], rel=0.1)
+
+
 @pytest.mark.slow
 def test_main_loops_take_what_a_gpu_took():
     settings = spread(EVERY, 2)
