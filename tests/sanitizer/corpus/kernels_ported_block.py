@@ -149,7 +149,7 @@ STAGES = 4
 
 @ported(
     "NVIDIA/cuda-samples Samples/3_CUDA_Features/globalToShmemAsyncCopy/globalToShmemAsyncCopy.cu",
-    lambda: matrices(16, 16, 128),
+    lambda: matrices(16, 16, 96),
     plain_product,
     {
         "as published": ("overwritten-early", "shared-race"),
@@ -170,7 +170,7 @@ def matrices_in_four_stages_of_a_thread_pipeline(warp, fault, a, b, c):
         nonlocal stage
         while stage <= until:
             to = 2048 * (stage % STAGES)
-            if stage < 8:
+            if stage < 6:
                 for part in range(4):
                     row, column = t // 4, 4 * (t % 4) + part
                     warp.cp_async(to + 4 * (16 * column + row), a.at(row, 16 * stage + column), 4)  # <- as published
@@ -178,7 +178,7 @@ def matrices_in_four_stages_of_a_thread_pipeline(warp, fault, a, b, c):
             warp.cp_async_commit_group()
             stage += 1
 
-    for step in range(8):
+    for step in range(6):
         if fault == "as published":
             produce(step + ahead)
             warp.cp_async_wait_group(STAGES)
