@@ -92,6 +92,10 @@ class Overview:
     @property
     def summary(self) -> str:
         """One line: what is solved, how long the rest takes, and what is next."""
+        return f"{self._state} Next: {self.next.entry.label}." if self.next else self._state
+
+    @property
+    def _state(self) -> str:
         solved = sum(step.solved for step in self.steps)
         of = counted(sum(len(step.names) for step in self.steps), "exercise")
         if self.next is None:
@@ -100,18 +104,27 @@ class Overview:
         left = " and ".join(
             f"{_time(minutes)} of {what}" for minutes, what in ((reading, "notebooks"), (rest, "exercises")) if minutes
         )
-        return f"{solved} of {of} solved; about {left} left. Next: {self.next.entry.label}."
+        return f"{solved} of {of} solved; about {left} left."
 
     def markdown(self) -> str:
         """The first page, with links relative to the course's folder."""
-        head = "| | notebook | time left | exercises | time left | done |\n|---|---|---|---|---|---|"
+        head = "| | notebook | reading left | exercises | practice left | solved |\n|---|---|---|---|---|---|"
         rows = [self._row(step) for step in self.steps]
-        return "\n".join([f"# {self.title}", "", self.summary, "", _ADVICE, "", head, *rows, ""])
+        return "\n".join([f"# {self.title}", "", *self._first_words(), "", _ADVICE, "", head, *rows, ""])
+
+    def _first_words(self) -> list[str]:
+        """Where to click, and how far the learner is."""
+        if self.next is None:
+            return [self._state]
+        begun = any(step.solved for step in self.steps)
+        link = f"[{self.next.entry.label}](notebooks/{self.next.entry.file})"
+        return [f"**{'Go on with' if begun else 'Start with'} {link}.** {self._state}"]
 
     def _row(self, step: Step) -> str:
         mark = "✓" if step.finished else "→" if step is self.next else ""
         link = f"[{step.entry.label}](notebooks/{step.entry.file})"
-        own = f"[exercises](exercises/{step.entry.file})" if step.entry.exercises else ""
+        count = counted(len(step.entry.exercises), "exercise")
+        own = f"[{count}](exercises/{step.entry.file})" if step.entry.exercises else ""
         times = _time(step.reading_left), _time(step.exercises_left)
         return f"| {mark} | {link} | {times[0]} | {own} | {times[1]} | {step.solved} of {len(step.names)} |"
 
@@ -148,15 +161,17 @@ class Overview:
 
 
 _ADVICE = """\
-Click a notebook to open it. Shift + Enter runs a cell and goes to the next one. The notebooks are the course; do as
-many of the exercises as you like, since no later notebook needs them. Your work is saved in this folder,
-and so is your progress; `tcemu lab` opens it again, also after an update of the course.
+Click a notebook to open it. Shift + Enter runs a cell and goes to the next one. The notebooks are the course, with a
+few tasks in each. The exercises are for practice: do as many as you like, since no later notebook needs them.
 
-In a notebook, `tcemu.course.overview()` shows this table as it is at that moment."""
+Your work and your progress are saved in this folder. `tcemu lab` opens it again, also after an update of the course,
+and brings this page up to date. In a notebook, `tcemu.course.overview()` shows where you are."""
 
 
 def _time(minutes: int) -> str:
     hours, rest = divmod(minutes, 60)
+    if hours >= 10:
+        return f"{round(minutes / 60)} h"
     return f"{hours} h {rest:02} min" if hours else f"{rest} min" if rest else "-"
 
 
