@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tcemu.machine.scheduler import Strand
 
 Array = npt.NDArray[Any]
+#: What addresses usually are.
+_INT64, _LANES = np.dtype(np.int64), (WARP,)
 
 class Core:
     """One warp. Lanes take part in an operation where their bit of `bits` is set."""
@@ -57,6 +59,11 @@ class Core:
     def watched(self) -> bool:
         """Whether the launch has observers."""
         return bool(self.block.grid.observers)
+
+    @property
+    def heard(self) -> bool:
+        """Whether an observer needs to know of each read and write of registers."""
+        return self.block.grid.hears(Touched)
 
     @property
     def target(self) -> str:
@@ -178,6 +185,8 @@ class Core:
         if type(given) is int and -(1 << 63) <= given < 1 << 63:
             return np.array([given]).repeat(WARP)
         array = self.values(given)
+        if array.dtype is _INT64 and array.shape == _LANES:
+            return np.asarray(array)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(
                 f"{instruction}: {role} must be one integer for all lanes, or (32,), one for each; got {array.dtype} "

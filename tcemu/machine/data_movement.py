@@ -123,21 +123,23 @@ def ld(instruction: Instruction) -> Act:
     register, element, count, size = moved.register, moved.element, moved.registers, moved.bytes
     whole, wide = element.itemsize == register.itemsize, np.dtype(f"i{register.itemsize}")
 
+    def load(core: Core, by: By, where: Where) -> Array:
+        access(core, by, instruction, where, False, size, order)
+        data = where.memory.gather(where.addresses, size)
+        loaded(core, by, where, data, bool(order))
+        held = data.view(register) if whole else data.view(element).astype(wide).view(register)
+        return held.reshape(-1, count)
+
     def act(core: Core, addresses: npt.ArrayLike) -> Registers:
         by = core.begin(instruction)
         if by is None:
             return core.blank(count, register)
-        where = core.integers(instruction, "address", addresses)
+        found = places(core, by, instruction, core.integers(instruction, "address", addresses))
+        if core.bits == FULL and len(found) == 1:
+            return core.made(load(core, by, found[0]), FULL)
         bits = np.full((WARP, count), POISON, register)
-        for each in places(core, by, instruction, where):
-            access(core, by, instruction, each, False, size, order)
-            data = each.memory.gather(each.addresses, size)
-            loaded(core, by, each, data, bool(order))
-            held = data.view(register) if whole else data.view(element).astype(wide).view(register)
-            held = held.reshape(-1, count)
-            if len(held) == WARP:
-                return core.made(held, core.bits)
-            bits[each.lanes] = held
+        for each in found:
+            bits[each.lanes] = load(core, by, each)
         return core.made(bits, core.bits)
 
     return act
@@ -152,7 +154,7 @@ def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
         told = f"{where.space} memory{whose} at {at} to change, which it loads again and again"
         return Waiting(by, told, "memory", at, where.space == "global")
 
-    found = where.space, where.block.rank, where.addresses.tobytes(), data.tobytes()
+    found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
     core.block.grid.scheduler.loaded(core.strand, found, strong, waiting)
 
 

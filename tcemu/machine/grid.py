@@ -38,6 +38,10 @@ class Grid:
         strategy: InOrder | None = None,
     ) -> None:
         self.shape, self.memory, self.observers = shape, memory, tuple(observers)
+        #: what observers need, as they say; those that do not say need every event
+        self._hears: list[Callable[[type[Event]], bool]]
+        self._hears = [each.hears for each in observers if hasattr(each, "hears")]
+        self._all = len(self._hears) < len(self.observers)
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -105,6 +109,10 @@ class Grid:
                     observer(event)
             except LaunchError as error:
                 self.fail(error)
+
+    def hears(self, kind: type[Event]) -> bool:
+        """Whether some observer needs events of this kind now."""
+        return self._all or any(hears(kind) for hears in self._hears)
 
     def fail(self, error: TcemuError) -> NoReturn:
         """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""

@@ -29,8 +29,8 @@ _UNITS: dict[int, np.dtype[Any]] = {
     16: np.dtype("V16"),
     32: np.dtype("V32"),
 }
-#: Up to this many addresses are checked one by one.
-_FEW = 64
+#: Up to this many addresses are checked one by one; of so many accesses to them it is kept that they were right.
+_FEW, _KEPT = 64, 1024
 _SHIFTS = {size: size.bit_length() - 1 for size in _UNITS}
 
 
@@ -51,6 +51,8 @@ class Bytes:
         #: the same as plain numbers, for the check of every access
         self._first = [first for first, _, _ in ranges]
         self._end = [end for _, end, _ in ranges]
+        #: the addresses of a few lanes, the size and the alignment of accesses that were right
+        self._checked: set[tuple[bytes, int, int] | None] = set()
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
 
@@ -69,6 +71,9 @@ class Bytes:
         """
         if not len(addresses):
             return
+        key = (addresses.tobytes(), size, align) if len(addresses) <= _FEW else None
+        if key in self._checked:
+            return
         together, low, high = _extent(addresses)
         if together & align - 1:
             first = int((addresses % align != 0).argmax())
@@ -78,6 +83,7 @@ class Bytes:
                 "alignment",
             )
         if self.holds(low, high + size):
+            self._keep(key)
             return
         wrong = self._outside(addresses, size)
         if wrong.any():
@@ -85,6 +91,13 @@ class Bytes:
             where = self._where(int(addresses[first]), size)
             told = _told(instruction, lanes, first, what)
             raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
+
+    def _keep(self, key: tuple[bytes, int, int] | None) -> None:
+        """Remember addresses that are right: a kernel uses the same ones again and again."""
+        if key is not None:
+            if len(self._checked) == _KEPT:
+                self._checked.clear()
+            self._checked.add(key)
 
     def holds(self, first: int, end: int) -> bool:
         """Whether bytes `first` to `end` - 1 lie in one of the ranges."""

@@ -41,6 +41,10 @@ class Watcher(Protocol):
     def watched(self) -> bool:
         """Whether the launch has observers."""
 
+    @property
+    def heard(self) -> bool:
+        """Whether an observer needs to know of each read and write, and not only of reads of what is unwritten."""
+
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Registers `which` are read or written; those in `unwritten` are read in a lane that was never written."""
 
@@ -231,7 +235,8 @@ class Registers(NDArrayOperatorsMixin):
         if watcher is None or not watcher.watched:
             return
         blind = () if writes or bank.unwritten is None else self._blind(key, watcher.active, moves)
-        watcher.touched(self, writes, self.which(key), blind)
+        if blind or watcher.heard:
+            watcher.touched(self, writes, self.which(key), blind)
 
     def _blind(self, key: Any, active: Array, moves: bool) -> tuple[int, ...]:
         """Registers of `registers[key]` that are read in a lane that was never written."""

@@ -6,6 +6,7 @@ tcemu.instructions computes them; this module connects them to a block's memory 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,14 @@ def _teller(core: Core, by: By, instruction: Instruction, space: Space) -> Calla
         if space == "global":
             core.block.grid.memory.check(instruction, flat, size, 1)
         if core.watched:
-            core.tell(Accessed, by, instruction, space, writes, flat, size, np.arange(flat.size) % WARP, True)
+            core.tell(Accessed, by, instruction, space, writes, flat, size, _lanes(flat.size), True)
 
     return tell
+
+
+@lru_cache(maxsize=64)
+def _lanes(count: int) -> Array:
+    """The lane of each of `count` addresses, as an instruction of a warp gives them, read-only."""
+    lanes = np.arange(count) % WARP
+    lanes.flags.writeable = False
+    return lanes

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
-from tcemu.machine.events import BarrierCompleted, BlockEnded, BlockStarted, Event, Faulted, Stuck
+from tcemu.machine.events import (
+    BarrierCompleted,
+    BlockEnded,
+    BlockStarted,
+    Event,
+    Faulted,
+    Stuck,
+    Touched,
+    WgmmaFenced,
+    WgmmaIssued,
+)
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Section
 from tcemu.sanitizer.cluster import Cluster
@@ -36,6 +46,8 @@ from tcemu.tracebacks import cell
 #: reports only go into `reports`, as hints do in every mode but off. off: the sanitizer checks nothing.
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+#: What receives the events of a block, by their kind.
+Watch = dict[type[Event], list[Callable[[Any], object]]]
 
 
 class Sanitizer:
@@ -60,9 +72,11 @@ class Sanitizer:
         self.reports: list[Report] = []
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
-        self._watches: dict[int, dict[type[Event], list[Callable[[Any], object]]]] = {}
+        self._watches: dict[int, Watch] = {}
         self._clusters: dict[int, Cluster] = {}
         self._grid: Grid | None = None
+        #: whether a kernel has executed wgmma, whose rules are about each access to registers
+        self._wgmma = False
 
     @property
     def errors(self) -> list[Report]:
@@ -85,17 +99,32 @@ class Sanitizer:
             del self._watches[block]
             self._clusters.pop(block, None)
 
+    def hears(self, kind: type[Event]) -> bool:
+        """Whether it needs events of this kind now."""
+        return self._wgmma or kind is not Touched
+
+    def _multiplies(self, _: WgmmaFenced | WgmmaIssued) -> None:
+        self._wgmma = True
+
     def _begin(self, event: BlockStarted) -> None:
         """Watch a block or, from its first block on, a cluster."""
         if self._grid is None or self._grid.memory is not event.memory:
             self._grid = Grid(event.memory, event.arrays)
         if not event.cluster:
-            self._watches[event.block] = _watch(Block(event, self._tell, self._tiles), self._grid)
+            self._watches[event.block] = self._sections(Block(event, self._tell, self._tiles))
         elif event.block == event.cluster[0]:
             cluster = Cluster(event, self._tell, self._tiles)
-            watch = _watch(cluster.block, self._grid)
+            watch = self._sections(cluster.block)
             for number in event.cluster:
                 self._watches[number], self._clusters[number] = watch, cluster
+
+    def _sections(self, block: Block) -> Watch:
+        """The handlers of a block's sections; its first wgmma makes every access to registers matter."""
+        assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
+        watch = _watch(block, self._grid)
+        for kind in (WgmmaFenced, WgmmaIssued):
+            watch[kind].append(self._multiplies)
+        return watch
 
     def _tell(self, report: Report) -> None:
         before = self._known.get(report.key)
@@ -118,7 +147,7 @@ class Sanitizer:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
 
-def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], object]]]:
+def _watch(block: Block, grid: Grid) -> Watch:
     """The handlers for each kind of event of a block, in the order of the sections."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
@@ -144,7 +173,7 @@ def _watch(block: Block, grid: Grid) -> dict[type[Event], list[Callable[[Any], o
         Shuffles(block),
         RegisterBudget(block),
     ]
-    handlers: dict[type[Event], list[Callable[[Any], object]]] = {}
+    handlers: Watch = {}
     for section in sections:
         for kind, handler in section.handlers.items():
             handlers.setdefault(kind, []).append(handler)
