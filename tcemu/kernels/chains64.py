@@ -1,7 +1,7 @@
 """Batches of binary64 chains, from registers into registers: a fused multiply-add for each k, in ascending order.
 
     eight lanes                         eight columns of B, of C and of D, side by side
-    one row of A                        its elements for each k, each taken by all lanes
+    four rows                           of A: an element of each for every k, taken by all lanes
 
 Index tables, which the layouts make once, say which register holds each element.
 """
@@ -20,56 +20,107 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.binary64 import NEAREST, link
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.moves import pick
+from tcemu.kernels.picks import picks
 from tcemu.kernels.registers import check_words, reach
+from tcemu.kernels.rooms import Parts, aligned, whole
 from tcemu.kernels.simd import DOUBLE, LONG, Lanes, Slot, vector_code
 
 Array = npt.NDArray[Any]
 
-#: Columns that are computed at once.
-LANES = 8
+#: Columns, and rows of them, that are computed at once.
+LANES, ROWS = 8, 4
 
-_INVALID, _QUIET, _QUIET_BIT = 0xFFF8 << 48, 0x7FFF << 48, 1 << 51
-#: Patterns, in the type in which numba computes; the field of NaN and infinity.
-_ZERO, _INFINITY, _MAGNITUDE, _FRACTION = np.uint64(0), np.uint64(0x7FF << 52), np.uint64((1 << 63) - 1), np.uint64(52)
-_SPECIAL = 0x7FF
-#: How much the sum of two exponent fields may exceed that of an addend which their products do not change.
-_NEGLIGIBLE = 2 * 1022 - 1077
+_INVALID, _QUIET_BIT, _NEGATIVE, _POSITIVE = 0xFFF8 << 48, 1 << 51, -(1 << 63), (1 << 63) - 1
+#: The same in the type in which numba computes; the field of NaN and infinity.
+_INFINITY, _MAGNITUDE, _FRACTION = np.uint64(0x7FF << 52), np.uint64(_POSITIVE), np.uint64(52)
+_ZERO, _EIGHT = np.uint64(0), np.uint64(8)
+#: Bits of the significand that a pattern holds.
+_BITS = 52
+
+#: The places of the numbers that `run` reads: where the tables of a, b, c and d begin, or -1 if everything is in order;
+#: where room begins for what is picked of a, b, c and d, for a, b and c at the scale of RAISE, and for picking, and all
+#: its words; vectors of a, b and c; groups of columns, rows and products of a chain.
+TABLES, ROOMS, HIGH, HELD, ROOM, VECTORS, SIZES, NUMBERS = 0, 4, 8, 11, 12, 13, 16, 19
 _DOUBLES, _LONGS = ir.VectorType(DOUBLE, LANES), ir.VectorType(LONG, LANES)
+
+# Subnormal numbers take a processor a hundred times as long. So a tile with some is computed at another scale, where
+# they are normal: A and B times 2^RAISE each, C and the chains times 2^(2 RAISE). Only the rounding does not move:
+# what is subnormal in the end is rounded to multiples of the smallest subnormal number, the unit.
+RAISE = 200
+#: The exponent fields of A and B, both together, and of C may be so large that nothing overflows at the other scale.
+_MOST, _MOST_TOGETHER, _MOST_ADDEND = 1800, 2500, 1500
+#: The least normal number at the other scale. Numbers from here to its double have the unit as their last place.
+_LEAST = 2.0 ** (2 * RAISE - 1022)
+
+
+class _Chains:
+    """The chains of one group of columns, while they are emitted."""
+
+    def __init__(self, builder: Any, a: Any, b: Any, c: Any, rows: Any, depth: Any, d: Any) -> None:
+        self.code = vector_code(builder)
+        self.a, self.b, self.c, self.d = a, b, c, d
+        self.rows, self.depth = self.code.number(rows), self.code.number(depth)
+        self.found = Slot(self.code.lanes(0, LONG, LANES))
+
+    def emit(self, step: Any) -> Any:
+        """All chains by a step; returns whether something was noted, or there is a NaN: not 0."""
+        self.found.set(self.code.lanes(0, LONG, LANES))
+        with self.code.loop(0, self.rows.down(ROWS.bit_length() - 1)) as block:
+            self._block(block * ROWS, step)
+        return self.code.number_of_any(self.found.get().compare("!=", 0))
+
+    def _block(self, first: Lanes, step: Any) -> None:
+        """Rows from `first` on: they share the loads of B, and none waits for another."""
+        code, unit = self.code, 8 * LANES
+        running = [Slot(code.load(self.c, first + row, _DOUBLES, unit=unit)) for row in range(ROWS)]
+        with code.loop(0, self.depth) as k:
+            y = code.load(self.b, k, _DOUBLES, unit=unit)
+            for row, so_far in enumerate(running):
+                x = code.load(self.a, (first + row) * self.depth + k, DOUBLE, unit=8).everywhere(LANES)
+                so_far.set(step(x, y, so_far.get()))
+        for row, so_far in enumerate(running):
+            code.store(so_far.get(), self.d, first + row, unit=unit)
+            self._note(so_far.get().compare("!=", so_far.get(), unordered=True))
+
+    def _note(self, where: Lanes) -> None:
+        self.found.set(where.choose(self.code.lanes(1, LONG, LANES), self.found.get()))
+
+    def in_units(self, x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
+        """A step at the scale of RAISE, rounded as it is at the usual one; notes where that does not succeed."""
+        near = Slot(x.times_plus(y, addend))
+        tiny = _size(near.get()).compare("<", _LEAST)
+
+        def round_again() -> None:
+            self._note(tiny.both(_size(addend).compare(">=", _LEAST * 2.0**_BITS)))
+            near.set(tiny.choose(_in_units(x, y, addend, near.get().seen_as(_LONGS)), near.get()))
+
+        self.code.branch(self.code.any_set(tiny), round_again)
+        return near.get()
 
 
 @intrinsic
-def chains(typingctx, a, b, c, rows, depth, d):  # type: ignore[no-untyped-def]
+def chains(typingctx, a, b, c, rows, depth, raised, d):  # type: ignore[no-untyped-def]
     """d[m, lane] = fma(a[m, k], b[k, lane], c[m, lane]) for ascending k, to nearest even; NaN as in `binary64`.
 
-    a (rows, depth), b (depth, 8), c and d (rows, 8): addresses of patterns.
+    a (rows, depth), b (depth, 8), c and d (rows, 8): addresses of patterns; rows are a multiple of ROWS. With `raised`,
+    they are at the scale of RAISE, and finite; returns whether a chain could not be computed there: not 0.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        a, b, c, rows, depth, d = args
-        code = vector_code(builder)
-        depth = code.number(depth)
+        *places, raised, d = args
+        emitted = _Chains(builder, *places, d)
+        lost = Slot(emitted.code.long(0))
 
-        def chain(m: Lanes, step: Any) -> Slot:
-            running = Slot(code.load(c, m, _DOUBLES, unit=8 * LANES))
-            with code.loop(0, depth) as k:
-                x = code.load(a, m * depth + k, DOUBLE, unit=8).everywhere(LANES)
-                running.set(step(x, code.load(b, k, _DOUBLES, unit=8 * LANES), running.get()))
-            return running
-
-        with code.loop(0, code.number(rows)) as m:
-            running = chain(m, Lanes.times_plus)
-            found = running.get()
+        def usual() -> None:
             # A NaN stays a NaN to the end of its chain; only then does it matter which one it is.
-            nan = code.any_set(found.compare("!=", found, unordered=True))
+            nan = emitted.emit(Lanes.times_plus)
+            emitted.code.branch(nan, lambda: emitted.emit(_careful))
 
-            def again(m: Lanes = m, running: Slot = running) -> None:
-                running.set(chain(m, _careful).get())
+        emitted.code.branch(raised, lambda: lost.set(emitted.code.number(emitted.emit(emitted.in_units))), usual)
+        return lost.get().value
 
-            code.branch(nan, again)
-            code.store(running.get(), d, m, unit=8 * LANES)
-        return context.get_dummy_value()
-
-    return types.none(*[types.uint64] * 3, types.int64, types.int64, types.uint64), codegen
+    return types.int64(*[types.uint64] * 3, *[types.int64] * 3, types.uint64), codegen
 
 
 def _careful(x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
@@ -81,104 +132,196 @@ def _careful(x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
     return result.compare("==", result).choose(result, chosen.seen_as(_DOUBLES))
 
 
-@njit(cache=True, nogil=True)
-def _gathered(words, t, taken, room):  # type: ignore[no-untyped-def]
-    """room[i] = words[t, taken[i]]."""
-    for i in range(uint64(taken.size)):
-        room[i] = words[t, uint64(taken[i])]
+def _in_units(x: Lanes, y: Lanes, addend: Lanes, near: Lanes) -> Lanes:
+    """x * y + addend at the scale of RAISE, rounded to units if it is tiny; `near`: the pattern of what it is about.
 
-
-@njit(cache=True, nogil=True)
-def _directed(a, b, c, rows, depth, mode, d):  # type: ignore[no-untyped-def]
-    """`chains`, in a directed rounding."""
-    for m in range(rows):
-        for j in range(LANES):
-            running = c[m * LANES + j]
-            for k in range(depth):
-                running = link(a[m * depth + k], b[k * LANES + j], running, mode)
-            d[m * LANES + j] = running
-
-
-@njit(cache=True, nogil=True)
-def _largest(words, t):  # type: ignore[no-untyped-def]
-    """The largest exponent field among the elements of tile t: each is less than 2^(field - 1022)."""
-    found = _ZERO
-    for i in range(uint64(words.shape[1])):
-        found = max(found, words[t, i] & _INFINITY)
-    return int64(found >> _FRACTION)
-
-
-@njit(cache=True, nogil=True)
-def _keeps(a, b, c, t):  # type: ignore[no-untyped-def]
-    """Whether D is C in tile t, because each product is less than half the distance of an element of C to the next.
-
-    An element with exponent field e >= 2 has a distance of at least 2^(e - 1076), those below it 2^-1074. A zero may
-    change its sign, and a NaN its pattern. To multiply subnormal numbers takes a processor many times longer than this.
+    The sum of a tiny result and another number between LEAST and its double is rounded to units. The other number has
+    the sign of the result, or is -2 LEAST beside a large addend of that sign, so that its sum with the addend is exact.
     """
-    largest_a, largest_b = _largest(a, t), _largest(b, t)
-    if max(largest_a, largest_b) == _SPECIAL or largest_a + largest_b > _SPECIAL + _NEGLIGIBLE:
+    sign = near & _NEGATIVE
+    alike = (near ^ addend.seen_as(_LONGS)).compare(">=", 0).both(_size(addend).compare(">=", _LEAST))
+    other = alike.choose((sign ^ _NEGATIVE) | _pattern(2 * _LEAST), sign | _pattern(_LEAST)).seen_as(_DOUBLES)
+    rounded = x.times_plus(y, addend + other) - other
+    return (rounded.seen_as(_LONGS) | sign).seen_as(_DOUBLES)
+
+
+def _size(value: Lanes) -> Lanes:
+    return (value.seen_as(_LONGS) & _POSITIVE).seen_as(_DOUBLES)
+
+
+def _pattern(value: float) -> int:
+    return int(np.float64(value).view(np.int64))
+
+
+# ------------------------------------------------------------------------------------------------ the other scale
+
+
+@intrinsic
+def subnormal(typingctx, a, b, c, vectors_a, vectors_b, vectors_c):  # type: ignore[no-untyped-def]
+    """Not 0 if any of so many vectors at these three addresses has a subnormal number, or the least normal one."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code = vector_code(builder)
+        lows = Slot(code.lanes(-1, LONG, LANES))
+        for words, vectors in zip(args[:3], args[3:], strict=True):
+            with code.loop(0, code.number(vectors)) as i:
+                size = code.load(words, i, _LONGS, unit=8 * LANES) & _POSITIVE
+                # One less than a zero is, unsigned, above everything.
+                lows.set((size - 1).smaller(lows.get(), unsigned=True))
+        return code.number_of_any(lows.get().compare("<", 1 << _BITS, unsigned=True))
+
+    return types.int64(*[types.uint64] * 3, *[types.int64] * 3), codegen
+
+
+@intrinsic
+def largest(typingctx, words, vectors):  # type: ignore[no-untyped-def]
+    """The largest exponent field in so many vectors at an address."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, vectors = args
+        code = vector_code(builder)
+        tops = Slot(code.lanes(0, LONG, LANES))
+        with code.loop(0, code.number(vectors)) as i:
+            tops.set((code.load(words, i, _LONGS, unit=8 * LANES) & _POSITIVE).larger(tops.get()))
+        return code.largest(tops.get()).down(_BITS).value
+
+    return types.int64(types.uint64, types.int64), codegen
+
+
+@intrinsic
+def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untyped-def]
+    """into = words * 2^places for so many vectors of eight finite numbers; words and into are addresses."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, vectors, places, into = args
+        code = vector_code(builder)
+        more = code.number(places).up(_BITS).everywhere(LANES)
+        unit = (more - ((1074 - 1023) << _BITS)).seen_as(_DOUBLES)
+        with code.loop(0, code.number(vectors)) as i:
+            x = code.load(words, i, _LONGS, unit=8 * LANES)
+            size = x & _POSITIVE
+            # A subnormal number's pattern counts its units.
+            counted = ((size | _pattern(2.0**_BITS)).seen_as(_DOUBLES) - 2.0**_BITS) * unit
+            found = size.compare("<", 1 << _BITS).choose(counted.seen_as(_LONGS), size + more)
+            code.store(found | (x & _NEGATIVE), into, i, unit=8 * LANES)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def lower(typingctx, words, vectors):  # type: ignore[no-untyped-def]
+    """Bring so many vectors of results at the scale of RAISE, at an address, back to the usual one."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, vectors = args
+        code = vector_code(builder)
+        with code.loop(0, code.number(vectors)) as i:
+            x = code.load(words, i, _LONGS, unit=8 * LANES)
+            size = x & _POSITIVE
+            counted = (size.seen_as(_DOUBLES) + _LEAST).seen_as(_LONGS) - _pattern(_LEAST)
+            found = size.compare("<", _pattern(_LEAST)).choose(counted, size - (2 * RAISE << _BITS))
+            code.store(found | (x & _NEGATIVE), words, i, unit=8 * LANES)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64), codegen
+
+
+# ------------------------------------------------------------------------------------------------ many tiles
+
+
+@njit(cache=True, nogil=True)
+def _picked(words, table, held, room):  # type: ignore[no-untyped-def]
+    """The address of what a table picks from a tile, which is put in `room`; without a table, of the tile itself."""
+    if not table:
+        return words
+    pick(words, table, held, room)
+    return room
+
+
+@njit(cache=True, nogil=True)
+def _chained(a, b, c, groups, rows, depth, raised, d):  # type: ignore[no-untyped-def]
+    """`chains` for all groups of eight columns."""
+    lost, columns, outputs = int64(0), uint64(depth * LANES) * _EIGHT, uint64(rows * LANES) * _EIGHT
+    for group in range(uint64(groups)):
+        here = group * outputs
+        lost |= chains(a, b + group * columns, c + here, rows, depth, raised, d + here)
+    return lost != 0
+
+
+@njit(cache=True, nogil=True)
+def _high(a, b, c, of_a, of_b, of_c, into_a, into_b, into_c, groups, rows, depth, d):  # type: ignore[no-untyped-def]
+    """The same at the scale of RAISE if there are subnormal numbers and that succeeds.
+
+    of_a, of_b, of_c: vectors of each; into_a, into_b, into_c: room for them at that scale.
+    """
+    if not subnormal(a, b, c, of_a, of_b, of_c):
         return False
-    smallest = _INFINITY
-    for i in range(uint64(c.shape[1])):
-        magnitude = c[t, i] & _MAGNITUDE
-        if magnitude == _ZERO or magnitude > _INFINITY:
-            return False
-        smallest = min(smallest, magnitude)
-    least = int64(smallest >> _FRACTION)
-    return largest_a + largest_b <= max(int64(2), least) + _NEGLIGIBLE
+    largest_a, largest_b = largest(a, of_a), largest(b, of_b)
+    if max(largest_a, largest_b) > _MOST or largest_a + largest_b > _MOST_TOGETHER or largest(c, of_c) > _MOST_ADDEND:
+        return False
+    raise_to(a, of_a, int64(RAISE), into_a)
+    raise_to(b, of_b, int64(RAISE), into_b)
+    raise_to(c, of_c, int64(2 * RAISE), into_c)
+    if _chained(into_a, into_b, into_c, groups, rows, depth, int64(1), d):
+        return False
+    lower(d, of_c)
+    return True
 
 
 @njit(cache=True, nogil=True)
-def _keep(c, t, of_c, of_d, d):  # type: ignore[no-untyped-def]
-    """D = C in tile t; the tables are those of `run`."""
-    for i in range(uint64(d.shape[1])):
-        result = uint64(of_d[i]) if of_d.size else i
-        d[t, i] = c[t, uint64(of_c[result]) if of_c.size else result]
+def _at(base, number):  # type: ignore[no-untyped-def]
+    """The address so many words of 32 bits after another; 0 for a negative number."""
+    return base + uint64(number) * uint64(4) if number >= 0 else _ZERO
 
 
 @njit(cache=True, nogil=True)
-def run(a, b, c, of_a, of_b, of_c, of_d, rooms, groups, rows, depth, mode, d):  # type: ignore[no-untyped-def]
-    """d[t] = the results of tile t, for registers a, b, c and d (tiles, words).
+def run(a, b, c, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
+    """d[t] = the results of tile t, to nearest, for registers a, b, c and d (tiles, words).
 
-    of_a, of_b, of_c: the register of each element, in the order of `chains`, for all groups of eight columns; of_d: for
-    each register, the number of the result. To nearest, one of them may be empty: the registers are in that order.
-    rooms: words for what is gathered by each of them. The caller makes them, because numba frees an array after its
-    last use, and does not count the uses of its address.
+    tables: for a, b and c, which registers are picked, in the order of `chains`, for all groups of eight columns; for
+    d, which results its registers hold; see `tcemu.kernels.picks`. numbers: see TABLES. scratch: numbers[ROOM] words of
+    32 bits; the caller makes them, because numba frees an array after its last use, and does not count the uses of its
+    address.
     """
-    room_a, room_b, room_c, room_d = rooms
-    size = uint64(8)
-    held_a, held_b, held_c, held_d = (
-        uint64(room_a.ctypes.data), uint64(room_b.ctypes.data), uint64(room_c.ctypes.data), uint64(room_d.ctypes.data)
-    )  # fmt: skip
-    from_a, from_b, from_c, to_d = (
-        uint64(a.ctypes.data), uint64(b.ctypes.data), uint64(c.ctypes.data), uint64(d.ctypes.data)
-    )  # fmt: skip
-    step_a, step_b, step_c = uint64(a.shape[1]) * size, uint64(b.shape[1]) * size, uint64(c.shape[1]) * size
-    step_d = uint64(d.shape[1]) * size
+    table, room = uint64(tables.ctypes.data), uint64(scratch.ctypes.data)
+    table_a, table_b = _at(table, numbers[TABLES]), _at(table, numbers[TABLES + 1])
+    table_c, table_d = _at(table, numbers[TABLES + 2]), _at(table, numbers[TABLES + 3])
+    in_a, in_b, in_c = _at(room, numbers[ROOMS]), _at(room, numbers[ROOMS + 1]), _at(room, numbers[ROOMS + 2])
+    high_a, high_b, high_c = _at(room, numbers[HIGH]), _at(room, numbers[HIGH + 1]), _at(room, numbers[HIGH + 2])
+    in_d, held = _at(room, numbers[ROOMS + 3]), _at(room, numbers[HELD])
+    of_a, of_b, of_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
+    groups, rows, depth = numbers[SIZES], numbers[SIZES + 1], numbers[SIZES + 2]
+    from_a, from_b, from_c = uint64(a.ctypes.data), uint64(b.ctypes.data), uint64(c.ctypes.data)
+    step_a, step_b, step_c = uint64(8 * a.shape[1]), uint64(8 * b.shape[1]), uint64(8 * c.shape[1])
+    to_d, step_d = uint64(d.ctypes.data), uint64(8 * d.shape[1])
+    for t in range(uint64(d.shape[0])):
+        x, y = _picked(from_a + t * step_a, table_a, held, in_a), _picked(from_b + t * step_b, table_b, held, in_b)
+        addend = _picked(from_c + t * step_c, table_c, held, in_c)
+        results = in_d if table_d else to_d + t * step_d
+        if not _high(x, y, addend, of_a, of_b, of_c, high_a, high_b, high_c, groups, rows, depth, results):
+            _chained(x, y, addend, groups, rows, depth, int64(0), results)
+        if table_d:
+            pick(results, table_d, held, to_d + t * step_d)
+
+
+@njit(cache=True, nogil=True)
+def run_directed(a, b, c, orders, groups, rows, depth, mode, d):  # type: ignore[no-untyped-def]
+    """The same in a directed rounding. orders: the registers of a, b and c, and the results in those of d."""
+    of_a, of_b, of_c, of_d = orders
+    results = np.empty(of_c.size, np.uint64)
     for t in range(d.shape[0]):
-        if mode == NEAREST and _keeps(a, b, c, t):
-            _keep(c, t, of_c, of_d, d)
-            continue
-        _gathered(a, t, of_a, room_a)
-        _gathered(b, t, of_b, room_b)
-        _gathered(c, t, of_c, room_c)
-        at = uint64(t)
-        at_a = held_a if of_a.size else from_a + at * step_a
-        at_b = held_b if of_b.size else from_b + at * step_b
-        at_c = held_c if of_c.size else from_c + at * step_c
-        at_d = held_d if of_d.size else to_d + at * step_d
         for group in range(groups):
-            g = uint64(group)
-            if mode == NEAREST:
-                chains(
-                    at_a, at_b + g * uint64(depth * LANES) * size, at_c + g * uint64(rows * LANES) * size, rows, depth,
-                    at_d + g * uint64(rows * LANES) * size,
-                )  # fmt: skip
-            else:
-                columns, outputs = group * depth * LANES, group * rows * LANES
-                _directed(room_a, room_b[columns:], room_c[outputs:], rows, depth, mode, room_d[outputs:])
-        for i in range(uint64(of_d.size)):
-            d[t, i] = room_d[uint64(of_d[i])]
+            for m in range(rows):
+                for j in range(LANES):
+                    at = (group * rows + m) * LANES + j
+                    running = c[t, of_c[at]]
+                    for k in range(depth):
+                        x, y = a[t, of_a[m * depth + k]], b[t, of_b[(group * depth + k) * LANES + j]]
+                        running = link(x, y, running, mode)
+                    results[at] = running
+        for i in range(of_d.size):
+            d[t, i] = results[of_d[i]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,30 +343,55 @@ class Chains64:
         return [*(reach(each) for each in (self.a, self.b, self.c)), self.d.size]
 
     @cached_property
-    def tables(self) -> tuple[Array, ...]:
-        """What `run` takes as of_a, of_b, of_c and of_d. Columns after the last one repeat others."""
+    def _orders(self) -> tuple[Array, ...]:
+        """The registers of a, b and c in the order of `chains`, and the result in each register of d.
+
+        Rows and columns after the last one repeat others.
+        """
         m, n, k = self.shape
         lanes = (np.arange(-(-n // LANES) * LANES) % n).reshape(-1, 1, LANES)
-        outputs = (np.arange(m)[:, None] * n + lanes).ravel()
+        rows = np.arange(self._rows)[:, None] % m
+        outputs = (rows * n + lanes).ravel()
         where = np.empty(m * n, np.int64)
         where[outputs[::-1]] = np.arange(outputs.size)[::-1]
         columns = (np.arange(k)[:, None] * n + lanes).ravel()
-        found = self.a.ravel(), self.b.ravel()[columns], self.c.ravel()[outputs], where[self.d.ravel()]
-        sizes = m * k, columns.size, outputs.size, outputs.size
-        return tuple(self._unless_ascending(each, size) for each, size in zip(found, sizes, strict=True))
+        factors = (rows * k + np.arange(k)).ravel()
+        return self.a.ravel()[factors], self.b.ravel()[columns], self.c.ravel()[outputs], where[self.d.ravel()]
 
-    def _unless_ascending(self, taken: Array, size: int) -> Array:
-        """A table; empty if it says what is so without it, for all the numbers that `chains` reads or writes."""
-        needless = self.mode == NEAREST and np.array_equal(taken, np.arange(size))
-        return np.empty(0, np.uint32) if needless else taken.astype(np.uint32)
+    @property
+    def _rows(self) -> int:
+        """The rows, filled up to whole blocks."""
+        return -(-self.shape[0] // ROWS) * ROWS
+
+    @cached_property
+    def tables(self) -> tuple[Array, Array]:
+        """The tables and numbers that `run` takes."""
+        _, n, k = self.shape
+        parts, found = Parts(), [_table(order) for order in self._orders]
+        numbers = np.zeros(NUMBERS, np.int64)
+        numbers[TABLES:ROOMS] = [parts.add(table) if table.size else -1 for table in found]
+        vectors = [-(-order.size // LANES) for order in self._orders]
+        vectors[3] = vectors[2]  # results, also of rows and columns that repeat others
+        sizes = [2 * LANES * count for count in (*vectors, *vectors[:3])]
+        numbers[ROOMS:VECTORS] = np.cumsum([0, *sizes, whole(max(table.size for table in found))])
+        numbers[VECTORS:SIZES], numbers[SIZES:] = vectors[:3], (-(-n // LANES), self._rows, k)
+        return parts.together(), numbers
 
     def __call__(self, a: Array, b: Array, c: Array, *, out: Array | None = None) -> Array:
         """D as uint64 words (tiles, words), from contiguous words of A, B and C; into `out` or a new array."""
         d = np.empty((len(c), self.d.size), np.uint64) if out is None else out
         check_words(np.uint64, self._reach, (a, b, c, d))
-        m, n, k = self.shape
-        groups, tables = -(-n // LANES), self.tables
-        sizes = *(table.size for table in tables[:3]), groups * m * LANES
-        rooms = tuple(np.empty(size, np.uint64) for size in sizes)
-        run(a, b, c, *tables, rooms, groups, m, k, self.mode, d)
+        if self.mode == NEAREST:
+            tables, numbers = self.tables
+            run(a, b, c, tables, numbers, aligned(numbers[ROOM], np.uint32), d)
+        else:
+            _, n, k = self.shape
+            run_directed(a, b, c, self._orders, -(-n // LANES), self._rows, k, self.mode, d)
         return d
+
+
+def _table(order: Array) -> Array:
+    """The table that picks 64-bit words in an order; empty if they are in that order."""
+    if order.size % LANES == 0 and np.array_equal(order, np.arange(order.size)):
+        return np.empty(0, np.int64)
+    return picks((2 * order[:, None] + np.arange(2)).ravel())

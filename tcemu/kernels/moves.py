@@ -21,20 +21,36 @@ def load(typingctx, words, picks, source, bits, vectors, mask, flip, held, patte
     """patterns[v, j] = picked[source[v], j] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
 
     All but `vectors`, mask and flip are addresses of 32-bit words. picks: which words are picked, a table of
-    `tcemu.kernels.picks`; `held` has room for as many words as the table has.
+    `tcemu.kernels.picks`; `held` has room for as many words as the table has. If mask is 0, the patterns are the
+    words.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         words, picks, source, bits, vectors, mask, flip, held, patterns = args
         code = vector_code(builder)
-        first = _pick(code, words, picks, held)
-        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
-        with code.loop(0, code.number(vectors)) as v:
-            word = code.load(held, first + code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
-            code.store(word.down(code.load(bits, v, WORDS, unit=64)) & mask ^ flip, patterns, v, unit=64)
+
+        def extract() -> None:
+            picked, few = _pick(code, words, picks, held), (code.short(code.number(each)) for each in (mask, flip))
+            kept, flipped = (each.everywhere() for each in few)
+            with code.loop(0, code.number(vectors)) as v:
+                word = code.load(picked, code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
+                code.store(word.down(code.load(bits, v, WORDS, unit=64)) & kept ^ flipped, patterns, v, unit=64)
+
+        code.branch(mask, extract, lambda: _pick(code, words, picks, held, patterns))
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 4, *[types.int64] * 3, types.uint64, types.uint64), codegen
+
+
+@intrinsic
+def pick(typingctx, words, picks, held, into):  # type: ignore[no-untyped-def]
+    """into[i] = the words that a table of `tcemu.kernels.picks` picks; addresses. held: see `load`."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        _pick(vector_code(builder), *args)
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 4), codegen
 
 
 @intrinsic
@@ -103,32 +119,29 @@ def store(typingctx, running, vectors, kind, picks, size, per, width, count, hel
 
         kind = code.number(kind)
         code.branch(kind, lambda: code.branch(kind - INTEGERS, lambda: finish(_narrowed)), lambda: finish(_one_nan))
-        first = _pick(code, running, picks, held)
-        _place(code, held, first, code.number(count), None, words)
+        _pick(code, running, picks, held, words)
         with code.loop(1, code.number(per)) as e:
-            first = _pick(code, running, (code.number(picks) + e * code.number(size) * 4).value, held)
-            _place(code, held, first, code.number(count), code.short(e * code.number(width)), words)
+            more = _pick(code, running, (code.number(picks) + e * code.number(size) * 4).value, held)
+            _join(code, more, code.number(count), code.short(e * code.number(width)), words)
         return context.get_dummy_value()
 
     kinds = [types.uint64, types.int64, types.int64, types.uint64, *[types.int64] * 4]
     return types.none(*kinds, types.uint64, types.uint64), codegen
 
 
-def _place(code: Code, held: Any, first: Lanes, count: Lanes, shift: Lanes | None, words: Any) -> None:
-    """words[i] = the words from vector `first` of `held` on; with a shift they are shifted up and join the others."""
+def _join(code: Code, more: Any, count: Lanes, shift: Lanes, words: Any) -> None:
+    """words[i] |= more[i] << shift."""
 
-    def place(at: Lanes, kind: Any) -> None:
-        value = code.load(held, first.up(4) + at, kind, unit=4)
-        if shift is not None:
-            places = shift if kind == WORD else shift.everywhere()
-            value = code.load(words, at, kind, unit=4) | value.up(places)
+    def join(at: Lanes, kind: Any) -> None:
+        places = shift if kind == WORD else shift.everywhere()
+        value = code.load(words, at, kind, unit=4) | code.load(more, at, kind, unit=4).up(places)
         code.store(value, words, at, unit=4)
 
     vectors = count.down(4)
     with code.loop(0, vectors) as v:
-        place(v.up(4), WORDS)
+        join(v.up(4), WORDS)
     with code.loop(vectors.up(4), count) as i:
-        place(i, WORD)
+        join(i, WORD)
 
 
 @intrinsic
@@ -149,23 +162,28 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
     return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
 
 
-def _pick(code: Code, words: Any, picks: Any, into: Any) -> Lanes:
-    """Pick words as a table of `tcemu.kernels.picks` says; returns the number of the first vector of them in `into`."""
+def _pick(code: Code, words: Any, picks: Any, held: Any, into: Any = None) -> Any:
+    """Pick words as a table of `tcemu.kernels.picks` says; returns their address: `into`, or somewhere in `held`."""
     count, first, steps = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(3))
     if not whole_vectors_of_words():
-        _gather(code, words, picks, count, into)
-        return code.long(0)
+        _gather(code, words, picks, count, held if into is None else into)
+        return held if into is None else into
+    last = steps.compare("==", 0).choose(steps, steps - count.down(4))
+    into = (code.number(held) + last.up(6)).value if into is None else into
 
     def network() -> None:
-        starts = steps.up(4) + HEADER
-        _steps(code, words, picks, starts, code.long(0), first, into)
-        _steps(code, into, picks, starts, first, steps, into)
+        """The last steps leave their vectors in `into`, the others in `held`."""
+        starts, rest = steps.up(4) + HEADER, (code.number(into) - last.up(6)).value
+        _steps(code, picks, starts, words, held, code.long(0), first.smaller(last))
+        _steps(code, picks, starts, words, rest, first.smaller(last), first)
+        _steps(code, picks, starts, held, held, first, first.larger(last))
+        _steps(code, picks, starts, held, rest, first.larger(last), steps)
 
     code.branch(steps, network, lambda: _gather(code, words, picks, count, into))
-    return steps.compare("==", 0).choose(code.long(0), steps - count.down(4))
+    return into
 
 
-def _steps(code: Code, words: Any, picks: Any, starts: Lanes, first: Lanes, stop: Lanes, into: Any) -> None:
+def _steps(code: Code, picks: Any, starts: Lanes, words: Any, into: Any, first: Lanes, stop: Lanes) -> None:
     """Steps of a network: each permutes two vectors into one."""
     with code.loop(first, stop) as i:
         low, high = (code.wide(code.load(picks, starts + i.up(1) + side, WORD, unit=4)) for side in (0, 1))

@@ -297,6 +297,10 @@ class Code:
         """Whether a mask is set in any lane: a number that is not 0 if it is."""
         return self.builder.bitcast(mask.value, ir.IntType(mask.type.count))
 
+    def number_of_any(self, mask: Lanes) -> Any:
+        """`any_set` as a 64-bit number."""
+        return self.builder.zext(self.any_set(mask), LONG)
+
     def any_bits(self, found: Lanes) -> Any:
         """The bits that are set in any of the lanes, as a 64-bit number."""
         return self.wide(self._together(found, lambda low, high: low | high)).value

@@ -36,6 +36,7 @@ from tcemu.kernels.products import (
     run_grouped,
 )
 from tcemu.kernels.registers import check_words, reach
+from tcemu.kernels.rooms import Parts, aligned, whole
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
@@ -44,40 +45,18 @@ _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint3
 FUSED, GROUPED, INTEGERS, BITS = range(4)
 #: Four bits of metadata have so many values.
 _CODES = 16
+_WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
-def whole(words: Any) -> Any:
-    """So many words, filled up to whole vectors."""
-    return -(-words // WIDTH) * WIDTH
+class Load(NamedTuple):
+    """What `tcemu.kernels.moves.load` takes for an operand: three tables and three numbers."""
 
-
-def aligned(words: int, dtype: Any) -> Array:
-    """An array of words without initial content, at a multiple of a vector's bytes: a processor loads a vector that
-    crosses a line of its cache in twice the time.
-    """
-    room = np.empty(words + WIDTH, dtype)
-    begin = -room.ctypes.data % (4 * WIDTH) // 4
-    return room[begin : begin + words]
-
-
-class _Parts:
-    """Tables that are put one behind the other, each at a whole vector."""
-
-    def __init__(self) -> None:
-        self._found: list[Array] = []
-
-    def add(self, table: Array) -> int:
-        """Add a table; returns where it begins."""
-        begin = sum(each.size for each in self._found)
-        self._found.append(np.pad(table.ravel(), (0, whole(table.size) - table.size)))
-        return begin
-
-    def together(self) -> Array:
-        """All of them as words."""
-        found = np.concatenate(self._found)
-        words = aligned(found.size, np.uint32)
-        words[...] = found
-        return words
+    picks: Array
+    source: Array
+    bits: Array
+    vectors: int
+    mask: int
+    flip: int
 
 
 @dataclass(frozen=True)
@@ -90,12 +69,18 @@ class Place:
     #: the bits of each element to flip
     flip: int = 0
 
-    def tables(self, elements: Array) -> tuple[Array, Array, Array]:
+    @property
+    def whole(self) -> bool:
+        """Whether each element is a word, as it is."""
+        return self.mask & _WORD == _WORD and not self.flip and not self.bit.any()
+
+    def load(self, elements: Array) -> Load:
         """What `load` takes for elements, a multiple of 16; it picks each vector of words only once."""
-        words = self.word.ravel()[elements.ravel()].reshape(-1, WIDTH)
-        picked, source = np.unique(words, axis=0, return_inverse=True)
-        bits = self.bit.ravel()[elements.ravel()]
-        return picks(picked.ravel()), source.ravel(), bits
+        words, bits, vectors = self.word.ravel()[elements.ravel()], self.bit.ravel()[elements.ravel()], elements.size
+        if self.whole:
+            return Load(picks(words), _NOTHING, _NOTHING, vectors // WIDTH, 0, 0)
+        picked, source = np.unique(words.reshape(-1, WIDTH), axis=0, return_inverse=True)
+        return Load(picks(picked.ravel()), source.ravel(), bits, vectors // WIDTH, self.mask, self.flip)
 
 
 @dataclass(frozen=True)
@@ -260,31 +245,27 @@ class Tiles:
         """Chunks of a row of A."""
         return self.shape[2] // self.pruned.stored if self.pruned else 0
 
-    def _loads(self, x: Array, y: Array, c: Array) -> list[tuple[Array, Array, Array]]:
+    def _loads(self, x: Array, y: Array, c: Array) -> list[Load]:
         """What `load` takes for x, y, c and the metadata."""
         sides = (self.b, self.a) if self.along_n else (self.a, self.b)
-        found = [place.tables(elements) for place, elements in zip((*sides, self.c), (x, y, c), strict=True)]
+        found = [place.load(elements) for place, elements in zip((*sides, self.c), (x, y, c), strict=True)]
         if self.pruned is None:
-            return [*found, (np.empty(0, np.int64),) * 3]
+            return [*found, Load(_NOTHING, _NOTHING, _NOTHING, 0, 0, 0)]
         codes = self.lanes[:, None] * self._chunks + np.arange(self._chunks)[:, None]
-        return [*found, Place(self.pruned.word, self.pruned.bit, _CODES - 1).tables(codes)]
+        return [*found, Place(self.pruned.word, self.pruned.bit, _CODES - 1).load(codes)]
 
     @cached_property
     def tables(self) -> tuple[Array, Array]:
         """The tables and numbers that `run` takes."""
         x, y, c, where = self._elements()
-        sides, formats, rule = (self.a, self.b), self.formats, self.rule
-        if self.along_n:
-            sides, formats = sides[::-1], formats[::-1]
+        formats, rule = self.formats[::-1] if self.along_n else self.formats, self.rule
         numbers = np.zeros(NUMBERS, np.int64)
         depth = self._longer.shape[1]
         numbers[:FORMAT_X] = rule.fraction, rule.floor, rule.keep, rule.half, rule.join, depth, len(self.sums)
         numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:LOADS] = formats
-        masks = sides[0].mask, sides[1].mask, self.c.mask, _CODES - 1
-        flips, parts, given = (sides[0].flip, sides[1].flip, 0, 0), _Parts(), self._loads(x, y, c)
-        loads: list[int] = []
-        for load, mask, flip in zip(given, masks, flips, strict=True):
-            loads += [*(parts.add(each) for each in load), load[1].size, mask, flip]
+        parts, given, loads = Parts(), self._loads(x, y, c), []
+        for load in given:
+            loads += [*(parts.add(each) for each in load[:3]), *load[3:]]
         out = [picks(row) for row in where[self.d.elements].T]
         size = whole(max(map(len, out)))
         # networks of different lengths: the shorter are filled up
@@ -297,7 +278,7 @@ class Tiles:
         vectors = len(self._spread) or loads[3], loads[9], loads[15]
         numbers[VECTORS:HELD] = vectors
         # a table has more words than it takes room; and `multiply` and `_grouped` have room for what they pack
-        most = max(size, *(load[0].size for load in given))
+        most = max(size, *(load.picks.size for load in given))
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
         sizes = whole(most), *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
         numbers[HELD:] = np.cumsum([0, *sizes])

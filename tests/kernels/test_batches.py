@@ -110,6 +110,47 @@ def test_batches_of_f64_whose_products_hardly_matter(seed, past, of_c, zeros):
     check_small((of_a, together - of_a, of_c), np.uint64(not zeros), rng)
 
 
+def near_the_smallest(rng, shape, kind):
+    """Patterns of one kind, with any sign: subnormal numbers, those a little above, factors with few bits, all normal
+    ones, zeros among them.
+    """
+    fraction = rng.integers(0, 1 << 52, shape) & -(1 << rng.integers(0, 53, shape))
+    low, high = {"subnormal": (0, 0), "above": (0, 3), "near 1": (1015, 1030), "few": (1020, 1026), "any": (0, 2046)}[kind]
+    exponents = rng.integers(low, high + 1, shape)
+    if kind == "few":
+        fraction &= -(1 << 50)
+    bits = (exponents << 52 | fraction) * (rng.random(shape) < 0.95)
+    return bits.astype(np.uint64) | rng.integers(0, 2, shape).astype(np.uint64) << 63
+
+
+@examples(60)
+@given(
+    st.integers(0, 1 << 32),
+    st.sampled_from(["subnormal", "above", "any"]),
+    st.sampled_from(["near 1", "few", "subnormal", "any"]),
+    st.sampled_from(["subnormal", "above", "few"]),
+    st.booleans(),
+)
+def test_batches_of_f64_that_are_rounded_as_subnormal_numbers(seed, of_a, of_b, of_c, cancel):
+    """Sums that are subnormal, just normal, half way between two numbers, or left over from much larger ones."""
+    rng = np.random.default_rng(seed)
+    mma = tcemu.parse(rng.choice(FORMS).format(""))
+    kinds = [(of_a, of_b), (of_b, of_a)][int(rng.integers(2))]
+    a, b, c = (
+        near_the_smallest(rng, (8, *mma.fragments[role].shape), kind)
+        for role, kind in zip("abc", (*kinds, of_c), strict=True)
+    )
+    if cancel:  # C is about -A B for the first k
+        with np.errstate(all="ignore"):
+            c = (-a[:, :, :1].view(np.float64) * b[:, :1].view(np.float64)).view(np.uint64)
+        c[(c & np.uint64(0x7FF << 52)) == np.uint64(0x7FF << 52)] = 0
+    registers = [mma.fragments[role].pack(matrix) for role, matrix in zip("abc", (a, b, c), strict=True)]
+    d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
+    want = np.empty_like(d)
+    binary64.chain64(a, b, c, want, binary64.NEAREST)
+    assert np.array_equal(d, want)
+
+
 SPARSE_FORMS = [
     "m16n8k32.row.col.f32.f16.f16.f32",
     "m16n8k16.row.col.f32.bf16.bf16.f32",

@@ -1,0 +1,47 @@
+"""Memory for kernels that read and write whole vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.kernels.simd import WIDTH
+
+Array = npt.NDArray[Any]
+
+
+def whole(words: int) -> int:
+    """So many words of 32 bits, filled up to whole vectors."""
+    return -(-words // WIDTH) * WIDTH
+
+
+def aligned(words: int, dtype: Any) -> Array:
+    """An array of words of 32 bits without initial content, whose vectors lie on whole lines of the processor's cache.
+
+    A vector that crosses a line takes two accesses.
+    """
+    room = np.empty(words + WIDTH, dtype)
+    begin = -room.ctypes.data % (4 * WIDTH) // 4
+    return room[begin : begin + words]
+
+
+class Parts:
+    """Tables of words that are put one behind the other, each at a whole vector."""
+
+    def __init__(self) -> None:
+        self._found: list[Array] = []
+
+    def add(self, table: Array) -> int:
+        """Add a table; returns where it begins."""
+        begin = sum(each.size for each in self._found)
+        self._found.append(np.pad(table.ravel(), (0, whole(table.size) - table.size)))
+        return begin
+
+    def together(self) -> Array:
+        """All of them as words."""
+        found = np.concatenate([*self._found, np.empty(0, np.int64)])
+        words = aligned(found.size, np.uint32)
+        words[...] = found
+        return words
