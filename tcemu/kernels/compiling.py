@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -20,7 +21,7 @@ from typing import Any
 import llvmlite.binding as ll
 import numba
 from filelock import FileLock, Timeout
-from numba.core.caching import FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 from numba.core.codegen import get_host_cpu_features
 
 #: All functions that `njit` has made, generated ones included, in that order.
@@ -29,11 +30,20 @@ FUNCTIONS: list[Any] = []
 _PATIENCE = 300.0
 
 
+@cache
+def stamp() -> tuple[tuple[str, float, int], ...]:
+    """Name, time and size of each source of the kernels: what is compiled belongs to just these."""
+    found = [(path.name, path.stat()) for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return tuple((name, each.st_mtime, each.st_size) for name, each in found)
+
+
 class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
     """numba's cache of one function. A process that does not find it there holds a lock until it has stored it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
+        # numba looks at the function's own file only; but what is compiled contains functions of the others.
+        self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp())
         name = re.sub(r"\W+", "-", f"{function.__module__}.{function.__qualname__}")
         self._lock = FileLock(Path(self.cache_path) / f"{name}.lock", timeout=_PATIENCE)
 
@@ -106,7 +116,7 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
-        digest.update(str(source.stat().st_mtime).encode())  # a part of numba's own key
+        digest.update(str(source.stat().st_mtime).encode())  # a part of `stamp`
     features = hashlib.sha256(get_host_cpu_features().encode()).hexdigest()[:16]
     parts = numba.__version__, sys.version, platform.machine(), ll.get_host_cpu_name(), features, digest.hexdigest()
     return "\n".join(parts)

@@ -17,40 +17,36 @@ _PRUNED = -1
 
 
 @intrinsic
-def load(typingctx, words, picks, source, bits, vectors, mask, flip, held, patterns):  # type: ignore[no-untyped-def]
-    """patterns[v, j] = picked[source[v], j] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
-
-    All but `vectors`, mask and flip are addresses of 32-bit words. picks: which words are picked, a table of
-    `tcemu.kernels.picks`; `held` has room for as many words as the table has. If mask is 0, the patterns are the
-    words.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, picks, source, bits, vectors, mask, flip, held, patterns = args
-        code = vector_code(builder)
-
-        def extract() -> None:
-            picked, few = _pick(code, words, picks, held), (code.short(code.number(each)) for each in (mask, flip))
-            kept, flipped = (each.everywhere() for each in few)
-            with code.loop(0, code.number(vectors)) as v:
-                word = code.load(picked, code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
-                code.store(word.down(code.load(bits, v, WORDS, unit=64)) & kept ^ flipped, patterns, v, unit=64)
-
-        code.branch(mask, extract, lambda: _pick(code, words, picks, held, patterns))
-        return context.get_dummy_value()
-
-    return types.none(*[types.uint64] * 4, *[types.int64] * 3, types.uint64, types.uint64), codegen
-
-
-@intrinsic
 def pick(typingctx, words, picks, held, into):  # type: ignore[no-untyped-def]
-    """into[i] = the words that a table of `tcemu.kernels.picks` picks; addresses. held: see `load`."""
+    """into[i] = the words that a table of `tcemu.kernels.picks` picks; all are addresses of 32-bit words.
+
+    `held` has room for as many words as the table has.
+    """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         _pick(vector_code(builder), *args)
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 4), codegen
+
+
+@intrinsic
+def extract(typingctx, picked, source, bits, vectors, mask, flip, patterns):  # type: ignore[no-untyped-def]
+    """patterns[v, j] = picked[source[v], j] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
+
+    All but `vectors`, mask and flip are addresses of 32-bit words.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        picked, source, bits, vectors, mask, flip, patterns = args
+        code = vector_code(builder)
+        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
+        with code.loop(0, code.number(vectors)) as v:
+            word = code.load(picked, code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
+            code.store(word.down(code.load(bits, v, WORDS, unit=64)) & mask ^ flip, patterns, v, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 3, *[types.int64] * 3, types.uint64), codegen
 
 
 @intrinsic
@@ -104,7 +100,7 @@ def store(typingctx, running, vectors, kind, picks, size, per, width, count, hel
 
     running: `vectors` times 16 patterns. `kind`: 0 float32 patterns with one NaN, 1 float16 ones, converted from a
     float32, exactly or rounded to nearest, 2 integers. picks: for each result of a word a table of
-    `tcemu.kernels.picks`, `size` words apart; it picks `count` words. held: see `load`. All but `vectors`, `kind` and
+    `tcemu.kernels.picks`, `size` words apart; it picks `count` words. held: see `pick`. All but `vectors`, `kind` and
     sizes are addresses.
     """
 

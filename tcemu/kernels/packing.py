@@ -7,7 +7,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.simd import BYTES, LONG, SIGN, WIDTH, WORDS, Code, Lanes, Slot, vector_code
+from tcemu.kernels.simd import BYTES, LONG, SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code
 from tcemu.kernels.sums import (
     ABSENT,
     CENTRE,
@@ -196,6 +196,67 @@ def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  #
         return _Pack(vector_code(builder), args).emit()
 
     kinds = [types.uint64] * 2 + [types.int64] * 2 + [types.uint64] * 2 + [types.int64]
+    return types.int64(*kinds), codegen
+
+
+class _PackNormal(_Elements):
+    """The loop that packs elements from words, as long as all of them are normal numbers in a window."""
+
+    def __init__(self, code: Code, form: Any, start: Any) -> None:
+        super().__init__(code, None, form)
+        bits = code.word(8) - self.exponent
+        self.down, self.first = bits.everywhere(), code.short(code.number(start)) + self.bias
+        self.kept = ((code.word(1).up(self.exponent + self.fraction) - 1).up(code.word(23) - self.fraction)
+                     | SIGN).everywhere()  # fmt: skip
+        self.base = (code.word(127 - CENTRE) - self.first).up(23).everywhere()
+        self.least = self.first.larger(1).up(24).everywhere()
+        # The sign makes room for a zero below: everything is twice as large.
+        limit = code.first(self.limit).up(code.word(24) - self.fraction)
+        window = (self.first + (SPAN + 1)).up(24)
+        self.most = window.smaller(limit, unsigned=True).everywhere()
+
+    def emit(self, words: Any, source: Any, ups: Any, vectors: Any, value: Any, out: Any, fourfold: Any) -> Any:
+        """The loop; returns whether something did not fit: not 0."""
+        code = self.code
+        lows, tops = Slot(code.lanes(-1)), Slot(code.lanes(0))
+        first = code.byte(self.first).everywhere(4 * WIDTH)
+        with code.loop(0, code.number(vectors)) as v:
+            word = code.load(words, code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
+            # The sign goes to the top, and exponent and fraction to the fields of float32.
+            moved = word.up(code.load(ups, v, WORDS, unit=64)).signed_down(self.down) & self.kept
+            code.store(moved + self.base, value, v, unit=64)
+            double = moved.up(1)
+            lows.set(double.smaller(lows.get(), unsigned=True))
+            tops.set(double.larger(tops.get(), unsigned=True))
+
+            def four_times(double: Lanes = double, v: Lanes = v) -> None:
+                top = [4 * lane + 3 for lane in range(WIDTH) for _ in range(4)]
+                code.store(double.seen_as(BYTES).shuffled(top) - first, out, v, unit=64)
+
+            def once(double: Lanes = double, v: Lanes = v) -> None:
+                code.store((double.down(24) - self.first.everywhere()).bytes(), out, v, unit=16)
+
+            code.branch(fourfold, four_times, once)
+        low = lows.get().compare("<", self.least, unsigned=True)
+        return code.number_of_any(low.either(tops.get().compare(">=", self.most, unsigned=True)))
+
+
+@intrinsic
+def pack_normal(  # type: ignore[no-untyped-def]
+    typingctx, words, source, ups, vectors, form, start, value, exponent, fourfold
+):
+    """Like `pack`, for vector v from words[source[v]] << ups[v], where an element's sign is then the topmost bit.
+
+    Returns whether an element is no normal number, or outside the window from `start` on: not 0. Nothing is packed
+    then.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, source, ups, vectors, form, start, value, exponent, fourfold = args
+        packing = _PackNormal(vector_code(builder), form, start)
+        return packing.emit(words, source, ups, vectors, value, exponent, fourfold)
+
+    kinds = [*[types.uint64] * 3, types.int64, types.uint64, types.int64, *[types.uint64] * 2, types.int64]
     return types.int64(*kinds), codegen
 
 

@@ -12,21 +12,27 @@ from tcemu.kernels import sums as fast
 from tcemu.kernels.blocks import ROWS, block
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
-from tcemu.kernels.moves import illegal, load, spread, store, widen
-from tcemu.kernels.packing import pack, pack_special, pack_wide, survey
+from tcemu.kernels.moves import extract, illegal, pick, spread, store, widen
+from tcemu.kernels.packing import pack, pack_normal, pack_special, pack_wide, survey
 from tcemu.kernels.scaled import grouped_block
 from tcemu.kernels.simd import WIDTH
 
 #: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
-#: x, y, c and the metadata, what `load` takes (where its three tables begin, vectors, mask, bits to flip); what `store`
-#: takes (where its tables begin, their size, results of a word, bits of a result, words, kind); the kind of addends;
-#: what else an arithmetic takes; the codes of metadata that are not legal; what `spread` takes (where its table
-#: begins, rows, elements that may belong to one); the vectors of x, y and c as the blocks take them; where room begins
-#: for picked words, stored elements, codes, x, y, c and packed elements, and all its words.
+#: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; with
+#: mask 0, the elements are the words that are picked); what `store` takes (where its tables begin, their size, results
+#: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
+#: that are not legal; what `spread` takes (where its table begins, rows, elements that may belong to one); the vectors
+#: of x, y and c as the blocks take them; what `pack_normal` takes, if it is tried: where the tables of x and of y begin,
+#: and the starts of their windows; where room begins for picking, for picked words of x and of y, stored elements,
+#: codes, x, y, c and packed elements, and all its words.
 FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = 7, 14, 21, 45, 51, 52, 53, 54, 57
-HELD, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(60, 69)
+NORMAL, UPS_X, UPS_Y, START_X, START_Y = range(60, 65)
+HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(65, 76)
 #: The numbers of an operand, in the order of LOADS.
 X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
+#: After a tile with an element that is no normal number, or outside the window, so many tiles are not expected to be
+#: better.
+PATIENCE = 15
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -41,24 +47,39 @@ def multiply(  # type: ignore[no-untyped-def]
     room: three words for each pattern. With `scaled`, scale_x and scale_y are what `block` takes, for all groups. If an
     exponent is outside the window, only float32 results with all their bits are computed; for others nothing is.
     """
-    size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
-    value_x, word_x, sign_x = room, room + size_x, room + uint64(2) * size_x
-    value_y = room + uint64(3) * size_x
-    word_y, sign_y = value_y + size_y, value_y + uint64(2) * size_y
+    value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, vectors_x, vectors_y)
     form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
     seen_x, seen_y = survey(x, form_x, vectors_x), survey(y, form_y, vectors_y)
-    start_x, start_y = seen_x >> 1, seen_y >> 1
     found = pack(x, form_x, vectors_x, seen_x, value_x, word_x, int64(1))
     found |= pack(y, form_y, vectors_y, seen_y, value_y, word_y, int64(0))
-    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
-    if wide:
+    if found & fast.OUTSIDE:
         if numbers[2] != 23 or numbers[3]:
             return found
         pack_wide(x, form_x, vectors_x, value_x, word_x)
         pack_wide(y, form_y, vectors_y, value_y, word_y)
-    if special:
+    if found & fast.SPECIAL:
         pack_special(x, form_x, vectors_x, sign_x)
         pack_special(y, form_y, vectors_y, sign_y)
+    base = (seen_x >> 1) + (seen_y >> 1)
+    _chains(room, vectors_x, vectors_y, steps, numbers, numbers_at, c, scale_x, scale_y, scaled, base, found)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
+    """Where values, exponents and signs of packed elements go, of x and then of y."""
+    size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
+    other = room + uint64(3) * size_x
+    return room, room + size_x, room + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _chains(  # type: ignore[no-untyped-def]
+    room, vectors_x, vectors_y, steps, numbers, numbers_at, c, scale_x, scale_y, scaled, base, found
+):
+    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts; found: by `pack`."""
+    value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, vectors_x, vectors_y)
+    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
     at, size, unit = c, uint64(4), uint64(4 if wide else 1)
     chain = numbers[5] * numbers[6]
     for i in range(vectors_x // (chain * steps)):
@@ -69,10 +90,9 @@ def multiply(  # type: ignore[no-untyped-def]
                 block(
                     value_x + at_x, word_x + at_x, value_y + at_y * size, word_y + at_y * unit, sign_x + at_x,
                     sign_y + at_y * size, scale_x + uint64(64 * i) * scaled, scale_y + uint64(16 * j) * scaled, at,
-                    numbers_at, start_x + start_y, wide, special, int64(scaled),
+                    numbers_at, base, wide, special, int64(scaled),
                 )  # fmt: skip
             at += uint64(ROWS * WIDTH) * size
-    return found
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -128,26 +148,67 @@ def _words(at, number):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _load(words, tables, numbers, first, held, into):  # type: ignore[no-untyped-def]
-    """Load an operand of one tile, whose numbers begin at `first`, from words; the others are addresses."""
-    picks, source = _words(tables, numbers[first]), _words(tables, numbers[first + 1])
-    bits, vectors = _words(tables, numbers[first + 2]), numbers[first + 3]
-    load(words, picks, source, bits, vectors, numbers[first + 4], numbers[first + 5], held, into)
+def _pick(words, tables, numbers, room, first, into):  # type: ignore[no-untyped-def]
+    """Pick the words of an operand, whose numbers begin at `first`; words, tables, room and into are addresses."""
+    pick(words, _words(tables, numbers[first]), _words(room, numbers[HELD]), into)
+
+
+@njit(cache=True, nogil=True)
+def _extract(picked, tables, numbers, first, into):  # type: ignore[no-untyped-def]
+    """The elements of an operand, whose numbers begin at `first`, from the words that were picked; addresses."""
+    source, bits = _words(tables, numbers[first + 1]), _words(tables, numbers[first + 2])
+    extract(picked, source, bits, numbers[first + 3], numbers[first + 4], numbers[first + 5], into)
+
+
+@njit(cache=True, nogil=True)
+def _load(words, tables, numbers, room, first, through, into):  # type: ignore[no-untyped-def]
+    """The elements of an operand of one tile; `through`: room for the words that are picked."""
+    if numbers[first + 4]:
+        _pick(words, tables, numbers, room, first, through)
+        _extract(through, tables, numbers, first, into)
+    else:
+        _pick(words, tables, numbers, room, first, into)
 
 
 @njit(cache=True, nogil=True)
 def _operands(t, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load tile t; whether its metadata is legal. given: addresses of the words of x, y, c and e; steps: of a tile."""
-    rows, t, held, x = numbers[SPREAD + 1], uint64(t), _words(room, numbers[HELD]), _words(room, numbers[IN_X])
+    rows, t, x = numbers[SPREAD + 1], uint64(t), _words(room, numbers[IN_X])
     stored, codes = _words(room, numbers[STORED]), _words(room, numbers[CODES])
-    _load(given[0] + t * steps[0], tables, numbers, int64(X), held, stored if rows else x)
+    of_x, of_y = _words(room, numbers[WORDS_X]), _words(room, numbers[WORDS_Y])
+    _load(given[0] + t * steps[0], tables, numbers, room, int64(X), of_x, stored if rows else x)
     if rows:
-        _load(given[3] + t * steps[3], tables, numbers, int64(E), held, codes)
+        _load(given[3] + t * steps[3], tables, numbers, room, int64(E), of_y, codes)
         if illegal(codes, numbers[E + 3], numbers[ILLEGAL]):
             return False
         spread(stored, codes, _words(tables, numbers[SPREAD]), rows, numbers[SPREAD + 2], x)
-    _load(given[1] + t * steps[1], tables, numbers, int64(Y), held, _words(room, numbers[IN_Y]))
-    _load(given[2] + t * steps[2], tables, numbers, int64(C), held, _words(room, numbers[IN_C]))
+    _load(given[1] + t * steps[1], tables, numbers, room, int64(Y), of_y, _words(room, numbers[IN_Y]))
+    _load(given[2] + t * steps[2], tables, numbers, room, int64(C), of_y, _words(room, numbers[IN_C]))
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _quickly(t, given, steps, tables, numbers, numbers_at, room, scale_x, scale_y, scaled):  # type: ignore[no-untyped-def]
+    """Load and multiply tile t if all its elements are normal numbers in a window; whether they are."""
+    t, packed, c = uint64(t), _words(room, numbers[PACKED]), _words(room, numbers[IN_C])
+    of_x, of_y = _words(room, numbers[WORDS_X]), _words(room, numbers[WORDS_Y])
+    vectors_x, vectors_y = numbers[VECTORS], numbers[VECTORS + 1]
+    form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
+    value_x, word_x, _, value_y, word_y, _ = _rooms(packed, vectors_x, vectors_y)
+    _pick(given[0] + t * steps[0], tables, numbers, room, int64(X), of_x)
+    source, ups = _words(tables, numbers[X + 1]), _words(tables, numbers[UPS_X])
+    if pack_normal(of_x, source, ups, vectors_x, form_x, numbers[START_X], value_x, word_x, int64(1)):
+        return False
+    _pick(given[1] + t * steps[1], tables, numbers, room, int64(Y), of_y)
+    source, ups = _words(tables, numbers[Y + 1]), _words(tables, numbers[UPS_Y])
+    if pack_normal(of_y, source, ups, vectors_y, form_y, numbers[START_Y], value_y, word_y, int64(0)):
+        return False
+    _load(given[2] + t * steps[2], tables, numbers, room, int64(C), of_y, c)
+    widen(c, numbers[ADDENDS], numbers[VECTORS + 2], c)
+    base = numbers[START_X] + numbers[START_Y]
+    _chains(
+        packed, vectors_x, vectors_y, 1, numbers, numbers_at, c, scale_x, scale_y, scaled, base, int64(0)
+    )
     return True
 
 
@@ -192,14 +253,17 @@ def run_fused(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     step_x, step_y, step_d = uint64(4 * scale_x.shape[1]), uint64(4 * scale_y.shape[1]), uint64(4 * d.shape[1])
     vectors_x, vectors_y, vectors_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
+    later = 0 if numbers[NORMAL] else d.shape[0]
     for t in range(d.shape[0]):
-        if not _operands(t, given, steps, at, numbers, room):
-            return False
-        widen(at_c, numbers[ADDENDS], vectors_c, at_c)
         of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
-        multiply(
-            at_x, vectors_x, at_y, vectors_y, 1, numbers, numbers_at, packed, at_c, of_x, of_y, scaled
-        )
+        if t < later or not _quickly(t, given, steps, at, numbers, numbers_at, room, of_x, of_y, scaled):
+            later = later if t < later else t + PATIENCE
+            if not _operands(t, given, steps, at, numbers, room):
+                return False
+            widen(at_c, numbers[ADDENDS], vectors_c, at_c)
+            multiply(
+                at_x, vectors_x, at_y, vectors_y, 1, numbers, numbers_at, packed, at_c, of_x, of_y, scaled
+            )
         _store(at, numbers, room, to_d + uint64(t) * step_d)
     return True
 

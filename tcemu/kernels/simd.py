@@ -151,9 +151,9 @@ class Lanes:
         """For two masks: where this one is set and the other is not."""
         return self & (other ^ 1)
 
-    def larger(self, other: Any) -> Lanes:
+    def larger(self, other: Any, *, unsigned: bool = False) -> Lanes:
         """The larger of two integers."""
-        return self.compare(">", other).choose(self, other)
+        return self.compare(">", other, unsigned=unsigned).choose(self, other)
 
     def smaller(self, other: Any, *, unsigned: bool = False) -> Lanes:
         """The smaller of two integers."""

@@ -25,6 +25,7 @@ from tcemu.kernels.products import (
     HELD,
     ILLEGAL,
     LOADS,
+    NORMAL,
     NUMBERS,
     OPTION,
     ROOM,
@@ -38,6 +39,7 @@ from tcemu.kernels.products import (
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Parts, aligned, whole
 from tcemu.kernels.simd import WIDTH
+from tcemu.kernels.sums import SMALL
 
 Array = npt.NDArray[Any]
 _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
@@ -45,11 +47,13 @@ _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint3
 FUSED, GROUPED, INTEGERS, BITS = range(4)
 #: Four bits of metadata have so many values.
 _CODES = 16
+#: Fraction bits of a small format, at most, and where the window of large ones begins if their numbers are near 1.
+_FEW, _START = 3, -40
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
 class Load(NamedTuple):
-    """What `tcemu.kernels.moves.load` takes for an operand: three tables and three numbers."""
+    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.products`."""
 
     picks: Array
     source: Array
@@ -75,7 +79,7 @@ class Place:
         return self.mask & _WORD == _WORD and not self.flip and not self.bit.any()
 
     def load(self, elements: Array) -> Load:
-        """What `load` takes for elements, a multiple of 16; it picks each vector of words only once."""
+        """How elements, a multiple of 16, are loaded; each vector of words is picked only once."""
         words, bits, vectors = self.word.ravel()[elements.ravel()], self.bit.ravel()[elements.ravel()], elements.size
         if self.whole:
             return Load(picks(words), _NOTHING, _NOTHING, vectors // WIDTH, 0, 0)
@@ -246,7 +250,7 @@ class Tiles:
         return self.shape[2] // self.pruned.stored if self.pruned else 0
 
     def _loads(self, x: Array, y: Array, c: Array) -> list[Load]:
-        """What `load` takes for x, y, c and the metadata."""
+        """How x, y, c and the metadata are loaded."""
         sides = (self.b, self.a) if self.along_n else (self.a, self.b)
         found = [place.load(elements) for place, elements in zip((*sides, self.c), (x, y, c), strict=True)]
         if self.pruned is None:
@@ -276,13 +280,25 @@ class Tiles:
         numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
         numbers[SPREAD:VECTORS] = parts.add(self._spread), len(self._spread), self._spread.shape[1] // 2
         vectors = len(self._spread) or loads[3], loads[9], loads[15]
-        numbers[VECTORS:HELD] = vectors
-        # a table has more words than it takes room; and `multiply` and `_grouped` have room for what they pack
-        most = max(size, *(load.picks.size for load in given))
+        numbers[VECTORS:NORMAL] = vectors
+        numbers[NORMAL:HELD] = self._normally(formats, given, parts)
+        # a table has more words than it picks or takes room; and `multiply` and `_grouped` have room for what they pack
+        most = whole(max(size, *(load.picks.size for load in given)))
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
-        sizes = whole(most), *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
+        sizes = most, most, most, *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
         numbers[HELD:] = np.cumsum([0, *sizes])
         return parts.together(), numbers
+
+    def _normally(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
+        """Whether `pack_normal` is tried, where its tables begin, and where the windows of x and y do.
+
+        It is not if zeros or subnormal numbers are frequent: in a small format, and where A is sparse.
+        """
+        dense = self.pruned is None and not self.lengthwise and self.rule.kind == FUSED
+        if not dense or any(load.flip or not load.mask for load in given[:2]) or any(form[1] <= _FEW for form in formats):
+            return 0, 0, 0, 0, 0
+        ups = [parts.add(31 - sum(form[i] for i in (0, 1, 3)) - load.bits) for form, load in zip(formats, given[:2])]
+        return 1, *ups, *(1 - form[2] if form[0] <= SMALL else _START for form in formats)
 
     @cached_property
     def _reach(self) -> list[int]:

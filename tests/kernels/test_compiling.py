@@ -49,6 +49,14 @@ def start(folder, *arguments, **environment):
     return subprocess.Popen(command, env=os.environ | here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def test_what_is_compiled_belongs_to_all_sources():
+    """A kernel contains functions of other files; numba itself would go on with it when only those have changed."""
+    sources = {path.name for path in (PACKAGE / "kernels").glob("*.py")}
+    assert {name for name, _, _ in compiling.stamp()} == sources
+    for function in compiling.functions():
+        assert function._cache._cache_file._source_stamp == compiling.stamp(), function  # noqa: SLF001
+
+
 def test_every_kernel_is_compiled_by_the_one_decorator():
     """numba's own njit would compile one kernel in as many processes as need it."""
     for path in (PACKAGE / "kernels").glob("*.py"):
