@@ -67,9 +67,12 @@ class OperandError(TcemuError):
 
 
 class AddressError(OperandError):
-    """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds")."""
+    """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds").
 
-    def __init__(self, message: str, kind: Literal["alignment", "bounds"]) -> None:
+    The kind is "exited" if the block that it means has exited, and its shared memory with it.
+    """
+
+    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited"]) -> None:
         super().__init__(message)
         self.kind = kind
 

@@ -49,7 +49,7 @@ class Cluster:
             if there
             else f"there is no rank {rank} in a cluster of {len(self.blocks)} blocks"
         )
-        error = AddressError(f"{instruction}: {told} (PTX ISA {instruction.section})", "bounds")
+        error = AddressError(f"{instruction}: {told} (PTX ISA {instruction.section})", "exited" if there else "bounds")
         return core.fault(by, instruction, "shared", error)
 
 

@@ -23,12 +23,14 @@ _FAULTS = {
     "lanes": "absent-lanes",
     "cluster": "barrier-threads",
     "registers": "setmaxnreg-count",
+    "exited": "out-of-range",
 }
 #: What else is concerned than the memory, and another fix than the rule's.
 _CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster", "registers": "registers"}
 _REMEDIES = {
     "cluster": "In every phase, each thread must execute barrier.cluster.arrive once and then barrier.cluster.wait.",
     "registers": "Name a multiple of 8 from 24 to 256.",
+    "exited": "Let all blocks of the cluster meet at barrier.cluster after the last use of each other's shared memory.",
 }
 
 
@@ -197,7 +199,10 @@ class Divergence:
         exited = sorted(self._block.exited)
         if waiting.kind == "warpgroup":
             return tuple(warp for warp in exited if warp // GROUP == waiting.key)
-        return tuple(exited) if waiting.kind == "barrier" else ()
+        if waiting.kind != "barrier":
+            return ()
+        block = self._block.number_of(waiting.by.warp)  # a barrier belongs to one block of a cluster
+        return tuple(warp for warp in exited if self._block.number_of(warp) == block)
 
     def _apart(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report part of a warpgroup that waits for warps which wait elsewhere; return whether there was one."""

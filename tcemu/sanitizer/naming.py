@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.records import ASYNC, Kind, Records
+from tcemu.sanitizer.report import many
 from tcemu.sanitizer.rules import Severity
 
 Array = npt.NDArray[Any]
@@ -235,7 +236,7 @@ class Naming:
         """The warp that made an access, and the lane if it is known."""
         warps = self._records.warps[side.record]
         if len(warps) > 1:
-            return f"warps {warps[0]} to {warps[-1]}"
+            return many("warp", tuple(warps))
         lane = f", lane {side.lane}" if self._records.lanewise[side.record] else ""
         return f"warp {warps[0]}{lane}"
 

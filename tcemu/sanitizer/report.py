@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from tcemu.errors import ranges
@@ -32,8 +34,11 @@ def lanes_of(bits: int) -> tuple[int, ...]:
 
 
 def many(one: str, numbers: tuple[int, ...]) -> str:
-    """``lane 3``, ``warps 0 to 3``."""
-    return f"{one}{'s' * (len(numbers) > 1)} {ranges(numbers)}"
+    """``lane 3``, ``warps 0 to 3``; in a cluster ``warps 0 to 3 of block 1``."""
+    told = []
+    for block, here in groupby((str(number).partition(" of ") for number in numbers), itemgetter(2)):
+        told.append(ranges(int(number) for number, _, _ in here) + (f" of {block}" if block else ""))
+    return f"{one}{'s' * (len(numbers) > 1)} {', '.join(told)}"
 
 
 @dataclass(frozen=True)

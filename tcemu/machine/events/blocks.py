@@ -138,8 +138,8 @@ class Faulted(WarpEvent):
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
     #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
     #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
-    #: names a number of registers that no thread can have
-    kind: Literal["bounds", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster", "registers"]
+    #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone
+    kind: Literal["bounds", "exited", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster", "registers"]
     space: Space
     message: str
     #: the mbarrier's address
