@@ -16,8 +16,9 @@ class Phase:
 
     expected: int = 0
     issued: int = 0
-    #: the first copy
+    #: the first copy and the last one
     copy: Earlier | None = None
+    last: Earlier | None = None
     #: whether a report already says that the two differ
     told: bool = False
     #: whether a cp.async.mbarrier.arrive counts in it

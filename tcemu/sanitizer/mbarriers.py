@@ -31,6 +31,11 @@ BYTES = 8
 _LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
 #: The fix where a copy outlives its block.
 _AWAIT = "Wait for the phase of every copy before the block ends, or do not start copies that nobody uses."
+#: The fix where a phase gets more bytes than it expects.
+_TOO_MANY = (
+    "Expect the sum of the bytes of all copies of the phase. If this copy belongs to the next phase, let its thread "
+    "first wait until this phase is complete and its bytes have been used, as an empty mbarrier tells it."
+)
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
 
@@ -241,6 +246,7 @@ class Mbarriers:
             account = here.phase(copy.phase)
             account.issued += copy.bytes
             account.copy = account.copy or Earlier(copy.by, copy.instruction.opcode)
+            account.last = Earlier(copy.by, copy.instruction.opcode)
             # a thread that waits for the copy learns that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
 
@@ -250,14 +256,16 @@ class Mbarriers:
         if account is None or account.expected == account.issued or account.told:
             return account is not None and account.told
         account.told = True
-        copy = account.copy
+        too_many = account.issued > account.expected > 0
+        copy = account.last if too_many else account.copy
         by = here.expecting or (copy.by if copy else here.init)
         message = (
             f"phase {number} of {self._block.mbarrier(address)} expects {account.expected} bytes, but its copies bring "
             f"{account.issued}"
         )
         earlier = copy if here.expecting else None
-        self._block.report("expect-tx", by, message, what=self._block.mbarrier(address), earlier=earlier)
+        what, remedy = self._block.mbarrier(address), _TOO_MANY if too_many else ""
+        self._block.report("expect-tx", by, message, what=what, earlier=earlier, remedy=remedy)
         return True
 
     def check_missed(self, by: By, address: int) -> bool:

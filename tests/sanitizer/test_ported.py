@@ -78,3 +78,11 @@ def test_a_plain_load_of_a_flag_is_told_to_be_strong():
     first = launch(cleared, 2, 32, ("", *arrays), sanitizer="collect").reports[0]
     assert first.rule == "global-race"
     assert "volatile, relaxed or atomic" in str(first)
+
+
+def test_bytes_of_the_next_phase_are_told_to_wait():
+    """Two reductions on one mbarrier: the bytes of the second come while the first phase still waits for its own."""
+    (each,) = (each for each in PORTED if each.name == "a_row_is_reduced_by_a_cluster")
+    first = each.launch("one mbarrier for both")[0][0]
+    assert "expects 32 bytes, but its copies bring" in first.message
+    assert "let its thread first wait until this phase is complete" in str(first)

@@ -132,7 +132,7 @@ def a_dot_product_with_tokens_of_a_barrier(warp, fault, a, b, arrived, partial, 
 @ported(
     "karpathy/llm.c llmc/layernorm.cuh",
     lambda: (small(12, 128, dtype=np.float32), zeros(1), zeros(3, 128), zeros(128, dtype=np.float32)),
-    lambda dout, *_: dout.sum(axis=0),
+    lambda gradient, *_: gradient.sum(axis=0),
     {
         "as published": "global-race",
         "no fence behind": "global-race",
@@ -143,7 +143,7 @@ def a_dot_product_with_tokens_of_a_barrier(warp, fault, a, b, arrived, partial, 
     block=64,
     shared=1024,
 )
-def layernorm_backward_sums_up_in_the_last_block(warp, fault, dout, flag, scratch, dbias):
+def layernorm_backward_sums_up_in_the_last_block(warp, fault, gradient, flag, scratch, dbias):
     """Warp 0 adds what the others leave in shared memory; the block that counts last adds up all blocks' sums.
 
     As published, nobody executes __threadfence: neither before atomicInc nor behind it.
@@ -153,7 +153,7 @@ def layernorm_backward_sums_up_in_the_last_block(warp, fault, dout, flag, scratc
         warp.st_shared(mine, 0, "v4.b32")
     warp.bar_sync()
     for first in range(0, 12, 6):
-        row = floats(warp.ld_global(dout.at(first + 2 * warp.ctaid[0] + warp.warpid, 4 * warp.laneid), "v4.b32"))
+        row = floats(warp.ld_global(gradient.at(first + 2 * warp.ctaid[0] + warp.warpid, 4 * warp.laneid), "v4.b32"))
         if warp.warpid:
             warp.st_shared(512 + mine, bits(row), "v4.b32")  # <- no barrier behind the sums
         if fault != "no barrier in front of the sums":
