@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tcemu.machine.events import By
+from tcemu.machine.events import By, Site
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.report import Earlier
 
@@ -16,9 +16,11 @@ class Phase:
 
     expected: int = 0
     issued: int = 0
-    #: the first copy and the last one
+    #: the first copy, and the last one of an instruction that its warp executed before in this phase
     copy: Earlier | None = None
-    last: Earlier | None = None
+    again: Earlier | None = None
+    #: the warps and lines of all of them
+    origins: set[tuple[int, Site]] = field(default_factory=set)
     #: whether a report already says that the two differ
     told: bool = False
     #: whether a cp.async.mbarrier.arrive counts in it

@@ -31,7 +31,7 @@ BYTES = 8
 _LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
 #: The fix where a copy outlives its block.
 _AWAIT = "Wait for the phase of every copy before the block ends, or do not start copies that nobody uses."
-#: The fix where a phase gets more bytes than it expects.
+#: The fix where a phase gets more bytes than it expects, some of them by the same instruction of the same warp.
 _TOO_MANY = (
     "Expect the sum of the bytes of all copies of the phase. If this copy belongs to the next phase, let its thread "
     "first wait until this phase is complete and its bytes have been used, as an empty mbarrier tells it."
@@ -246,7 +246,10 @@ class Mbarriers:
             account = here.phase(copy.phase)
             account.issued += copy.bytes
             account.copy = account.copy or Earlier(copy.by, copy.instruction.opcode)
-            account.last = Earlier(copy.by, copy.instruction.opcode)
+            origin = copy.by.warp, copy.by.site
+            if origin in account.origins:
+                account.again = Earlier(copy.by, copy.instruction.opcode)
+            account.origins.add(origin)
             # a thread that waits for the copy learns that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
 
@@ -256,15 +259,15 @@ class Mbarriers:
         if account is None or account.expected == account.issued or account.told:
             return account is not None and account.told
         account.told = True
-        too_many = account.issued > account.expected > 0
-        copy = account.last if too_many else account.copy
+        again = account.again if account.issued > account.expected > 0 else None
+        copy = again or account.copy
         by = here.expecting or (copy.by if copy else here.init)
         message = (
             f"phase {number} of {self._block.mbarrier(address)} expects {account.expected} bytes, but its copies bring "
             f"{account.issued}"
         )
         earlier = copy if here.expecting else None
-        what, remedy = self._block.mbarrier(address), _TOO_MANY if too_many else ""
+        what, remedy = self._block.mbarrier(address), _TOO_MANY if again else ""
         self._block.report("expect-tx", by, message, what=what, earlier=earlier, remedy=remedy)
         return True
 
