@@ -1,4 +1,4 @@
-"""The sanitizer on public kernels line by line: silent on them, right numbers, the right rule for people's mistakes."""
+"""The sanitizer on public kernels: silent on them, right numbers, the right rule for people's mistakes."""
 
 import kernels_ported_block  # noqa: F401 - they fill the table
 import kernels_ported_cluster  # noqa: F401

@@ -15,7 +15,7 @@ def meet(warp, order="release"):
 
 
 @ported(
-    "Dao-AILab/quack quack/reduce.py",
+    "after Dao-AILab/quack quack/reduce.py",
     lambda: (small(2, 4, 64, dtype=np.float32), np.zeros((2, 4, 64), np.float32)),
     lambda x, _: np.broadcast_to(x.sum(axis=(1, 2), keepdims=True) + (x * x).sum(axis=(1, 2), keepdims=True), x.shape),
     {
@@ -157,7 +157,7 @@ SIDE = 1024  # bytes of 8 rows of 32 f32
 
 
 @ported(
-    "NVIDIA/cutlass include/cutlass/pipeline/sm90_pipeline.hpp",
+    "after NVIDIA/cutlass include/cutlass/pipeline/sm90_pipeline.hpp",
     lambda: (*(small(32, 96, seed=n, dtype=np.float32) for n in (1, 2)), zeros(2, 2, 512, dtype=np.float32)),
     lambda a, b, _: _crossed(a, b),
     {

@@ -193,7 +193,7 @@ def chained_scan_with_decoupled_look_back(warp, fault, parts, bump, a):
 
 
 @ported(
-    "NVIDIA/cccl cub/cub/agent/single_pass_scan_operators.cuh",
+    "after NVIDIA/cccl cub/cub/agent/single_pass_scan_operators.cuh",
     lambda: (numbers(128), zeros(4, dtype=np.uint64), zeros(4), zeros(4), zeros(4)),
     lambda a, *_: np.cumsum(a.reshape(4, 32).sum(axis=1)),
     {"value apart": "global-race", "status before value": "global-race"},

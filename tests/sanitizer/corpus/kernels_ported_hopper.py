@@ -18,7 +18,7 @@ def columns(count):
 
 
 @ported(
-    "Dao-AILab/flash-attention hopper/tile_scheduler.hpp",
+    "after Dao-AILab/flash-attention hopper/tile_scheduler.hpp",
     lambda: (columns(640), zeros(1), zeros(640)),
     lambda a, *_: a + 3,
     {

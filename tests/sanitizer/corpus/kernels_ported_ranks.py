@@ -9,7 +9,7 @@ ADD = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.{}"
 
 
 @ported(
-    "NVIDIA/nccl src/device/prims_ll.h",
+    "after NVIDIA/nccl src/device/prims_ll.h",
     lambda: (numbers(128), zeros(32, 4), zeros(128)),
     lambda a, *_: np.concatenate([a[64:] + a[:64], a[64:] + a[:64]]),
     {"flag apart": "global-race", "plain stores": "global-race", "plain loads": "global-race"},
@@ -93,7 +93,7 @@ def all_reduce_in_two_stages(warp, fault, a, flags, parts, d):
 
 
 @ported(
-    "vllm-project/vllm csrc/quantization/gptq/q_gemm.cu",
+    "turboderp-org/exllamav2 exllamav2/exllamav2_ext/cuda/q_gemm_kernel_gptq.cuh",
     lambda: (small(3, 64), zeros(64, dtype=np.float16)),
     lambda a, _: a.sum(axis=0),
     {"as published": "global-race", "plain sum": "global-race"},
@@ -116,7 +116,7 @@ def gptq_adds_halves_of_all_slices(warp, fault, a, c):
 
 
 @ported(
-    "flashinfer-ai/flashinfer include/flashinfer/gemm/dual_bf16_weight/kernel_splitk.cuh",
+    "after flashinfer-ai/flashinfer include/flashinfer/gemm/dual_bf16_weight/kernel_splitk.cuh",
     lambda: (small(4, 64, dtype=np.float32), zeros(4, 64, dtype=np.float32), zeros(2), zeros(2, 64, dtype=np.float32)),
     lambda a, *_: a.reshape(2, 2, 64).sum(axis=0),
     {
@@ -159,7 +159,7 @@ def partial_tiles_leave_by_tma_and_a_counter_tells(warp, fault, a, parts, counte
 
 
 @ported(
-    "Dao-AILab/flash-attention hopper/mainloop_bwd_sm90_tma_gmma_ws.hpp",
+    "after Dao-AILab/flash-attention hopper/mainloop_bwd_sm90_tma_gmma_ws.hpp",
     lambda: (small(3, 64, dtype=np.float32), zeros(1), zeros(64, dtype=np.float32), zeros(64, dtype=np.float32)),
     lambda a, *_: a.sum(axis=0),
     {"waited for the reads": "global-race", "refilled at once": "overwritten-early", "no release": "global-race"},

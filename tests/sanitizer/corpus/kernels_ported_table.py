@@ -1,8 +1,9 @@
-"""The table of ported kernels: public kernels line by line at the size of a test, and people's mistakes in them.
+"""The table of ported kernels: public kernels at the size of a test, and mistakes that people make in them.
 
 A kernel is called with `fault` in front of its arrays: None, or which of its mistakes to make. Where the mistake is to
 be reported, the line names it: "# <- no fence; no barrier". What the kernel computes is compared with numpy; the
-numbers are small integers, so that every sum is exact in whatever order.
+numbers are small integers, so that every sum is exact in whatever order. An origin that begins with "after" was not
+followed line by line: its idea is retold.
 """
 
 import inspect

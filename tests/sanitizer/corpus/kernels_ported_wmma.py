@@ -115,7 +115,7 @@ def _pairs():
 
 
 @ported(
-    "NVIDIA/cuCollections include/cuco/detail/open_addressing/open_addressing_ref_impl.cuh",
+    "after NVIDIA/cuCollections include/cuco/detail/open_addressing/open_addressing_ref_impl.cuh",
     _pairs,
     lambda keys, *_: keys * 3,
     {"value stored apart": "global-race", "looked up by plain loads": "global-race"},
