@@ -260,4 +260,4 @@ class Core:
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Report that the kernel reads or writes registers of this warp."""
-        self.tell(Touched, self.by(), registers, writes, which, unwritten)
+        self.block.grid.tell(Touched, self.by(), registers, writes, which, unwritten)

@@ -42,6 +42,7 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [each.hears for each in observers if hasattr(each, "hears")]
         self._all = len(self._hears) < len(self.observers)
+        self._heard: set[type[Event]] = set()
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -111,8 +112,12 @@ class Grid:
                 self.fail(error)
 
     def hears(self, kind: type[Event]) -> bool:
-        """Whether some observer needs events of this kind now."""
-        return self._all or any(hears(kind) for hears in self._hears)
+        """Whether some observer needs events of this kind. One that has begun to need them is not asked again."""
+        if not self.observers:
+            return False
+        if kind not in self._heard and (self._all or any(hears(kind) for hears in self._hears)):
+            self._heard.add(kind)
+        return kind in self._heard
 
     def fail(self, error: TcemuError) -> NoReturn:
         """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""
