@@ -18,8 +18,9 @@ from tcemu.machine.events import By, Copy, CopyIssued, CopyLanded
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Task
 from tcemu.machine.reductions import step_of
-from tcemu.machine.tensor_map import Places, TensorMap
+from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.tensor_map_operations import described
+from tcemu.machine.tensor_map_places import Places
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
