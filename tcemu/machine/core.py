@@ -63,7 +63,8 @@ class Core:
     @property
     def heard(self) -> bool:
         """Whether an observer needs to know of each read and write of registers."""
-        return self.block.grid.hears(Touched)
+        grid = self.block.grid
+        return bool(grid.observers) and grid.hears(Touched)
 
     @property
     def target(self) -> str:
