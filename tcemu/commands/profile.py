@@ -134,7 +134,7 @@ def _summary(run: _Run) -> Part:
         ("instructions", f"{total.issued:,}"),
         ("wavefronts", f"{total.wavefronts:,}, {total.conflicts:,} of them by bank conflicts"),
         ("global memory", f"{total.global_read:,} bytes read, {total.global_written:,} written"),
-        ("asynchronous copies", f"{total.copied:,} bytes"),
+        ("asynchronous copies", f"{total.copied:,} bytes, {total.fetched:,} read from global memory"),
     ]
     told = "Cycles of an SM of an H200, predicted from measured costs; tcemu.timing.Timeline says what is left out."
     return Part("Summary", (told,), ("", ""), tuple(rows))

@@ -18,8 +18,9 @@ from tcemu.machine.events import By, Copy, CopyIssued, CopyLanded
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Task
 from tcemu.machine.reductions import step_of
-from tcemu.machine.tensor_map import Places, TensorMap
+from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.tensor_map_operations import described
+from tcemu.machine.tensor_map_places import Places
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -179,6 +180,8 @@ class End(NamedTuple):
     block: Block
     to: int
     mbarrier: int
+    #: its number among the destinations of a multicast
+    number: int = 0
 
 
 def _ends(core: Core, by: By, instruction: Instruction, to: int, mbarrier: int, cta_mask: Any) -> list[End]:
@@ -187,8 +190,9 @@ def _ends(core: Core, by: By, instruction: Instruction, to: int, mbarrier: int, 
         return [End(core.block, to, mbarrier)]
     (block, here), (other, there) = (core.shared_at(by, instruction, address) for address in (to, mbarrier))
     if "multicast" in instruction.words:
-        cluster = core.block.cluster
-        return [End(cluster.block(core, by, instruction, rank), here, there) for rank in _ranks(instruction, cta_mask)]
+        ranks = _ranks(instruction, cta_mask)
+        blocks = [core.block.cluster.block(core, by, instruction, rank) for rank in ranks]
+        return [End(each, here, there, number) for number, each in enumerate(blocks)]
     if block is not other:
         told = (
             f"{instruction}: the destination lies in the shared memory of the block with rank {block.rank}, the "
@@ -219,11 +223,11 @@ def _load(
     count: int,
 ) -> None:
     """Start a copy of `count` bytes that completes on an mbarrier."""
-    mbarriers, barrier = here.block.mbarriers, here.mbarrier
-    phase = mbarriers.expect_more(core, by, instruction, barrier, 0)
-    owner = core.owner(here.block)
-    copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase, owner=owner)
-    begin_counted(core, copy, here.block, move)
+    block, barrier = here.block, here.mbarrier
+    phase = block.mbarriers.expect_more(core, by, instruction, barrier, 0)
+    copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase, number=here.number)
+    copy.owner = core.owner(block)
+    begin_counted(core, copy, block, move)
 
 
 def begin_counted(core: Core, copy: Copy, block: Block, move: Callable[[], None]) -> None:

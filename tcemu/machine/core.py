@@ -63,7 +63,8 @@ class Core:
     @property
     def heard(self) -> bool:
         """Whether an observer needs to know of each read and write of registers."""
-        return self.block.grid.hears(Touched)
+        grid = self.block.grid
+        return bool(grid.observers) and grid.hears(Touched)
 
     @property
     def target(self) -> str:
@@ -260,4 +261,4 @@ class Core:
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Report that the kernel reads or writes registers of this warp."""
-        self.tell(Touched, self.by(), registers, writes, which, unwritten)
+        self.block.grid.tell(Touched, self.by(), registers, writes, which, unwritten)

@@ -40,8 +40,8 @@ class Grid:
         self.shape, self.memory, self.observers = shape, memory, tuple(observers)
         #: what observers need, as they say; those that do not say need every event
         self._hears: list[Callable[[type[Event]], bool]]
-        self._hears = [each.hears for each in observers if hasattr(each, "hears")]
-        self._all = len(self._hears) < len(self.observers)
+        self._hears = [getattr(each, "hears", _every) for each in observers]
+        self._heard: set[type[Event]] = set()
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -111,8 +111,14 @@ class Grid:
                 self.fail(error)
 
     def hears(self, kind: type[Event]) -> bool:
-        """Whether some observer needs events of this kind now."""
-        return self._all or any(hears(kind) for hears in self._hears)
+        """Whether some observer needs events of this kind. One that has begun to need them is not asked again."""
+        if kind in self._heard:
+            return True
+        for hears in self._hears:  # not any(...): a kernel asks so often that its generator would cost most of this
+            if hears(kind):
+                self._heard.add(kind)
+                return True
+        return False
 
     def fail(self, error: TcemuError) -> NoReturn:
         """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""
@@ -137,6 +143,10 @@ class Grid:
             "block that has not started would have to answer, launch no more blocks than fit, or let each block take "
             "its number from a counter in global memory when it starts"
         )
+
+
+def _every(_: type[Event]) -> bool:
+    return True
 
 
 def _waits(block: Block, waits: Iterable[Waiting]) -> Iterator[str]:

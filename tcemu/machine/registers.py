@@ -217,7 +217,7 @@ class Registers(NDArrayOperatorsMixin):
     def which(self, key: Any = ...) -> tuple[int, ...]:
         """Numbers, within the bank, of the registers that `key` chooses."""
         if key is Ellipsis:
-            return tuple(range(self.bank.bits.shape[1]) if self._columns is None else self._columns.tolist())
+            return _first(self.bank.bits.shape[1]) if self._columns is None else tuple(self._columns.tolist())
         try:
             chosen = _chosen(self.shape, key)
         except IndexError as error:
@@ -232,7 +232,7 @@ class Registers(NDArrayOperatorsMixin):
         """
         bank = self.bank
         watcher = bank.watcher
-        if watcher is None or not watcher.watched:
+        if watcher is None or not (watcher.heard or (bank.unwritten is not None and watcher.watched)):
             return
         blind = () if writes or bank.unwritten is None else self._blind(key, watcher.active, moves)
         if blind or watcher.heard:
@@ -287,6 +287,12 @@ class Registers(NDArrayOperatorsMixin):
         for columns in self.bank.pending:
             waiting[... if columns is None else columns] = True
         return waiting if self._columns is None else waiting[self._columns]
+
+
+@lru_cache(maxsize=1024)
+def _first(count: int) -> tuple[int, ...]:
+    """The numbers of the first registers of a bank."""
+    return tuple(range(count))
 
 
 def _chosen(shape: tuple[int, int], key: Any) -> tuple[int, ...]:

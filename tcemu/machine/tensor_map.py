@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
 from operator import index
 from typing import Any, Literal, NamedTuple, Protocol, get_args
@@ -33,12 +33,20 @@ from tcemu.errors import AddressError, OperandError, briefly, did_you_mean, list
 from tcemu.formats import lookup
 from tcemu.layouts.canonical import SWIZZLES
 from tcemu.layouts.swizzle import swizzled
+from tcemu.machine.tensor_map_places import (
+    ALIGN,
+    UNIT,
+    Places,
+    check_pieces,
+    far_units,
+    near_units,
+    read_pieces,
+    write_pieces,
+)
 
 Array = npt.NDArray[Any]
 Fill = Literal["zeros", "nan"]
 
-#: A box starts in shared memory at a multiple of this, and in global memory at a multiple of UNIT.
-ALIGN, UNIT = 128, 16
 #: Every 16 bits of an element outside the tensor, where those are NaN.
 NAN = 0x7FF7
 _SECTION = "PTX ISA 5.5"
@@ -76,31 +84,6 @@ class Tensor(Protocol):
     shape: tuple[int, ...]
 
     def __int__(self) -> int: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Where one copy reads and writes: pieces of `size` bytes each, in the order of the box, innermost dimension first.
-
-    `inside` (n,) says which pieces lie in the tensor; of the others only the address in shared memory has a meaning.
-    """
-
-    size: int
-    global_addresses: Array
-    shared_addresses: Array
-    inside: npt.NDArray[np.bool_]
-    #: whether all of them are
-    whole: bool = False
-
-    @property
-    def copied(self) -> Array:
-        """The addresses in global memory of the pieces that are copied."""
-        return self.global_addresses if self.whole else self.global_addresses[self.inside]
-
-    @property
-    def stored(self) -> Array:
-        """The addresses in shared memory of the pieces that a store copies; a load writes all of them."""
-        return self.shared_addresses if self.whole else self.shared_addresses[self.inside]
 
 
 @dataclass(frozen=True)
@@ -304,8 +287,8 @@ class TensorMap:
         far = self.address + start[0] * self.element_bytes
         far += sum(at * stride for at, stride in zip(start[1:], self.strides, strict=True))
         lines = tuple(zip(self.copied[1:], self.element_strides[1:], self.strides, strict=True))
-        there, inside = _far(self.line, lines)
-        near = _near(self.line, self.pitch, math.prod(self.copied[1:]), self.swizzle, address)
+        there, inside = far_units(self.line, lines)
+        near = near_units(self.line, self.pitch, math.prod(self.copied[1:]), self.swizzle, address)
         return Places(UNIT, there + far, near, inside, True)
 
     def load(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
@@ -315,19 +298,19 @@ class TensorMap:
         if the tensor or the box lies outside its memory.
         """
         places = self.places(coordinates, address)
-        _check(places.copied, places.size, memory, "global")
-        _check(places.shared_addresses, places.size, shared, "shared")
+        check_pieces(places.copied, places.size, memory, "global")
+        check_pieces(places.shared_addresses, places.size, shared, "shared")
         self.load_at(places, memory, shared)
 
     def load_at(self, places: Places, memory: Array, shared: Array) -> None:
         """The same for `places` that were computed before, and checked."""
-        data = _read(memory, places.copied, places.size)
+        data = read_pieces(memory, places.copied, places.size)
         if self.element == "tf32":
             data = _rounded(data)
         if not places.whole:
             copied, data = data, self._filling(len(places.inside), places.size)
             data[places.inside] = copied
-        _write(shared, places.shared_addresses, data)
+        write_pieces(shared, places.shared_addresses, data)
 
     def store(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy the part of a box that lies in the tensor from `shared` into `memory`, both uint8 (bytes,).
@@ -336,13 +319,13 @@ class TensorMap:
         raises, and OperandError for negative coordinates.
         """
         own, places = self.places(coordinates, address), self.places(coordinates, address, storing=True)
-        _check(own.copied, own.size, memory, "global")
-        _check(places.stored, UNIT, shared, "shared")
+        check_pieces(own.copied, own.size, memory, "global")
+        check_pieces(places.stored, UNIT, shared, "shared")
         self.store_at(places, memory, shared)
 
     def store_at(self, places: Places, memory: Array, shared: Array) -> None:
         """The same for `places` that were computed before, `storing`, and checked."""
-        data = _read(shared, places.stored, UNIT)
+        data = read_pieces(shared, places.stored, UNIT)
         there = places.copied[:, None] + np.arange(UNIT)
         present = there < len(memory)
         memory[there[present]] = data[present]
@@ -376,59 +359,12 @@ class TensorMap:
         return np.full((count, size // 2), NAN, "<u2").view(np.uint8)
 
 
-@lru_cache(maxsize=256)
-def _far(line: int, lines: tuple[tuple[int, int, int], ...]) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """The units of a box inside its tensor, as byte offsets from its first element, and True for each: all inside."""
-    found = np.zeros(1, np.int64)
-    for count, step, stride in reversed(lines):
-        found = (found[:, None] + step * stride * np.arange(count, dtype=np.int64)).ravel()
-    units = (found[:, None] + np.arange(0, line, UNIT, dtype=np.int64)).ravel()
-    return units, np.ones(len(units), bool)
-
-
-@lru_cache(maxsize=256)
-def _near(line: int, pitch: int, lines: int, swizzle: int, address: int) -> Array:
-    """The same units in shared memory, for a box at `address`. Kernels use few addresses, again and again."""
-    first = address + pitch * np.arange(lines, dtype=np.int64)
-    return swizzled((first[:, None] + np.arange(0, line, UNIT, dtype=np.int64)).ravel(), swizzle)
-
-
 def _rounded(data: Array) -> Array:
     """Pieces (n, bytes) of f32, rounded to tf32."""
     values = np.ascontiguousarray(data).view("<f4")
     with np.errstate(invalid="ignore"):  # signalling NaNs are legal here
         patterns = np.where(np.isnan(values), 0x7FFFE000, lookup("tf32").encode(values))
     return patterns.astype("<u4").view(np.uint8)
-
-
-def _read(memory: Array, addresses: Array, size: int) -> Array:
-    """Pieces (n, size) at `addresses`, which are multiples of 16 if `size` is 16."""
-    if size == UNIT and len(memory) % UNIT == 0:
-        return memory.view(_WHOLE).take(addresses // UNIT).view(np.uint8).reshape(-1, UNIT)
-    return np.asarray(memory[addresses[:, None] + np.arange(size)])
-
-
-def _write(memory: Array, addresses: Array, data: Array) -> None:
-    """Write pieces (n, size) to `addresses`."""
-    size = data.shape[1]
-    if size == UNIT and len(memory) % UNIT == 0:
-        memory.view(_WHOLE)[addresses // UNIT] = np.ascontiguousarray(data).view(_WHOLE).reshape(-1)
-    else:
-        memory[addresses[:, None] + np.arange(size)] = data
-
-
-#: A unit that numpy copies as one element.
-_WHOLE = np.dtype("V16")
-
-
-def _check(addresses: Array, size: int, memory: Array, space: str) -> None:
-    """Raise AddressError if `size` bytes at one of `addresses` lie outside `memory`."""
-    outside = (addresses < 0) | (addresses + size > len(memory))
-    if outside.any():
-        at = int(addresses[int(outside.argmax())])
-        raise AddressError(
-            f"a tensor copy accesses address {at}, {size} bytes, but {space} memory has {len(memory)} bytes", "bounds"
-        )
 
 
 def _all_within(numbers: Sequence[int], low: int, high: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.machine.events import Accessed, By, CopiesWaited, Copy, CopyIssued
+from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
@@ -19,6 +19,7 @@ from tcemu.sanitizer.global_races import WEAK, GlobalRaces
 from tcemu.sanitizer.global_shadow import ACCESSES, WRITES
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Span, Spans
 
 _UNWAITED = "no cp.async.bulk.wait_group of the thread that issued the copy covers it, so it may still write"
@@ -27,6 +28,7 @@ _WAIT = (
     "In the thread that issued the copy, execute cp.async.bulk.commit_group and cp.async.bulk.wait_group 0, without "
     ".read. Only after that may the thread release: set a flag, or arrive at a barrier."
 )
+_SMALLER = "Nothing in the kernel. Launch it on a smaller problem, too, where it makes fewer copies."
 
 
 class GlobalCopies:
@@ -47,7 +49,15 @@ class GlobalCopies:
         self._agents: dict[int, tuple[int, int]] = {}
         #: by warp: its stores that no wait has covered
         self._open: dict[int, list[Span]] = {}
-        self.handlers: Handlers = {Accessed: self._accessed, CopyIssued: self._copy, CopiesWaited: self._wait}
+        #: passes on a hint; and the origin of the latest copy
+        self._hint = block.hint
+        self._latest: By | None = None
+        self.handlers: Handlers = {
+            Accessed: self._accessed,
+            CopyIssued: self._copy,
+            CopiesWaited: self._wait,
+            BlockEnded: self._confess,
+        }
 
     # ---------------------------------------------------------------------------------------- what copies do
 
@@ -87,7 +97,8 @@ class GlobalCopies:
         if here is not None:
             access.column, access.clock = here.column, copy.phase
             access.callers = callers_of(copy.by.site)
-            self._grid.loaded.add(Span(access, _lane(copy.by), runs))
+            self._grid.loaded.renew(Span(access, _lane(copy.by), runs))
+            self._latest = copy.by
 
     def _store(self, copy: Copy) -> None:
         """A copy writes global memory, at some time before a wait for its group; a reduction does so as red does."""
@@ -105,6 +116,7 @@ class GlobalCopies:
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         self._open.setdefault(warp, []).append(span)
         self._grid.stored.add(span)
+        self._latest = by
 
     def _wait(self, event: CopiesWaited) -> None:
         """The waiting lanes that issued copies learn that the groups before `below` have written."""
@@ -124,6 +136,16 @@ class GlobalCopies:
         self._open[by.warp] = kept
         if not event.read:
             self._clocks.learn(by.warp, lanes & by.active, column, event.below)
+
+    def _confess(self, _: BlockEnded) -> None:
+        """Say in a hint if there have been more copies than are kept."""
+        forgotten = self._grid.loaded.forgotten + self._grid.stored.forgotten
+        if forgotten and self._latest is not None:
+            message = (
+                f"the launch makes so many bulk and tensor copies that the sanitizer has forgotten the first "
+                f"{forgotten:,}: it cannot find races with these"
+            )
+            self._hint(Report("global-race", message, self._latest, weight="hint", remedy=_SMALLER))
 
     # ---------------------------------------------------------------------------------------- comparisons
 

@@ -12,8 +12,9 @@ from tcemu.sanitizer.clocks import Array
 if TYPE_CHECKING:
     from tcemu.sanitizer.grid import GlobalAccess
 
-#: Most copies that are kept: a long kernel forgets the oldest ones, so that memory stays bounded.
-_MOST = 1 << 14
+#: Most copies that are kept: a long kernel forgets the oldest half of them, so that memory stays bounded, and a hint
+#: says so.
+MOST = 1 << 14
 #: The time of a wait that has not come.
 NEVER_WAITED = np.iinfo(np.int64).max
 
@@ -38,6 +39,11 @@ class Runs:
         counts = high - low
         found = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         return found if len(low) < 2 else np.unique(found)
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """What tells them from others."""
+        return self.first.tobytes(), self.end.tobytes()
 
     def touched(self, first: Array, end: Array) -> Array:
         """Which of the spans from `first` to `end` (n,) have a byte of these, bool (n,)."""
@@ -66,15 +72,32 @@ class Spans:
         self._low, self._high = (np.zeros(64, np.int64) for _ in range(2))
         #: the first byte of all spans, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
+        #: by their origin and their bytes: the numbers of the spans that a later copy may replace
+        self._same: dict[tuple[object, ...], int] = {}
+        #: how many have been forgotten
+        self.forgotten = 0
 
     def __len__(self) -> int:
         return len(self._made)
 
+    def renew(self, span: Span) -> None:
+        """One more, in the place of an earlier one from the same line, agent and lane with the same bytes.
+
+        Whoever knows the later copy to have ended knows it of the earlier one, too.
+        """
+        access = span.access
+        key = access.by.site, access.block, access.column, span.lane, *span.runs.key
+        before = self._same.get(key)
+        if before is None:
+            self.add(span)
+            self._same[key] = len(self._made) - 1
+        else:
+            self._made[before] = span
+
     def add(self, span: Span) -> None:
         """One more."""
-        if len(self._made) == _MOST:
-            kept = slice(_MOST // 2, _MOST)
-            self._made, self._low, self._high = self._made[kept], self._low[kept], self._high[kept]
+        if len(self._made) == MOST:
+            self._forget(MOST // 2)
         number = len(self._made)
         if number == len(self._low):
             self._low, self._high = (np.pad(each, (0, number + 1)) for each in (self._low, self._high))
@@ -82,6 +105,12 @@ class Spans:
         self._low[number], self._high[number] = low, high
         self._first, self._end = min(self._first, low), max(self._end, high)
         self._made.append(span)
+
+    def _forget(self, count: int) -> None:
+        """Forget the oldest ones."""
+        self._made, self._low, self._high = self._made[count:], self._low[count:], self._high[count:]
+        self._same = {key: number - count for key, number in self._same.items() if number >= count}
+        self.forgotten += count
 
     def between(self, low: int, high: int) -> list[Span]:
         """The spans that may have one of the bytes from `low` to `high` - 1."""

@@ -68,6 +68,8 @@ class Wgmmas:
         if not (warp.fences or warp.pending or event.unwritten):
             return  # the warp has no wgmma
         warp.touch(event)
+        if not (warp.pending or event.unwritten):
+            return
         under_way = [each for each in warp.pending if each.meets(event.numbers)]
         if event.unwritten and not under_way:  # an mma_async under way may be about to write them
             numbers = ranges(event.unwritten)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcemu.errors import OperandError, counted
-from tcemu.machine.tensor_map import Places, TensorMap
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.tensor_map_places import Places
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.shared_lines import SharedLines

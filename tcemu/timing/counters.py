@@ -40,7 +40,9 @@ class Line:
     global_read: int = 0
     global_written: int = 0
     sectors: int = 0
-    #: Bytes that asynchronous copies moved between global and shared memory.
+    #: Bytes that asynchronous copies read from global memory, where a multicast reads once for all of its blocks.
+    fetched: int = 0
+    #: Bytes that asynchronous copies delivered, to shared or to global memory; a multicast delivers them to each block.
     copied: int = 0
 
     def add(self, other: Line) -> None:
@@ -67,7 +69,7 @@ class Counters:
     >>> D, result = mma_pipeline.multiply(A, B, observers=[counters])
     >>> counters.total.wavefronts, counters.total.conflicts  # 2 steps of 4 warps, 8 ldmatrix each, of 4 wavefronts
     (256, 0)
-    >>> counters.total.copied == A.nbytes + B.nbytes
+    >>> counters.total.copied == counters.total.fetched == A.nbytes + B.nbytes
     True
     >>> counters.issued["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"]
     128
@@ -154,8 +156,15 @@ def _copied(counters: Counters, event: events.CopyIssued) -> None:
     copy = event.copy
     line = counters.at(copy.by.site, copy.opcode)
     line.copied += copy.bytes
-    _, addresses, size = next(side for side in (copy.reads, copy.writes) if side[0] == "global")
-    line.sectors += sectors(addresses, size) if size else 0
+    if copy.number:
+        return
+    space, addresses, size = copy.reads
+    if space == "global":
+        line.fetched += size * len(addresses)
+    else:
+        space, addresses, size = copy.writes
+    if space == "global" and len(addresses):
+        line.sectors += sectors(addresses, size)
 
 
 _RECEIVERS: dict[type[Event], Callable[[Counters, Any], None]] = {
@@ -166,12 +175,13 @@ _RECEIVERS: dict[type[Event], Callable[[Counters, Any], None]] = {
 
 #: Lines that the table shows.
 _SHOWN = 12
-_HEADS = ("issued", "wavefronts", "conflicts", "shared bytes", "global bytes", "sectors", "copied bytes")
+_BYTES = ("shared bytes", "global bytes", "sectors", "fetched bytes", "copied bytes")
+_HEADS = ("issued", "wavefronts", "conflicts", *_BYTES)
 
 
 def _numbers(line: Line) -> tuple[str, ...]:
     moved = line.shared_read + line.shared_written, line.global_read + line.global_written
-    counts = (line.issued, line.wavefronts, line.conflicts, *moved, line.sectors, line.copied)
+    counts = (line.issued, line.wavefronts, line.conflicts, *moved, line.sectors, line.fetched, line.copied)
     return tuple(f"{count:,}" if count else "-" for count in counts)
 
 

@@ -80,7 +80,7 @@ def test_a_launch_in_numbers(file):
     assert "tensor core busy" in text
     assert "blocks 1; an SM holds 9 of them" in text, "228 KiB for 24 KiB and 1 KiB each"
     assert "wavefronts 512, 0 of them by bank conflicts" in text, "4 steps of 4 warps, 8 ldmatrix each, of 4 wavefronts"
-    assert "asynchronous copies 32,768 bytes" in text
+    assert "asynchronous copies 32,768 bytes, 32,768 read from global memory" in text
     assert "mma_pipeline.py:" in text
     assert lines[-1].strip() == "none"
 

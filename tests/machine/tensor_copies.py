@@ -119,7 +119,7 @@ class Copied(NamedTuple):
         except OperandError as error:
             if isinstance(error, AddressError) and error.kind == "bounds":
                 raise
-            return MISALIGNED if "starts in shared memory" in str(error) else REFUSED
+            return MISALIGNED if "start in shared memory" in str(error) else REFUSED
 
     def gpu_answer(self) -> str:
         """The same of the GPU. Raises ValueError where not all bytes of a load were counted."""

@@ -646,8 +646,8 @@ def test_prefetches_change_nothing_and_check_their_operands(row):
         warp.run("prefetchu.L1", int(source))
         warp.run("cp.async.bulk.prefetch.tensor.2d.L2.global", made, (8, 3))
         for opcode, given, says in (
-            ("prefetch.global.L1", ("x",), "address is one integer"),
-            ("cp.async.bulk.prefetch.L2.global", (int(source), "x"), "size is one integer"),
+            ("prefetch.global.L1", ("x",), "address must be one integer"),
+            ("cp.async.bulk.prefetch.L2.global", (int(source), "x"), "size must be one integer"),
             ("cp.async.bulk.prefetch.tensor.2d.L2.global", (0.5, (0, 0)), "takes a TensorMap, or the address of one"),
             ("cp.async.bulk.prefetch.tensor.3d.L2.global", (made, (0, 0, 0)), "copies a box of 3 dimensions"),
             ("cp.async.bulk.prefetch.tensor.2d.L2.global", (made, (0,)), "needs 2 coordinates"),

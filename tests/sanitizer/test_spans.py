@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import tcemu
 from tcemu.sanitizer.spans import Runs, Span, Spans
 
 RANDOM = np.random.default_rng(7)
@@ -38,10 +39,43 @@ def test_spans_are_found_by_their_bytes():
 
 
 def test_the_oldest_spans_are_forgotten(monkeypatch):
-    monkeypatch.setattr("tcemu.sanitizer.spans._MOST", 8)
+    monkeypatch.setattr("tcemu.sanitizer.spans.MOST", 8)
     spans = Spans()
     for number in range(20):
         spans.add(Span(None, number, Runs.of(np.array([16 * number]), 16)))
     assert len(spans) <= 8
     assert [span.lane for span in spans.between(16 * 19, 16 * 20)] == [19]
     assert spans.between(0, 16) == []
+    assert spans.forgotten == 20 - len(spans)
+
+
+def streaming(tiles, turns):
+    """The reports about a block that copies some tiles in again and again, one after the other."""
+
+    def kernel(warp, x):
+        with warp.only(warp.laneid == 0):
+            warp.mbarrier_init(256, 1)
+            warp.fence_mbarrier_init()
+        warp.bar_sync()
+        for turn in range(turns):
+            for tile in range(tiles):
+                with warp.only(warp.laneid == 0):
+                    warp.mbarrier_arrive_expect_tx(256, 16)
+                    warp.cp_async_bulk_shared_global(0, x + 16 * tile, 16, 256)
+                warp.mbarrier_wait(256, (turn * tiles + tile) % 2)
+
+    return tcemu.launch(kernel, args=(np.zeros(1024, np.uint8),), shared=264).reports
+
+
+def test_a_hint_says_that_copies_have_been_forgotten(monkeypatch):
+    monkeypatch.setattr("tcemu.sanitizer.spans.MOST", 8)
+    (report,) = streaming(20, 1)
+    assert (report.rule, report.severity) == ("global-race", "hint")
+    assert "the sanitizer has forgotten the first 12: it cannot find races with these" in report.message
+    assert "Launch it on a smaller problem" in report.fix
+
+
+def test_a_copy_takes_the_place_of_the_same_one_before(monkeypatch):
+    """However long a kernel reads the same tiles, nothing is forgotten."""
+    monkeypatch.setattr("tcemu.sanitizer.spans.MOST", 8)
+    assert streaming(8, 5) == []

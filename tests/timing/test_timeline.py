@@ -308,9 +308,9 @@ def test_counters_count_sectors_and_bytes():
     table = str(counters).splitlines()
     assert table[0].split() == [
         "line", "instruction", "issued", "wavefronts", "conflicts", "shared", "bytes", "global", "bytes", "sectors",
-        "copied", "bytes",
+        "fetched", "bytes", "copied", "bytes",
     ]  # fmt: skip
-    assert table[-1].split() == ["all", "6", "-", "-", "-", "768", "74", "-"]
+    assert table[-1].split() == ["all", "6", "-", "-", "-", "768", "74", "-", "-"]
 
 
 def test_the_counts_of_a_kernel_follow_from_its_sizes():
@@ -324,6 +324,43 @@ def test_the_counts_of_a_kernel_follow_from_its_sizes():
     assert counters.total.global_written == 4 * m * n
     assert counters.total.wavefronts == products // 2 * 4, "an ldmatrix of 4 wavefronts for every two products"
     assert counters.total.conflicts == 0
+
+
+def test_a_multicast_reads_once_and_delivers_to_each_block():
+    """A box of 512 bytes goes to both blocks of a cluster, and 128 bytes by st.async from each block to the other."""
+    counters = Counters()
+
+    def kernel(warp, x):
+        other, elected = 1 - warp.cluster_ctarank, warp.elect_sync()
+        with warp.only(elected):
+            warp.mbarrier_init(1024, 1)
+            warp.fence_mbarrier_init()
+            warp.mbarrier_arrive_expect_tx(1024, 512 + 128)
+        warp.barrier_cluster_arrive()
+        warp.barrier_cluster_wait()
+        if warp.cluster_ctarank == 0:
+            with warp.only(elected):
+                warp.cp_async_bulk_shared_global(0, x, 512, 1024, cta_mask=3)
+        warp.st_async(warp.mapa(512 + 4 * warp.laneid, other), 1, warp.mapa(1024, other))
+        warp.mbarrier_wait(1024, 0)
+        warp.barrier_cluster_arrive()
+        warp.barrier_cluster_wait()
+
+    tcemu.launch(kernel, 2, 32, (np.zeros(128, np.float32),), shared=1032, cluster=2, observers=[counters])
+    total = counters.total
+    assert (total.fetched, total.copied, total.sectors) == (512, 2 * 512 + 2 * 128, 512 // 32)
+
+
+def test_copies_read_only_what_there_is():
+    """The rest of a copy with a src-size is zeros, which nothing reads."""
+    counters = Counters()
+
+    def kernel(warp, x):
+        warp.cp_async(16 * warp.laneid, x.at(4 * warp.laneid), 16, np.where(warp.laneid < 8, 16, 0))
+        warp.cp_async_wait_all()
+
+    tcemu.launch(kernel, args=(np.zeros(128, np.float32),), shared=512, observers=[counters])
+    assert (counters.total.fetched, counters.total.copied) == (8 * 16, 512)
 
 
 # ------------------------------------------------------------------------------------------------ silicon

@@ -55,6 +55,8 @@ class Copy:
     #: the lane that gave each address, for cp.async and st.async
     lanes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
     owner: int = -1
+    #: which destination of a multicast it has; the first one's copy reads for all
+    number: int = 0
     #: the src-size that each of these lanes gave, for cp.async; None if they gave none
     src_size: npt.NDArray[Any] | None = None
 

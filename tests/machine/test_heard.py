@@ -1,0 +1,96 @@
+"""Observers that do not need every event of registers, and the sanitizer, which needs them from the first wgmma on."""
+
+from contextlib import suppress
+
+import numpy as np
+
+import tcemu
+from tcemu.errors import TcemuError
+from tcemu.machine import events
+from tcemu.machine.launch import launch
+from tcemu.sanitizer import Sanitizer
+from tcemu.sanitizer.examples import BYTES, EXAMPLES
+
+
+class Asked:
+    """An observer that begins to need accesses to registers when the kernel has reached its barrier."""
+
+    def __init__(self):
+        self.touched, self.needs, self.asked = [], False, 0
+
+    def __call__(self, event):
+        self.needs |= isinstance(event, events.BarrierCompleted)
+        if isinstance(event, events.Touched):
+            self.touched.append((event.writes, event.unwritten))
+
+    def hears(self, kind):
+        self.asked += 1
+        assert kind is events.Touched
+        return self.needs
+
+
+def kernel(warp):
+    written, empty = warp.registers(1, fill=1), warp.registers(1)
+    _ = written + 1, empty[:, 0]
+    warp.bar_sync()
+    _ = written + 1
+    written[...] = 2
+
+
+def test_a_read_of_what_is_unwritten_is_always_told():
+    observer = Asked()
+    tcemu.launch(kernel, observers=(observer,), sanitizer="off")
+    assert observer.touched == [(False, (0,)), (False, ()), (True, ())]
+
+
+def test_an_observer_that_has_needed_them_is_not_asked_again():
+    observer = Asked()
+    tcemu.launch(kernel, observers=(observer,), sanitizer="off")
+    asked = observer.asked
+
+    def more(warp):
+        kernel(warp)
+        kernel(warp)
+
+    observer.needs = False
+    observer.asked = 0
+    tcemu.launch(more, observers=(observer,), sanitizer="off")
+    assert observer.asked <= asked
+
+
+def test_an_observer_that_does_not_say_hears_of_all():
+    heard = []
+    tcemu.launch(kernel, observers=(Asked(), heard.append), sanitizer="off")
+    touched = [(each.writes, each.unwritten) for each in heard if isinstance(each, events.Touched)]
+    assert touched == [(True, ()), (False, ()), (False, (0,)), (False, ()), (True, ())]
+
+
+def test_the_sanitizer_needs_them_from_the_first_wgmma_on():
+    watch, needed = Sanitizer("collect"), []
+
+    def multiplying(warp):
+        needed.append(watch.hears(events.Touched))
+        warp.wgmma_fence()
+        needed.append(watch.hears(events.Touched))
+
+    tcemu.launch(multiplying, 1, 128, observers=(watch,), sanitizer="off")
+    assert needed == [False, *[True] * 7]
+
+
+def test_the_sanitizer_finds_the_same_without_the_others(row):
+    """A bound method says nothing about its needs, and so hears of all."""
+    about_registers = [rule for rule in EXAMPLES if rule.startswith(("wgmma", "uninitialised-registers"))]
+    assert len(about_registers) > 6
+    for rule in about_registers:
+        found = []
+        for watch in (Sanitizer("collect"), Sanitizer("collect")):
+            observer = watch.__call__ if found else watch
+            with suppress(TcemuError):
+                launch(
+                    EXAMPLES[rule].kernel, args=(np.zeros(BYTES, np.uint8),), observers=(observer,),
+                    **EXAMPLES[rule].launch,
+                )  # fmt: skip
+            found.append([str(report) for report in watch.reports])
+        with row(rule):
+            assert found[0] == found[1]
+            assert found[0]
