@@ -352,7 +352,7 @@ What the model leaves out:
   746 and 579 cycles a step. Whether that is the number of stages, or metadata in the L1, nobody has measured;
 - what a kernel of the machine computes with numpy (attention's softmax): only one instruction for each register that
   it writes is counted, and none for arrays that are not registers;
-- registers: neither their banks nor how many there are;
+- registers: their banks; and how many there are decides only, by an estimate, how many blocks an SM holds;
 - everything before and after the loop is predicted too, but was not compared.
 
 The assumptions were fitted to the first list alone. How warpgroups share the tensor cores, and the issue slots of their

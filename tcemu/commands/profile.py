@@ -130,7 +130,8 @@ def _summary(run: _Run) -> Part:
     rows = [("tensor core busy", f"{timeline.busy:.1%}" if timeline.busy else "no products")]
     rows += [(f"waiting for: {cause}", f"{share:.1%}") for cause, share in timeline.waited.items() if share >= 0.0005]
     rows += [
-        ("blocks", f"{len(timeline.blocks):,}; an SM holds {timeline.resident} of them, if registers allow it"),
+        ("blocks", f"{len(timeline.blocks):,}; an SM holds {timeline.resident} of them"),
+        ("registers", f"about {timeline.registers} a thread, by an estimate"),
         ("instructions", f"{total.issued:,}"),
         ("wavefronts", f"{total.wavefronts:,}, {total.conflicts:,} of them by bank conflicts"),
         ("global memory", f"{total.global_read:,} bytes read, {total.global_written:,} written"),

@@ -53,6 +53,8 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "arithmetic": 2,
         # the result of an ordinary instruction
         "result": 5,
+        # registers of a thread that hold no values of the kernel, but addresses and counters: ptxas's for wgmma_tma
+        "registers": 26,
     }
 )
 

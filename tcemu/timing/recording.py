@@ -19,6 +19,7 @@ from tcemu.instructions import Instruction
 from tcemu.machine import events
 from tcemu.machine.events import Addresses, By, Event, Site
 from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_phase
+from tcemu.timing.lifetimes import Lifetimes
 
 #: What an operation uses.
 Kind = Literal["mma", "wgmma", "shared", "global", "copy", "bulk", "arithmetic", "plain"]
@@ -86,6 +87,8 @@ class BlockTrace:
     warps: list[list[Op]]
     #: How many contributions complete a token.
     expected: Counter[Token] = field(default_factory=Counter)
+    #: Registers of a thread that hold values at the same time, in the warp with the most; 0 until the block has ended.
+    alive: int = 0
 
 
 class Recorder:
@@ -113,7 +116,9 @@ class Recorder:
 
     def ended(self, event: events.BlockEnded) -> None:
         """What was needed only while the block ran is forgotten."""
-        self._states.pop(event.block, None)
+        state = self._states.pop(event.block, None)
+        if state is not None:
+            state.trace.alive = max(warp.lives.most for warp in state.warps)
 
     def in_block(self, event: Any) -> _Block:
         """The block that an event happened in."""
@@ -123,13 +128,14 @@ class Recorder:
 class _Warp:
     """What is known of a warp while it runs."""
 
-    __slots__ = ("committed", "current", "ops", "products", "reads", "waited", "writers")
+    __slots__ = ("current", "lives", "ops", "products", "reads", "waited", "writers")
 
     def __init__(self, ops: list[Op]) -> None:
         self.ops = ops
         self.current: Op | None = None
         #: the operation that wrote a register last, by the register's number
         self.writers: dict[int, int] = {}
+        self.lives = Lifetimes()
         #: operations whose results were read since the last operation: the next one needs them
         self.reads: set[int] = set()
         #: by kind of copy: groups committed, and those that waits have covered
@@ -158,7 +164,9 @@ class _Block:
             op.kind = "mma"
         for _, registers in event.operands:
             first = registers.bank.first
-            self._read(warp, range(first, first + registers.bank.bits.shape[1]))
+            numbers = range(first, first + registers.bank.bits.shape[1])
+            self._read(warp, numbers)
+            warp.lives.used(numbers, len(warp.ops), registers.dtype.itemsize)
         op.reads, warp.reads = tuple(warp.reads), set()
         if op.kind == "wgmma":
             op.number, warp.products = warp.products, warp.products + 1
@@ -171,6 +179,7 @@ class _Block:
         warp = self.warps[event.by.warp]
         op, last = warp.current, len(warp.ops) - 1
         own = op is not None and op.site == event.by.site
+        warp.lives.used(event.numbers, last if own else last + 1, event.registers.dtype.itemsize)
         if not event.writes:
             before = len(warp.reads)
             self._read(warp, event.numbers)

@@ -15,12 +15,15 @@ from heapq import heappop, heappush
 from itertools import count
 
 from tcemu.timing import units
+from tcemu.timing.banks import LANES
 from tcemu.timing.prices import ASSUMED, Prices
 from tcemu.timing.recording import BlockTrace, Op, Token
 from tcemu.timing.spans import Cause, Group, Laid, Span, Unit
 
 #: What an SM of sm_90 holds: bytes of shared memory for its blocks, of which each takes some more, threads, blocks.
 SHARED, RESERVED, THREADS, BLOCKS = 228 << 10, 1 << 10, 2048, 32
+#: Its registers; a warp has them in units of 8 a thread, a thread at most so many; each sub-partition has a quarter.
+REGISTERS, UNIT, MOST = 64 << 10, 8, 255
 
 #: What a wait for a token is a wait for. Of an mbarrier's phase, the last contribution decides.
 _TOKENS: dict[str, Cause] = {
@@ -81,9 +84,17 @@ class Warp:
     held: float = 0.0
 
 
+def registers(trace: BlockTrace) -> int:
+    """How many registers a thread of this block needs: an estimate, from those that hold values at the same time."""
+    return min(trace.alive + int(ASSUMED["registers"]), MOST)
+
+
 def resident(trace: BlockTrace) -> int:
-    """How many blocks like this one an SM holds at a time, as far as threads and shared memory decide."""
-    return max(1, min(BLOCKS, THREADS // trace.threads, SHARED // (trace.shared + RESERVED)))
+    """How many blocks like this one an SM holds at a time: threads, shared memory and estimated registers decide."""
+    warps = REGISTERS // units.PARTITIONS // (-(-registers(trace) // UNIT) * UNIT * LANES) * units.PARTITIONS
+    return max(1, min(
+        BLOCKS, THREADS // trace.threads, SHARED // (trace.shared + RESERVED), warps // len(trace.warps)
+    ))  # fmt: skip
 
 
 class Multiprocessor:

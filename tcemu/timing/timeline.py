@@ -18,7 +18,7 @@ from tcemu.machine.events import Event
 from tcemu.timing.costs import CostTable, costs
 from tcemu.timing.prices import Prices
 from tcemu.timing.recording import Recorder
-from tcemu.timing.simulation import Multiprocessor, resident
+from tcemu.timing.simulation import Multiprocessor, registers, resident
 from tcemu.timing.spans import Group, Laid, Span
 from tcemu.timing.units import PARTITIONS
 
@@ -107,7 +107,7 @@ class Timeline:
 
     @property
     def resident(self) -> int:
-        """How many blocks an SM holds at a time, as far as threads and shared memory decide; 0 without a launch.
+        """How many blocks an SM holds at a time: threads, shared memory and `registers` decide; 0 without a launch.
 
         >>> from tcemu.timing import Timeline
         >>> timeline = Timeline()
@@ -116,6 +116,26 @@ class Timeline:
         4
         """
         return max((resident(trace) for trace in self._recorder.blocks.values()), default=0)
+
+    @property
+    def registers(self) -> int:
+        """How many registers a thread needs: an estimate; 0 without a launch.
+
+        A kernel in Python does not say what a compiler would make of it. Counted are the registers that hold values at
+        the same time, in the warp with the most; a fixed number stands for addresses and counters. For tcemu.gemm, the
+        estimate is what ptxas says of wgmma_tma and wgmma_sparse, 67 for 64 in mma_sparse and 74 for 92 in
+        mma_pipeline. It is too high for promotion (90 for 78) and for wmma (50 for 32), whose fragments hold elements
+        twice, and too low where a kernel computes with arrays of numpy, as attention does (82 for 140).
+
+        >>> from tcemu.gemm import wgmma_tma
+        >>> from tcemu.timing import Timeline
+        >>> timeline = Timeline()
+        >>> A, B = np.ones((64, 128), np.float16), np.ones((128, 128), np.float16)
+        >>> D, result = wgmma_tma.multiply(A, B, observers=[timeline])
+        >>> timeline.registers  # 64 accumulators and 26 others
+        90
+        """
+        return max((registers(trace) for trace in self._recorder.blocks.values()), default=0)
 
     def sites(self) -> dict[str, dict[str, float]]:
         """For each line of the kernel, the cycles that its warps spent there, by what they waited for, or "issue".

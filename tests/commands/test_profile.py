@@ -78,7 +78,7 @@ def test_a_launch_in_numbers(file):
     ]
     text = " ".join(done.output.split())
     assert "tensor core busy" in text
-    assert "blocks 1; an SM holds 9 of them" in text, "228 KiB for 24 KiB and 1 KiB each"
+    assert "blocks 1; an SM holds 6 of them" in text, "64 Ki registers for 80 of each of 128 threads"
     assert "wavefronts 512, 0 of them by bank conflicts" in text, "4 steps of 4 warps, 8 ldmatrix each, of 4 wavefronts"
     assert "asynchronous copies 32,768 bytes, 32,768 read from global memory" in text
     assert "mma_pipeline.py:" in text

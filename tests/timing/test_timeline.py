@@ -245,6 +245,45 @@ def test_a_launch_that_ends_early_is_laid_out_as_far_as_it_went():
     assert timeline.cycles > 3 * 24
 
 
+#: What `nvcc -arch=sm_90a -Xptxas -v` of CUDA 13.0 says of the twins of `kernels`.
+PTXAS = {
+    "mma_pipeline": 92,
+    "mma_sparse": 64,
+    "wgmma_tma": 58,
+    "wgmma_sparse": 62,
+    "wgmma_epilogue": 58,
+}
+
+
+@pytest.mark.parametrize("name", PTXAS)
+def test_registers_are_estimated_from_those_that_hold_values_at_the_same_time(name):
+    timeline = Timeline()
+    kernels()[name](observers=[timeline], sanitizer="off")
+    assert timeline.registers == pytest.approx(PTXAS[name], rel=0.25), "an estimate"
+
+
+def test_registers_of_f64_count_twice():
+    def sums(warp, dtype):
+        held = [warp.registers(4, fill=0, dtype=dtype) for _ in range(10)]
+        for each in held:
+            each[:] = 1
+        for each in held:
+            each[:] = each[:] + 1
+
+    few, many = (laid(sums, args=(dtype,)) for dtype in (np.uint32, np.uint64))
+    assert many.registers - few.registers == 40
+
+
+def test_registers_decide_how_many_blocks_an_sm_holds():
+    def crowded(warp):
+        held = [warp.registers(8) for _ in range(16)]
+        for each in held + held:
+            each[:] = 1
+
+    assert laid(crowded, block=256).resident == 1  # 154 registers, so 160 for each of 256 threads: 40 of 64 Ki
+    assert laid(crowded, block=128).resident == 3
+
+
 # ------------------------------------------------------------------------------------------------ other views
 
 
