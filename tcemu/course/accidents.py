@@ -134,8 +134,9 @@ def _bits_wrong(have: Array, should: Array) -> str:
     groups = sum(bit - 1 not in wrong for bit in wrong)
     if not 0 < len(wrong) <= width // 2 or groups > _GROUPS or have.dtype.kind == "i" or width < 16:
         return ""
-    bits = f"bit {wrong[0]} of the values is" if len(wrong) == 1 else f"bits {ranges(wrong)} of the values are"
-    return f"Only {bits} wrong."
+    bits = f"bit {wrong[0]}" if len(wrong) == 1 else f"bits {ranges(wrong)}"
+    of = " of the values" if have.size > 1 else ""
+    return f"Only {bits}{of} {'is' if len(wrong) == 1 else 'are'} wrong."
 
 
 def _elsewhere(got: Array, right: Array, wrong: Array) -> str:
