@@ -80,5 +80,7 @@ def _drawn(
         svg.text(_LEFT - 6, _TOP + i * _HIGH + 16, n if i else f"{axes[0]} {n}", "s t", "end")
         for i, n in enumerate(numbers[0])
     ]
+    if wide < 60:  # the name of the columns has no room above the first one
+        across.append(svg.text(_LEFT - 6, _TOP - 8, axes[1], "s t", "end"))
     back = [svg.path("".join(outlines), "p")] if outlines else []
     return [*back, svg.group(quiet, "n q c"), frame, *marks, svg.group(loud, "n b c halo"), *across, *down]
