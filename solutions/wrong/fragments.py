@@ -234,6 +234,11 @@ def registers_along_the_row(A):
     return fragment(A, where=row_by_c)
 
 
+def registers_along_the_row_and_halves_lost(A):
+    """Register digits exchanged, and a uint16 shifted by 16."""
+    return registers_along_the_row(A) & np.uint32(0xFFFF)
+
+
 def swap_at_once(warp, x, out):
     warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))
@@ -347,6 +352,7 @@ WRONG = {
         (of_the_transpose, "transposed map"),
         (whole_numbers, "use .view, not astype"),
         (registers_along_the_row, "you exchanged column // 8 and row // 8"),
+        (registers_along_the_row_and_halves_lost, "upper half of every wrong value is 0"),
     ],
     "row_major_b": [
         (flipped, "two halves of each register of B are exchanged"),

@@ -47,6 +47,8 @@ WRONG = {
         (lambda row, column: (row // 16 % 4, row // 16 * 16 << 16 | column), "not 16 as in wgmma"),
         (lambda row, column: (row // 32, column), "counts all 128"),
         (lambda row, column: (row % 4, row % 4 * 32 << 16 | column), "Rows do not go round the warps"),
+        (lambda row, column: (row % 4, row << 16 | column), "Rows do not go round the warps"),
+        (lambda row, column: (row // 32, row // 32 << 16 | column), "the warp's first one, not the warp"),
     ],
     "instruction_bits": [
         (without_n_shifted, "N / 8"),
@@ -55,6 +57,7 @@ WRONG = {
     ],
     "bytes_with_multicast": [
         (lambda along_m, along_n: along_m * along_n * 49152, "without multicast"),
+        (lambda along_m, along_n: along_m * along_n * 24576, "without multicast, and you counted elements"),
         (lambda along_m, along_n: along_n * 16384 + along_m * 32768, "exchanged"),
         (lambda along_m, along_n: along_m * 8192 + along_n * 16384, "two bytes"),
     ],

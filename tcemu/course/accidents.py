@@ -104,7 +104,7 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
     if have.size > 1 and (_bits(have) == _bits(have)[0]).all():
         return f"Every wrong value is {have[0].item()!r}."
     if have.dtype.kind in "iu":
-        return _bits_wrong(have, should)
+        return _half_missing(have, should) or _bits_wrong(have, should)
     if have.dtype.kind == "f" and (_bits(have) == _bits(-should)).all():
         return "Every wrong value has the wrong sign."
     if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all() and (should != 0).any():
@@ -123,6 +123,16 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
     return ""
 
 
+def _half_missing(have: Array, should: Array) -> str:
+    """Whether one half of each register is 0, whatever is in the other one."""
+    if have.dtype.kind != "u" or have.dtype.itemsize < 4 or have.size < 2:
+        return ""
+    low = have.dtype.type((1 << 4 * have.dtype.itemsize) - 1)
+    halves = {"upper": ~low, "lower": low}
+    lost = [name for name, mask in halves.items() if (should & mask).all() and not (have & mask).any()]
+    return f"The {lost[0]} half of every wrong value is 0: a shift in a narrow type loses bits." if lost else ""
+
+
 def _bits_wrong(have: Array, should: Array) -> str:
     """In which bits whole numbers are wrong, or that they are off by one."""
     by = have.astype(object) - should.astype(object)
@@ -134,8 +144,9 @@ def _bits_wrong(have: Array, should: Array) -> str:
     groups = sum(bit - 1 not in wrong for bit in wrong)
     if not 0 < len(wrong) <= width // 2 or groups > _GROUPS or have.dtype.kind == "i" or width < 16:
         return ""
-    bits = f"bit {wrong[0]} of the values is" if len(wrong) == 1 else f"bits {ranges(wrong)} of the values are"
-    return f"Only {bits} wrong."
+    bits = f"bit {wrong[0]}" if len(wrong) == 1 else f"bits {ranges(wrong)}"
+    of = " of the values" if have.size > 1 else ""
+    return f"Only {bits}{of} {'is' if len(wrong) == 1 else 'are'} wrong."
 
 
 def _elsewhere(got: Array, right: Array, wrong: Array) -> str:

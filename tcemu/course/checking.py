@@ -43,7 +43,7 @@ def check(*function: Any, **answer: Any) -> Verdict:
     >>> def where_of_a(row, column):
     ...     return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8
     >>> check(where_of_a)
-    where_of_a: right. Right in 256 cases.
+    where_of_a: right in 256 cases.
     >>> def where_of_a(row, column):
     ...     return 4 * (row % 8) + column % 8 // 2, column // 8 * 2
     >>> check(where_of_a).mistake

@@ -100,10 +100,9 @@ class Overview:
         of = counted(sum(len(step.names) for step in self.steps), "exercise")
         if self.next is None:
             return f"You have solved all {of}."
-        reading, rest = (sum(getattr(step, name) for step in self.steps) for name in ("reading_left", "exercises_left"))
-        left = " and ".join(
-            f"{_time(minutes)} of {what}" for minutes, what in ((reading, "notebooks"), (rest, "exercises")) if minutes
-        )
+        parts = {"notebooks": "reading_left", "exercises": "exercises_left"}
+        minutes = {what: sum(getattr(step, name) for step in self.steps) for what, name in parts.items()}
+        left = " and ".join(f"{duration(each)} of {what}" for what, each in minutes.items() if each)
         return f"{solved} of {of} solved; about {left} left."
 
     def markdown(self) -> str:
@@ -125,14 +124,14 @@ class Overview:
         link = f"[{step.entry.label}](notebooks/{step.entry.file})"
         count = counted(len(step.entry.exercises), "exercise")
         own = f"[{count}](exercises/{step.entry.file})" if step.entry.exercises else ""
-        times = _time(step.reading_left), _time(step.exercises_left)
+        times = duration(step.reading_left), duration(step.exercises_left)
         return f"| {mark} | {link} | {times[0]} | {own} | {times[1]} | {step.solved} of {len(step.names)} |"
 
     def __str__(self) -> str:
         wide = max(len(step.entry.label) for step in self.steps)
         lines = [
             f"{'>' if step is self.next else ' '} {step.entry.label:{wide}}  "
-            f"{_bar(step)} {step.solved:>2} of {len(step.names):<2} {_time(step.minutes_left)}"
+            f"{_bar(step)} {step.solved:>2} of {len(step.names):<2} {duration(step.minutes_left)}"
             for step in self.steps
         ]
         return "\n".join([self.title, *lines, self.summary])
@@ -155,7 +154,7 @@ class Overview:
             f'<td style="text-align:left"><a href="{file}">{label}</a></td>',
             f'<td><progress value="{step.solved}" max="{max(count, 1)}" aria-label="{label}"></progress></td>',
             f"<td>{step.solved} of {count}</td>",
-            f"<td>{_time(step.minutes_left)}</td>",
+            f"<td>{duration(step.minutes_left)}</td>",
         ]
         return f"<tr>{''.join(cells)}</tr>"
 
@@ -168,7 +167,13 @@ Your work and your progress are saved in this folder. `tcemu lab` opens it again
 and brings this page up to date. In a notebook, `tcemu.course.overview()` shows where you are."""
 
 
-def _time(minutes: int) -> str:
+def duration(minutes: int) -> str:
+    """Minutes as people say them, with a dash for none.
+
+    >>> from tcemu.course.overviews import duration
+    >>> duration(35), duration(125), duration(1924), duration(0)
+    ('35 min', '2 h 05 min', '32 h', '-')
+    """
     hours, rest = divmod(minutes, 60)
     if hours >= 10:
         return f"{round(minutes / 60)} h"

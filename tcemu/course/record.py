@@ -19,6 +19,8 @@ from tcemu.show.picture import Picture
 Array = npt.NDArray[Any]
 #: What an answer came to: plain arrays by name, without any object of the learner's.
 Evidence = Mapping[str, Array]
+#: What the name of a mistake begins with that is a broken rule of the sanitizer.
+BROKEN = "Broken rule: "
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
-from tcemu.course.record import Exercise, Finding
+from tcemu.course.record import BROKEN, Exercise, Finding
 from tcemu.errors import counted
 
 State = Literal["open", "wrong", "right"]
@@ -55,9 +55,9 @@ class Verdict:
         return self.exercise.points * self.finding.share
 
     def __str__(self) -> str:
-        head = _HEADS[self.state]
-        lines = [f"{self.exercise.name}: {head[0].lower()}{head[1:]}. {self.says}"]
-        lines += [self.mistake] if self.mistake else []
+        head, rest = self._told()
+        lines = [f"{self.exercise.name}: {head[0].lower()}{head[1:]}{rest}"]
+        lines += [self.mistake] if self._is_news(self.mistake) else []
         lines += self._scores()
         lines += [self.aside] if self.aside else []
         if not self:
@@ -65,6 +65,15 @@ class Verdict:
                 f'Stuck? hint("{self.exercise.name}") gives the first of {counted(len(self.exercise.hints), "hint")}.'
             )
         return "\n".join(lines)
+
+    def _told(self) -> tuple[str, str]:
+        """The state, and what follows it; "Right" is not said twice."""
+        head = _HEADS[self.state]
+        return (head, self.says.removeprefix(head)) if self.says.startswith(head) else (f"{head}.", f" {self.says}")
+
+    def _is_news(self, mistake: str) -> bool:
+        """Whether a mistake has a name that a report has not given yet."""
+        return bool(mistake) and mistake.removeprefix(BROKEN).rstrip(".") not in self.says
 
     def _scores(self) -> list[str]:
         return [f"{name}: {value:,}{self._compared(name)}" for name, value in self.finding.scores.items()]
@@ -80,9 +89,9 @@ class Verdict:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The verdict with its pictures, and the hints folded into each other, one step at a time."""
-        head = f"<strong>{_HEADS[self.state]}.</strong> {_inline(self.says)}"
-        parts = [f'<p role="status">{head}</p>']
-        parts += [f"<p>{_inline(self.mistake)}</p>"] if self.mistake else []
+        head, rest = self._told()
+        parts = [f'<p role="status"><strong>{head}</strong>{_inline(rest)}</p>']
+        parts += [f"<p>{_inline(self.mistake)}</p>"] if self._is_news(self.mistake) else []
         parts += [f"<p>{escape(line)}</p>" for line in (*self._scores(), self.aside) if line]
         parts += [picture.portable_html for picture in self.finding.pictures]
         parts += [] if self else [_folded(self.exercise.hints)]

@@ -66,22 +66,17 @@ def _hex(form: Format, pattern: Any) -> str:
 
 def _cells(values: npt.NDArray[Any], moved: npt.NDArray[np.bool_]) -> list[str]:
     """The matrix; boxes of one look are one path, because a page draws that faster than an element for each."""
-    quiet, loud, plain, marked, hatches = [], [], [], [], []
-    for row, (numbers, changes_) in enumerate(zip(values.tolist(), moved.tolist(), strict=True)):
-        for column, (number, changed) in enumerate(zip(numbers, changes_, strict=True)):
-            x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
-            label = svg.text(x + _WIDE / 2, y + _HIGH / 2 + 4, compact(number))
-            (loud if changed else quiet).append(label)
-            (marked if changed else plain).append(f"M{x} {y}h{_WIDE}v{_HIGH}h-{_WIDE}z")
-            if changed:
-                hatches.append(svg.hatch_lines(x + 1, y + 1, _WIDE - 2, _HIGH - 2))
+    labels: dict[bool, list[str]] = {False: [], True: []}
+    paths: dict[str, str] = {"p": "", "x": "", "h": ""}
+    for (row, column), changed in np.ndenumerate(moved):
+        x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
+        labels[bool(changed)].append(svg.text(x + _WIDE / 2, y + _HIGH / 2 + 4, compact(values[row, column].item())))
+        paths["x" if changed else "p"] += f"M{x} {y}h{_WIDE}v{_HIGH}h-{_WIDE}z"
+        paths["h"] += svg.hatch_lines(x + 1, y + 1, _WIDE - 2, _HIGH - 2) if changed else ""
+    plain, marked, hatches = ([svg.path(data, style)] if data else [] for style, data in paths.items())
     frame = svg.rect(_LEFT, _TOP, moved.shape[1] * _WIDE, moved.shape[0] * _HIGH, "k")
-    marks = [*_path(marked, "x"), *_path(hatches, "h")]
-    return [*_path(plain, "p"), svg.group(quiet, "n q c"), frame, *marks, svg.group(loud, "n b c halo")]
-
-
-def _path(pieces: list[str], style: str) -> list[str]:
-    return [svg.path("".join(pieces), style)] if pieces else []
+    quiet, loud = svg.group(labels[False], "n q c"), svg.group(labels[True], "n b c halo")
+    return [*plain, quiet, frame, *marked, *hatches, loud]
 
 
 def _axes(rows: int, columns: int) -> list[str]:

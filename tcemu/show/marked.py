@@ -12,6 +12,8 @@ from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 
 _LEFT, _TOP, _HIGH = 64, 44, 24
+#: The numbers of the rows, and those of the columns.
+Numbers = tuple[Sequence[int], Sequence[int]]
 
 
 def marked(
@@ -19,10 +21,12 @@ def marked(
     wrong: npt.ArrayLike,
     what: str = "Your values",
     axes: tuple[str, str] = ("row", "column"),
+    counted_by: Numbers | None = None,
 ) -> Picture:
     """A grid of texts, at most 64 by 64, with those marked that are `wrong`, and the first of them framed.
 
-    `wrong` is an array of bool with the grid's shape. Raises OperandError if it has another one.
+    `wrong` is an array of bool with the grid's shape. `axes` are what rows and columns count, `counted_by` the numbers
+    of each, by default from 0. Raises OperandError if `wrong` has another shape.
 
     >>> tcemu.show.marked([["0 0", "0 1"], ["4 0", "9 9"]], [[False, False], [False, True]]).title
     'Your values: 1 of 4 is wrong'
@@ -35,20 +39,27 @@ def marked(
     count = int(bad.sum())
     title = f"{what}: {count or 'none'} of {bad.size} {'is' if count == 1 else 'are'} wrong"
     height = _TOP + rows * _HIGH + 16
-    return picture(
-        title, _words(labels, bad, axes), _LEFT + columns * wide + 16, height, _drawn(labels, bad, wide, axes)
-    )
+    numbers = counted_by or (range(rows), range(columns))
+    words = _words(labels, bad, axes, numbers)
+    return picture(title, words, _LEFT + columns * wide + 16, height, _drawn(labels, bad, wide, axes, numbers))
 
 
-def _words(labels: Sequence[Sequence[str]], bad: npt.NDArray[np.bool_], axes: tuple[str, str]) -> str:
+def _words(labels: Sequence[Sequence[str]], bad: npt.NDArray[np.bool_], axes: tuple[str, str], numbers: Numbers) -> str:
     places = [(int(row), int(column)) for row, column in np.argwhere(bad)]
-    listed = "; ".join(f"{axes[0]} {row}, {axes[1]} {column}: {labels[row][column]}" for row, column in places[:12])
+    listed = "; ".join(
+        f"{axes[0]} {numbers[0][row]}, {axes[1]} {numbers[1][column]}: {labels[row][column]}"
+        for row, column in places[:12]
+    )
     more = f"; and {counted(len(places) - 12, 'more value')}" if len(places) > 12 else ""
     return f"Wrong: {listed}{more}." if places else "No value is wrong."
 
 
 def _drawn(
-    labels: Sequence[Sequence[str]], bad: npt.NDArray[np.bool_], wide: float, axes: tuple[str, str]
+    labels: Sequence[Sequence[str]],
+    bad: npt.NDArray[np.bool_],
+    wide: float,
+    axes: tuple[str, str],
+    numbers: Numbers,
 ) -> list[str]:
     outlines, quiet, marks, loud = [], [], [], []
     for (row, column), is_wrong in np.ndenumerate(bad):
@@ -62,9 +73,14 @@ def _drawn(
             quiet.append(label)
     frame = svg.rect(_LEFT, _TOP, bad.shape[1] * wide, bad.shape[0] * _HIGH, "k")
     across = [
-        svg.text(_LEFT + (j + 0.5) * wide, _TOP - 8, j if j or wide < 60 else f"{axes[1]} 0", "s t", "middle")
-        for j in range(bad.shape[1])
+        svg.text(_LEFT + (j + 0.5) * wide, _TOP - 8, n if j or wide < 60 else f"{axes[1]} {n}", "s t", "middle")
+        for j, n in enumerate(numbers[1])
     ]
-    down = [svg.text(_LEFT - 6, _TOP + i * _HIGH + 16, i or f"{axes[0]} 0", "s t", "end") for i in range(bad.shape[0])]
+    down = [
+        svg.text(_LEFT - 6, _TOP + i * _HIGH + 16, n if i else f"{axes[0]} {n}", "s t", "end")
+        for i, n in enumerate(numbers[0])
+    ]
+    if wide < 60:  # the name of the columns has no room above the first one
+        across.append(svg.text(_LEFT - 6, _TOP - 8, axes[1], "s t", "end"))
     back = [svg.path("".join(outlines), "p")] if outlines else []
     return [*back, svg.group(quiet, "n q c"), frame, *marks, svg.group(loud, "n b c halo"), *across, *down]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tcemu.course import check, exercise, given, hint, judged
-from tcemu.course.checking import verdicts_of
+from tcemu.course import Finding, check, exercise, given, hint, judged
+from tcemu.course.checking import Verdict, verdicts_of
 from tcemu.errors import CourseError
 
 
@@ -32,6 +32,13 @@ def test_a_function_or_a_name_says_which_exercise_it_is():
 def test_a_slip_is_told_how_to_call(call, says):
     with pytest.raises(CourseError, match=says):
         call()
+
+
+@pytest.mark.parametrize("says", ["Right.", "Right in 4 cases.", "Right, and the sanitizer reports nothing."])
+def test_right_is_said_once(says):
+    verdict = Verdict(exercise("where_of_a"), "right", Finding(True, says))
+    assert str(verdict) == f"where_of_a: r{says[1:]}"
+    assert f"<strong>Right</strong>{says[5:]}</p>" in verdict._repr_mimebundle_()["text/html"]
 
 
 def test_hints_come_one_after_the_other_and_the_last_stays():

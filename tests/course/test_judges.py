@@ -161,3 +161,10 @@ def test_patterns_are_judged_as_bits():
     right = step(16, step(0, C))[0, 0]
     assert judge.mark(judge.collect(int(right.view(np.uint32)), NOTHING), NOTHING).right
     assert not judge.mark(judge.collect(int(right.view(np.uint32)) ^ 1, NOTHING), NOTHING).right
+
+
+def test_the_picture_of_a_function_counts_as_its_arguments_do():
+    judge = judges.Function({"n": range(2, 4), "step": range(5, 8)}, ("rest",), lambda n, step: step % n)
+    (drawn,) = judge.mark(judge.collect(lambda n, step: 0, NOTHING), NOTHING).pictures
+    assert drawn.description == "Wrong: n 2, step 5: 0; n 2, step 7: 0; n 3, step 5: 0; n 3, step 7: 0."
+    assert ">n 2<" in drawn.svg

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tcemu.course import Given, judges
+from tcemu.course import Given, exercise, judges
 from tcemu.course.answers import AnswerError, Unanswered
+from tcemu.course.checking import Verdict
 
 X = np.arange(1, 65, dtype=np.uint32)
 NOTHING = Given()
@@ -61,6 +62,8 @@ def test_a_race_is_named_even_if_the_output_is_right():
     assert not found.right
     assert found.mistake == "Broken rule: shared-race: a race in shared memory between warps."
     assert "test_kernel_judge.py" in found.says
+    verdict = str(Verdict(exercise("repair_swap"), "wrong", found))
+    assert verdict.count("shared-race: a race in shared memory between warps") == 1, "the report has named it"
 
 
 def test_what_is_not_stored_is_said():
@@ -87,6 +90,7 @@ def test_costs_are_counted_and_bounded():
     assert counted.scores == {"wavefronts": 4, "instructions": 10}
     found = finding(wide, counts=("wavefronts",), limits={"wavefronts": 4})
     assert "it takes 8 wavefronts; at most 4 are allowed" in found.says
+    assert "print(counters)" in found.says
     assert found.share == 0.5
 
 

@@ -73,7 +73,12 @@ def _settings(wanted: Manifest) -> dict[str, Any]:
         "html_js_files": ["theme.js"],
         "html_css_files": ["book.css"],
         "html_show_sourcelink": False,
-        "html_theme_options": {"show_navbar_depth": 1, "use_download_button": True, "home_page_in_toc": True},
+        "html_theme_options": {
+            "show_navbar_depth": 1,
+            "use_download_button": True,
+            "home_page_in_toc": True,
+            "navbar_persistent": [],  # the sidebar has the search field
+        },
         "nb_execution_mode": "off",  # the outputs are stored, and the tests compare them
         "nb_merge_streams": True,
         "myst_enable_extensions": ["colon_fence", "attrs_inline"],

@@ -15,6 +15,7 @@ from tcemu.commands.isa_views import explanation, instructions
 from tcemu.commands.report import Part
 from tcemu.course.bank import exercises
 from tcemu.course.manifests import Entry, Manifest
+from tcemu.course.overviews import duration
 from tcemu.errors import counted
 from tcemu.instructions import FAMILIES
 from tcemu.instructions.family import Family
@@ -34,7 +35,7 @@ _ROOMS = (
 
 
 _WELCOME = """\
-The laboratory of this course is an executable tensor core: it answers, bit for bit, what the hardware answers. These
+The laboratory of this course is an executable tensor core: it gives, bit for bit, the results of the hardware. These
 pages show the notebooks with their outputs. To run them, change them and have your answers checked, install tcemu and
 type `tcemu lab`."""
 _INSTRUCTIONS = """\
@@ -66,7 +67,7 @@ def generated(wanted: Manifest, notebooks: set[str]) -> Iterator[tuple[str, str]
 
 def _first(wanted: Manifest, notebooks: set[str]) -> str:
     rows = [
-        (f"[{entry.label}](notebooks/{entry.file})", _exercises(entry, notebooks), f"{entry.minutes} min")
+        (f"[{entry.label}](notebooks/{entry.file})", duration(entry.minutes), _exercises(entry, notebooks))
         for entry in wanted.notebooks
     ]
     hours = round(sum(entry.minutes for entry in wanted.notebooks) / 60)
@@ -79,7 +80,7 @@ def _first(wanted: Manifest, notebooks: set[str]) -> str:
         "",
         f"Reading takes about {counted(hours, 'hour')}; the exercises take longer.",
         "",
-        table(("notebook", "exercises", "time"), rows),
+        table(("notebook", "reading", "exercises"), rows),
         "",
         _toctree("Notebooks", [f"notebooks/{entry.file}" for entry in wanted.notebooks] + more),
         _toctree("Exercises", sorted(name for name in notebooks if name.startswith("exercises/"))),
@@ -91,7 +92,7 @@ def _exercises(entry: Entry, notebooks: set[str]) -> str:
     known = exercises()
     minutes = sum(known[name].minutes for name in entry.exercises if name in known)
     name = f"exercises/{entry.file}"
-    return f"[{counted(len(entry.exercises), 'exercise')}, {minutes} min]({name})" if name in notebooks else ""
+    return f"[{counted(len(entry.exercises), 'exercise')}, {duration(minutes)}]({name})" if name in notebooks else ""
 
 
 def _toctree(caption: str, names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,14 @@ def _address(lane: Array, column: Array) -> Array:
 
 def _warp_and_address(row: Array, column: Array) -> Array:
     return np.stack([row // 32, _address(row // 32 * 32, column)], axis=-1)
+
+
+#: Row i in warp i mod 4, with the address of the right lane, of the lane that has its number, of the wrong warp's.
+_ROUND_THE_WARPS: tuple[Callable[[Array, Array], Array], ...] = (
+    lambda row, column: np.stack([row % 4, row // 32 * 32 << 16 | column], axis=-1),
+    lambda row, column: np.stack([row % 4, row << 16 | column], axis=-1),
+    lambda row, column: np.stack([row % 4, row % 4 * 32 << 16 | column], axis=-1),
+)
 
 
 # ---------------------------------------------------------------------------------------------- descriptors
@@ -141,13 +149,13 @@ EXERCISES = [
                     "A warp has 32 lanes, and so it reaches 32 rows, not 16 as in wgmma.",
                     lambda row, column: np.stack([row // 16 % 4, row // 16 * 16 << 16 | column], axis=-1),
                 ),
-                (
-                    "Rows do not go round the warps: each warp has 32 neighbouring rows.",
-                    lambda row, column: np.stack([row % 4, row // 32 * 32 << 16 | column], axis=-1),
+                *(
+                    ("Rows do not go round the warps: each warp has 32 neighbouring rows.", round_the_warps)
+                    for round_the_warps in _ROUND_THE_WARPS
                 ),
                 (
-                    "Rows do not go round the warps: each warp has 32 neighbouring rows.",
-                    lambda row, column: np.stack([row % 4, row % 4 * 32 << 16 | column], axis=-1),
+                    "The upper half of the address holds a lane, 0 to 127: the warp's first one, not the warp.",
+                    lambda row, column: np.stack([row // 32, row // 32 << 16 | column], axis=-1),
                 ),
                 (
                     "You counted lanes from the warp's first one; the address counts all 128.",
@@ -192,6 +200,10 @@ EXERCISES = [
                 (
                     "That is without multicast: every block loads both of its tiles.",
                     lambda along_m, along_n: along_m * along_n * (_A_BYTES + _B_BYTES),
+                ),
+                (
+                    "That is without multicast, and you counted elements; f16 has two bytes.",
+                    lambda along_m, along_n: along_m * along_n * (_A_BYTES + _B_BYTES) // 2,
                 ),
                 (
                     "A and B are exchanged: there is one tile of A for each step along M.",

@@ -94,9 +94,9 @@ class Function:
             return ()
         labels = [[" ".join(map(str, got[row * sizes[1] + column])) for column in range(sizes[1])]
                   for row in range(sizes[0])]  # fmt: skip
-        names = tuple(self.over)
+        (first, rows), (second, columns) = self.over.items()
         what = f"Your {listing(self.returns, 'and')}"
-        return (marked(labels, wrong.reshape(sizes), what, axes=(names[0], names[1])),)
+        return (marked(labels, wrong.reshape(sizes), what, (first, second), (rows, columns)),)
 
 
 def _clipped(value: int) -> int:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcemu.course.answers import AnswerError, Unanswered, answered, raised
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
-from tcemu.course.record import Evidence, Finding, Given
+from tcemu.course.record import BROKEN, Evidence, Finding, Given
 from tcemu.errors import LaunchError
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
@@ -23,6 +23,11 @@ Array = npt.NDArray[Any]
 _MBARRIER = (
     "A phase of an mbarrier never completes: too few threads arrive, bytes are missing, or a thread waits for the "
     "wrong phase because the parity is not flipped."
+)
+#: How to find out where a kernel's costs come from.
+_LINES = (
+    " Which lines take them? counters = tcemu.timing.Counters(), then tcemu.launch(..., observers=[counters]), then "
+    "print(counters)."
 )
 
 
@@ -162,7 +167,7 @@ class Kernel:
         """The first broken rule, by its name."""
         rule, report = str(evidence["rules"][0]), str(evidence["reports"][0])
         share = 0.5 if output_is_right else 0.0
-        name = _MBARRIER if "for the mbarrier" in report else f"Broken rule: {RULES[rule]}." if rule in RULES else ""
+        name = _MBARRIER if "for the mbarrier" in report else f"{BROKEN}{RULES[rule]}." if rule in RULES else ""
         return Finding(False, f"The sanitizer reports\n{report}" if rule in RULES else report, name, share)
 
     def _against_the_rules(self, evidence: Evidence, scores: Mapping[str, int]) -> str:
@@ -172,7 +177,8 @@ class Kernel:
             return f"the kernel uses {word}."
         for name, most in self.limits.items():
             if scores.get(name, 0) > most:
-                return f"it takes {scores[name]:,} {name}; at most {most:,} are allowed."
+                lines = _LINES if name in METERS else ""
+                return f"it takes {scores[name]:,} {name}; at most {most:,} are allowed.{lines}"
         return ""
 
 
