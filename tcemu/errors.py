@@ -1,7 +1,7 @@
 """Every error that tcemu raises on purpose, named after what happened, and the phrases that messages share.
 
 All of them derive from :class:`TcemuError`, so ``except tcemu.TcemuError`` catches whatever a wrong input can cause.
-A message says what was asked, what is wrong with it, what would be accepted, and which section of the PTX manual
+A message says what was given, what is wrong with it, what would be accepted, and which section of the PTX manual
 has the rule.
 """
 
@@ -138,7 +138,7 @@ class CourseError(TcemuError):
 def install(*what: str) -> str:
     """The command that installs something into this interpreter's environment, which may have no pip of its own."""
     own = f"{_quoted(sys.executable)} -m pip"
-    # PathFinder and not find_spec: setuptools' own finder gives distutils up for good once anybody looks for pip.
+    # PathFinder, not find_spec: setuptools' finder stops providing distutils for good once anything looks for pip.
     pip = own if PathFinder.find_spec("pip") else f"python3 -m pip --python {_quoted(sys.prefix)}"
     return " ".join([pip, "install", *map(_quoted, what)])
 

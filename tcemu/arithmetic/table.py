@@ -5,7 +5,7 @@
     published silicon   equal to GPU outputs that others published (values near 1: they prove sums and roundings, not
     edges)
     paper               what a published model or measurement says; not compared with outputs of hardware here
-    inferred            concluded from a neighbour; nobody has measured it, as far as we know
+    inferred            concluded from a related chip; not measured by anybody, as far as we know
 
 Published outputs are those of Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004). Those
 of f16, bf16 and tf32 come from wmma, which the assembler turns into the HMMA instructions of mma.sync. Papers are that

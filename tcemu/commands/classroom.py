@@ -44,7 +44,7 @@ def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: objec
     """Start a class on this machine; learners need only a browser.
 
     FOLDER holds everything: the learners' homes, what they hand in, passwords and settings. Run the command again to go
-    on; options that you do not give stay as they were.
+    on; options that you leave out stay as they were.
 
     Learners log in with a name and the shared password, or with --learners with a password of their own. Each works in
     a box of their own (bubblewrap) with the course laid out in it, and reads nobody else's work. They hand in, and find

@@ -14,7 +14,7 @@ from tcemu.errors import counted, ranges
 Array = npt.NDArray[Any]
 #: Relative differences that come from rounding.
 _CLOSE = 1e-3
-#: Groups of neighbouring bits that are told; more of them say nothing.
+#: Groups of neighbouring bits that are worth naming; more of them say nothing.
 _GROUPS = 4
 
 
@@ -39,7 +39,7 @@ def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
 
 
 def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
-    """The accident that turns the right array into `got`; empty if it is none of the usual ones.
+    """The accident that turns the right array into `got`; empty if it is not one of the usual ones.
 
     >>> from tcemu.course.accidents import accident
     >>> accident(np.array([3, 2, 1]), np.array([1, 2, 3]))

@@ -50,7 +50,7 @@ class Unanswered(AnswerError):  # noqa: N818 - a state, not a mistake
 
 
 def answered(answer: Any) -> Any:
-    """`answer`, unless nobody has answered yet. Raises Unanswered."""
+    """`answer`, if there is one. Raises Unanswered for the dots of the exercise."""
     if answer is ... or answer is None or any(part is ... for part in parts_of(answer)):
         raise Unanswered(_DOTS)
     return answer
@@ -83,7 +83,7 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
 
 
 def raised(what: str, error: BaseException) -> AnswerError:
-    """What to tell somebody whose answer raises an error; often a name is missing because a cell has not run."""
+    """What to say about an answer that raises an error; often a name is missing because a cell has not run."""
     advice = ". If a cell above defines the name, run it first." if isinstance(error, NameError) else ""
     return AnswerError(f"{what} raises {described(error)}{advice}")
 
@@ -110,7 +110,7 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
 
 
 def all_called(answer: Callable[..., Any], names: Sequence[str], cases: Iterable[Sequence[Any]]) -> Iterator[Any]:
-    """What the learner's function returns in each case, as `called`; a function far away hears of all cases at once.
+    """What the learner's function returns in each case, as `called`; one in another process gets all at once.
 
     >>> from tcemu.course.answers import all_called
     >>> list(all_called(lambda n: n + 1, ["n"], [(1,), (2,)]))

@@ -117,7 +117,7 @@ def solutions(path: Path) -> Iterator[Solution]:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer that somebody would give, and words that its diagnosis contains."""
+    """A wrong answer that people give, and words that its diagnosis contains."""
 
     name: str
     answer: Any

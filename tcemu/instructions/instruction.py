@@ -178,7 +178,7 @@ class Instruction:
 
     @cached_property
     def plans(self) -> dict[Any, Any]:
-        """How the kernels execute it, once somebody has put that together, by what is computed."""
+        """How the kernels execute it, by what is computed; filled in when it is first needed."""
         return {}
 
     @property

@@ -1,4 +1,4 @@
-"""Where numba finds compiled kernels if nothing may be written: in a folder that somebody else has filled.
+"""Where numba finds compiled kernels if nothing may be written: in a folder that another process has filled.
 
 The grader's boxes name it in NUMBA_CACHE_LOCATOR_CLASSES.
 """

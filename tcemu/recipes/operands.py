@@ -38,7 +38,7 @@ def matrix(given: object, what: str) -> tuple[Array, str]:
 
 
 def values(given: object, what: str) -> Array:
-    """A numpy array of anybody's array: of torch, JAX or CuPy, or with `__array__`, `__dlpack__` or `get`.
+    """A numpy array from another library's: of torch, JAX or CuPy, or with `__array__`, `__dlpack__` or `get`.
 
     Raises OperandError for what cannot be converted.
 

@@ -113,7 +113,7 @@ def _rows(matrix: Array, small: float) -> Array:
 
 
 def order_of(a: Array, b: Array, d: Array, kind: str) -> Order | None:
-    """The order that a product of a probe shows; None if it is no product of one, or D cannot hold the counts.
+    """The order that a product of a probe shows; None if it is not a product of one, or D cannot hold the counts.
 
     >>> from tcemu.recipes import Recipe, multiply, order_of, probe
     >>> A, B = probe("f32", 16, 16, 8)

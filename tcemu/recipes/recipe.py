@@ -50,7 +50,7 @@ class Recipe:
     order: str = ""
     #: Which tile is short if k is not a multiple of the tile.
     residue: Residue = "last"
-    #: Sums start from zero every so many k, and are added in f32 to nearest; 0 for never. Equal splits that are added
+    #: After this many k, sums restart from zero, and are added in f32 to nearest; 0: never. Equal splits that are added
     #: from left to right have the same bits.
     every: int = 0
     #: k before sums start again for the first time, if not `every`: CUTLASS adds them one instruction late. 0 for

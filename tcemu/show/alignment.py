@@ -309,7 +309,7 @@ def _sums_of(
 def fused_model(instruction: Instruction, target: str) -> FusedSums | None:
     """How a target computes an instruction; None if not as fused sums of A, B and C.
 
-    Raises TargetError for an unknown target, ArithmeticUnknown if nobody knows what it computes.
+    Raises TargetError for an unknown target, ArithmeticUnknown if it is not known what it computes.
     """
     fragments = instruction.fragments
     if not fragments.keys().isdisjoint(_MORE) or len(fragments.get("d", fragments["a"]).shape) > 2:

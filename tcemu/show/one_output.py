@@ -177,7 +177,7 @@ def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -
 
 
 def _words(band: _Band) -> str:
-    """The same for somebody who does not see it."""
+    """The same as text, for those who cannot see it."""
     lines = [f"{band.name}: {band.computes}, gives {band.result}."]
     for number, steps in enumerate(band.sums, 1):
         cut = [f"k {term.k}" if term.k is not None else "the addend" for term in _terms(steps) if term.cut]

@@ -12,7 +12,7 @@ _LEFT, _TOP, _BOX, _ROW = 64, 34, 22, 38
 def popcount(a: int, b: int, operation: str = "xor") -> Picture:
     """Two 32-bit words, bit by bit, and `a` xor `b`, or `a` and `b`, whose ones are counted.
 
-    Bits that stand for +1 and −1 have the dot product 32 − 2 · popc(a xor b), which is told too. Raises OperandError
+    Bits that stand for +1 and −1 have the dot product 32 − 2 · popc(a xor b), which is shown too. Raises OperandError
     for a word of more than 32 bits, and for another operation.
 
     >>> tcemu.show.popcount(0b1100, 0b1010).description

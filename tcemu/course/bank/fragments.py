@@ -103,7 +103,7 @@ _PROBE_MISTAKES = (
 )  # fmt: skip
 
 
-#: Four elements in a register, with the mistake of somebody who still thinks of two.
+#: Four elements in a register, with the mistake of still thinking of two.
 _BYTES = replace(
     where_map(_S8, "a", element=True),
     mistakes=(

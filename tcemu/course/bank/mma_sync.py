@@ -104,7 +104,7 @@ def _changed(**changes: Callable[[Array, Array], Array]) -> Callable[..., Array]
 
 
 def _ordinary(lane: Array, register: Array) -> Array:
-    """What somebody gives who takes m8n8k4 for a smaller m16n8k8: one product, two registers in a row."""
+    """The answer if m8n8k4 were a smaller m16n8k8: one product, two registers in a row."""
     return np.stack([register // 4, lane // 4, 2 * (lane % 4) + register % 2], -1)
 
 

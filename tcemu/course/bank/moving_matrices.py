@@ -65,7 +65,7 @@ _DENSE = "The rows of a matrix are 128 bytes apart here, and not 16."
 
 
 def _known(right: Callable[[Array], Array], exchanged: str) -> tuple[tuple[str, Callable[..., Array]], ...]:
-    """The mistakes of somebody who passes addresses to ldmatrix for the first time."""
+    """The usual mistakes with the addresses of ldmatrix."""
 
     def middle(lane: Array) -> Array:
         """Matrices 1 and 2 exchanged."""

@@ -1,4 +1,4 @@
-"""Judges sums of products, and knows what they become if somebody computes them in another way."""
+"""Judges sums of products, and knows what they become if they are computed in another way."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _other_targets(
     for name in GENERATIONS:
         try:
             matrix = product(a, b, c, name)
-        except TcemuError:  # it does not have the instruction, or nobody knows what it computes
+        except TcemuError:  # it does not have the instruction, or its arithmetic is unknown
             continue
         if matrix.tobytes() != right:
             found.setdefault(matrix.tobytes(), ([], matrix))[0].append(name)

@@ -137,7 +137,7 @@ class RemoteCore(Core):
         """Nothing: the outside knows who it is."""
 
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
-        """Have an instruction executed outside; nobody waits for what the kernel does not see."""
+        """Have an instruction executed outside; do not wait for what the kernel does not see."""
         if not isinstance(instruction, str | Instruction):
             bind(instruction, self.target)  # which refuses it
         opcode = instruction if isinstance(instruction, str) else instruction.opcode

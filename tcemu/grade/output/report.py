@@ -110,7 +110,7 @@ def tables(report: Report) -> Iterator[Table]:
 
 
 def _table(name: str, columns: tuple[str, ...], held: list[tuple[object, ...]]) -> Table:
-    """A table whose cells are text, whatever markup or escapes somebody wrote into a name."""
+    """A table whose cells are text, whatever markup or escapes a name contains."""
     from rich.table import Table
     from rich.text import Text
 

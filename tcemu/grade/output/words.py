@@ -1,4 +1,4 @@
-"""How states are told, on every page and in every file."""
+"""The words for states, on every page and in every file."""
 
 from __future__ import annotations
 
