@@ -198,7 +198,7 @@ def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 
     """The accepted words most similar to `word`, best first; empty if none is similar.
 
     Words with the same letters come first (8v is v8); of those with equally many in common, the ones with the closest
-    numbers: m64n260k16 is near m64n256k16, and not m64n200k16.
+    numbers: m64n260k16 is near m64n256k16, not m64n200k16.
     """
     likeness = difflib.SequenceMatcher(b=word)
 
@@ -221,7 +221,7 @@ def apart(one: str, other: str) -> float:
 def did_you_mean(word: str, accepted: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` or nothing, ready to be appended to a message.
 
-    A word that begins up to three accepted ones means those: mxfp8 is mxfp8_e4m3 or mxfp8_e5m2, and not mxfp4.
+    A word that begins up to three accepted ones means those: mxfp8 is mxfp8_e4m3 or mxfp8_e5m2, not mxfp4.
     """
     words, word = list(accepted), word[:80]  # comparing long words is slow
     begun = [each for each in words if len(word) > 2 and each.startswith(word)]

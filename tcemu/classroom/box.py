@@ -129,7 +129,7 @@ class Box:
             yield from ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
 
     def _each(self) -> Iterator[str]:
-        """Limits for each process. Here and not outside, where the user's other processes would count too."""
+        """Limits for each process: here, not outside, where the user's other processes would count too."""
         limits = self.limits
         yield from ("prlimit", f"--data={limits.memory << 20}", f"--as={limits.memory + RESERVED << 20}")
         yield from (f"--nproc={limits.processes}", f"--fsize={limits.file << 20}", "--core=0")

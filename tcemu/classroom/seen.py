@@ -45,7 +45,7 @@ class Seen:
 
     @property
     def stuck(self) -> tuple[str, ...]:
-        """The exercises that the learner has tried several times and not solved."""
+        """The exercises that the learner has tried several times without success."""
         return tuple(name for name, tries in self.tries.items() if tries >= STUCK and name not in self.solved)
 
 
@@ -114,7 +114,7 @@ class Hurdle:
     title: str
     tried: int
     solved: int
-    #: Who has tried it several times and not solved it.
+    #: Who has tried it several times without success.
     stuck: tuple[str, ...]
     tries: int
 

@@ -109,9 +109,9 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
         return "Every wrong value has the wrong sign."
     if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all() and (should != 0).any():
         if (_bits(np.nextafter(should, np.copysign(np.inf, should))) == _bits(have)).all():
-            return "Every wrong value is the next number away from zero: it was rounded up, and should be cut off."
+            return "Every wrong value is the next number away from zero: it was rounded up, but should be truncated."
         if (_bits(np.nextafter(should, np.zeros_like(should))) == _bits(have)).all():
-            return "Every wrong value is the next number toward zero: it was cut off, and should be rounded."
+            return "Every wrong value is the next number toward zero: it was truncated, but should be rounded."
         with np.errstate(all="ignore"):
             ratio = have / should
             power = np.log2(abs(ratio[0]))

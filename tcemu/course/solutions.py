@@ -1,4 +1,4 @@
-"""The solutions, from which the learners' exercises are made; they are in the repository and not in the wheel.
+"""The solutions, from which the learners' exercises are made; they are in the repository, but not in the wheel.
 
     solutions/02_fragments.ipynb      for each exercise a task card, the solution between two marks, and its check
     solutions/wrong/fragments.py      WRONG: wrong answers by exercise, each with words of its diagnosis

@@ -292,7 +292,7 @@ class Scheduled:
     def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
         """All tasks at once. Those that were there when workers died are tried again, one after the other.
 
-        The scheduler blames all that a dead worker had to do, and not only what it was doing.
+        The scheduler blames all that a dead worker had to do, not only what it was doing.
         """
         futures = {self._submitted(client, task): task for task in tasks}
         suspects = []

@@ -18,7 +18,7 @@ class Frozen(_Beside):  # type: ignore[misc]
     """The grader's folder, by default the one beside the source; it need not be writable."""
 
     def ensure_cache_path(self) -> None:
-        """Nothing: what is not there is compiled, and not kept."""
+        """Nothing: what is not there is compiled, but not kept."""
 
     def get_cache_path(self) -> str:
         """The folder."""

@@ -118,7 +118,7 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
 
 
 def _of_the_machine(error: Exception) -> bool:
-    """Whether an error says how a kernel ended or what it computed, and not that it cannot run at all."""
+    """Whether an error says how a kernel ended or what it computed, rather than that it cannot run at all."""
     ended = isinstance(error, LaunchError) and error.launch is not None
     return ended or isinstance(error, AssertionError)
 

@@ -159,7 +159,7 @@ class _Formula:
             return ""
         first = wrong[0]
         where = ", ".join(f"{name} = {at}" for name, at in cases[first].items())
-        gives = f"for {where} it gives {written(got[first])} and not {written(wanted[first])}"
+        gives = f"for {where} it gives {written(got[first])}, not {written(wanted[first])}"
         return f"{given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
 
 

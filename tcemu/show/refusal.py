@@ -43,4 +43,4 @@ def refusal(function: Callable[..., object], *args: Any, **options: Any) -> Refu
         function(*args, **options)
     except TcemuError as error:
         return Refusal(type(error).__name__, str(error))
-    raise OperandError("the call is not refused: it returns a result")
+    raise OperandError("the call is not rejected: it returns a result")

@@ -80,7 +80,7 @@ def test_a_recipe_is_a_line_that_can_be_read_again(product):
         (f"{F16} sm_90a splits=four", "a recipe's splits is a whole number; got 'four'"),
         (f"{F16} sm_90a splits=0", "a recipe's splits is a whole number, at least 1; got 0"),
         (f"{TF32} sm_90a inputs=rnd", "a recipe's inputs is"),
-        (f"{F16} sm_90a slices=2", "such a recipe needs a tile"),
+        (f"{F16} sm_90a slices=2", "this recipe needs a tile"),
         (f"{F16} sm_90a splits=4 reduce=2:2", "the reduction 2:2 leaves 2 of 4 sums"),
         (f"{F16} sm_90a tile=16 order=t8h2p2>htp", "covers 32 k, so the tile must be 32; got 16"),
         (f"{F16} sm_90a tile=16 order=htp", "an order of k must name digits with their sizes"),

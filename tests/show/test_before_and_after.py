@@ -37,7 +37,7 @@ def test_it_says_what_became_of_each_number() -> None:
     assert picture.title == "4 of 8 numbers became zero, none of the others changed"
     assert "3: 1 became 0" in picture.description
     assert picture.description.endswith("Blocks: chunk 0; chunk 1.")
-    assert show.before_and_after([1.0], [1.0], 1).description == "Every number is what it was."
+    assert show.before_and_after([1.0], [1.0], 1).description == "Every number is unchanged."
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_what_is_not_arithmetic_is_refused(text: str, words: str) -> None:
             ROWS,
             {"over": LANES},
             "lane % 4",
-            f"The answer is {FIRST}. You said lane % 4: for lane = 1 it gives 1 and not 0; 28 of 32 values differ.",
+            f"The answer is {FIRST}. You said lane % 4: for lane = 1 it gives 1, not 0; 28 of 32 values differ.",
         ),
     ],
 )

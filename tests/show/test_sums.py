@@ -128,7 +128,7 @@ def test_a_sum_beyond_s32_wraps_or_is_clamped() -> None:
         widgets.end_of_s32(S8, a=128)
     with pytest.raises(OperandError, match=r"within 20,000 of 2147483647; got 0 and 1"):
         show.end_of_s32(0, 1, 1, 1)
-    with pytest.raises(OperandError, match="a result is an s32; got 2147483648"):
+    with pytest.raises(OperandError, match="a result must be an s32; got 2147483648"):
         show.end_of_s32(2**31 - 1, 1, 2**31, 0)
 
 
@@ -136,6 +136,6 @@ def test_ones_are_counted() -> None:
     words = widgets.pair_of_words(0xF0F0A5C3, 0xF1F0A5C7, bit=31)
     assert words.picture.title == "popc(a xor b) = 3"  # bits 24 and 2 differ, and the flipped one
     assert words.set(operation="and").title == "popc(a and b) = 15"  # a has 16 ones
-    for wrong, text in (((1 << 32, 0), "a is a word of 32 bits"), ((0, 0, "or"), "the operation is xor or and")):
+    for wrong, text in (((1 << 32, 0), "a must be a word of 32 bits"), ((0, 0, "or"), "operation must be xor or and")):
         with pytest.raises(OperandError, match=text):
             show.popcount(*wrong)

@@ -87,7 +87,7 @@ def test_a_control_without_a_choice_has_one_position() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: widgets.who_holds_what(MMA, lane=32), "lane = 32 is not possible: lane takes whole numbers from 0"),
+        (lambda: widgets.who_holds_what(MMA, lane=32), "lane cannot be 32: it takes whole numbers from 0"),
         (lambda: widgets.who_holds_what(MMA, lane=-1), "lane = -1 is not possible"),
         (lambda: widgets.rounding_of_a_number("e4m3", 5), "number takes numbers from 0 to 4.0 in steps of 0.001"),
         (lambda: widgets.rounding_of_a_number("e4m3", 1.30001), "number = 1.30001 is not possible"),
@@ -164,15 +164,15 @@ def test_the_registers_are_not_touched() -> None:
 def test_limits_follow_the_operand() -> None:
     flip = widgets.flip_one_bit(MMA, *REGISTERS, register=3)
     assert flip.set(operand="b").title.endswith("register b1 in lane 0")
-    with pytest.raises(TcemuError, match="register = 3 is not possible: register takes whole numbers from 0 to 1"):
+    with pytest.raises(TcemuError, match="register cannot be 3: it takes whole numbers from 0 to 1"):
         flip.set(register=3)
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"lane": 32}, "lane = 32 is not possible: lane takes whole numbers from 0 to 31"),
-        ({"lane": "x"}, "lane = 'x' is not possible: lane takes whole numbers from 0 to 31"),
+        ({"lane": 32}, "lane cannot be 32: it takes whole numbers from 0 to 31"),
+        ({"lane": "x"}, "lane cannot be 'x': it takes whole numbers from 0 to 31"),
         ({"row": 1}, "no control is called 'row'; there are lane"),
     ],
 )
