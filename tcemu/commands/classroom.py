@@ -109,7 +109,7 @@ def _settings(folder: Path, given: dict[str, object], learners: Path | None) -> 
 
 
 def _names(path: Path) -> list[str]:
-    """The names in a file, one on each line. Raises CourseError for one that the login page would refuse."""
+    """The names in a file, one on each line. Raises CourseError for one that the login page would reject."""
     names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in names:
         if not re.fullmatch(settings.NAMES, name):

@@ -1,7 +1,7 @@
-"""Learners' answers as plain data: what cannot be an answer is refused with what was expected in its place.
+"""Learners' answers as plain data: what cannot be an answer is rejected, and the message says what was expected.
 
 An answer may be anything, also an object whose methods lie, raise or never end. So nothing here compares it or iterates
-over it by its own methods: numbers, tuples, lists and arrays are read as what they are, and everything else is refused.
+over it by its own methods: numbers, tuples, lists and arrays are read as what they are, and all else is rejected.
 """
 
 from __future__ import annotations

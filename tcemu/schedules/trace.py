@@ -71,7 +71,7 @@ class Users:
         self._several, self._written = np.zeros(64, bool), np.zeros(64, bool)
 
     def add(self, grains: npt.NDArray[np.int64], user: int, writes: bool) -> None:
-        """Somebody reads or writes these grains."""
+        """Note a read or write of these grains."""
         most = int(grains.max(initial=0))
         if most >= len(self._first):
             more = (0, most + 1)
@@ -165,7 +165,7 @@ class Trace:
         return found
 
     def _fresh(self) -> Iterator[Step]:
-        """The steps, without those of a loop that polls: the same look again, while nobody has changed anything."""
+        """The steps, without those of a loop that polls: the same look again, while nothing has changed."""
         who, seen = None, set[object]()
         for step in self.steps:
             if step.who != who or not step.looks:

@@ -61,7 +61,7 @@ class Report:
 
     @property
     def unsolved(self) -> list[Row]:
-        """The exercises that nobody solved."""
+        """The exercises that no student solved."""
         return unsolved(self.rows)
 
     @property
