@@ -95,7 +95,7 @@ def tables(report: Report) -> Iterator[Table]:
     >>> from tcemu.grade.records import Grade, Mark
     >>> mark = Mark("where_of_a", "02_fragments", "wrong", 0.5, 2)
     >>> [table.title for table in tables(Report.of([Grade("ada", "0", (mark,))], []))]
-    ['Exercises that stop people']
+    ['Exercises where learners get stuck']
     """
     kinds: tuple[tuple[str, tuple[str, ...], list[tuple[object, ...]]], ...] = (
         ("Exercises where learners get stuck", ("exercise", "notebook", "tried", "right"),
