@@ -39,9 +39,9 @@ def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tupl
     ((64, 128), 1.0, True)
     """
     if kind not in MARKS:
-        raise OperandError(f"a probe has elements of {listing(MARKS)}; got {kind!r}")
+        raise OperandError(f"a probe must have elements of {listing(MARKS)}; got {kind!r}")
     if min(rows, columns, depth) < 2:
-        raise OperandError(f"a probe has at least 2 rows, columns and k; got {rows}, {columns} and {depth}")
+        raise OperandError(f"a probe must have at least 2 rows, columns and k; got {rows}, {columns} and {depth}")
     small, big = MARKS[kind]
     draw = np.random.default_rng(seed).standard_normal
     a, b = draw((rows, depth)), draw((depth, columns))

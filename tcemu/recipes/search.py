@@ -55,7 +55,7 @@ def whose_bits(
     """
     (a, of_a), (b, of_b), (d, of_d) = matrix(a, "A"), matrix(b, "B"), matrix(d, "D")
     if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
-        raise OperandError(f"A is (M, K), B is (K, N) and D is (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
+        raise OperandError(f"A must be (M, K), B (K, N) and D (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
     plus = addend(None if c is None else values(c, "C"), d.shape, alpha, beta)
     return _Search(a, b, d, plus, (of_a, of_b, of_d)).verdict(effort)
 

@@ -56,7 +56,7 @@ class Timeline:
 
     def __init__(self, table: CostTable | None = None, sms: int = SMS) -> None:
         if isinstance(sms, bool) or not isinstance(sms, int) or sms < 1:
-            raise OperandError(f"sms= is a number of SMs, at least 1; got {sms!r}")
+            raise OperandError(f"sms= must be a number of SMs, at least 1; got {sms!r}")
         self._table, self._sms = table, sms
         self._recorder = Recorder()
         self._held: list[Laid] | None = None
