@@ -324,8 +324,8 @@ def test_c_and_alpha_are_part_of_the_search():
 @pytest.mark.parametrize(
     ("a", "b", "d", "error", "says"),
     [
-        ((4, 8), (9, 4), (4, 4), OperandError, "A is"),
-        ((4, 8), (8, 4), (4, 5), OperandError, "A is"),
+        ((4, 8), (9, 4), (4, 4), OperandError, "A must be"),
+        ((4, 8), (8, 4), (4, 5), OperandError, "A must be"),
         ((4,), (8, 4), (4, 4), OperandError, "A is a matrix with two axes"),
     ],
 )

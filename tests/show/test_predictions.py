@@ -133,8 +133,8 @@ def test_what_is_not_an_answer_is_told_and_reveals_nothing(answer: Any, how: Any
 @pytest.mark.parametrize(
     ("answer", "how", "words"),
     [
-        ("up", {}, "an answer is a number"),
-        (np.zeros(3), {}, "an answer is a number"),
+        ("up", {}, "an answer must be a number"),
+        (np.zeros(3), {}, "an answer must be a number"),
         (7, {"choices": {"one": 1}}, "is not one of the choices"),
         (1, {"choices": {"one": 1, "also one": 1}}, "is not one of the choices"),
         (256, {"bits": "e4m3"}, "does not fit into 8 bits"),
