@@ -49,7 +49,7 @@ def load_soon() -> None:
 
 
 def _load_quietly() -> None:
-    with suppress(KernelsUnavailable):  # whoever computes hears of it
+    with suppress(KernelsUnavailable):  # the next computation raises it
         backend()
 
 

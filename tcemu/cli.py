@@ -93,9 +93,9 @@ def lab(
     NAME.new.ipynb. To start a notebook afresh, delete it. If FOLDER is the clone itself, its own notebooks are opened
     in place, to be edited.
 
-    JupyterLab opens with START.md, which shows how far you are, what is next, and how long the rest takes.
+    JupyterLab opens with START.md, which shows your progress, what is next, and how long the rest takes.
 
-    The first time, the kernels are compiled for this processor before JupyterLab opens, so that no cell waits for it.
+    The first time, the kernels are compiled for this processor before JupyterLab opens, so that no cell has to wait.
 
     Everything after -- is passed to jupyter lab.
     """
@@ -113,7 +113,7 @@ def lab(
 
 
 def _lay_out(folder: Path, course: Path | None) -> None:
-    """Lay the course out, say what happened and how far the learner is, and write the first page."""
+    """Lay the course out, say what happened and how far the learner has come, and write the first page."""
     from tcemu.course import manifest, overview  # the exercises, which no other command needs
 
     click.echo(report(folder, lay_out(folder, manifest(course).contents())))

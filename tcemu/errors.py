@@ -1,7 +1,7 @@
 """Every error that tcemu raises on purpose, named after what happened, and the phrases that messages share.
 
 All of them derive from :class:`TcemuError`, so ``except tcemu.TcemuError`` catches whatever a wrong input can cause.
-A message says what was asked, what is wrong with it, what would be accepted, and which section of the PTX manual
+A message says what was given, what is wrong with it, what would be accepted, and which section of the PTX manual
 has the rule.
 """
 
@@ -141,7 +141,7 @@ class CourseError(TcemuError):
 def install(*what: str) -> str:
     """The command that installs something into this interpreter's environment, which may have no pip of its own."""
     own = f"{_quoted(sys.executable)} -m pip"
-    # PathFinder and not find_spec: setuptools' own finder gives distutils up for good once anybody looks for pip.
+    # PathFinder, not find_spec: setuptools' finder stops providing distutils for good once anything looks for pip.
     pip = own if PathFinder.find_spec("pip") else f"python3 -m pip --python {_quoted(sys.prefix)}"
     return " ".join([pip, "install", *map(_quoted, what)])
 
@@ -201,7 +201,7 @@ def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 
     """The accepted words most similar to `word`, best first; empty if none is similar.
 
     Words with the same letters come first (8v is v8); of those with equally many in common, the ones with the closest
-    numbers: m64n260k16 is near m64n256k16, and not m64n200k16.
+    numbers: m64n260k16 is near m64n256k16, not m64n200k16.
     """
     likeness = difflib.SequenceMatcher(b=word)
 
@@ -224,7 +224,7 @@ def apart(one: str, other: str) -> float:
 def did_you_mean(word: str, accepted: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` or nothing, ready to be appended to a message.
 
-    A word that begins up to three accepted ones means those: mxfp8 is mxfp8_e4m3 or mxfp8_e5m2, and not mxfp4.
+    A word that begins up to three accepted ones means those: mxfp8 is mxfp8_e4m3 or mxfp8_e5m2, not mxfp4.
     """
     words, word = list(accepted), word[:80]  # comparing long words is slow
     begun = [each for each in words if len(word) > 2 and each.startswith(word)]

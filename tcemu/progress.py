@@ -44,7 +44,7 @@ class Progress:
             self._end()
 
     def show(self, done: int) -> None:
-        """So many runs are done."""
+        """Show that `done` runs are complete."""
         now = time.monotonic()
         if now < self._next or os.environ.get("TCEMU_QUIET"):
             return

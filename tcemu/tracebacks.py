@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-#: Folders whose code is nobody's homework: this package, Python and what is installed.
+#: Folders whose code is not the learner's: this package, Python and what is installed.
 _FOREIGN = (
     str(Path(__file__).parent),
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),

@@ -163,7 +163,7 @@ WRONG = {
         (divided_first, "too early"),
     ],
     "packed_sums": [
-        (across_before_down, "1 and 2"), (high_half_first, "halves"), (truncated, "cut off"),
+        (across_before_down, "1 and 2"), (high_half_first, "halves"), (truncated, "are truncated"),
         (right_before_left, "exchanged"),
     ],
     "power_of_two": [

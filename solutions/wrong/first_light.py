@@ -231,7 +231,7 @@ WRONG = {
         (steps_added, "added the steps with numpy"),
         (last_step, "Only the last step"),
         (from_the_end, "descending order"),
-        (tile_after_tile, "c has to be zero at the beginning of every tile"),
+        (tile_after_tile, "c must be zero at the beginning of every tile"),
     ],
     "one_fused_sum": [
         (ampere, "24 bits below the largest exponent"),

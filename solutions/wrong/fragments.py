@@ -330,7 +330,7 @@ WRONG = {
         (barrier_of_one, "threads that have exited"),
         (barrier_too_early, "Put bar.sync between the two accesses"),
         (warp_barrier, "Put bar.sync between the two accesses"),
-        (first_part, "Only the part of one warp"),
+        (first_part, "Only one warp's part"),
     ],
     "where_of_b": [
         (as_a, "the map of A"),
@@ -338,7 +338,7 @@ WRONG = {
         (elements_of_b, "counted elements instead of registers"),
     ],
     "where_of_bytes": [
-        (as_f16, "four elements here, and not two"),
+        (as_f16, "four elements here, not two"),
         (bytes_as_in_memory, "In the register, you exchanged column // 16 and row // 8"),
         (upper_rows, "the register does not depend on row // 8"),
     ],

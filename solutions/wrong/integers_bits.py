@@ -217,7 +217,7 @@ WRONG = {
         (sums_of_eight_bits, "does not fit into 8 bits"),
     ],
     "quantise_rows": [
-        (cut_off, "You cut the numbers off toward zero"),
+        (cut_off, "You truncated the numbers toward zero"),
         (one_scale, "One scale for the whole matrix"),
         (scale_of_columns, "One scale for each column"),
         (by_128, "You divided by 128"),

@@ -254,7 +254,7 @@ WRONG = {
         (own_element, "A lane gives the address of a row of 16 bytes"),
         (right_before_down, "Matrices 1 and 2 are exchanged"),
         (in_elements, "You counted elements"),
-        (one_row_after_the_other, "128 bytes apart here, and not 16"),
+        (one_row_after_the_other, "128 bytes apart here, not 16"),
         (thirty_two_rows, "32 rows of one column of units"),
         (first_matrix_only, "All four matrices have the same address"),
     ],
@@ -292,7 +292,7 @@ WRONG = {
         (by_columns, "You store the tile by columns of units"),
     ],
     "transpose_16": [
-        (blocks_stay, "the two off the diagonal have to change places"),
+        (blocks_stay, "the two off the diagonal must change places"),
         (blocks_not_transposed, "none of them is transposed"),
         (transposed_twice, "This is X itself"),
         (through_shared_memory, "the kernel uses st.shared"),

@@ -224,7 +224,7 @@ WRONG = {
         (ties_away, "Ties go to the even pattern"),
         (ties_down, "you rounded them toward zero"),
         (upper_bytes_of_f16, "the upper bytes of f16"),
-        (overflowing, "and not NaN"),
+        (overflowing, "not NaN"),
         (flushed, "has subnormals"),
     ],
     "e2m1_in_bytes": [

@@ -635,7 +635,7 @@ WRONG = {
         (flagged(FLAG, order=""), "Put bar.sync between"),
     ],
     "repair_absent_lanes": [
-        (shuffled(source=0, inside=True), "Let all lanes execute shfl.sync"),
+        (shuffled(source=0, inside=True), "Execute shfl.sync in all lanes"),
         (shuffled(source=5), "Every wrong value is 0"),
         (shuffled(source=None), "D is not halved"),
     ],

@@ -36,7 +36,7 @@ class InWords(NamedTuple):
 
     @classmethod
     def packed(cls, count: int, width: int) -> InWords:
-        """So many elements of a width in bits, one after the other."""
+        """A number of elements of the same width in bits, one after the other."""
         bits, size = np.arange(count) * width, max(width, 32)
         return cls(bits // size, bits % size)
 

@@ -5,7 +5,7 @@
     published silicon   equal to GPU outputs that others published (values near 1: they prove sums and roundings, not
     edges)
     paper               what a published model or measurement says; not compared with outputs of hardware here
-    inferred            concluded from a neighbour; nobody has measured it, as far as we know
+    inferred            concluded from a related chip; not measured by anybody, as far as we know
 
 Published outputs are those of Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004). Those
 of f16, bf16 and tf32 come from wmma, which the assembler turns into the HMMA instructions of mma.sync. Papers are that
@@ -162,7 +162,7 @@ def _lowered(architectures: tuple[int, ...], known: Known, note: str, unseen: di
 
 _LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; nobody has compared outputs"
 _FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
-_OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred: nobody has compared them"
+_OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred and not compared"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"
 _F2FP = "H200; two f16 multiplies from zero, then c. SASS: F2FP, HMMA"
 _TWO_HMMA = "B200; other chips and kind::f8f6f4 inferred. SASS: the instructions of sm_90, one by one"

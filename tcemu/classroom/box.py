@@ -1,11 +1,11 @@
 """The box that a learner's processes live in, as one command line.
 
     systemd-run ...   limits for all of them together, where systemd runs this machine
-    bwrap ...         files: what is listed here, read-only, and the learner's home; processes: their own
+    bwrap ...         files: those listed here, read-only, and the learner's home; processes: their own
     setpriv ...       a user of their own, where the hub runs as root
     prlimit ...       limits for each process
 
-Without systemd, memory is limited for each process only, and cores not at all (the libraries are asked to be modest).
+Without systemd, memory is limited for each process only, and cores not at all (libraries are told to use few threads).
 The network is the machine's: the hub has to reach the server, and the server the hub.
 """
 
@@ -116,7 +116,7 @@ class Box:
         yield from ("--perms", "1777", "--size", str(self.limits.memory << 20), "--tmpfs", place)
 
     def _apart(self) -> Iterator[str]:
-        """What the learner does not share with anybody: processes, semaphores, the machine's name."""
+        """What the learner shares with nobody: processes, semaphores, the machine's name."""
         yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         if self.uid is None:
             yield from ("--unshare-user", "--uid", "1000", "--gid", "1000")  # names for the hub's user, in here
@@ -129,7 +129,7 @@ class Box:
             yield from ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
 
     def _each(self) -> Iterator[str]:
-        """Limits for each process. Here and not outside, where the user's other processes would count too."""
+        """Limits for each process: here, not outside, where the user's other processes would count too."""
         limits = self.limits
         yield from ("prlimit", f"--data={limits.memory << 20}", f"--as={limits.memory + RESERVED << 20}")
         yield from (f"--nproc={limits.processes}", f"--fsize={limits.file << 20}", "--core=0")
@@ -143,7 +143,7 @@ def _as_it_is(place: Path) -> Iterator[str]:
 
 
 def installed() -> list[Path]:
-    """What a learner's Python needs: the interpreter, its packages, tcemu and the course. Solutions are not among it.
+    """What a learner's Python needs: the interpreter, its packages, tcemu and the course, but not the solutions.
 
     >>> from tcemu.classroom.box import installed
     >>> any(place.name == "solutions" for place in installed())

@@ -57,7 +57,7 @@ def _hub(c: Any, classroom: Classroom) -> None:
 
 
 def _first_page(handler: Any) -> str:
-    """Where a login leads: the teacher to the class, a learner to the own server, which "" stands for."""
+    """Where a login leads: the teacher to the class, learners to their own servers, which "" stands for."""
     user = handler.current_user
     return f"{handler.base_url}services/{SERVICE}/board" if user and user.admin else ""
 
@@ -77,7 +77,7 @@ def _servers(c: Any, classroom: Classroom) -> None:
     c.JupyterHub.spawner_class = BoxedSpawner
     c.BoxedSpawner.classroom = classroom
     c.Spawner.default_url = "/lab/tree/START.md"
-    # A whole class logs in at once. Nobody is sent away; all wait, with a progress bar, for as long as it takes.
+    # A whole class logs in at once. Nobody is turned away; all wait, with a progress bar, for as long as it takes.
     c.JupyterHub.concurrent_spawn_limit = 0
     c.Spawner.http_timeout = c.Spawner.start_timeout = 600
     c.Spawner.mem_limit = classroom.limits.memory << 20  # Jupyter shows it; the box enforces it

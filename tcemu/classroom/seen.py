@@ -1,4 +1,4 @@
-"""What is seen of a class: who is where, which exercises stop people, which mistakes they make.
+"""What the teacher sees of a class: who is where, which exercises stop learners, which mistakes they make.
 
 It comes from files that learners may edit: only what has the right form counts, names of exercises that exist, texts of
 limited length.
@@ -45,7 +45,7 @@ class Seen:
 
     @property
     def stuck(self) -> tuple[str, ...]:
-        """The exercises that the learner has tried several times and not solved."""
+        """The exercises that the learner has tried several times without success."""
         return tuple(name for name, tries in self.tries.items() if tries >= STUCK and name not in self.solved)
 
 
@@ -96,7 +96,7 @@ def _time(held: object) -> datetime | None:
 
 
 def _notebook(sessions: Sequence[Any]) -> str:
-    """The notebook whose kernel was used last, as the course calls it; "" if it is none of the course's."""
+    """The notebook whose kernel was used last, as the course calls it; "" if it is not one of the course's."""
     labels = {entry.file: entry.label for entry in course().notebooks}
     used = [
         (str(_mapping(each.get("kernel")).get("last_activity", "")), str(each.get("path", "")).rsplit("/", 1)[-1])
@@ -108,19 +108,19 @@ def _notebook(sessions: Sequence[Any]) -> str:
 
 @dataclass(frozen=True)
 class Hurdle:
-    """One exercise, and how a class fares with it."""
+    """One exercise, and how far a class has come with it."""
 
     name: str
     title: str
     tried: int
     solved: int
-    #: Who has tried it several times and not solved it.
+    #: Who has tried it several times without success.
     stuck: tuple[str, ...]
     tries: int
 
 
 def hurdles(learners: Iterable[Seen]) -> list[Hurdle]:
-    """The exercises that somebody has tried; those that stop most people first.
+    """The exercises that somebody has tried; those that stop most learners first.
 
     >>> from tcemu.classroom.seen import hurdles, read
     >>> [each.stuck for each in hurdles([read("ada", '{"exercises": {"where_of_a": {"tries": 4}}}')])]
@@ -150,7 +150,7 @@ class Slip:
 
 
 def slips(learners: Iterable[Seen]) -> list[Slip]:
-    """The mistakes that were made; those of most people first."""
+    """The mistakes that were made; the most frequent first."""
     people, times = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for learner in learners:
         for name, held in learner.mistakes.items():

@@ -1,6 +1,6 @@
 """Asking learners' servers, through the hub's proxy, with a token that the learner may know.
 
-A learner can change what runs in the own server, and so read whatever the server is sent. A question to ada's server
+Learners can change what runs in their own servers, and so read whatever is sent there. A question to ada's server
 therefore carries a token in ada's name that opens only ada's server, and an answer is taken as a stranger's: limited in
 size and time, and read as plain data.
 """

@@ -51,7 +51,7 @@ class Classroom:
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def look(self) -> list[Seen]:
-        """The class now: of those who are not here, what was seen last."""
+        """The class now; for those who are not here, what was seen last."""
         async with self._looking:  # several teachers' pages cost one look
             loop = asyncio.get_running_loop()
             if loop.time() - self._at > FRESH:

@@ -1,4 +1,4 @@
-"""What a classroom is started with, kept in its folder: a restart goes on with the same passwords and limits."""
+"""What a classroom is started with, kept in its folder, so that a restart has the same passwords and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tcemu board: how far the learners of a workshop are, and the best figures of the exercises about speed."""
+"""tcemu board: how far the learners of a workshop have come, and the best figures of the exercises about speed."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Learner:
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--watch", is_flag=True, help="Keep running, and show the board again when a learner makes progress.")
 def board(folders: tuple[Path, ...], watch: bool) -> None:
-    """Show how far the learners of a workshop are.
+    """Show how far the learners of a workshop have come.
 
     Each of FOLDERS is a learner's course, or a folder that contains such courses, such as the home folders of a
-    JupyterHub. Only the progress files are read. Learners are called what `tcemu check --as` wrote down, or what their
-    folder is called.
+    JupyterHub. Only the progress files are read. Learners are named as in `tcemu check --as`, or after
+    their folder.
     """
     from rich.console import Console
 
@@ -62,7 +62,7 @@ def _progress() -> str:
 
 
 def learners(folders: Sequence[Path]) -> list[Learner]:
-    """The learners found in the folders, who has solved most first. Raises CourseError if there is none."""
+    """The learners found in the folders, those who solved most first. Raises CourseError if there are none."""
     found = [learner for folder in folders for learner in _in(folder)]
     if not found:
         places = ", ".join(map(str, folders))

@@ -177,7 +177,7 @@ def watch_for_changes(
 
     folders = sorted({path.parent for path in held})
     console.print("\nWatching. Save a notebook to check it; press Ctrl+C to stop.", style="dim")
-    # The timeout also finds what was saved while notebooks were being checked, when nobody was watching.
+    # The timeout also finds what was saved while notebooks were being checked and the watch was off.
     with suppress(KeyboardInterrupt):
         for _ in watch(*folders, yield_on_timeout=True, rust_timeout=_WATCHED):
             now = _stamps(held)

@@ -44,7 +44,7 @@ def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: objec
     """Start a class on this machine; learners need only a browser.
 
     FOLDER holds everything: the learners' homes, what they hand in, passwords and settings. Run the command again to go
-    on; options that you do not give stay as they were.
+    on; options that you leave out stay as they were.
 
     Learners log in with a name and the shared password, or with --learners with a password of their own. Each works in
     a box of their own (bubblewrap) with the course laid out in it, and reads nobody else's work. They hand in, and find
@@ -109,7 +109,7 @@ def _settings(folder: Path, given: dict[str, object], learners: Path | None) -> 
 
 
 def _names(path: Path) -> list[str]:
-    """The names in a file, one on each line. Raises CourseError for one that the login page would refuse."""
+    """The names in a file, one on each line. Raises CourseError for one that the login page would reject."""
     names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in names:
         if not re.fullmatch(settings.NAMES, name):

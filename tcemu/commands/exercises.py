@@ -45,9 +45,9 @@ def add(notebook: Path, name: str) -> None:
 @exercises.command()
 @_FOLDER
 def lint(folder: Path) -> None:
-    """Say what is wrong with the exercises whose solutions are in FOLDER/solutions.
+    """Report what is wrong with the exercises whose solutions are in FOLDER/solutions.
 
-    Unsolved, an exercise must be open; its solution passes; three wrong answers or more are refused with the name of
+    Unsolved, an exercise must be open; its solution passes; at least three wrong answers are rejected with the name of
     the mistake; learners' variants differ; time, points and hints are stated; no hint gives the solution away; every
     hidden test can be failed.
 

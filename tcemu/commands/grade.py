@@ -65,7 +65,7 @@ def grade(
     no_warm: bool,
     no_nbgrader: bool,
 ) -> None:
-    """Mark the notebooks in SUBMISSIONS, which nobody needs to trust.
+    """Mark the notebooks in SUBMISSIONS, which need not be trusted.
 
     SUBMISSIONS is nbgrader's folder `submitted`, a zip archive of Gradescope, Moodle or Canvas, or a folder of
     notebooks named after students. The folder OUT gets grades.csv, a page for each student, Gradescope's results,

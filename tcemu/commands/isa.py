@@ -140,7 +140,7 @@ def _looked_up(words: tuple[str, ...], given: Filters, options: Question) -> Rep
 
 
 def _question(asked: Asked, options: Question) -> tuple[str, tuple[int, ...] | None, int | None, int | None] | None:
-    """The operand, its element, and the lane and register that are asked about; None for no question."""
+    """The operand, its element, and the lane and register in question; None for no question."""
     if asked.element is not None:
         for name, value in options.items():
             if value is not None:

@@ -68,7 +68,7 @@ def _verdict(arrays: dict[str, Array]) -> Verdict:
 
 
 def _loaded(file: Path) -> dict[str, Array]:
-    """The arrays of a file with the types that it names. Raises TcemuError for a file that is not such a one."""
+    """The arrays of a file with the types that it names. Raises TcemuError for any other file."""
     import numpy as np
 
     from tcemu.formats import FORMATS

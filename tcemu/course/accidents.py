@@ -14,7 +14,7 @@ from tcemu.errors import counted, ranges
 Array = npt.NDArray[Any]
 #: Relative differences that come from rounding.
 _CLOSE = 1e-3
-#: Groups of neighbouring bits that are told; more of them say nothing.
+#: Groups of neighbouring bits that are worth naming; more of them say nothing.
 _GROUPS = 4
 
 
@@ -39,7 +39,7 @@ def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
 
 
 def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
-    """The accident that turns the right array into `got`; empty if it is none of the usual ones.
+    """The accident that turns the right array into `got`; empty if it is not one of the usual ones.
 
     >>> from tcemu.course.accidents import accident
     >>> accident(np.array([3, 2, 1]), np.array([1, 2, 3]))
@@ -109,9 +109,9 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
         return "Every wrong value has the wrong sign."
     if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all() and (should != 0).any():
         if (_bits(np.nextafter(should, np.copysign(np.inf, should))) == _bits(have)).all():
-            return "Every wrong value is the next number away from zero: it was rounded up, and should be cut off."
+            return "Every wrong value is the next number away from zero: it was rounded up, but should be truncated."
         if (_bits(np.nextafter(should, np.zeros_like(should))) == _bits(have)).all():
-            return "Every wrong value is the next number toward zero: it was cut off, and should be rounded."
+            return "Every wrong value is the next number toward zero: it was truncated, but should be rounded."
         with np.errstate(all="ignore"):
             ratio = have / should
             power = np.log2(abs(ratio[0]))

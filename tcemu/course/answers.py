@@ -1,7 +1,7 @@
-"""Learners' answers as plain data: what cannot be an answer is refused with what was expected in its place.
+"""Learners' answers as plain data: what cannot be an answer is rejected, and the message says what was expected.
 
 An answer may be anything, also an object whose methods lie, raise or never end. So nothing here compares it or iterates
-over it by its own methods: numbers, tuples, lists and arrays are read as what they are, and everything else is refused.
+over it by its own methods: numbers, tuples, lists and arrays are read as what they are, and all else is rejected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Unanswered(AnswerError):  # noqa: N818 - a state, not a mistake
 
 
 def answered(answer: Any) -> Any:
-    """`answer`, unless nobody has answered yet. Raises Unanswered."""
+    """`answer`, if there is one. Raises Unanswered for the dots of the exercise."""
     if answer is ... or answer is None or any(part is ... for part in parts_of(answer)):
         raise Unanswered(_DOTS)
     return answer
@@ -70,7 +70,7 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
     answered(answer)
     takes = listing(arguments, "and")
     if not callable(answer):
-        raise AnswerError(f"The answer is a function of {takes}; got {briefly(answer)}.")
+        raise AnswerError(f"The answer must be a function of {takes}; got {briefly(answer)}.")
     try:
         signature = inspect.signature(answer)
     except Exception:  # noqa: BLE001 - a callable without a known signature is tried
@@ -83,7 +83,7 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
 
 
 def raised(what: str, error: BaseException) -> AnswerError:
-    """What to tell somebody whose answer raises an error; often a name is missing because a cell has not run."""
+    """What to say about an answer that raises an error; often a name is missing because a cell has not run."""
     advice = ". If a cell above defines the name, run it first." if isinstance(error, NameError) else ""
     return AnswerError(f"{what} raises {described(error)}{advice}")
 
@@ -110,7 +110,7 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
 
 
 def all_called(answer: Callable[..., Any], names: Sequence[str], cases: Iterable[Sequence[Any]]) -> Iterator[Any]:
-    """What the learner's function returns in each case, as `called`; a function far away hears of all cases at once.
+    """What the learner's function returns in each case, as `called`; one in another process gets all at once.
 
     >>> from tcemu.course.answers import all_called
     >>> list(all_called(lambda n: n + 1, ["n"], [(1,), (2,)]))
@@ -199,9 +199,9 @@ def array(answer: Any, shape: tuple[int, ...], dtype: npt.DTypeLike, what: str) 
         raise Unanswered(_DOTS)
     if given.dtype.kind not in "biufcV" or given.dtype.names:
         many = f"an array {shape} of {wanted}" if shape else f"one number, {wanted}"
-        raise AnswerError(f"{what} is {many}; got {briefly(answer)}.")
+        raise AnswerError(f"{what} must be {many}; got {briefly(answer)}.")
     if given.shape != shape:
-        raise AnswerError(f"{what} has the shape {shape}; got {given.shape}: {_advice(given.shape, shape)}.")
+        raise AnswerError(f"{what} must have the shape {shape}; got {given.shape}: {_advice(given.shape, shape)}.")
     if given.dtype == wanted:
         return np.array(given, wanted, order="C")
     return _converted(given, wanted, what, isinstance(answer, np.ndarray))
@@ -231,11 +231,11 @@ def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool)
     has, wants = _kind(given.dtype), _kind(wanted)
     if has == "float" and wants == "whole" and given.dtype.itemsize == wanted.itemsize and from_array:
         raise AnswerError(
-            f"{what} has elements of {wanted}: bits; got numbers of {given.dtype}. Use .view({wanted}) to keep the "
-            "bits, not astype."
+            f"{what} must have elements of {wanted}: bits; got numbers of {given.dtype}. Use .view({wanted}) to "
+            "keep the bits, not astype."
         )
     if has == "other" or wants == "other":
-        raise AnswerError(f"{what} has elements of {wanted}; got {given.dtype}.")
+        raise AnswerError(f"{what} must have elements of {wanted}; got {given.dtype}.")
     with np.errstate(all="ignore"):
         found = given.astype(wanted)
         # Python's numbers are rounded as an assignment to an array would round them.
@@ -244,10 +244,10 @@ def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool)
     if not same or (wants == "whole" and has == "whole" and not _fits(given, wanted)):
         limits = f", from {np.iinfo(wanted).min} to {np.iinfo(wanted).max}" if wanted.kind in "iu" else ""
         if not given.shape:
-            raise AnswerError(f"{what} is one number, {wanted}{limits}; got {briefly(given.item())}.")
+            raise AnswerError(f"{what} must be one number, {wanted}{limits}; got {briefly(given.item())}.")
         why = "rounding would change one" if has == wants == "float" else "one does not fit"
         why = "one is not a whole number" if has == "float" and wants == "whole" and not _all_whole(given) else why
-        raise AnswerError(f"{what} has elements of {wanted}{limits}; got {given.dtype}, and {why}.")
+        raise AnswerError(f"{what} must have elements of {wanted}{limits}; got {given.dtype}, and {why}.")
     return found
 
 
@@ -272,4 +272,4 @@ def _advice(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
         return "transposed"
     if int(np.prod(got)) == int(np.prod(wanted)):
         return "the same number of elements in another shape"
-    return f"{counted(int(np.prod(got)), 'element')} and not {int(np.prod(wanted)):,}"
+    return f"{counted(int(np.prod(got)), 'element')}, not {int(np.prod(wanted)):,}"

@@ -36,7 +36,7 @@ def check(*function: Any, **answer: Any) -> Verdict:
     """Check the answer of one exercise: a function with the exercise's name, or anything under that name.
 
     Returns a Verdict, which says what is right or the first thing that is wrong, and is true if all is right. In a
-    folder that `tcemu lab` laid out, progress and scores are written down. Raises CourseError if there is no such
+    folder that `tcemu lab` laid out, progress and scores are saved. Raises CourseError if there is no such
     exercise.
 
     >>> from tcemu.course import check
@@ -64,7 +64,7 @@ def check(*function: Any, **answer: Any) -> Verdict:
 
 
 def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
-    """The verdict on an answer to one variant of an exercise; nothing is written down.
+    """The verdict on an answer to one variant of an exercise; nothing is saved.
 
     >>> from tcemu import course
     >>> course.judged(course.exercise("where_of_a"), lambda row, column: (row, column), seed="ada").state
@@ -99,7 +99,7 @@ def _collected(wanted: Exercise, answer: Any, seed: str) -> Evidence:
 
 @contextmanager
 def verdicts_of(learner: str = "") -> Iterator[list[Verdict]]:
-    """Collect the verdicts of every check inside, for the variants of a learner; nothing is written down.
+    """Collect the verdicts of every check inside, for the variants of a learner; nothing is saved.
 
     >>> from tcemu.course import check
     >>> from tcemu.course.checking import verdicts_of

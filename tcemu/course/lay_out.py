@@ -125,7 +125,7 @@ def _free_name(target: Path, new: bytes) -> Path:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees it half written, even if the process is killed."""
+    """Write a file so that it is never seen half written, even if the process is killed."""
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         draft.write_bytes(content)

@@ -1,7 +1,7 @@
 """Mistakes that people make, as the wrong answers that follow from them.
 
 A judge compares a wrong answer with what each mistake would have given. The mistakes of a fragment map are derived
-from its layout line, by forgetting or exchanging digits, so that a new exercise on a map gets them for nothing.
+from its layout line, by forgetting or exchanging digits, so that a new exercise on a map gets them automatically.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Map:
             yield says, replace(self, elements=1)
 
     def mistakes_of_the_inverse(self) -> Iterator[tuple[str, Map]]:
-        """The same for somebody who goes from lane and register to row and column; forgotten digits have no inverse."""
+        """The same for the map from lane and register to row and column; forgotten digits have no inverse."""
         yield next(self.mistakes())
         for (first, second), wrong in self._exchanged():
             yield f"You exchanged {self._place(first)} and {self._place(second)}.", wrong
@@ -176,7 +176,7 @@ class Map:
         return low >= self.elements
 
     def _word(self, digit: str) -> str:
-        """A digit as a formula, for somebody who has not read the layout line: "row // 8"."""
+        """A digit as a formula, which needs no layout line to be understood: "row // 8"."""
         names = ("batch", "row", "column")[-len(self.layout.left) :]
         for name, group in zip(names, self.layout.left, strict=True):
             if digit in group:

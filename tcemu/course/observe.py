@@ -246,7 +246,7 @@ def _compared(every: Sequence[Digit], name: str, has: Factors, should: Factors, 
 
 
 def _moved(every: Sequence[Digit], name: str, has: Factors, should: Factors) -> Iterator[str]:
-    """The wrong part of an argument in the place of the right one: column % 4 and not column // 2 % 4."""
+    """The wrong part of an argument in the place of the right one: column % 4 instead of column // 2 % 4."""
     for argument in dict.fromkeys(digit.argument for digit in every):
         held, wanted = (
             list(_by_factor([(digit, step) for digit, step in zip(every, factors.steps, strict=True)

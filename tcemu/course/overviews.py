@@ -16,7 +16,7 @@ from tcemu.errors import counted
 
 @dataclass(frozen=True)
 class Step:
-    """One notebook and how far it is done.
+    """One notebook, and how much of it is done.
 
     >>> from tcemu import course
     >>> step = course.overview().steps[0]

@@ -41,7 +41,7 @@ def folder(start: Path | None = None) -> Path | None:
 
 
 def read(place: Path | None = None) -> dict[str, Any]:
-    """What is written down in the course at `place`; nothing if there is no such course, or nothing yet.
+    """What is recorded in the course at `place`; nothing if there is no such course, or nothing yet.
 
     Raises CourseError for a file that is damaged; it is not overwritten.
     """
@@ -70,7 +70,7 @@ def learner() -> str:
 
 
 def name_learner(place: Path, name: str) -> None:
-    """Write down whose variants the course at `place` gives. Raises CourseError if it cannot be written."""
+    """Record whose variants the course at `place` gives. Raises CourseError if that cannot be written."""
     _change(place, lambda held: held.update(learner=name))
 
 
@@ -89,14 +89,14 @@ def as_learner(name: str) -> Iterator[None]:
 
 
 def note(verdict: Verdict) -> None:
-    """Write a verdict down, if the current folder is in a course; an unanswered exercise does not count as a try."""
+    """Record a verdict, if the current folder is in a course; an unanswered exercise does not count as a try."""
     place = folder()
     if place is not None and verdict.state != "open":
         tried(place, verdict.exercise.name, bool(verdict), verdict.finding.scores, verdict.mistake)
 
 
 def tried(place: Path, name: str, right: bool, scores: Mapping[str, int], mistake: str = "") -> None:
-    """Write a try down in the course at `place`. Raises CourseError if it cannot be written."""
+    """Record a try in the course at `place`. Raises CourseError if it cannot be written."""
 
     def after(held: dict[str, Any]) -> None:
         held["exercises"][name] = _after(held["exercises"].get(name, {}), right, scores, mistake)

@@ -1,4 +1,4 @@
-"""The solutions, from which the learners' exercises are made; they are in the repository and not in the wheel.
+"""The solutions, from which the learners' exercises are made; they are in the repository, but not in the wheel.
 
     solutions/02_fragments.ipynb      for each exercise a task card, the solution between two marks, and its check
     solutions/wrong/fragments.py      WRONG: wrong answers by exercise, each with words of its diagnosis
@@ -117,7 +117,7 @@ def solutions(path: Path) -> Iterator[Solution]:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer that somebody would give, and words that its diagnosis contains."""
+    """A wrong answer that people give, and words that its diagnosis contains."""
 
     name: str
     answer: Any
@@ -142,6 +142,6 @@ def wrong_answers(folder: Path) -> Mapping[str, Sequence[Wrong]]:
 
 
 def taught(verdict: Verdict, words: str) -> bool:
-    """Whether a verdict refuses an answer and says `words`."""
+    """Whether a verdict rejects an answer and says `words`."""
     return not verdict and words.lower() in f"{verdict.says} {verdict.mistake}".lower()
 

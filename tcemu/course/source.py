@@ -77,7 +77,7 @@ def clone_opened(folder: Path) -> Path | None:
 
 
 def own_folder() -> Path:
-    """Return where the course is laid out if nobody says where: here, or in a clone in its `LEARNERS` folder.
+    """Return where the course is laid out by default: here, or in a clone in its `LEARNERS` folder.
 
     >>> from tcemu import course
     >>> course.own_folder().name in ("", course.LEARNERS)

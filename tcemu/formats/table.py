@@ -72,7 +72,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType({row.name: row for row in _ROWS
 if len(FORMATS) != len(_ROWS):
     raise TableError("two formats have the same name")
 
-#: What others call a format, as a regular expression of the whole name in small letters, without float8_ in front.
+#: What others call a format: a regular expression for the whole name, in lower case and without a leading float8_.
 _ALSO = {
     r"half|_*half|fp16|float16": "f16",
     r"float|single|fp32|float32": "f32",
@@ -111,7 +111,7 @@ def lookup(name: str) -> Format:
 
 
 def _hint(name: object) -> str:
-    """The formats that the rest of the world calls so; else the most similar name of one."""
+    """The formats that other libraries call by this name; else the most similar name of one."""
     if not isinstance(name, str):
         return ""
     known = called(name)
@@ -121,7 +121,7 @@ def _hint(name: object) -> str:
 
 
 def called(name: str) -> list[str] | None:
-    """The names of the formats that other libraries call so, perhaps none; None for a name that nobody gives."""
+    """The formats that other libraries call by this name, perhaps none; None for a name that no library uses."""
     return next((also.split() for pattern, also in _ALSO.items() if re.fullmatch(pattern, _bare(name))), None)
 
 

@@ -2,7 +2,7 @@
 
     d = twins.wgmma_tma(a, b, wgmma_tma.Plan("e4m3", stages=4))     # as wgmma_tma.multiply, answered by the GPU
 
-Nobody writes the instruction itself by hand: `inline` makes its function from the table of instructions.
+The instruction itself is not written by hand: `inline` makes its function from the table of instructions.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def kernel(warp: Warp, plan: ClusterPlan, a: Pointer, b: Pointer, d: Pointer) ->
 def grid_of(plan: ClusterPlan, m: int, n: int) -> tuple[int, int]:
     """Blocks for D (m, n): whole clusters along n. Raises OperandError if they cannot share a tile of A equally."""
     if plan.blocks not in (2, 4, 8):
-        raise OperandError(f"clusters of this kernel have 2, 4 or 8 blocks; got {briefly(plan.blocks)}")
+        raise OperandError(f"clusters of this kernel must have 2, 4 or 8 blocks; got {briefly(plan.blocks)}")
     across = -(-n // plan.columns)
     return -(-across // plan.blocks) * plan.blocks, -(-m // plan.rows)
 

@@ -133,7 +133,7 @@ def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer, kept: Poi
 def sizes(a: npt.NDArray[Any], b: npt.NDArray[Any], plan: Plan, blocks: int) -> tuple[int, tuple[int, int, int, int]]:
     """The number of blocks, at most one for each step, and the shape of `kept`. Raises OperandError."""
     if isinstance(blocks, bool) or not isinstance(blocks, int) or blocks < 1:
-        raise OperandError(f"blocks= is at least 1; got {briefly(blocks)}")
+        raise OperandError(f"blocks= must be at least 1; got {briefly(blocks)}")
     tiles = -(-len(a) // plan.rows) * -(-b.shape[1] // plan.columns)
     count = min(blocks, tiles * -(-len(b) // plan.depth))
     return count, (count, plan.columns // 8, WARPGROUP * plan.consumers, 4)

@@ -1,4 +1,4 @@
-"""The box: a process that holds Python, tcemu without its exercises, and nothing else. It ends when it is told to.
+"""The box: a process that holds Python, tcemu without its exercises, and nothing else. It ends on request.
 
 bubblewrap gives it namespaces of its own (files, processes, network, IPC, host name), limits bound what it takes, and
 the clock is outside: when time is up, the first process of its namespace is killed, and with it all the others. What
@@ -38,7 +38,7 @@ _HIDDEN = ("course", "grade", "commands")
 _SEEN = ("grade/__init__.py", "grade/inside")
 #: The users inside, if the grader is root: each grading process has its own, because processes are counted by user.
 _USERS, _FEW = 61_000, 4_000
-#: The devices that it has. Terminals are not among them: each takes memory that nobody counts.
+#: The devices that it has. Terminals are not among them: each takes memory that no limit counts.
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 #: The same for every box. One thread for each library, which the limit on processes needs.
 _ENVIRONMENT = {
@@ -343,7 +343,7 @@ class Box:
             raise self._over("time")
 
     def _gone(self) -> BoxEnded:
-        """Why the process has ended, as far as that can be told."""
+        """Why the process has ended, as far as that is known."""
         try:
             code = self._process.wait(2)
         except subprocess.TimeoutExpired:  # it has only closed its pipe

@@ -131,7 +131,7 @@ class Marking:
         self._judged[name] = self._judged.get(name, 0) + 1
         try:
             mark = mark_of(self.stem, judged(self.wanted[name], answer, self.student))
-        except Exception as error:  # noqa: BLE001 - a judge that meets what nobody has thought of
+        except Exception as error:  # noqa: BLE001 - a judge that meets the unforeseen
             mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
         box.check_alive()  # judges take the box's end for an error of the answer's
         self.marks[name] = mark

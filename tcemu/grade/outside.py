@@ -109,7 +109,7 @@ class Function:
 
     def __init__(self, remote: Remote, number: int, name: str, parameters: Any) -> None:
         self._remote, self._number = remote, number
-        #: results that came before anybody asked, and the cases that they belong to
+        #: results that came before they were requested, and the cases that they belong to
         self._known: deque[tuple[tuple[Any, ...], Callable[[], Any]]] = deque()
         known = isinstance(name, str) and name.replace(".<locals>", "").replace(".", "").isidentifier()
         self.__qualname__ = legible(name, NAME) if known else "<lambda>"
@@ -171,7 +171,7 @@ def _stand_in(kind: Any) -> Any:
 
 
 async def _never() -> None:
-    """Nobody waits for this."""
+    """Nothing waits for this."""
 
 
 _PLAIN = inspect.Parameter

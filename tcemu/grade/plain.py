@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 
-#: Characters of a name that are kept; the rest is told by its length and digest.
+#: Characters of a name that are kept; its length and digest stand for the rest.
 LONGEST_NAME = 100
 #: Combining marks on one character; more of them cover the lines above and below.
 _MARKS = 4

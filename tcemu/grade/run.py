@@ -33,17 +33,17 @@ from tcemu.grade.worker import DEATHS, Worker
 
 #: Called with the number of grades that are there, and of all.
 Told = Callable[[int, int], None]
-#: Called with a sentence for whoever waits.
+#: Called with a sentence for the user who waits.
 Says = Callable[[str], object]
 _LOCK = ".tcemu-grade.lock"
 
 
 def _silent(done: int, of: int) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def _unheard(says: str) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def asked_of(submissions: Sequence[Submission], course: str | None = None) -> tuple[str, ...]:
@@ -241,7 +241,7 @@ def _attended(client: Any, address: str, says: Says) -> Iterator[None]:
     def look() -> None:
         missed = False
         while not ended.wait(_LOOKS):
-            with suppress(Exception):  # if the scheduler has gone, whoever waits for grades says so
+            with suppress(Exception):  # if the scheduler has stopped, the wait for grades says so
                 missing = not client.nthreads()
                 if missing and not missed:
                     says(f"The dask scheduler at {address} has no workers, so nothing is graded. On each machine that "
@@ -292,7 +292,7 @@ class Scheduled:
     def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
         """All tasks at once. Those that were there when workers died are tried again, one after the other.
 
-        The scheduler blames all that a dead worker had to do, and not only what it was doing.
+        The scheduler blames all that a dead worker had to do, not only what it was doing.
         """
         futures = {self._submitted(client, task): task for task in tasks}
         suspects = []

@@ -69,7 +69,7 @@ def _own(process: int) -> int:
 
 
 class Scales:
-    """Weighs a box again and again until it is told to stop, and calls `too_heavy` once if there is more than `most`.
+    """Weighs a box again and again until `stop`, and calls `too_heavy` once if there is more than `most`.
 
     `process` is bubblewrap's, and `place` the folder in which the box may write; "" if it has none of its own. Judges
     compute while it weighs.

@@ -35,7 +35,7 @@ _DENIED = {
 #: Calls that are refused if an argument has certain values: each call's numbers, which argument, and the values.
 _LOCKS = (72, 25), 1, (6, 7, 37, 38)  # fcntl: each locked range of a file takes memory of the kernel
 #: clone makes processes and threads, and with one of these flags namespaces. The flags of clone3 are in memory, where
-#: seccomp cannot look, so it is told not to exist, and libraries use clone.
+#: seccomp cannot look, so the call is reported as missing, and libraries use clone.
 _CLONE, _CLONE3 = (56, 220), 435
 _NAMESPACES = 0x7E02_0000
 #: The machines, by what `platform.machine` calls them, and by what the kernel does.

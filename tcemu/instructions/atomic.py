@@ -61,7 +61,7 @@ _SHARED = [
     Part({"ss": ["shared::cta"]}, "7.8"),
     Part({"ss": ["shared::cluster"]}, "7.8", "sm_90"),
 ]
-#: Not for shared memory, and not for .cas, for which ptxas refuses it.
+#: Not for shared memory, nor for .cas, for which ptxas rejects it.
 _POLICY: Hints = {"cache_hint": {"L2::cache_hint": "7.4 sm_80"}}
 
 

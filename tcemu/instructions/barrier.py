@@ -2,7 +2,7 @@
 
     bar.sync   bar.arrive   bar.red.popc.u32   barrier.sync.aligned   barrier.cluster.arrive.release
 
-bar is the old name of barrier.aligned, so ptxas refuses .aligned on bar.sync.
+bar is the old name of barrier.aligned, so ptxas rejects .aligned on bar.sync.
 """
 
 from __future__ import annotations

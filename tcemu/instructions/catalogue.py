@@ -86,7 +86,7 @@ def families_named(name: str | None) -> list[Family]:
 
 
 def shape_named(text: str) -> str:
-    """m16n8k16 for "16x8x16" and "M16N8K16", m8n8 for "8x8"; what is no shape stays as it is."""
+    """m16n8k16 for "16x8x16" and "M16N8K16", m8n8 for "8x8"; anything else stays as it is."""
     sizes = re.fullmatch(r"m?([0-9]+)[xn]([0-9]+)(?:[xk]([0-9]+))?", text.lower())
     return f"m{sizes[1]}n{sizes[2]}{f'k{sizes[3]}' if sizes[3] else ''}" if sizes else text
 

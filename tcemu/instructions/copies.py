@@ -1,4 +1,4 @@
-"""Copies that run while the warps go on (PTX ISA 9.1, 9.7.9.25 to 9.7.9.27).
+"""Copies that run while the warps continue (PTX ISA 9.1, 9.7.9.25 to 9.7.9.27).
 
     cp.async.cg.shared.global                                                   a few bytes per lane, in groups
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes           a run of bytes, counted by an mbarrier

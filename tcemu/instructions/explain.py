@@ -41,7 +41,7 @@ class LayoutLine:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What the target computes; `known` is empty if nobody knows."""
+    """What the target computes; `known` is empty if that is unknown."""
 
     line: str
     sentences: str
@@ -74,7 +74,7 @@ class Explanation:
     targets: str
     operands: tuple[Description, ...]
     layouts: tuple[LayoutLine, ...]
-    #: Why there are no layouts, if nobody has published them.
+    #: Why there are no layouts, if they have not been published.
     unknown: str
     #: None for an instruction that only moves bits.
     arithmetic: Arithmetic | None

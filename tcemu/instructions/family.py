@@ -23,7 +23,7 @@ Make = Callable[[Words, Rows, str], Instruction]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Words that the assembler accepts but the hardware ignores, and why they are refused here."""
+    """Words that the assembler accepts but the hardware ignores, and why they are rejected here."""
 
     words: Mapping[str, tuple[str, ...]]
     reason: str

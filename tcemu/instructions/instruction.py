@@ -45,7 +45,7 @@ _SIZES = re.compile(r"m([0-9]+)n([0-9]+)(?:k([0-9]+))?")
 class Shape(NamedTuple):
     """m rows of A and D, n columns of B and D, and k products summed for each output.
 
-    k is 0 for a mere matrix, all are for an instruction that has none.
+    k is 0 for a single matrix; all three are 0 for an instruction without one.
 
     >>> tcemu.instructions.Shape.read("m16n8k16")
     Shape(m=16, n=8, k=16)
@@ -178,7 +178,7 @@ class Instruction:
 
     @cached_property
     def plans(self) -> dict[Any, Any]:
-        """How the kernels execute it, once somebody has put that together, by what is computed."""
+        """How the kernels execute it, by what is computed; filled in when it is first needed."""
         return {}
 
     @property

@@ -8,8 +8,8 @@ A lane gives the address of a row of 16 bytes, not of what it receives: row r of
 8 i + r (16 i + r for m16n16). Addresses are arrays (..., 32); from sm_80 on, the addresses of lanes that are not needed
 may be anything.
 
-ldmatrix .s8.s4 is from PTX ISA 9.4, whose manual says that its elements are packed. Others saw on an H100 that its rows
-of 8 bytes need only that alignment (the probe in vLLM's pull request 50096).
+ldmatrix .s8.s4 is from PTX ISA 9.4, whose manual says that its elements are packed. On an H100, others observed that
+its rows of 8 bytes need only that alignment (the probe in vLLM's pull request 50096).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ SPACES = {"global": ("memory",), "shared": ("shared",), "shared::cta": ("shared"
 
 
 class Told(NamedTuple):
-    """Memory that reports what is read and written to its owner: `tell(writes, addresses (warps, n), bytes each)`.
+    """Memory that reports reads and writes to its owner: `tell(writes, addresses (warps, n), bytes each)`.
 
     It reports an access after its addresses were checked and before it happens.
     """

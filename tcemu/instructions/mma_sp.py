@@ -164,7 +164,7 @@ def pattern_of(instruction: Instruction) -> Sparsity:
 
 
 def sparse_plan(instruction: Instruction, operation: Operation, selected: int, warps: int) -> Plan | None:
-    """How the kernels compute a sparse form on so many warps in one pass; None if they do not."""
+    """How the kernels compute a sparse form on a number of warps in one pass; None if they do not."""
     products = warps * instruction.shape.m * instruction.shape.n * operation.depth
     if backend(products) != "numba":
         return None

@@ -5,7 +5,7 @@
     wgmma.wait_group.sync.aligned N     waits until at most N groups are under way
     fence.proxy.async                   orders ld and st with asynchronous accesses to memory
 
-None of them has registers or computes anything, and none has a meaning outside a kernel, so tcemu.run refuses them. In
+None of them has registers or computes anything, and none has a meaning outside a kernel, so tcemu.run rejects them. In
 a kernel the machine executes them; their facts say how many lanes execute one together, and which spaces a proxy fence
 orders.
 """

@@ -132,7 +132,7 @@ def _meant(opcode: str, mnemonic: str, claimed: Family | None = None) -> tuple[I
 
 
 def _begun(opcode: str, family: Family) -> int:
-    """With how many words of one of its stems an opcode begins."""
+    """The number of words of one of its stems with which an opcode begins."""
     stems = [list(zip(stem.split("."), _words(opcode), strict=False)) for stem in family.stems]
     return max((len([*takewhile(lambda pair: pair[0] == pair[1], pairs)]) for pairs in stems), default=0)
 

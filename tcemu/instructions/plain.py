@@ -1,6 +1,6 @@
 """How families without fragments are built: what a kernel executes besides matrix instructions.
 
-None of them has a meaning outside a kernel, so `execute` is None: tcemu.run refuses them; the machine executes them.
+None of them has a meaning outside a kernel, so `execute` is None: tcemu.run rejects them; the machine executes them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def run(
     broadcast. `shared` and `memory` are uint8 arrays (..., bytes) for instructions that access memory.
 
     Raises IllegalInstruction (no such instruction, or not on the target), OperandError (registers, lanes, dtypes) and
-    ArithmeticUnknown (legal, but nobody knows what that chip computes).
+    ArithmeticUnknown (legal, but it is not known what that chip computes).
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> A, B = np.ones((16, 16), np.float16), np.full((16, 8), 0.5, np.float16)

@@ -37,7 +37,7 @@ def most_like(word: str, accepted: Iterable[str]) -> str:
 
 
 def likeness(word: str, other: str) -> float:
-    """How much a misspelt word is like another, 0 to 1: 8v is v8; m64n260k16 is nearer to m64n256k16 than to n200."""
+    """How similar a misspelt word is to another, 0 to 1: 8v is v8; m64n260k16 is nearer to m64n256k16 than to n200."""
     if sorted(word) == sorted(other):
         return 0.99
     return SequenceMatcher(None, word[:80], other).ratio() - min(apart(word, other), 100) / 10_000

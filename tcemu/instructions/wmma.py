@@ -139,7 +139,7 @@ _CHIPS = tuple(dict.fromkeys(row.chips for row in _TOLD if row.chips))
 
 @cache
 def _fragment(role: str, shape: Shape, type_: str, order: str, chips: frozenset[int]) -> Fragment | None:
-    """The fragment on some chips, or None if nobody has published it."""
+    """The fragment on some chips, or None if it has not been published."""
     holder = container(lookup(type_), None)
     asked = _Asked(role, shape, type_, order, holder.elements)
     told = next(row.layout for row in _TOLD if row.chips in (chips, _OTHERS) and row.speaks_of(asked))

@@ -1,4 +1,4 @@
-"""Where numba finds compiled kernels if nothing may be written: in a folder that somebody else has filled.
+"""Where numba finds compiled kernels if nothing may be written: in a folder that another process has filled.
 
 The grader's boxes name it in NUMBA_CACHE_LOCATOR_CLASSES.
 """
@@ -18,7 +18,7 @@ class Frozen(_Beside):  # type: ignore[misc]
     """The grader's folder, by default the one beside the source; it need not be writable."""
 
     def ensure_cache_path(self) -> None:
-        """Nothing: what is not there is compiled, and not kept."""
+        """Nothing: what is not there is compiled, but not kept."""
 
     def get_cache_path(self) -> str:
         """The folder."""

@@ -1,6 +1,6 @@
 """Tables that say how a kernel picks words: one by one, or by a network of permutations of whole vectors.
 
-    [count, first, steps, 0, ...]   a vector: so many words are picked; if there are no steps, their numbers follow
+    [count, first, steps, 0, ...]   a vector: `count` words are picked; if there are no steps, their numbers follow
     (16 indices) ...                the steps: each permutes 16 words of two vectors into one
     (low, high) ...                 the words at which the two vectors of each step begin; the `first` steps take words,
                                     the others what the steps before have made

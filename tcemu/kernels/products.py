@@ -143,7 +143,7 @@ def _grouped(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, scale_x, 
 
 @njit(cache=True, nogil=True)
 def _words(at, number):  # type: ignore[no-untyped-def]
-    """The address so many words after another."""
+    """The address a number of words after another."""
     return at + uint64(number) * uint64(4)
 
 

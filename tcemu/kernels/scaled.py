@@ -18,7 +18,7 @@ from tcemu.kernels.blocks import FLOOR, FRACTION, ROWS, SCALE_NAN
 from tcemu.kernels.simd import DOUBLE, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, Slot, vector_code
 from tcemu.kernels.sums import INFINITY, NOWHERE, QUIET
 
-#: A scale is one word: its exponent above, its significand, an integer, in so many bits below.
+#: A scale is one word: its exponent above, its significand, an integer, in this many bits below.
 SIGNIFICAND = 8
 #: Bits of a group's sum and of the two significands; they must be exact in float32.
 EXACT = 24

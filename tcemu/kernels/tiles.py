@@ -45,7 +45,7 @@ Array = npt.NDArray[Any]
 _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
 #: Kinds of arithmetic.
 FUSED, GROUPED, INTEGERS, BITS = range(4)
-#: Four bits of metadata have so many values.
+#: The number of values of four bits of metadata.
 _CODES = 16
 #: Fraction bits of a small format, at most, and where the window of large ones begins if their numbers are near 1.
 _FEW, _START = 3, -40

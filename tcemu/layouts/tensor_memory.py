@@ -1,6 +1,6 @@
 """What tcgen05 has in place of wgmma's descriptor and accumulator (PTX ISA 9.1, 9.7.16.1 and 9.7.16.4).
 
-Only bits and addresses, as the manual gives them; no GPU was asked, and no instruction of tcgen05 is executed here.
+Only bits and addresses, as the manual gives them, not compared with a GPU; no instruction of tcgen05 is executed here.
 
     shared memory descriptor, 64 bits          instruction descriptor, 32 bits (kind::f16)
     bits 13:0    start address                 bits 5:4     type of D: f16 0, f32 1
@@ -30,7 +30,7 @@ TCGEN05_FIELDS = (
     Field("zeros", "0", 53, 8),
     Field("swizzle", "swizzle", 61, 3),
 )
-#: The field's value for a swizzle of so many bytes.
+#: The field's value for each swizzle in bytes.
 TCGEN05_SWIZZLES = {0: 0, 128: 2, 64: 4, 32: 6}
 #: Lanes and columns of Tensor Memory, and the lanes that one warp can reach.
 LANES, COLUMNS, LANES_OF_WARP = 128, 512, 32

@@ -8,7 +8,7 @@
     tcemu.live.tensor_map(array, box, ...)              an argument of such a kernel, for cp.async.bulk.tensor
 
 It needs NVIDIA's driver and the extra `gpu`; why_not() says how to install it. No CUDA code is loaded into this
-process: another process holds the GPU, so that a kernel that crashes or hangs takes down that one and not yours.
+process: another process holds the GPU, so a kernel that crashes or hangs takes down that process, not yours.
 
     process/     the process that holds the GPU, and the way to it
     ptx.py       PTX as text

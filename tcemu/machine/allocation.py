@@ -26,7 +26,7 @@ class Shared:
     only 8. A kernel gets an array's address from its name, and an element's from `at`, as with pointers to global
     memory. The first of three axes is called the stage. Reports of the sanitizer name the arrays.
 
-    Raises OperandError for a shape, dtype, swizzle or alignment that is none.
+    Raises OperandError for an invalid shape, dtype, swizzle or alignment.
 
     >>> from tcemu.machine.allocation import Shared
     >>> shared = Shared(A=((2, 64, 32), np.float16), full=(2, np.uint64))

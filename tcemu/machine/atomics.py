@@ -64,7 +64,7 @@ def atomic(instruction: Instruction) -> Act:
 def _exchange(
     core: Core, by: By, where: Where, size: int, operands: list[Array], step: Callable[..., Array]
 ) -> Array:
-    """Let the lanes change memory one after the other; return the bytes (n, size) that each found."""
+    """Change memory lane by lane; return the bytes (n, size) that each lane found."""
     memory, addresses = where.memory, where.addresses
     before = memory.read(addresses, size)
     old = np.zeros_like(before)

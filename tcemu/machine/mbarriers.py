@@ -113,7 +113,7 @@ class Mbarriers:
         self._tell_completed(core, place, phase, held)
 
     def expect_more(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> int:
-        """Let the phase wait for `count` more arrivals; return its number."""
+        """Make the phase wait for `count` more arrivals; return its number."""
         held = self.find(core, by, instruction, place)
         if count:
             held.add_pending(count)

@@ -42,7 +42,7 @@ class Bytes:
         self.space = space
         self.bytes = np.zeros(-(-size // 32) * 32, np.uint8)
         self.ranges = tuple(ranges)
-        #: the bytes, for whoever only looks on
+        #: the bytes, for those that only look at them
         self.seen = self.bytes.view()
         self.seen.flags.writeable = False
         self._starts = np.array([first for first, _, _ in ranges], np.int64)

@@ -17,7 +17,7 @@ class Task:
         self.queue, self._effect, self.done = queue, effect, False
 
     def run(self) -> None:
-        """Let its effects appear."""
+        """Make its effects visible."""
         self.done = True
         self._effect()
 

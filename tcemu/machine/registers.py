@@ -43,7 +43,7 @@ class Watcher(Protocol):
 
     @property
     def heard(self) -> bool:
-        """Whether an observer needs to know of each read and write, and not only of reads of what is unwritten."""
+        """Whether an observer needs to know of each read and write, not only of reads of what is unwritten."""
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Registers `which` are read or written; those in `unwritten` are read in a lane that was never written."""

@@ -79,7 +79,7 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: object) -> Schedule:
-        """The schedule of a text. Raises LaunchError if it is none."""
+        """The schedule that a text describes. Raises LaunchError for any other text."""
         words = text.split() if isinstance(text, str) else []
         policy = next((each for each in _POLICIES if words[:1] == [each]), None)
         if policy is None:
@@ -107,7 +107,7 @@ class Delaying(InOrder):
     """Follows a schedule.
 
     `begun` lists the operations that began asynchronous work, as (block, warp, operation), and `stopped` where warps
-    stood aside.
+    were held back.
     """
 
     preempts, together = True, 4
@@ -116,7 +116,7 @@ class Delaying(InOrder):
         super().__init__(schedule.policy)
         self._step = -1 if schedule.backwards else 1
         self._delays = frozenset(schedule.delays)
-        #: warps that stand aside, the first one first
+        #: warps that are held back, the first one first
         self._aside: list[Strand] = []
         self._running: Strand
         self.begun: dict[tuple[int, int, int], None] = {}
@@ -144,7 +144,7 @@ class Delaying(InOrder):
         return strand.repeats > _POLLS
 
     def runs(self, able: Sequence[Strand], busy: Sequence[Strand]) -> Strand:
-        """The first warp that does not stand aside; if all do, or poll, the one that has stood aside longest."""
+        """The first warp that is not held back; if all are, or poll, the one that has been held back longest."""
         going = (each for each in busy if each not in self._aside and each.repeats <= _POLLS)
         self._running = next(going, None) or self._back(able) or (busy or able)[0]
         return self._running

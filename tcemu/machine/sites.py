@@ -35,7 +35,7 @@ def site() -> Site:
 
 
 def _line(frame: FrameType) -> Site:
-    """The line that a frame executes. To work out its number takes long, so it is done once for each place."""
+    """The line that a frame executes. Finding its number takes long, so it is done once for each place."""
     code = frame.f_code
     key = id(code), frame.f_lasti
     found = _cache.get(key)

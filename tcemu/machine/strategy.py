@@ -35,7 +35,7 @@ class InOrder:
 
     #: Whether a warp whose turn is over goes behind all others.
     queues = True
-    #: Whether it is asked before each operation, which takes time.
+    #: Whether it is consulted before each operation, which takes time.
     preempts = False
     #: How many blocks run side by side even if none polls memory that another may change.
     together = 1

@@ -73,7 +73,7 @@ def _registers(sources: Sequence[Operand], given: Sequence[Any]) -> Iterator[tup
 
 
 def _content(role: Operand, given: Any) -> Any:
-    """An operand as tcemu.run takes it: one register of each lane is (32,) where no matrix is meant."""
+    """An operand as tcemu.run takes it: one register of each lane is (32,) unless it is a matrix."""
     if not isinstance(given, Registers):
         return given
     array = given.used()

@@ -193,7 +193,7 @@ def _groups(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Itera
             yield Group(tuple(sliced(base, depth)))
             yield Group(tuple(lanes(base, depth)))
             yield Group(tuple(promoted(base, depth)))
-        if target == "sm_90a":  # hundreds of recipes: too many for a GPU of which nobody has recorded any
+        if target == "sm_90a":  # hundreds of recipes: too many for a GPU without any recordings
             usual = [part for part in parts if part.tile in (16, 32, 64)]
             cut = [each for part in usual for each in halved(part, depth)]
             yield Group(tuple(each for each in cut if not each.size), reductions=True)  # compilers: equal splits

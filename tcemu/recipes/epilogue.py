@@ -32,7 +32,7 @@ def addend(c: npt.ArrayLike | None, shape: tuple[int, ...], alpha: float, beta: 
         return None
     given = np.zeros(shape, np.float32) if c is None else np.asarray(c)
     if given.shape not in (shape, shape[1:]):
-        raise OperandError(f"C is {shape}, or a bias of {shape[1:]}; got shape {given.shape}")
+        raise OperandError(f"C must be {shape}, or a bias of {shape[1:]}; got shape {given.shape}")
     return Addend(alpha, beta, np.broadcast_to(given, shape))
 
 

@@ -18,7 +18,7 @@ class Conversion:
     """Elements as `parts` numbers of another format: the element, rounded; what is left of it, rounded; and so on.
 
     `rounding` is that of the first part, `rest` that of the others. `pairs` are the products, each of a part of A and a
-    part of B, in the order in which so many k (`step`; 0 for a tile) add them.
+    part of B, in the order in which each `step` of k (0: each tile) adds them.
     """
 
     form: str

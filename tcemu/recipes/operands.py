@@ -38,7 +38,7 @@ def matrix(given: object, what: str) -> tuple[Array, str]:
 
 
 def values(given: object, what: str) -> Array:
-    """A numpy array of anybody's array: of torch, JAX or CuPy, or with `__array__`, `__dlpack__` or `get`.
+    """A numpy array from another library's: of torch, JAX or CuPy, or with `__array__`, `__dlpack__` or `get`.
 
     Raises OperandError for what cannot be converted.
 
@@ -61,7 +61,7 @@ def _of_torch(tensor: Any, torch: ModuleType) -> Array:
     name = str(tensor.dtype).partition(".")[2]
     kinds = {str(FORMATS[kind].dtype): FORMATS[kind] for kind in TYPES}
     if name not in kinds:
-        raise OperandError(f"a matrix of {listing(kinds)} is needed; got a torch tensor of {name}")
+        raise OperandError(f"expected a matrix of {listing(kinds)}; got a torch tensor of {name}")
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     found: Array = plain.reshape(-1).view(torch.uint8).numpy().view(kinds[name].dtype).reshape(tuple(tensor.shape))
     return found

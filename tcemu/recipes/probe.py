@@ -39,9 +39,9 @@ def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tupl
     ((64, 128), 1.0, True)
     """
     if kind not in MARKS:
-        raise OperandError(f"a probe has elements of {listing(MARKS)}; got {kind!r}")
+        raise OperandError(f"a probe must have elements of {listing(MARKS)}; got {kind!r}")
     if min(rows, columns, depth) < 2:
-        raise OperandError(f"a probe has at least 2 rows, columns and k; got {rows}, {columns} and {depth}")
+        raise OperandError(f"a probe must have at least 2 rows, columns and k; got {rows}, {columns} and {depth}")
     small, big = MARKS[kind]
     draw = np.random.default_rng(seed).standard_normal
     a, b = draw((rows, depth)), draw((depth, columns))
@@ -113,7 +113,7 @@ def _rows(matrix: Array, small: float) -> Array:
 
 
 def order_of(a: Array, b: Array, d: Array, kind: str) -> Order | None:
-    """The order that a product of a probe shows; None if it is no product of one, or D cannot hold the counts.
+    """The order that a product of a probe shows; None if it is not a product of one, or D cannot hold the counts.
 
     >>> from tcemu.recipes import Recipe, multiply, order_of, probe
     >>> A, B = probe("f32", 16, 16, 8)

@@ -49,7 +49,7 @@ class Operands:
 
     def __init__(self, recipe: Recipe, a: Array, b: Array) -> None:
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-            raise OperandError(f"A is (M, K) and B is (K, N); got shapes {a.shape} and {b.shape}")
+            raise OperandError(f"A must be (M, K) and B (K, N); got shapes {a.shape} and {b.shape}")
         self.recipe, self.depth = recipe, a.shape[1]
         self.engine: Engine = engine(recipe.instruction, recipe.target)
         self._a, self._b = factors(recipe, self.engine, a, b.T)

@@ -50,7 +50,7 @@ class Recipe:
     order: str = ""
     #: Which tile is short if k is not a multiple of the tile.
     residue: Residue = "last"
-    #: Sums start from zero every so many k, and are added in f32 to nearest; 0 for never. Equal splits that are added
+    #: After this many k, sums restart from zero, and are added in f32 to nearest; 0: never. Equal splits that are added
     #: from left to right have the same bits.
     every: int = 0
     #: k before sums start again for the first time, if not `every`: CUTLASS adds them one instruction late. 0 for
@@ -82,11 +82,12 @@ class Recipe:
             given = getattr(self, name)
             if given not in accepted:
                 said = listing([shown(word) for word in accepted])
-                raise OperandError(f"a recipe's {name} is {said}; got {shown(given)}.{did_you_mean(given, accepted)}")
+                hint = did_you_mean(given, accepted)
+                raise OperandError(f"a recipe's {name} must be {said}; got {shown(given)}.{hint}")
         for name, least in _LEAST.items():
             given = getattr(self, name)
             if not isinstance(given, int) or given < least:
-                raise OperandError(f"a recipe's {name} is a whole number, at least {least}; got {given!r}")
+                raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {given!r}")
         if (self.slices > 1 or self.lead) and not self.tile:
             raise OperandError("slices take tiles in turn, and a lead is whole tiles, so this recipe needs a tile")
         self._check_order()
@@ -142,14 +143,14 @@ class Recipe:
         kinds = {f.name: f.type for f in fields(cls)[2:]}
         if not 1 <= len(plain) <= 2 or words[: len(plain)] != plain:
             raise OperandError(
-                f"a recipe is an instruction, a target and words such as splits=4; got {shown(str(text))}"
+                f"a recipe must be an instruction, a target and words such as splits=4; got {shown(str(text))}"
             )
         settings: dict[str, str | int] = {}
         for name, _, value in (word.partition("=") for word in words[len(plain) :]):
             if name not in kinds:
                 raise OperandError(f"no part of a recipe is called {shown(name)}.{did_you_mean(name, kinds)}")
             if kinds[name] == "int" and not value.isdigit():
-                raise OperandError(f"a recipe's {name} is a whole number; got {shown(value)}")
+                raise OperandError(f"a recipe's {name} must be a whole number; got {shown(value)}")
             settings[name] = int(value) if kinds[name] == "int" else value
         return cls(*plain, **settings)  # type: ignore[arg-type]
 
@@ -169,7 +170,7 @@ def _check_reduction(name: str, way: str, count: int) -> None:
     if way in ("", HALVES):
         return
     if not all(_STAGE.fullmatch(stage) for stage in way.split(",")):
-        raise OperandError(f"a recipe's {name} is {HALVES} or has stages stride:count, as in 2:2,1:2; got {shown(way)}")
+        raise OperandError(f"a recipe's {name} must be {HALVES} or stages, such as 2:2,1:2; got {shown(way)}")
     left = set(range(count))
     for stride, many in stages(way):
         left = {i for i in left if i // stride % many == 0}

@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 _FEW, _MORE = {False: 4, True: 24}, 96
 #: Recipes that are tried at more elements at once.
 _CHUNK = 64
-#: Recipes that give all of D and are told; and rows of D that are compared before all of it.
+#: Recipes that give all of D and are listed; and rows of D that are compared before all of it.
 _WHOLE, _ROWS = 4, 16
 #: Elements, of those that a recipe does not give, at which others are tried from then on.
 _LEARNT = {"few": 4, "more": 64}
@@ -40,7 +40,7 @@ def whose_bits(
     beta: float = 1.0,
     effort: int = 1_000_000,
 ) -> Verdict:
-    """The recipes that give exactly the bits of D, computed by anybody as alpha A B + beta C; else the nearest ones.
+    """The recipes that give exactly the bits of D, which some library computed as alpha A B + beta C; else the nearest.
 
     A (M, K), B (K, N), D (M, N) and C (M, N) or, as a bias, (N,) are arrays of numpy, ml_dtypes, JAX or CuPy, or torch
     tensors: f16, bf16, f32, f64, fp8 or 8-bit integers. After `effort` instructions for each of a few elements, the
@@ -55,7 +55,7 @@ def whose_bits(
     """
     (a, of_a), (b, of_b), (d, of_d) = matrix(a, "A"), matrix(b, "B"), matrix(d, "D")
     if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
-        raise OperandError(f"A is (M, K), B is (K, N) and D is (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
+        raise OperandError(f"A must be (M, K), B (K, N) and D (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
     plus = addend(None if c is None else values(c, "C"), d.shape, alpha, beta)
     return _Search(a, b, d, plus, (of_a, of_b, of_d)).verdict(effort)
 

@@ -105,7 +105,7 @@ def snippet(library: str, kind: str = "f32") -> str:
         known = listing(LIBRARIES)
         raise OperandError(f"there is code for {known}; got {library!r}.{did_you_mean(str(library), LIBRARIES)}")
     if kind not in MARKS or (library == "cupy" and kind not in ("f16", "f32", "f64")):
-        raise OperandError(f"{library}'s probe has elements of {listing(_kinds(library))}; got {kind!r}")
+        raise OperandError(f"{library}'s probe must have elements of {listing(_kinds(library))}; got {kind!r}")
     small, big = MARKS[kind]
     torch, jax = _NAMES[kind]
     return _NUMPY.format(small=small, big=big) + "\n" + _CALLS[library].format(

@@ -97,7 +97,7 @@ class Arrivals:
         message = f"warp {again.warp}, lane {thread % 32} arrives twice in phase {number} of {what}"
         earlier = Earlier(first, "mbarrier.arrive")
         report = Report("mbarrier-arrivals", message, again, what, earlier, (thread % 32,), remedy=_ONCE)
-        report.weight = "warning"  # the count may be meant so
+        report.weight = "warning"  # the count may be intended
         self._block.later(report)
 
     # ---------------------------------------------------------------------------------------- nobody misses it

@@ -1,7 +1,7 @@
 """The blocks of a cluster as one block with all their warps, shared memory, barriers and mbarriers.
 
 The rules are about one block. In a cluster, a warp may also reach the shared memory and the mbarriers of the other
-blocks, and barrier.cluster orders the accesses of all threads. Here each event of a cluster is told again as if one
+blocks, and barrier.cluster orders the accesses of all threads. Here each event of a cluster is passed on as if one
 block had all of it: warps, warpgroups, barriers and shared memory of the block with rank 1 follow those of rank 0, and
 so on. Numbers keep the text by which the kernel knows them, for the reports.
 """

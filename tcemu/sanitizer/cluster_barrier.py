@@ -20,7 +20,7 @@ class Meetings:
         self._rows: dict[int, Array] = {}
 
     def add(self, phase: int, row: Array | None) -> None:
-        """Threads that arrive hand on a row; what nobody waits for any more is forgotten."""
+        """Threads that arrive hand on a row; what no thread waits for any more is forgotten."""
         if row is not None:
             before = self._rows.get(phase)
             self._rows[phase] = row if before is None else joined(before, row)

@@ -14,7 +14,7 @@ from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 #: Warps of a warpgroup.
 GROUP = 4
-#: The fix for a count that nobody can fill.
+#: The fix for a count that is never reached.
 _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
 #: The rule for each kind of fault for which hardware raises an exception.
 _FAULTS = {
@@ -144,7 +144,7 @@ class Divergence:
         return any(self._mbarriers.check_lost(each.by, each.key) for each in there)
 
     def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
-        """Report a loop that waits for a value which nobody writes; return whether there was one."""
+        """Report a loop that waits for a value that is never written; return whether there was one."""
         spinning = [each for each in waiting if each.kind == "memory"]
         if not spinning:
             return False

@@ -1,4 +1,4 @@
-"""The smallest kernel that breaks each rule, for the book and for whoever wonders what a report means.
+"""The smallest kernel that breaks each rule, for the book and for readers of a report.
 
 Every kernel is called as kernel(warp, g), where g points to BYTES bytes of global memory; the line that the sanitizer
 reports ends in "<- reported".

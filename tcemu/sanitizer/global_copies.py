@@ -199,7 +199,7 @@ class GlobalCopies:
         return late
 
     def _report(self, access: GlobalAccess, span: Span, lanes: int, low: int, high: int) -> None:
-        """Report an access by lanes that do not know the copy to have ended: because it had not, or nobody told."""
+        """Report an access by lanes that do not know that the copy has ended: it has not, or nothing told them."""
         warp, other = access.by.warp, span.access
         known = self._neighbour.known(self._clocks.view(warp, lanes)).get(other.block)
         heard = 0 if known is None else int(known[THREAD + 32 * other.by.warp + span.lane])

@@ -26,7 +26,7 @@ _CAUSE = {
     "lane-race": "two lanes of the warp made the accesses, with no bar.warp.sync between them",
 }
 _INSIDE = "Put bar.sync between the two accesses."
-#: The fix where one access is strong and the other weak: a flag that an atomic sets and a plain load reads.
+#: The fix where one access is strong and the other weak, such as a flag set by an atomic and read by a plain load.
 _MIXED = (
     "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or let a release by one "
     "thread and an acquire by the other, or a barrier that both take part in, order them."

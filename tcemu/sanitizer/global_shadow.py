@@ -44,7 +44,7 @@ class GlobalShadow:
         return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
 
     def noted(self, runs: Runs) -> Array:
-        """The cells (n,) with a byte of the runs, those left out that nobody has reached."""
+        """The cells (n,) with a byte of the runs, without those that no access has reached."""
         found = runs.units(self.cell)
         return found[found < len(self._marks)]
 

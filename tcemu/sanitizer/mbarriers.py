@@ -343,7 +343,7 @@ class Mbarriers:
                 self._check_awaited(here, address)
 
     def _check_awaited(self, here: Mbarrier, address: int) -> None:
-        """Warn of a copy that nobody has waited for when the block ends."""
+        """Warn of a copy that no thread has waited for when the block ends."""
         seen = max(int(row[here.column]) for row in self._all_rows())
         for number, account in here.phases.items():
             if account.copy and number >= seen:

@@ -68,7 +68,7 @@ class Verdict:
     until: int = 0
     #: how serious it is, if not as serious as the rule says
     weight: Severity | None = None
-    #: the fix, if another one than usual mends it
+    #: the fix, if it is not the usual one
     remedy: str = ""
 
 

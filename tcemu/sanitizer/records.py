@@ -38,7 +38,7 @@ class Kind(IntEnum):
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
 #: More marks than this may well be those of one record.
 _FEW = 64
-#: For so many rows it is kept which records have ended.
+#: The number of rows for which ended records are remembered.
 _ROWS = 64
 #: Accesses through the async proxy.
 ASYNC = (Kind.BULK, Kind.WGMMA)
@@ -115,7 +115,7 @@ class Records:
         self.clock[record] = self._clocks.time[warp]
 
     def attach(self, record: int, column: int, clock: int) -> None:
-        """Let a cp.async end with a phase of an mbarrier."""
+        """Note that a cp.async ends with a phase of an mbarrier."""
         self.column[record], self.clock[record] = column, clock
         self.attachments = True
 

@@ -92,7 +92,7 @@ class Report:
     #: the lanes concerned; if no particular ones, the active lanes
     lanes: tuple[int, ...] = ()
     count: int = 1
-    #: the fix, if another one than the rule's mends this mistake
+    #: the fix, if it is not the rule's own
     remedy: str = ""
     #: how serious it is, if not as serious as the rule says
     weight: Severity | None = None
@@ -110,7 +110,7 @@ class Report:
 
     @property
     def severity(self) -> Severity:
-        """An "error" is undefined; a "warning" may be meant, and a "hint" is harmless: neither ends a launch."""
+        """An "error" is undefined; a "warning" may be intended, and a "hint" is harmless: neither ends a launch."""
         return self.weight or self.about.severity
 
     @property

@@ -1,7 +1,7 @@
 """The rule about tensor maps that kernels change: tensor copies read them through a proxy of their own.
 
 The thread that changed a map executes fence.proxy.tensormap::generic.release afterwards (tensormap.cp_fenceproxy
-contains one); the thread that uses the map has heard of it, and executes fence.proxy.tensormap::generic.acquire on it
+contains one); the thread that uses the map knows of it, and executes fence.proxy.tensormap::generic.acquire on it
 (PTX ISA 9.7.13.4).
 """
 

@@ -1,4 +1,4 @@
-"""Numbers that print as the text by which the kernel knows them."""
+"""Numbers that print as the kernel knows them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Level:
 
     delays: int
     ran: int
-    #: None if nobody counted them: more than could be tried
+    #: None if they were not counted: more than could be tried
     there: int | None
 
     def __str__(self) -> str:

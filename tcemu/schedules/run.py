@@ -103,7 +103,7 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
     except Exception as error:
         done.launch = getattr(error, "launch", None)
         if first is None and not watch.errors and not _of_the_machine(error):
-            raise  # not a matter of schedules: nobody has seen the kernel work
+            raise  # not a matter of schedules: the kernel has never worked
         if not watch.errors:
             done.findings.append(Finding(error))
     done.findings[:0] = map(Finding, watch.errors)
@@ -118,7 +118,7 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
 
 
 def _of_the_machine(error: Exception) -> bool:
-    """Whether an error says how a kernel ended or what it computed, and not that it cannot run at all."""
+    """Whether an error says how a kernel ended or what it computed, rather than that it cannot run at all."""
     ended = isinstance(error, LaunchError) and error.launch is not None
     return ended or isinstance(error, AssertionError)
 

@@ -31,7 +31,7 @@ _SHAPE = ("resident", "cluster", "non_portable_cluster")
 _SHARE = 0.5
 #: The most delays of a schedule that is drawn at random, above those of the parent.
 _DEEPER = 3
-#: After so many draws in a row that have been tried, the sampling ends.
+#: After this many draws in a row that were tried before, the sampling ends.
 _VAIN = 100
 
 
@@ -58,8 +58,8 @@ def search_schedules(
     budget of `runs` and `seconds`; what does not fit is sampled. Orders that no warp can tell apart count as one
     (tcemu.schedules.trace says which); the result says what was tried and what was not.
 
-    A run fails if the sanitizer reports an error, if the launch does not come to its end, or if the arrays hold
-    something else than after the first run; kernels that use atom or red may give different results, unless `check`,
+    A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold
+    other results than after the first run; kernels that use atom or red may give different results, unless `check`,
     which is called with the arguments after each run, raises AssertionError. The search ends with the first failure,
     reduced to the delays that it needs. Raises LaunchError for what no GPU would launch.
 
@@ -140,7 +140,7 @@ class _Search:
         return False
 
     def _all(self, count: int, schedules: Iterable[Schedule], there: int) -> bool:
-        """Run schedules with `count` delays, of which there are so many; return whether all ran, and none failed."""
+        """Run schedules with `count` delays, of which there are `there`; return whether all ran, and none failed."""
         ran = 0
         for schedule in schedules:
             if ran and not self._left:

@@ -1,7 +1,7 @@
 """The trace of a run: the operations before which it can matter that a warp is held back.
 
 Not every operation is such a point. One that touches nothing but its warp's registers commutes with whatever other
-warps do, as does a load or store of bytes that no other warp writes: standing aside there is the same as standing aside
+warps do, as does a load or store of bytes that no other warp writes: holding a warp back there is the same as doing so
 before the warp's next point. Of ordinary accesses to shared memory between two operations that synchronise, the first
 stands for all: if the others are not ordered by synchronisation, the sanitizer reports a race in any order. And of the
 looks of a loop that polls, the first stands for those that follow before another warp has run.
@@ -31,7 +31,7 @@ _OWN = (
 )  # fmt: skip
 #: Families that are points even while they find nothing.
 _LOOKS = "mbarrier."
-#: Bytes of memory that are told apart, as a shift.
+#: The grain in bytes in which memory is tracked, as a shift.
 _GRAIN = 3
 #: Users of memory besides warps: none, and asynchronous work.
 _NOBODY, _ASYNCHRONOUS = -1, -2
@@ -40,7 +40,7 @@ _WARPS = 64
 
 
 class Point(NamedTuple):
-    """An operation before which a warp may stand aside: the delay, and what stands there."""
+    """An operation before which a warp may be held back: the delay, the opcode and the line."""
 
     delay: Delay
     opcode: str
@@ -71,7 +71,7 @@ class Users:
         self._several, self._written = np.zeros(64, bool), np.zeros(64, bool)
 
     def add(self, grains: npt.NDArray[np.int64], user: int, writes: bool) -> None:
-        """Somebody reads or writes these grains."""
+        """Note a read or write of these grains."""
         most = int(grains.max(initial=0))
         if most >= len(self._first):
             more = (0, most + 1)
@@ -165,7 +165,7 @@ class Trace:
         return found
 
     def _fresh(self) -> Iterator[Step]:
-        """The steps, without those of a loop that polls: the same look again, while nobody has changed anything."""
+        """The steps, without those of a loop that polls: the same look again, while nothing has changed."""
         who, seen = None, set[object]()
         for step in self.steps:
             if step.who != who or not step.looks:

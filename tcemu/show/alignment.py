@@ -260,7 +260,7 @@ def fused_sums_of(
     """
     found = parse(instruction)
     if isinstance(targets, str) or not isinstance(targets, Sequence) or not targets:
-        raise OperandError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+        raise OperandError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     form, panels, results = found.types["d"], [], []
     for target in targets:
         sums = _sums_of(found, matrices, row, column, target)
@@ -294,7 +294,7 @@ def _sums_of(
 ) -> Sequence[FusedSum]:
     """The fused sums behind one output, in the order in which the target chains them. Raises OperandError."""
     if not isinstance(matrices, list | tuple) or len(matrices) != 3:
-        raise OperandError(f"the matrices are a list of A, B and C of {instruction}; got {briefly(matrices)}")
+        raise OperandError(f"the matrices must be a list of A, B and C of {instruction}; got {briefly(matrices)}")
     row, column = whole(row, "a row"), whole(column, "a column")
     model = fused_model(parse(instruction, target), target)
     if model is None:
@@ -309,7 +309,7 @@ def _sums_of(
 def fused_model(instruction: Instruction, target: str) -> FusedSums | None:
     """How a target computes an instruction; None if not as fused sums of A, B and C.
 
-    Raises TargetError for an unknown target, ArithmeticUnknown if nobody knows what it computes.
+    Raises TargetError for an unknown target, ArithmeticUnknown if it is not known what it computes.
     """
     fragments = instruction.fragments
     if not fragments.keys().isdisjoint(_MORE) or len(fragments.get("d", fragments["a"]).shape) > 2:
@@ -327,5 +327,5 @@ def _operand(instruction: Instruction, role: str, matrix: npt.ArrayLike) -> npt.
     shape = {"a": (m, k), "b": (k, n), "c": (m, n)}[role]
     patterns = instruction.types[role].patterns(matrix, role)
     if patterns.shape != shape:
-        raise OperandError(f"{role} is a matrix of shape {shape}; got {patterns.shape}")
+        raise OperandError(f"{role} must be a matrix of shape {shape}; got {patterns.shape}")
     return patterns

@@ -22,7 +22,7 @@ def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS
     """
     instruction = parse(instruction)
     if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise TargetError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     columns = ("target", "computes", "known from", "note")
     return Table(f"Arithmetic of {instruction}", columns, tuple(_row(instruction, name) for name in targets))
 

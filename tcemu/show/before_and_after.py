@@ -49,7 +49,7 @@ def before_and_after(
     words = "; ".join(f"{place}: {_short(old[place])} became {_short(new[place])}"
                       for place in np.flatnonzero(old != new)[:_LISTED])  # fmt: skip
     more = int((old != new).sum()) - _LISTED
-    says = f"{words}{f'; and {more} more' if more > 0 else ''}." if words else "Every number is what it was."
+    says = f"{words}{f'; and {more} more' if more > 0 else ''}." if words else "Every number is unchanged."
     blocks = f" Blocks: {'; '.join(captions)}." if captions else ""
     width = _LEFT + max(len(old) * wide, 460) + 24
     return picture(title or told, says + blocks, width, _TOP + _HIGH + 56, body)
@@ -58,7 +58,7 @@ def before_and_after(
 def _numbers(given: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     array = as_array(given, name).astype(np.float64)
     if not np.isfinite(array).all():
-        raise OperandError(f"before_and_after draws finite numbers; there are others in `{name}`")
+        raise OperandError(f"before_and_after draws only finite numbers; `{name}` has others")
     return array
 
 

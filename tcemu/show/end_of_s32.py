@@ -24,10 +24,10 @@ def end_of_s32(c: int, product: int, wraps: int, clamps: int) -> Picture:
     c, product = whole(c, "c"), whole(product, "a product")
     exact = c + product
     if min(abs(HIGH - c), abs(exact - HIGH)) > SPAN or max(abs(HIGH - c), abs(exact - HIGH)) > SPAN:
-        raise OperandError(f"c and the sum are within {SPAN:,} of 2147483647; got {value(c)} and {value(exact)}")
+        raise OperandError(f"c and the sum must be within {SPAN:,} of 2147483647; got {value(c)} and {value(exact)}")
     for result in (wraps, clamps):
         if not LOW <= result <= HIGH:
-            raise OperandError(f"a result is an s32; got {value(result)}")
+            raise OperandError(f"a result must be an s32; got {value(result)}")
     beyond = exact > HIGH
     body = _axis()
     marks = [("c", c, 0), ("exact sum", exact, 1), ("without .satfinite", wraps, 2), ("with .satfinite", clamps, 3)]

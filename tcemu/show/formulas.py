@@ -39,8 +39,8 @@ def evaluate(text: str, names: Mapping[str, float] | None = None) -> Any:
     except TypeError:
         raise OperandError(f"{shown(text)} has no value: //, %, shifts and bits are for whole numbers") from None
     except KeyError as error:
-        known = listing(variables, "and") if variables else "no variables here"
-        raise OperandError(f"{error.args[0]!r} in {shown(text)} is not known; there are {known}") from None
+        known = f"the variables are {listing(variables, 'and')}" if variables else "there are no variables here"
+        raise OperandError(f"{error.args[0]!r} in {shown(text)} is unknown; {known}") from None
 
 
 def _tree(text: str, power: bool) -> ast.expr:

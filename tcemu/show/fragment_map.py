@@ -41,7 +41,7 @@ class Focus:
     def check(self, fragment: Fragment) -> None:
         """Raise LayoutError if the fragment has no such lane or register, or is not a fragment."""
         if not isinstance(fragment, Fragment):
-            raise LayoutError(f"a fragment is one of tcemu.parse(opcode).fragments; got {briefly(fragment)}")
+            raise LayoutError(f"a fragment must be one of tcemu.parse(opcode).fragments; got {briefly(fragment)}")
         limits = (("lane", self.lane, fragment.lanes), ("register", self.register, fragment.registers))
         for what, chosen, limit in limits:
             if chosen is not None and not 0 <= whole(chosen, f"a {what}", LayoutError) < limit:

@@ -18,5 +18,5 @@ def formats_of(given: object) -> list[Format]:
     if isinstance(given, str | Format):
         return [format_of(given)]
     if not isinstance(given, Iterable):
-        raise FormatError(f"formats are a list of names, such as ['e4m3', 'e5m2']; got {briefly(given)}")
+        raise FormatError(f"formats must be a list of names, such as ['e4m3', 'e5m2']; got {briefly(given)}")
     return [format_of(each) for each in given]

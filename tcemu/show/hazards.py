@@ -142,7 +142,7 @@ def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) ->
     """The number of the block, what happened in it, and its reports. Raises LaunchError."""
     if not isinstance(events, list | tuple) or not all(isinstance(event, Event) for event in events):
         raise LaunchError(
-            "events are a list to which the launch adds them: tcemu.launch(..., observers=[events.append]); got "
+            "events must be a list to which the launch adds them: tcemu.launch(..., observers=[events.append]); got "
             f"{briefly(events)}"
         )
     chosen = block if block is not None else reports[0].block if reports else 0

@@ -32,7 +32,7 @@ def loaded(
     """
     found = parse(instruction)
     if not (0 < rows <= 64 and 0 < columns <= 64):
-        raise OperandError(f"the matrix has at most 64 rows and columns; got {rows} by {columns}")
+        raise OperandError(f"the matrix can have at most 64 rows and columns; got {rows} by {columns}")
     (fragment,) = found.fragments.values()
     stride = ldm or columns
     room = 1 << 16  # of 16-bit elements: all numbers that one can hold

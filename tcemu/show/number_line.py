@@ -57,7 +57,7 @@ def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") 
     """
     rows = _floats(formats)
     if not isinstance(scale, str) or scale not in get_args(Scale):
-        raise OperandError(f"a scale is {listing(map(repr, get_args(Scale)))}; got {briefly(scale)}")
+        raise OperandError(f"a scale must be {listing(map(repr, get_args(Scale)))}; got {briefly(scale)}")
     largest, smallest = max(f.largest for f in rows), min(f.smallest_subnormal for f in rows)
     if scale == "linear":
         axis = _Axis(scale, 0, largest)

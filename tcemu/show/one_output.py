@@ -46,7 +46,7 @@ def one_output(
     """
     found = parse(instruction)
     if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise TargetError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     a, b, c = _line(found, matrices, whole(row, "a row"), whole(column, "a column"))
     bands = [_band(parse(found, name), name, a, b, c) for name in targets]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
@@ -80,7 +80,7 @@ def _line(
 ) -> tuple[list[int], list[int], int]:
     """The patterns of a row of A, a column of B and an element of C."""
     if not isinstance(matrices, list | tuple) or len(matrices) != 3:
-        raise OperandError(f"the matrices are a list of A, B and C of {instruction}; got {briefly(matrices)}")
+        raise OperandError(f"the matrices must be a list of A, B and C of {instruction}; got {briefly(matrices)}")
     m, n, k = instruction.shape
     if not (0 <= row < m and 0 <= column < n):
         raise OperandError(
@@ -90,7 +90,7 @@ def _line(
     for role, given, shape in zip("abc", matrices, ((m, k), (k, n), (m, n)), strict=True):
         patterns: Array = instruction.types[role].patterns(given, role)
         if patterns.shape != shape:
-            raise OperandError(f"{role} is a matrix of shape {shape}; got {patterns.shape}")
+            raise OperandError(f"{role} must be a matrix of shape {shape}; got {patterns.shape}")
         found.append(patterns)
     a, b, c = found
     return a[row].tolist(), b[:, column].tolist(), int(c[row, column])
@@ -177,7 +177,7 @@ def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -
 
 
 def _words(band: _Band) -> str:
-    """The same for somebody who does not see it."""
+    """The same as text, for those who cannot see it."""
     lines = [f"{band.name}: {band.computes}, gives {band.result}."]
     for number, steps in enumerate(band.sums, 1):
         cut = [f"k {term.k}" if term.k is not None else "the addend" for term in _terms(steps) if term.cut]

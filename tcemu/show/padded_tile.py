@@ -91,11 +91,11 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: 
 
 def _tile(row_bytes: object, padding: object, swizzle: object, unit: object) -> Tile:
     if row_bytes not in (32, 64, 128, 256):
-        raise OperandError(f"rows have 32, 64, 128 or 256 bytes here; got {briefly(row_bytes)}")
+        raise OperandError(f"rows must have 32, 64, 128 or 256 bytes here; got {briefly(row_bytes)}")
     size = whole(row_bytes, "a number of bytes")
     units, gap, turn = size // UNIT, whole(padding, "the padding"), whole(swizzle, "a swizzle")
     if not 0 <= gap <= 128 or gap % UNIT:
-        raise OperandError(f"the padding is a multiple of {UNIT} bytes, as ldmatrix needs it, up to 128; got {gap}")
+        raise OperandError(f"the padding must be a multiple of {UNIT} bytes, for ldmatrix, up to 128; got {gap}")
     turns = [each for each in (1, 2, 4, 8) if each <= units]
     if turn not in turns:
         raise OperandError(f"a swizzle exchanges {listing(turns)} of the {units} units of a row; got {turn}")

@@ -12,7 +12,7 @@ _LEFT, _TOP, _BOX, _ROW = 64, 34, 22, 38
 def popcount(a: int, b: int, operation: str = "xor") -> Picture:
     """Two 32-bit words, bit by bit, and `a` xor `b`, or `a` and `b`, whose ones are counted.
 
-    Bits that stand for +1 and −1 have the dot product 32 − 2 · popc(a xor b), which is told too. Raises OperandError
+    Bits that stand for +1 and −1 have the dot product 32 − 2 · popc(a xor b), which is shown too. Raises OperandError
     for a word of more than 32 bits, and for another operation.
 
     >>> tcemu.show.popcount(0b1100, 0b1010).description
@@ -21,9 +21,9 @@ def popcount(a: int, b: int, operation: str = "xor") -> Picture:
     words = {"a": whole(a, "a word"), "b": whole(b, "a word")}
     for name, word in words.items():
         if not 0 <= word < 1 << 32:
-            raise OperandError(f"{name} is a word of 32 bits, 0 to 0xffffffff; got {word:#x}")
+            raise OperandError(f"{name} must be a word of 32 bits, 0 to 0xffffffff; got {word:#x}")
     if operation not in ("xor", "and"):
-        raise OperandError(f"the operation is xor or and; got {operation!r}")
+        raise OperandError(f"the operation must be xor or and; got {operation!r}")
     both = words["a"] ^ words["b"] if operation == "xor" else words["a"] & words["b"]
     ones, differ = both.bit_count(), (words["a"] ^ words["b"]).bit_count()
     body = [svg.text(_LEFT + (31 - bit + 0.5) * _BOX, _TOP - 8, bit, "s t", "middle") for bit in range(0, 32, 4)]

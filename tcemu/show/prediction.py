@@ -159,7 +159,7 @@ class _Formula:
             return ""
         first = wrong[0]
         where = ", ".join(f"{name} = {at}" for name, at in cases[first].items())
-        gives = f"for {where} it gives {written(got[first])} and not {written(wanted[first])}"
+        gives = f"for {where} it gives {written(got[first])}, not {written(wanted[first])}"
         return f"{given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
 
 
@@ -291,7 +291,7 @@ def predict(
     """
     answers = answer if isinstance(answer, Mapping) else {"": answer}
     if not isinstance(question, str) or not question.strip():
-        raise OperandError(f"a question is text; got {briefly(question)}")
+        raise OperandError(f"a question must be a string; got {briefly(question)}")
     possible = _possible(among, answers)
     parts = {str(name): _kind(right, choices, bits, over, possible.get(name, ())) for name, right in answers.items()}
     if not parts:
@@ -334,7 +334,7 @@ def _kind(
         return _formula(right, over)
     number = right.item() if getattr(right, "size", 0) == 1 else right
     if not isinstance(number, Real):
-        raise OperandError(f"an answer is a number, unless choices, bits or over are given; got {briefly(right)}")
+        raise OperandError(f"an answer must be a number, unless choices, bits or over are given; got {briefly(right)}")
     if among and number not in among:
         raise OperandError(f"the answer {briefly(number)} is not among {ranges(among)}")
     return _Number(int(number) if isinstance(number, int) else float(number), among)

@@ -65,7 +65,7 @@ def _check(found: Instruction, operand: str, answers: str) -> None:
         raise OperandError(f"a probe needs an instruction with A, B, C and D in registers; {found.opcode} is not one")
     for what, given, known in (("operand", operand, ("a", "b")), ("answers", answers, ("d", "partner"))):
         if given not in known:
-            raise OperandError(f"{what} is {listing(map(repr, known))}; got {given!r}")
+            raise OperandError(f"{what} must be {listing(map(repr, known))}; got {given!r}")
 
 
 def _ones(fragment: Fragment) -> npt.NDArray[Any]:

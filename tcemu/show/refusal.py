@@ -1,4 +1,4 @@
-"""What an error says, as a value: a notebook can show a refusal without stopping at it."""
+"""What an error says, as a value: a notebook can show it without stopping there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Refusal:
 
 
 def refusal(function: Callable[..., object], *args: Any, **options: Any) -> Refusal:
-    """The error with which tcemu refuses a call, as text. Raises OperandError if the call is not refused.
+    """The error with which tcemu rejects a call, as text. Raises OperandError if the call is not rejected.
 
     >>> tcemu.show.refusal(tcemu.parse, "mma.sync.aligned.m16n8k16.row.col.f32.f32.f32.f32").kind
     'IllegalInstruction'
@@ -43,4 +43,4 @@ def refusal(function: Callable[..., object], *args: Any, **options: Any) -> Refu
         function(*args, **options)
     except TcemuError as error:
         return Refusal(type(error).__name__, str(error))
-    raise OperandError("the call is not refused: it returns a result")
+    raise OperandError("the call is not rejected: it returns a result")

@@ -92,7 +92,7 @@ def target_table(targets: Iterable[str], families: Iterable[str] = _MULTIPLY) ->
     (('sm_90', '110', 'none'), ('sm_90a', '110', '1074'))
     """
     if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise TargetError(f"targets are a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     names = tuple(families)
     rows = tuple(
         (name, *(str(len(catalogue(name, family=family)) or "none") for family in names)) for name in targets

@@ -34,7 +34,7 @@ def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Pict
     """
     where = as_array(addresses, "addresses")
     if where.ndim != 2 or where.dtype.kind not in "iu" or len(where) < _ROWS or not where.shape[1]:
-        raise OperandError(f"addresses are integers (rows, units), 8 rows or more; got {where.dtype} {where.shape}")
+        raise OperandError(f"addresses must be integers (rows, units), 8 rows or more; got {where.dtype} {where.shape}")
     rows, units = where.shape
     if not 0 <= unit < units or not 0 <= first <= rows - _ROWS:
         got = f"unit {briefly(unit)} of the rows from {briefly(first)} on"

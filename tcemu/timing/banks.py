@@ -130,7 +130,7 @@ def _access(instruction: Instruction) -> Access:
     way = WAYS.get(instruction.family)
     if way is None:
         raise IllegalInstruction(
-            f"{instruction} is not one of the accesses to shared memory whose wavefronts are known: {listing(WAYS)}"
+            f"{instruction} is not an access to shared memory whose wavefronts are known: {listing(WAYS)}"
         )
     known = way.how_known(instruction)
     if instruction.fragments:

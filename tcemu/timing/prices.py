@@ -3,7 +3,7 @@
     prices = Prices(costs("sm_90a"))
     prices.mma(instruction).interval
 
-Everything that the table has comes from the table. What nobody has measured in isolation is an assumption, in one
+Everything that the table has comes from the table. What was not measured in isolation is an assumption, in one
 place: `ASSUMED`, with what it stands for.
 """
 

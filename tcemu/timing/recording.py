@@ -73,7 +73,7 @@ class Op:
     @property
     def known(self) -> Instruction:
         """The instruction: all operations have one but the kernel's own arithmetic."""
-        assert self.instruction is not None  # noqa: S101 - which nobody asks for its instruction
+        assert self.instruction is not None  # noqa: S101 - only events with an instruction are asked for it
         return self.instruction
 
 

@@ -38,7 +38,7 @@ class Timeline:
 
     `table` holds the costs (by default those of the launch's target), `sms` is the number of SMs: block b runs on SM
     b mod `sms`, with as many blocks at a time as threads and shared memory allow. The result is that of the latest
-    launch; if it tried several policies, of the last one. Raises CostUnknown where a cost is needed that nobody has
+    launch; if it tried several policies, of the last one. Raises CostUnknown where a cost is needed that was not
     measured.
 
     >>> from tcemu.gemm import wgmma_tma
@@ -56,7 +56,7 @@ class Timeline:
 
     def __init__(self, table: CostTable | None = None, sms: int = SMS) -> None:
         if isinstance(sms, bool) or not isinstance(sms, int) or sms < 1:
-            raise OperandError(f"sms= is a number of SMs, at least 1; got {sms!r}")
+            raise OperandError(f"sms= must be a number of SMs, at least 1; got {sms!r}")
         self._table, self._sms = table, sms
         self._recorder = Recorder()
         self._held: list[Laid] | None = None

@@ -5,7 +5,7 @@
     case.answer(run)                    the answer of `run`: the emulator here, a GPU in tcemu.live
     digest(registers)                   what a golden file stores of an answer
 
-A text, the key, determines everything by way of a hash: whoever knows the key has the inputs, so only answers need to
+A text, the key, determines everything by way of a hash: those who know the key have the inputs, so only answers need to
 be stored. Nothing in here uses a GPU.
 """
 

@@ -103,7 +103,7 @@ class fragment:  # noqa: N801 - CUDA's name
         expected = (32, self.num_storage_elements)
         if array.shape[-2:] != expected:
             raise OperandError(
-                f"x of {self.kind} has shape (..., 32, {expected[1]}), lanes and their elements; got {array.shape}. "
+                f"x of {self.kind} must have shape (..., 32, {expected[1]}), lanes and elements; got {array.shape}. "
                 "fill_fragment sets all elements to one number."
             )
         self.write(np.array(array, order="C").view(self._registers.dtype))

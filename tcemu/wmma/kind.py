@@ -129,7 +129,7 @@ def _size(name: str, given: Any) -> int:
     try:
         size = operator.index(given)
     except TypeError:
-        raise OperandError(f"{name} of a fragment is a whole number; got {shown(given)}") from None
+        raise OperandError(f"{name} of a fragment must be a whole number; got {shown(given)}") from None
     if not 0 < size < 1 << 31:
         raise OperandError(f"{name} of a fragment counts rows or columns of a tile, 4 to 128 of them")
     return size

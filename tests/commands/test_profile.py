@@ -123,7 +123,7 @@ def test_it_draws_and_traces(file, tmp_path):
         ("missing.py:run", "there is no file missing.py"),
         ("{file}:rum", "has no function rum. Did you mean 'run'?"),
         ("{file}:number", "has no function number"),
-        ("{file}:racing", r"racing takes warp; tcemu profile calls .* def run\(\): tcemu.launch\(racing, "),
+        ("{file}:racing", r"racing takes warp; tcemu profile needs .* def run\(\): tcemu.launch\(racing, "),
         ("{file}:nothing", "did not launch a kernel"),
     ],
 )

@@ -237,7 +237,7 @@ def test_hints_do_not_fail(file):
     [
         (["rare"], "does not name a function in a file; write FILE:FUNCTION"),
         (["kernels.py:rar"], "has no function rar. Did you mean 'rare'"),
-        (["kernels.py:racing"], r"racing takes warp; tcemu sanitize calls .* def run\(\): tcemu.launch\(racing, "),
+        (["kernels.py:racing"], r"racing takes warp; tcemu sanitize needs .* def run\(\): tcemu.launch\(racing, "),
         (["kernels.py:nothing"], "did not launch a kernel"),
         (["kernels.py:never"], "block must be one to three numbers"),
         (["kernels.py:race", "--policies", "late,soon"], "policy must be 'early', 'late' or 'random'; got 'soon'"),

@@ -48,7 +48,7 @@ def test_the_second_time_there_is_nothing_to_do(tmp_path, monkeypatch, known):
     assert sorted(map(str, done)) == sorted(map(str, known)), "each once"
     assert second.output == "The kernels are already compiled; there is nothing to do.\n"
     monkeypatch.setattr("tcemu.kernels.compiling.fingerprint", lambda: "another processor")
-    assert "The kernels are compiled." in CliRunner().invoke(tcemu.cli.commands, ["warm"]).output
+    assert "The kernels are compiled, in" in CliRunner().invoke(tcemu.cli.commands, ["warm"]).output
 
 
 def test_the_course_opens_even_if_compiling_fails(tmp_path, monkeypatch, known):

@@ -103,7 +103,7 @@ SUMS = {
     "Only the last step along K is in the sum: the result of a step should be the C of the next.": lambda: step(16, C),
     "Only the first step along K is in the sum.": lambda: step(0, C),
     "This is a float32 loop, which rounds after every addition, in order, starting with C.": in_order,
-    "This is the exact sum, rounded once: a tensor core cuts off before it adds.":
+    "This is the exact sum, rounded once: a tensor core truncates before it adds.":
         lambda: (LEFT.astype(float) @ RIGHT.astype(float) + C).astype(np.float32),
     "This is what sm_80 and sm_89 compute.":
         lambda: tcemu.matmul(LEFT, RIGHT, C, instruction=MMA, target="sm_80"),

@@ -79,7 +79,7 @@ def test_a_bad_manifest_says_what_is_wrong(tmp_path, text, says):
 
 
 def test_a_folder_without_a_manifest_is_refused(tmp_path):
-    with pytest.raises(CourseError, match=r"there is no course\.toml"):
+    with pytest.raises(CourseError, match=r"there is no course\.toml in "):
         manifest(tmp_path)
 
 

@@ -203,8 +203,8 @@ def test_rounding_and_cutting_off_are_told_apart():
     below = np.nextafter(exact.astype(np.float32), np.float32(0))
     cut = np.where(exact.astype(np.float32) > exact, below, exact.astype(np.float32))
     up = np.nextafter(cut, np.float32(9))
-    assert "was rounded up, and should be cut off" in about_array(up, cut)
-    assert "was cut off, and should be rounded" in about_array(cut, up)
+    assert "was rounded up, but should be truncated" in about_array(up, cut)
+    assert "was truncated, but should be rounded" in about_array(cut, up)
 
 
 def test_a_right_answer_is_told_nothing():

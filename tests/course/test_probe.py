@@ -35,7 +35,7 @@ def test_the_first_wrong_number_is_told_and_the_mistake_is_named() -> None:
         (lambda box: "many", "It should return one whole number: number."),
         (lambda box: 1 // 0, "raises ZeroDivisionError"),
         (lambda: 3, "The function is called with box"),
-        (3, "The answer is a function of box"),
+        (3, "The answer must be a function of box"),
     ],
 )
 def test_what_cannot_be_an_answer_is_refused(answer: Any, words: str) -> None:

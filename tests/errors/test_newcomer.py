@@ -194,7 +194,7 @@ SILENT = {
         lambda: tcemu.launch(kernel, args=(1, 2)),
         "the kernel is called with the warp and then args=, which has 2 arguments: too many positional arguments",
     ),
-    "a name for a list": (lambda: show.arithmetic_table(MMA, "sm_90"), "targets are a list of names"),
+    "a name for a list": (lambda: show.arithmetic_table(MMA, "sm_90"), "targets must be a list of names"),
     "observers": (lambda: tcemu.launch(kernel, observers=None), "observers must be a tuple of functions"),
 }
 

@@ -103,5 +103,5 @@ def test_a_block_before_that_cannot_start():
 
 @pytest.mark.parametrize("blocks", [0, -1, True, 2.0, "all"])
 def test_numbers_of_blocks(blocks):
-    with pytest.raises(OperandError, match="blocks= is at least 1; got"):
+    with pytest.raises(OperandError, match="blocks= must be at least 1; got"):
         wgmma_stream.multiply(*matrices(64, 32, 64), blocks)

@@ -101,8 +101,8 @@ MX = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X
     [
         (MX, "sm_120a", "scale_a", "CuTe agrees; no recording"),
         (MX, "sm_120a", "a", "unscaled form; CuTe agrees; no recording"),
-        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "sm_100a", "d", "CuTe agrees on b8, nobody on b8x16"),
-        ("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64", "sm_100a", "d", "on b8x16, nobody on s8.s4"),
+        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "sm_100a", "d", "on b8, b8x16 is not confirmed"),
+        ("ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64", "sm_100a", "d", "on b8x16, s8.s4 is not confirmed"),
         ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", "sm_100a", "a", "CuTe agrees; no recording"),
         (SPARSE, "sm_80", "e", "the longer shape of each type and lacks"),
         (SPARSE, "sm_90a", "e", "the longer shape of each type and lacks"),

@@ -21,7 +21,7 @@ def test_arrays_come_back_unless_they_are_read_only(card):
 ARGUMENTS = [
     ((1, 1, 2.0), {}, r"argument 0: 2\.0 does not say its C type; write np\.float32"),
     ((1, 1, 2), {}, r"argument 0: 2 does not say its C type; write np\.int32"),
-    ((1, 1, "x"), {}, "a numpy array or a numpy scalar is needed; got str"),
+    ((1, 1, "x"), {}, "expected a numpy array or a numpy scalar; got str"),
     ((1, 1, np.array([None])), {}, "an array of object has no C type"),
     ((0, 1), {}, "grid must be a positive int or a tuple of up to three; got 0"),
     ((1, (1, 1, 1, 1)), {}, "block must be a positive int or a tuple of up to three"),

@@ -414,7 +414,7 @@ def test_arrivals_that_must_not_complete_the_phase():
 @pytest.mark.parametrize(
     ("deed", "told"),
     [
-        (lambda w: w.mbarrier_arrive(64, np.ones(31, int)), "mbarrier.arrive.shared::cta.b64: count must be one integer"),
+        (lambda w: w.mbarrier_arrive(64, np.ones(31, int)), "arrive.shared::cta.b64: count must be one integer"),
         (lambda w: w.mbarrier_init(64, np.ones(5, int)), "mbarrier.init.shared::cta.b64: count must be one integer"),
         (lambda w: w.mbarrier_init(64, np.zeros(32, int)), "count of an mbarrier must be 1 to 1048575; got 0"),
         (lambda w: w.mbarrier_expect_tx(64, 1.5), "count must be one integer for all lanes, or (32,)"),

@@ -96,7 +96,7 @@ def test_a_map_made_from_nothing():
 def test_what_replace_is_not_given(row):
     cases = [
         (lambda w, m: w.run(f"{REPLACE}.box_dim.shared::cta.b1024.b32", 0, 5, 1), OperandError, "to 4; got 5"),
-        (lambda w, m: w.run(f"{REPLACE}.global_stride.global.b1024.b64", m, 4, 1), OperandError, "at most 3; got 4"),
+        (lambda w, m: w.run(f"{REPLACE}.global_stride.global.b1024.b64", m, 4, 1), OperandError, "to 3; got 4"),
         (lambda w, m: w.run(f"{REPLACE}.rank.shared::cta.b1024.b32", 8, 1), MemoryFault, "multiple of 64"),
         (lambda w, m: w.run(f"{REPLACE}.rank.shared::cta.b1024.b32", 4096, 1), MemoryFault, "2056 bytes"),
         (lambda w, m: w.run(PUBLISH, m, 0, 64), OperandError, "the size must be 128, the bytes of a tensor map"),

@@ -75,12 +75,12 @@ def test_a_recipe_is_a_line_that_can_be_read_again(product):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("", "a recipe is an instruction, a target and words such as splits=4; got ''"),
+        ("", "a recipe must be an instruction, a target and words such as splits=4; got ''"),
         (f"{F16} sm_90a split=4", "no part of a recipe is called 'split'. Did you mean 'splits'?"),
-        (f"{F16} sm_90a splits=four", "a recipe's splits is a whole number; got 'four'"),
-        (f"{F16} sm_90a splits=0", "a recipe's splits is a whole number, at least 1; got 0"),
-        (f"{TF32} sm_90a inputs=rnd", "a recipe's inputs is"),
-        (f"{F16} sm_90a slices=2", "such a recipe needs a tile"),
+        (f"{F16} sm_90a splits=four", "a recipe's splits must be a whole number; got 'four'"),
+        (f"{F16} sm_90a splits=0", "a recipe's splits must be a whole number, at least 1; got 0"),
+        (f"{TF32} sm_90a inputs=rnd", "a recipe's inputs must be"),
+        (f"{F16} sm_90a slices=2", "this recipe needs a tile"),
         (f"{F16} sm_90a splits=4 reduce=2:2", "the reduction 2:2 leaves 2 of 4 sums"),
         (f"{F16} sm_90a tile=16 order=t8h2p2>htp", "covers 32 k, so the tile must be 32; got 16"),
         (f"{F16} sm_90a tile=16 order=htp", "an order of k must name digits with their sizes"),
@@ -324,8 +324,8 @@ def test_c_and_alpha_are_part_of_the_search():
 @pytest.mark.parametrize(
     ("a", "b", "d", "error", "says"),
     [
-        ((4, 8), (9, 4), (4, 4), OperandError, "A is"),
-        ((4, 8), (8, 4), (4, 5), OperandError, "A is"),
+        ((4, 8), (9, 4), (4, 4), OperandError, "A must be"),
+        ((4, 8), (8, 4), (4, 5), OperandError, "A must be"),
         ((4,), (8, 4), (4, 4), OperandError, "A is a matrix with two axes"),
     ],
 )

@@ -227,7 +227,7 @@ def test_what_is_no_search():
         pass
 
     for wrong in ({"delays": -1}, {"runs": -3}, {"seconds": 0}, {"seconds": "long"}):
-        with pytest.raises(LaunchError, "delays, runs and seconds"):
+        with pytest.raises(LaunchError, match="delays, runs and seconds"):
             tcemu.search_schedules(kernel, **wrong)
     with pytest.raises(LaunchError, match="a search has no policy=: it decides on the order itself"):
         tcemu.search_schedules(kernel, policy="late")

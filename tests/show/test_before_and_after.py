@@ -37,7 +37,7 @@ def test_it_says_what_became_of_each_number() -> None:
     assert picture.title == "4 of 8 numbers became zero, none of the others changed"
     assert "3: 1 became 0" in picture.description
     assert picture.description.endswith("Blocks: chunk 0; chunk 1.")
-    assert show.before_and_after([1.0], [1.0], 1).description == "Every number is what it was."
+    assert show.before_and_after([1.0], [1.0], 1).description == "Every number is unchanged."
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_it_says_what_became_of_each_number() -> None:
         ([1.0], [1.0, 2.0], 1, "two rows of at most 64 numbers"),
         (np.ones(65), np.ones(65), 1, "at most 64"),
         ([1.0], [1.0], 2, "blocks of 2"),
-        ([np.nan], [1.0], 1, "finite numbers; there are others in `before`"),
+        ([np.nan], [1.0], 1, "only finite numbers; `before` has others"),
     ],
 )
 def test_what_it_cannot_draw_is_refused(before, after, block, words) -> None:
@@ -124,5 +124,5 @@ def test_a_refusal_is_the_error_as_text() -> None:
     refused = show.refusal(tcemu.parse, "mma.sync.aligned.m16n8k16.row.col.f32.f32.f32.f32")
     assert refused.kind == "IllegalInstruction"
     assert str(refused).startswith("IllegalInstruction: ")
-    with pytest.raises(TcemuError, match="not refused"):
+    with pytest.raises(TcemuError, match="not rejected"):
         show.refusal(tcemu.parse, str(SPARSE))

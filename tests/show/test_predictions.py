@@ -42,10 +42,10 @@ def test_with_variables_a_caret_is_xor() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not a number or a formula"), ("1 +", "not a number or a formula"), ("lane", "is not known"),
+        ("", "not a number or a formula"), ("1 +", "not a number or a formula"), ("lane", "is unknown"),
         ("1 / 0", "no value: division by zero"), ("9**9**9", "too large"), ("1 << 10**9", "too large"),
         ("1.5 | 1", "for whole numbers"), ("__import__('os')", "not arithmetic"), ("(lambda: 1)()", "not arithmetic"),
-        ("'a'", "not arithmetic"), ("[1]", "not arithmetic"), ("True", "not arithmetic"), ("x" * 5000, "not known"),
+        ("'a'", "not arithmetic"), ("[1]", "not arithmetic"), ("True", "not arithmetic"), ("x" * 5000, "unknown"),
     ],
 )  # fmt: skip
 def test_what_is_not_arithmetic_is_refused(text: str, words: str) -> None:
@@ -82,7 +82,7 @@ def test_what_is_not_arithmetic_is_refused(text: str, words: str) -> None:
             ROWS,
             {"over": LANES},
             "lane % 4",
-            f"The answer is {FIRST}. You said lane % 4: for lane = 1 it gives 1 and not 0; 28 of 32 values differ.",
+            f"The answer is {FIRST}. You said lane % 4: for lane = 1 it gives 1, not 0; 28 of 32 values differ.",
         ),
     ],
 )
@@ -110,12 +110,12 @@ def test_each_part_may_have_its_own_numbers() -> None:
     ("answer", "how", "given", "words"),
     [
         (1, {}, " ", "predict first"),
-        (1, {}, "one", "'one' in 'one' is not known"),
+        (1, {}, "one", "'one' in 'one' is unknown"),
         (1, {"among": range(32)}, "32", "32 is not among 0 to 31"),
         ("up", {"choices": ["up", "down"]}, "left", "choose 'up' or 'down'"),
         (1, {"bits": 8}, "0x100", "does not fit into 8 bits"),
         (1, {"bits": 8}, "xyz", "is not a pattern, such as 0x3d"),
-        (ROWS, {"over": LANES}, "row", "there are lane"),
+        (ROWS, {"over": LANES}, "row", "the variables are lane"),
     ],
 )
 def test_what_is_not_an_answer_is_told_and_reveals_nothing(answer: Any, how: Any, given: str, words: str) -> None:
@@ -133,8 +133,8 @@ def test_what_is_not_an_answer_is_told_and_reveals_nothing(answer: Any, how: Any
 @pytest.mark.parametrize(
     ("answer", "how", "words"),
     [
-        ("up", {}, "an answer is a number"),
-        (np.zeros(3), {}, "an answer is a number"),
+        ("up", {}, "an answer must be a number"),
+        (np.zeros(3), {}, "an answer must be a number"),
         (7, {"choices": {"one": 1}}, "is not one of the choices"),
         (1, {"choices": {"one": 1, "also one": 1}}, "is not one of the choices"),
         (256, {"bits": "e4m3"}, "does not fit into 8 bits"),

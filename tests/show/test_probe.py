@@ -114,5 +114,5 @@ def test_a_refusal_is_text():
     assert str(refused).startswith("IllegalInstruction: ")
     assert "m16n8k16" in str(refused)
     assert "<strong>IllegalInstruction</strong>" in refused._repr_html_()
-    with pytest.raises(OperandError, match="not refused"):
+    with pytest.raises(OperandError, match="not rejected"):
         show.refusal(tcemu.parse, MMA)

@@ -62,15 +62,15 @@ def test_the_sliders_move_padding_swizzle_and_unit() -> None:
     assert explorer.set(padding=16, unit=2) == show.padded_tile(64, 16, 1, 2)
     assert explorer.set(swizzle="XOR mod 4", padding=0) == show.padded_tile(64, 0, 4, 2)
     assert widgets.conflicts_of_ldmatrix(128, swizzle=8).picture == show.padded_tile(128, 0, 8)
-    with pytest.raises(TcemuError, match="swizzle takes none, XOR mod 2 or XOR mod 4"):
+    with pytest.raises(TcemuError, match="it takes none, XOR mod 2 or XOR mod 4"):
         explorer.set(swizzle="XOR mod 8")
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((100,), "rows have 32, 64, 128 or 256 bytes here; got 100"),
-        ((128, 8), "the padding is a multiple of 16 bytes"),
+        ((100,), "rows must have 32, 64, 128 or 256 bytes here; got 100"),
+        ((128, 8), "the padding must be a multiple of 16 bytes"),
         ((128, 144), "up to 128; got 144"),
         ((64, 0, 8), "a swizzle exchanges 1, 2 or 4 of the 4 units of a row; got 8"),
         ((64, 0, 1, 3), "unit 3: the ldmatrix.x4 reads it and the next one, so it is 0 to 2"),
@@ -118,7 +118,7 @@ def test_the_sliders_reach_every_element_and_field() -> None:
     assert "= 402 = 0x192" in fields.picture.description
     assert "(9 div 8) * 2048 + (9 mod 8) * 2 + (9 div 8) * 128" in fields.set(sbo=2048).description
     assert fields.set(start=16368, lbo=16368, sbo=16368)
-    with pytest.raises(TcemuError, match="lbo = 8 is not possible: lbo takes whole numbers"):
+    with pytest.raises(TcemuError, match="lbo cannot be 8: it takes whole numbers"):
         fields.set(lbo=8)
-    with pytest.raises(TcemuError, match="swizzle = '96' is not possible"):
+    with pytest.raises(TcemuError, match="swizzle cannot be '96'"):
         widgets.address_of_an_element(swizzle=96)

@@ -87,15 +87,15 @@ def test_a_control_without_a_choice_has_one_position() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: widgets.who_holds_what(MMA, lane=32), "lane = 32 is not possible: lane takes whole numbers from 0"),
-        (lambda: widgets.who_holds_what(MMA, lane=-1), "lane = -1 is not possible"),
-        (lambda: widgets.rounding_of_a_number("e4m3", 5), "number takes numbers from 0 to 4.0 in steps of 0.001"),
-        (lambda: widgets.rounding_of_a_number("e4m3", 1.30001), "number = 1.30001 is not possible"),
-        (lambda: widgets.rounding_of_a_number("e2m1", 1, 9), "form = 'e2m1' is not possible"),
+        (lambda: widgets.who_holds_what(MMA, lane=32), "lane cannot be 32: it takes whole numbers from 0"),
+        (lambda: widgets.who_holds_what(MMA, lane=-1), "lane cannot be -1"),
+        (lambda: widgets.rounding_of_a_number("e4m3", 5), "5: it takes numbers from 0 to 4.0 in steps of 0.001"),
+        (lambda: widgets.rounding_of_a_number("e4m3", 1.30001), "number cannot be 1.30001"),
+        (lambda: widgets.rounding_of_a_number("e2m1", 1, 9), "form cannot be 'e2m1'"),
         (lambda: widgets.bits_of_a_number("e4m3", 256), "e4m3 patterns have 8 bits"),
         (lambda: widgets.bits_of_a_number("e4m4"), "e4m4"),
         (lambda: widgets.flip_one_bit(MMA, *REGISTERS, operand="b", register=2), "whole numbers from 0 to 1"),
-        (lambda: widgets.flip_one_bit(MMA, *REGISTERS, bit=32), "bit takes whole numbers from 0 to 31"),
+        (lambda: widgets.flip_one_bit(MMA, *REGISTERS, bit=32), "bit cannot be 32: it takes whole numbers"),
         (lambda: widgets.flip_one_bit(MMA, *REGISTERS, bits=3), "no control is called 'bits'"),
     ],
 )
@@ -164,15 +164,15 @@ def test_the_registers_are_not_touched() -> None:
 def test_limits_follow_the_operand() -> None:
     flip = widgets.flip_one_bit(MMA, *REGISTERS, register=3)
     assert flip.set(operand="b").title.endswith("register b1 in lane 0")
-    with pytest.raises(TcemuError, match="register = 3 is not possible: register takes whole numbers from 0 to 1"):
+    with pytest.raises(TcemuError, match="register cannot be 3: it takes whole numbers from 0 to 1"):
         flip.set(register=3)
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"lane": 32}, "lane = 32 is not possible: lane takes whole numbers from 0 to 31"),
-        ({"lane": "x"}, "lane = 'x' is not possible: lane takes whole numbers from 0 to 31"),
+        ({"lane": 32}, "lane cannot be 32: it takes whole numbers from 0 to 31"),
+        ({"lane": "x"}, "lane cannot be 'x': it takes whole numbers from 0 to 31"),
         ({"row": 1}, "no control is called 'row'; there are lane"),
     ],
 )
@@ -338,12 +338,12 @@ def test_a_sum_of_a_wgmma_can_be_drawn() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: show.fused_sums_of(MMA, (A, B, C), targets="sm_80"), "targets are a list of names"),
+        (lambda: show.fused_sums_of(MMA, (A, B, C), targets="sm_80"), "targets must be a list of names"),
         (lambda: show.fused_sums_of(MMA, (A, B, C), targets=[]), r"such as \['sm_80', 'sm_90a'\]; got \[\]"),
         (lambda: show.fused_sums_of(MMA, (A, B, C), targets=["h100"]), "no target is called 'h100'"),
         (lambda: show.fused_sums_of(MMA, (A, B, C), targets=["sm_75"]), "does not exist on sm_75"),
-        (lambda: widgets.one_among_powers(power=31), "power takes whole numbers from 0 to 30"),
-        (lambda: widgets.one_among_powers(second="sm_75"), "second = 'sm_75' is not possible"),
+        (lambda: widgets.one_among_powers(power=31), "power cannot be 31: it takes whole numbers from 0 to 30"),
+        (lambda: widgets.one_among_powers(second="sm_75"), "second cannot be 'sm_75'"),
         (
             lambda: show.fused_sums_of("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", (A, B, C)),
             "as fused sums of A, B and C",

@@ -204,7 +204,7 @@ def test_what_was_not_measured_is_told(asked, told):
 
 
 def test_targets_without_a_table():
-    with pytest.raises(CostUnknown, match="there are tables of sm_90a; `tcemu measure` makes one"):
+    with pytest.raises(CostUnknown, match="only for sm_90a; `tcemu measure` makes one"):
         costs("sm_80")
     with pytest.raises(TargetError):
         costs("sm_1")

@@ -189,7 +189,7 @@ def test_a_timeline_keeps_the_latest_launch():
 
 
 def test_it_says_what_is_missing():
-    with pytest.raises(OperandError, match="sms= is a number of SMs"):
+    with pytest.raises(OperandError, match="sms= must be a number of SMs"):
         Timeline(sms=0)
     timeline = Timeline()
     assert (timeline.cycles, timeline.busy, timeline.waited) == (0, 0, {})

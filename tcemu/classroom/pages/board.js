@@ -19,7 +19,7 @@ async function update() {
     if (held) [...live.querySelectorAll("[tabindex]")].find(each => each.getAttribute("aria-label") === held)?.focus();
     trouble.textContent = "";
   } catch {
-    trouble.textContent = "No connection to the hub. What you see is old; reload the page.";
+    trouble.textContent = "No connection to the hub. This page is out of date; reload it.";
   }
 }
 
@@ -27,6 +27,6 @@ pause.hidden = false;
 pause.addEventListener("click", () => {
   paused = !paused;
   pause.setAttribute("aria-pressed", String(paused));
-  pause.textContent = paused ? "Updates are paused: go on" : "Pause updates";
+  pause.textContent = paused ? "Updates are paused: resume" : "Pause updates";
 });
 setInterval(update, 5000);

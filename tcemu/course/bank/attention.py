@@ -70,7 +70,7 @@ def _operand_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The two halves of each register are exchanged: the lower column is in the low half.", (
         whole >> 16 | whole << 16
     )
-    yield "The numbers are cut off. cvt.rn rounds to nearest.", _packed(
+    yield "The numbers are truncated. cvt.rn rounds to nearest.", _packed(
         *(_cut(pair) for pair in (left[:, :2], left[:, 2:], right[:, :2], right[:, 2:]))
     )
     yield "You paired elements of different rows: elements 0 and 1 are neighbours, 2 and 3 are 8 rows below.", _packed(
@@ -111,10 +111,10 @@ def _scales(given: Given) -> tuple[Any, Any]:
 def _merged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     one, two = _scales(given)
     yield "Nothing is scaled: the two parts refer to different largest scores.", _whole(given, 1, 1)
-    yield "The outputs are scaled and the sums are not. Both refer to the part's largest score.", (
+    yield "The outputs are scaled, but the sums are not. Both refer to the part's largest score.", (
         _whole(given, one, two, of_sums=False)
     )
-    yield "The sums are scaled and the outputs are not. Both refer to the part's largest score.", (
+    yield "The sums are scaled, but the outputs are not. Both refer to the part's largest score.", (
         _whole(given, one, two, of_outputs=False)
     )
     yield "The factors are exchanged: the part with the smaller m gets smaller.", _whole(given, two, one)
@@ -168,7 +168,7 @@ def _power_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     )
     yield "The polynomial gets all of x. It is only good from -0.5 to 0.5.", _horner(x, coefficients)
     yield "The integer part is missing.", _horner(x - n, coefficients)
-    yield "This is numpy's exp2. The bits are to be those of the polynomial.", np.exp2(x)
+    yield "This is numpy's exp2. The bits must be those of the polynomial.", np.exp2(x)
 
 
 # ---------------------------------------------------------------------------------------------- a window

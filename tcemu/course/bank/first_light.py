@@ -47,7 +47,7 @@ def _three_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You added C after the instruction. That rounds once more; let the instruction add it.", (
         matmul(a, b, nothing, instruction=_MMA) + c
     )
-    yield "This is numpy's product, and not the tensor core's: float32 rounds after every addition.", (
+    yield "This is numpy's product, not the tensor core's: float32 rounds after every addition.", (
         a.astype(np.float32) @ b.astype(np.float32) + c
     )
     yield "This is the exact result, rounded once. A tensor core cuts bits off.", _exact(a, b, c)
@@ -113,7 +113,7 @@ _CHANGED_ROW = Function(
          lambda lane, register: lane // 4 + 8 * (register // 2)),
         ("This is the place in the line of four lanes, which selects columns. The row is the number of the line.",
          lambda lane, register: lane % 4 + 8 * (register % 2)),
-        ("Four lanes share a row, and not eight.", lambda lane, register: lane // 8 + 8 * (register % 2)),
+        ("Four lanes share a row, not eight.", lambda lane, register: lane // 8 + 8 * (register % 2)),
         ("This is the first column of the register. It selects a row of B, not of D.",
          lambda lane, register: 2 * (lane % 4) + 8 * (register // 2)),
     ),
@@ -142,10 +142,10 @@ def _whole_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     for row, column in product(range(0, 48, 16), range(0, 24, 8)):
         rows, columns = a[row : row + 16], b[:, column : column + 8]
         carried = tiles[row : row + 16, column : column + 8] = matmul(rows, columns, carried, instruction=_MMA)
-    yield "Each tile goes on from the tile before it: c has to be zero at the beginning of every tile.", tiles
+    yield "Each tile continues from the one before: c must be zero at the beginning of every tile.", tiles
     yield "Only the first step along K is there.", parts[0]
-    yield "Only the last step along K is there: each step has to go on from the one before.", parts[-1]
-    yield "This is numpy's product, and not the tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
+    yield "Only the last step along K is there: each step must continue from the one before.", parts[-1]
+    yield "This is numpy's product, not the tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
 
 
 # ---------------------------------------------------------------------------------------------- one fused sum

@@ -52,14 +52,14 @@ def _product(a: Array, b: Array) -> Array:
 def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b = given.A, given.B_columns.T
     parts = [_product(a[:, k : k + 16], b[k : k + 16]) for k in range(0, 64, 16)]
-    yield "Only the part of one warp is there: warp 0 has to add all four.", parts[0]
-    yield "The last part is there alone: the warps overwrite each other's.", parts[3]
+    yield "Only one warp's part is there: warp 0 must add all four.", parts[0]
+    yield "Only the last part is there: the warps overwrite each other's parts.", parts[3]
     yield "Every warp computed the same 16 columns: k has to depend on warp.warpid.", 4 * parts[0]
 
 
 def _row_major_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b = given.A, given.B
-    yield "Only the first 16 columns of A are there: the last step has to continue from the sum so far.", (
+    yield "Only the first 16 columns of A are there: the last step must continue from the sum so far.", (
         _product(a[:, :16], b[:16])
     )
     yield "Only the last 16 columns of A are there: pass the sum so far as C of the next step.", (
@@ -96,18 +96,18 @@ _PROBE_MISTAKES = (
      lambda lane, register: np.stack([lane // 4 * 4, 0 * register], axis=-1)),
     ("a0 and a2 share a row, and so do a1 and a3: what counts is register % 2, not register // 2.",
      lambda lane, register: np.stack([lane // 4 * 4, register // 2 * 2], axis=-1)),
-    ("You give the row in place of the lane.",
+    ("You return the row instead of the lane.",
      lambda lane, register: np.stack([lane // 4 + 8 * (register % 2), 2 * (register % 2)], axis=-1)),
     ("That is the line g, lane // 4; its first lane is 4 g.",
      lambda lane, register: np.stack([lane // 4, 2 * (register % 2)], axis=-1)),
 )  # fmt: skip
 
 
-#: Four elements in a register, with the mistake of somebody who still thinks of two.
+#: Four elements in a register, with the mistake of still thinking of two.
 _BYTES = replace(
     where_map(_S8, "a", element=True),
     mistakes=(
-        ("A register holds four elements here, and not two as with f16.",
+        ("A register holds four elements here, not two as with f16.",
          lambda row, column: np.stack([4 * (row % 8) + column // 2 % 4, 2 * (column // 8) + row // 8, column % 2], -1)),
         *where_map(_S8, "a", element=True).mistakes,
     ),

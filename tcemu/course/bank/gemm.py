@@ -82,7 +82,7 @@ _STAGE_AND_PARITIES = Function(
 
 # ---------------------------------------------------------------------------------------------- kernels
 
-#: A stage of the kernel to mend: 128 numbers of 32 bits.
+#: A stage of the kernel to repair: 128 numbers of 32 bits.
 _ROW = 128
 
 

@@ -174,7 +174,7 @@ def _scale(numbers: Array, axis: int | None = 1, most: float = 127) -> Array:
 def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     x = given.numbers
     right = _scale(x)
-    yield "You cut the numbers off toward zero: round to the nearest.", (x / right).astype(np.int8)
+    yield "You truncated the numbers toward zero: round to the nearest.", (x / right).astype(np.int8)
     yield "One scale for the whole matrix: each row has its own.", _quantised(x, _scale(x, None))
     yield "One scale for each column: it is the rows that have one.", _quantised(x, _scale(x, 0))
     yield "You divided by 128, so that the largest number lands at ±128, which s8 has on one side only.", (
@@ -318,7 +318,7 @@ def _popc_mistakes() -> tuple[tuple[str, Any], ...]:
          lambda k, ones: k - ones),
         ("The sign is wrong: popc of xor counts the products that are −1.", lambda k, ones: 2 * ones - k),
         ("This is the number of bits that differ, not the dot product.", lambda k, ones: 0 * k + ones),
-        ("Nothing is 256 by itself: k is given.", lambda k, ones: 256 + 0 * k - 2 * ones),
+        ("k is given; it is not always 256.", lambda k, ones: 256 + 0 * k - 2 * ones),
         ("You halved the count instead of doubling it.", lambda k, ones: k - ones // 2),
     )
 
@@ -398,8 +398,8 @@ EXERCISES = [
         section=MANUAL,
         hints=(
             "The exact result must fit into s32. Must every partial sum?",
-            "Let C be almost as large as possible, and let the first 32 products go beyond the end.",
-            "Then let the other 32 products bring the sum back.",
+            "Make C almost as large as possible, so that the first 32 products go beyond the end.",
+            "Then choose the other 32 products so that they bring the sum back.",
         ),
     ),
     Exercise(
@@ -435,7 +435,7 @@ EXERCISES = [
         hints=(
             "The scale of a row is its largest magnitude divided by 127. keepdims=True helps.",
             "Which numpy function rounds to the nearest with ties to even?",
-            "astype(np.int8) by itself cuts off; round first.",
+            "astype(np.int8) by itself truncates; round first.",
         ),
         draw=_draw_rows,
     ),

@@ -41,7 +41,7 @@ def _where_of_int8_b() -> Function:
     judge = where_map(str(_INT8), "b", element=True)
     known: tuple[tuple[str, Callable[..., Array]], ...] = (
         (
-            "This is the map of B with f16 elements: a register has four 8-bit elements, and not two.",
+            "This is the map of B with f16 elements: a register has four 8-bit elements, not two.",
             lambda row, column: places(4 * column + row % 8 // 2, row // 8, row % 2),
         ),
         (
@@ -104,7 +104,7 @@ def _changed(**changes: Callable[[Array, Array], Array]) -> Callable[..., Array]
 
 
 def _ordinary(lane: Array, register: Array) -> Array:
-    """What somebody gives who takes m8n8k4 for a smaller m16n8k8: one product, two registers in a row."""
+    """The answer if m8n8k4 were a smaller m16n8k8: one product, two registers in a row."""
     return np.stack([register // 4, lane // 4, 2 * (lane % 4) + register % 2], -1)
 
 
@@ -112,7 +112,7 @@ _QUAD_MISTAKES = (
     ("This is the layout of f16 accumulators; those of f32 are spread differently.", _quads(_QUADS_F16)),
     ("This is the layout of the other shapes. m8n8k4 is four products, one for each quad pair.", _ordinary),
     (
-        "Quad pair q is lanes 4 q to 4 q + 3 and 16 + 4 q to 16 + 4 q + 3, and not eight consecutive lanes.",
+        "Quad pair q is lanes 4 q to 4 q + 3 and 16 + 4 q to 16 + 4 q + 3, not eight consecutive lanes.",
         _changed(product=lambda lane, _: lane // 8),
     ),
     (
@@ -156,7 +156,7 @@ def _d_as_a_mistakes(given: Given) -> Wrong:
     yield "a1 and a2 are exchanged: a1 is 8 rows down, and a2 is 8 columns to the right.", right[:, [0, 2, 1, 3]]
     yield "The two halves of each register are exchanged: the lower column is in the low half.", halves
     yield "The tiles are exchanged: left is columns 0 to 7 of the next A.", right[:, [2, 3, 0, 1]]
-    yield "You kept the upper half of each f32. That is a bf16 and not an f16: convert, then pack.", (
+    yield "You kept the upper half of each f32. That is a bf16, not an f16: convert, then pack.", (
         bits[:, ::2] >> 16 | bits[:, 1::2] & 0xFFFF0000
     )
     low = both.astype(np.float16).view(np.uint16).astype(np.uint32)

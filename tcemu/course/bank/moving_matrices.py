@@ -61,11 +61,11 @@ _OWN = (
     "pieces of each row."
 )
 _ELEMENTS = "You counted elements. An address counts bytes, and an f16 has two."
-_DENSE = "The rows of a matrix are 128 bytes apart here, and not 16."
+_DENSE = "The rows of a matrix are 128 bytes apart here, not 16."
 
 
 def _known(right: Callable[[Array], Array], exchanged: str) -> tuple[tuple[str, Callable[..., Array]], ...]:
-    """The mistakes of somebody who passes addresses to ldmatrix for the first time."""
+    """The usual mistakes with the addresses of ldmatrix."""
 
     def middle(lane: Array) -> Array:
         """Matrices 1 and 2 exchanged."""
@@ -175,7 +175,7 @@ def _bits(rng: np.random.Generator, *shape: int) -> Array:
 def _transposed_mistakes(given: Given) -> Wrong:
     x = given.X
     blocks = x.reshape(2, 8, 2, 8)
-    yield "Each 8 × 8 matrix is transposed, but the two off the diagonal have to change places as well.", (
+    yield "Each 8 × 8 matrix is transposed, but the two off the diagonal must change places as well.", (
         blocks.transpose(0, 3, 2, 1).reshape(16, 16)
     )
     yield "The 8 × 8 matrices change places, but none of them is transposed.", (
@@ -217,7 +217,7 @@ def _result_mistakes(given: Given) -> Wrong:
         right.reshape(16, 16, 2)[..., ::-1].reshape(16, 32)
     )
     yield "Each 8 × 8 matrix is transposed: leave out .trans.", blocks.transpose(0, 4, 2, 3, 1).reshape(16, 32)
-    yield "You kept the upper half of each f32. That is a bf16 and not an f16.", (
+    yield "You kept the upper half of each f32. That is a bf16, not an f16.", (
         np.hstack([_MMA.fragments["d"].unpack(each.view(np.uint32)) for each in given.C]).view(np.uint16)[:, 1::2]
         .view(np.float16)
     )  # fmt: skip
@@ -398,7 +398,7 @@ EXERCISES = [
         section="9.7.14.5.15",
         hints=(
             "Run the kernel with tcemu.launch(..., shared=2560, sanitizer='collect') and read the first report.",
-            "ldmatrix reads what other lanes have stored. What has to be between the stores and the loads?",
+            "ldmatrix reads what other lanes have stored. What must be between the stores and the loads?",
             "If the rows are 128 bytes apart, eight rows share four banks. What about 16 bytes more, or a swizzle?",
         ),
         points=2,

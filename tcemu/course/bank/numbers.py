@@ -133,7 +133,7 @@ def _e4m3(given: Given, rounding: str = "rn", satfinite: bool = True) -> Array:
 
 def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     right = _e4m3(given)
-    yield "You truncated: bits that do not fit are to be rounded to the nearest.", _e4m3(given, "rz")
+    yield "You truncated: numbers that do not fit must be rounded to the nearest.", _e4m3(given, "rz")
     yield "Ties go to the even pattern; you rounded them away from zero.", _e4m3(given, "rna")
     below = np.nextafter(given.numbers, np.float32(0))  # what was a tie is now nearer to zero
     yield "Ties go to the even pattern; you rounded them toward zero.", (
@@ -142,7 +142,7 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "−0.0 has a pattern of its own: −0.0 < 0 is False, but np.signbit sees the sign.", (
         np.where(given.numbers == 0, 0, right)
     )
-    yield "Numbers that are too large become 448 with .satfinite, and not NaN.", _e4m3(given, satfinite=False)
+    yield "Numbers that are too large become 448 with .satfinite, not NaN.", _e4m3(given, satfinite=False)
     subnormal = right & 0x78 == 0
     yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
         np.where(subnormal, right & 0x80, right).astype(np.uint8)
@@ -179,7 +179,7 @@ def _nibbles_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         _nibbles(given, 0, 4, 8, 12)
     )
     patterns = given.registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15
-    yield "These are the patterns. Decode them: 0b0010 is 1, and not 2.", patterns.astype(np.float32)
+    yield "These are the patterns. Decode them: 0b0010 is 1, not 2.", patterns.astype(np.float32)
 
 
 def _patterns(rng: np.random.Generator) -> Mapping[str, Any]:

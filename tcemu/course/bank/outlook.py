@@ -53,7 +53,7 @@ def _descriptor_mistakes(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     right, old = _bits(given), int(given.descriptor)
     moved = old & ~(3 << 62) | 1 << 46 | old >> 62 << 61
     yield "Bits 48 to 46 are always 0b001 in a descriptor of tcgen05.", old
-    yield "0b001 is one field: its lowest bit is 46, and that is the one that is set.", old | 1 << 48
+    yield "0b001 is one field: its lowest bit is 46, and that bit is set.", old | 1 << 48
     yield "The codes are not shifted: read from bit 61, the bits of wgmma already are tcgen05's codes.", moved
     yield "Bit 61 alone is another swizzle, 128 bytes in units of 32.", right | 1 << 61
 

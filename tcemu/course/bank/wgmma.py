@@ -162,7 +162,7 @@ def _sums(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The descriptors do not move: all four instructions multiply the same 16 columns.", _summed(
         given, lambda tile, _: tile, lambda i: i > 0
     )
-    yield "You moved LBO and not the start address; inside a swizzled line LBO is not used.", _summed(
+    yield "You moved LBO instead of the start address; inside a swizzled line LBO is not used.", _summed(
         given, lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: i > 0
     )
 

@@ -68,7 +68,7 @@ def _halved_between(given: Given) -> Array:
 
 def _not_halved(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The first half of the sum is not halved.", _sum(given)
-    yield "The whole sum is halved: only the products of columns 0 to 31 are to be.", 0.5 * _sum(given)
+    yield "The whole sum is halved: only the products of columns 0 to 31 should be.", 0.5 * _sum(given)
     yield "The first half of the sum is lost: scale_d is 0 in the second part.", _sum(given, 32)
 
 
@@ -312,7 +312,7 @@ EXERCISES = [
     ),
     _repair(
         "repair_scale_d", "uninitialised-registers", "The sum begins with garbage",
-        "The accumulator is allocated and not written.",
+        "The accumulator is allocated but not written.",
         "Which of the four instructions may not add to what is in the accumulator?",
         "scale_d is the operand after the descriptors.",
         section="9.7.15.5.2",
@@ -419,7 +419,7 @@ EXERCISES = [
     ),
     _repair(
         "repair_mbarrier_fence", "mbarrier-init-fence", "Initialised in one proxy, used in the other",
-        "Only a hint is reported, and the output is right. Make the mbarrier visible to the copies with "
+        "The sanitizer gives only a hint, and the output is right. Make the mbarrier visible to the copies with "
         "`fence.mbarrier_init`.",
         "The initialisation is a generic write, and copies update the mbarrier through the async proxy.",
         "The thread that initialised executes the fence, before the barrier.",

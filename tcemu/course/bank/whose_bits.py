@@ -73,7 +73,7 @@ def _only_split_is_exact(arrays: Mapping[str, Array], given: Given) -> str:
     if chain == parts == exact:
         return f"{told} Nothing is lost: a sum has to grow beyond the 24 bits that a float32 has."
     if chain == parts:
-        return f"{told} The parts lose as much: small products belong into another part than the large one."
+        return f"{told} The parts lose as much: put the small products into another part than the large one."
     if parts != exact:
         return f"{told} They differ, but the parts are not exact: is a sum too long for a float32?"
     return ""

@@ -165,7 +165,7 @@ def _gemm_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     )
     only = np.zeros_like(tiles)
     only[:, 0, :, :, 0] = tiles[:, 0, :, :, 0]
-    yield "Only one tile of each block is there: the tile has to depend on warp.warpid.", only.reshape(64, 64)
+    yield "Only one tile of each block is there: the tile must depend on warp.warpid.", only.reshape(64, 64)
 
 
 def _by_tiles(b: Array) -> Array:
@@ -187,7 +187,7 @@ def _ragged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     inside = np.zeros((m, n), np.float32)
     inside[: m // 16 * 16, : n // 16 * 16] = _product(a, b)[: m // 16 * 16, : n // 16 * 16]
     yield "The incomplete tiles at the right and at the bottom are missing.", inside
-    yield "This is numpy's product. Every bit has to be that of the tensor core.", (
+    yield "This is numpy's product. Every bit must be that of the tensor core.", (
         a.astype(np.float32) @ b.astype(np.float32)
     )
     steps = np.zeros((m, n), np.float32)

@@ -42,7 +42,7 @@ class WavefrontMeter:
             padded = np.resize(event.addresses, 32)  # inactive lanes repeat the address of an active one
             try:
                 self.total += int(wavefronts(padded, event.instruction).count)
-            except TcemuError:  # nobody has measured this kind of access
+            except TcemuError:  # there is no measurement of this kind of access
                 self.total += 1
 
 

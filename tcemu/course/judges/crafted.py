@@ -21,7 +21,7 @@ class Crafted:
     """Judges an input that the learner made by what it does.
 
     `shapes` are the arrays that make up the answer, by name: (shape, dtype). `test` gets them and the given numbers,
-    and returns an empty text if they do what was asked, or else says what they do instead.
+    and returns an empty string if they do what they should, or else says what they do instead.
 
     >>> from tcemu.course import Given, judges
     >>> def test(arrays, given):

@@ -18,7 +18,7 @@ from tcemu.errors import counted, listing
 from tcemu.show.marked import marked
 
 Array = npt.NDArray[Any]
-#: Larger numbers count as this one, so that nobody's sums overflow.
+#: Larger numbers count as this one, so that no sum overflows.
 _LARGEST = 1 << 40
 #: Cases that a picture shows at most.
 _DRAWN = 1024

@@ -83,7 +83,7 @@ class Kernel:
         """Launch the kernel under every schedule; the reports come as text."""
         kernel = answered(answer)
         if not callable(kernel):
-            raise AnswerError("The answer is a kernel: a function of the warp and the arguments.")
+            raise AnswerError("The answer must be a kernel: a function of the warp and the arguments.")
         run = _Run()
         for number, (seed, policy) in enumerate(self.schedules):
             self._launch(run, kernel, self._args(given), number == 0, seed=seed, policy=policy)

@@ -162,7 +162,7 @@ def registers_of(opcode: str, role: str, matrix: Callable[[Given], Array]) -> Va
 
 
 def _misplaced(fragment: Fragment, got: Array, matrix: Array) -> str:
-    """What is wrong with the map by which somebody put the elements of a matrix into registers, if that can be told."""
+    """What is wrong with the map that put the elements of a matrix into these registers, if that can be found out."""
     if len(fragment.shape) != 2:
         return ""
     sizes = fragment.lanes, fragment.registers, fragment.elements_per_register
@@ -183,9 +183,9 @@ def _misplaced(fragment: Fragment, got: Array, matrix: Array) -> str:
 
 
 def _straightened(source: Array, known: npt.NDArray[np.bool_], columns: int) -> Array | None:
-    """Where the elements come from if row and column are sums of digits, told from those that are `known`.
+    """Where the elements come from if row and column are sums of digits, derived from those that are `known`.
 
-    Of two equal elements nobody can tell which one is in a register; the others show it.
+    Two equal elements cannot be told apart in a register; the other elements show which is which.
     """
     every = digits(dict(zip("lre", source.shape, strict=True)))
     grid, sure = (np.asarray(each).reshape([digit.count for digit in every]) for each in (source, known))

@@ -1,4 +1,4 @@
-"""Judges sums of products, and knows what they become if somebody computes them in another way."""
+"""Judges sums of products, and knows what they become if they are computed in another way."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _other_targets(
     for name in GENERATIONS:
         try:
             matrix = product(a, b, c, name)
-        except TcemuError:  # it does not have the instruction, or nobody knows what it computes
+        except TcemuError:  # it does not have the instruction, or its arithmetic is unknown
             continue
         if matrix.tobytes() != right:
             found.setdefault(matrix.tobytes(), ([], matrix))[0].append(name)
@@ -136,11 +136,11 @@ def _floats(a: Array, b: Array, c: Array, dtype: np.dtype[Any]) -> Iterator[tupl
         exact = np.array([[fsum((*terms[i, :, j], c[i, j])) if np.isfinite([*terms[i, :, j], c[i, j]]).all() else np.nan
                            for j in range(b.shape[1])] for i in range(a.shape[0])])  # fmt: skip
         rounded = exact.astype(dtype)
-        yield "This is the exact sum, rounded once: a tensor core cuts off before it adds.", rounded
+        yield "This is the exact sum, rounded once: a tensor core truncates before it adds.", rounded
         beyond = np.abs(rounded.astype(np.float64)) > np.abs(exact)
         if dtype.kind == "f":
             cut = np.where(beyond, np.nextafter(rounded, np.zeros_like(rounded)), rounded)
-            yield "This is the exact sum, cut off once: a tensor core cuts off before it adds.", cut
+            yield "This is the exact sum, truncated once: a tensor core truncates before it adds.", cut
     for kind in ("float32", "float16"):
         order: Any = np.dtype(kind)
         left, right, start = (np.asarray(matrix, order) for matrix in (a, b, c))
@@ -165,11 +165,11 @@ def _whole_numbers(a: Array, b: Array, c: Array) -> Iterator[tuple[str, Array]]:
             continue
         total = left.astype(np.int64) @ right.astype(np.int64) + c.astype(np.int64)
         signs = f"You read {name} with the wrong sign: signed as unsigned, or the other way round." if name else ""
-        yield signs or "You let the sum wrap around; with .satfinite it stops at the end of the range.", total.astype(
+        yield signs or "You let the sum wrap around; with .satfinite it is clamped to the range.", total.astype(
             np.int32
         )
         clipped = total.clip(limits.min, limits.max).astype(np.int32)
-        yield signs or "You let the sum stop at the end of the range; without .satfinite it wraps around.", clipped
+        yield signs or "You clamped the sum to the range; without .satfinite it wraps around.", clipped
 
 
 def _other_sign(matrix: Array) -> Array | None:

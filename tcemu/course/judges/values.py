@@ -96,7 +96,7 @@ class Values:
             return Finding(True, f"Right: {counted(got.size, 'value')}." if got.ndim else "Right.", share=1.0)
         index = tuple(int(i) for i in np.argwhere(wrong)[0]) if got.ndim else ()
         says = f"{self._place(index)} is {_shown(got[index])}"
-        says += f" and not {_shown(right[index])}." if self.reveals else ", which is wrong."
+        says += f", not {_shown(right[index])}." if self.reveals else ", which is wrong."
         if got.size > 1:
             count = int(wrong.sum())
             says += f" {count:,} of {counted(got.size, 'value')} {'is' if count == 1 else 'are'} wrong."

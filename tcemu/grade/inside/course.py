@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Noted:
-    """What a check returns in the box: the answer is taken down, and nobody says here whether it is right."""
+    """What a check returns in the box: the answer is recorded; whether it is right is not known here."""
 
     state, says, mistake, points = "noted", "The answer is noted.", "", 0.0
 

@@ -1,4 +1,4 @@
-"""The notebook's side of the conversation: it runs cells, calls functions and resumes warps as it is told.
+"""The notebook's side of the conversation: it runs cells, calls functions and resumes warps on request.
 
     from outside        cell, value, call, start, resume, drop         each is answered with one message
     from the notebook   ask: check, given, callback                    each is answered with reply or refuse
@@ -139,7 +139,7 @@ class Session:
         return begin(self, token, self.functions[number], SimpleNamespace(**place), arguments)
 
     def do_resume(self, token: int, *outcome: Any) -> Any:
-        """Let a warp go on with the outcome of its operation."""
+        """Resume a warp with the outcome of its operation."""
         return self.warps[token].resume(outcome)
 
     def do_drop(self, tokens: list[int]) -> Any:
@@ -178,7 +178,7 @@ def raised(error: BaseException) -> tuple[str, str]:
 
 
 def _awaited(result: Any) -> str:
-    """What kind of thing a result is that nobody has run yet."""
+    """What kind of object a result is that has not been run yet."""
     kinds: dict[str, Callable[[Any], bool]] = {
         "coroutine": inspect.iscoroutine, "generator": inspect.isgenerator, "asyncgen": inspect.isasyncgen,
     }  # fmt: skip
@@ -193,7 +193,7 @@ def _name(function: Any) -> str:
 
 
 def _parameters(function: Any) -> list[list[Any]] | None:
-    """The parameters of a function: name, kind, and whether it has a default; None if nobody knows."""
+    """The parameters of a function: name, kind, and whether it has a default; None if that is unknown."""
     try:
         held = inspect.signature(function).parameters.values()
         return [[each.name, int(each.kind), each.default is not each.empty] for each in held]

@@ -137,9 +137,9 @@ class RemoteCore(Core):
         """Nothing: the outside knows who it is."""
 
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
-        """Have an instruction executed outside; nobody waits for what the kernel does not see."""
+        """Have an instruction executed outside; do not wait for what the kernel does not see."""
         if not isinstance(instruction, str | Instruction):
-            bind(instruction, self.target)  # which refuses it
+            bind(instruction, self.target)  # which rejects it
         opcode = instruction if isinstance(instruction, str) else instruction.opcode
         gives = _gives(instruction, self.target)
         now = tuple(np.array(each) if isinstance(each, np.ndarray) else each for each in operands)

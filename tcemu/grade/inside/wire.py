@@ -63,7 +63,7 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class Malformed(ValueError):  # noqa: N818 - what the message is
-    """A message that nobody who keeps to the rules sends."""
+    """A message that breaks the rules of the protocol."""
 
 
 class Other:

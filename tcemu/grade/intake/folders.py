@@ -1,6 +1,6 @@
 """The files in a folder. Links are never followed, and only plain files with one name are read.
 
-Whoever grades owns the folder: nobody else may write to it while it is read.
+The folder belongs to the grader: nobody else may write to it while it is read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def in_folder(root: Path, parts: tuple[str, ...] = ()) -> Iterator[Found]:
 
 
 def belongs(parts: tuple[str, ...]) -> bool:
-    """Whether somebody handed it in; tools leave the others behind."""
+    """Whether a student handed it in; other files are left behind by tools."""
     return not any(part in _LEFT_BEHIND or part == ".DS_Store" or part.startswith("._") for part in parts)
 
 

@@ -22,7 +22,7 @@ from tcemu.grade.intake.found import Refused
 
 #: The file's name.
 METADATA = "submission_metadata.yml"
-#: The fields that tell who somebody is, the best first.
+#: The fields that identify a student, the best first.
 _WHO = (":sid", ":email", ":name")
 
 

@@ -7,7 +7,7 @@
     one student   02_fragments.ipynb, or a laid-out course with the folders notebooks and exercises
     plain files   ada.ipynb, ada/02_fragments.ipynb, ada.zip
 
-Whoever a file's name or folder names is the student; nothing inside a notebook says whose it is. nbgrader and plain
+The name of a file or folder identifies the student; nothing inside a notebook says whose it is. nbgrader and plain
 files are named after learners; the others call them what a website does, and a roster translates.
 """
 

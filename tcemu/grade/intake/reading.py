@@ -97,7 +97,7 @@ def _names(raws: Sequence[str]) -> Mapping[str, str]:
 
 
 def _unlisted(name: str) -> str:
-    """A sentence about a student of whom nobody knows which numbers the exercises gave: a wrong guess costs marks."""
+    """A sentence about a student whose numbers in the exercises are unknown: a wrong guess costs marks."""
     return (
         f"No roster lists {shown(name_of(name))}, so the exercises were marked with the numbers of a learner of that "
         "name. If the learner's own notebooks use another name, right answers may count as wrong: the teacher can name "

@@ -66,7 +66,7 @@ def _prose(text: str) -> Markup:
 
 
 def _picture(svg: str) -> Markup:
-    """A drawing of the package as an image, with its title, and its description for whoever does not see it."""
+    """A drawing of the package as an image, with its title, and its description for those who cannot see it."""
     title, words = (unescape(found[1]) if (found := part.search(svg)) else "" for part in (_TITLE, _WORDS))
     source = base64.b64encode(svg.encode("utf-8", "replace")).decode()
     return Markup(

@@ -61,7 +61,7 @@ class Report:
 
     @property
     def unsolved(self) -> list[Row]:
-        """The exercises that nobody solved."""
+        """The exercises that no student solved."""
         return unsolved(self.rows)
 
     @property
@@ -95,7 +95,7 @@ def tables(report: Report) -> Iterator[Table]:
     >>> from tcemu.grade.records import Grade, Mark
     >>> mark = Mark("where_of_a", "02_fragments", "wrong", 0.5, 2)
     >>> [table.title for table in tables(Report.of([Grade("ada", "0", (mark,))], []))]
-    ['Exercises that stop people']
+    ['Exercises where learners get stuck']
     """
     kinds: tuple[tuple[str, tuple[str, ...], list[tuple[object, ...]]], ...] = (
         ("Exercises where learners get stuck", ("exercise", "notebook", "tried", "right"),
@@ -110,7 +110,7 @@ def tables(report: Report) -> Iterator[Table]:
 
 
 def _table(name: str, columns: tuple[str, ...], held: list[tuple[object, ...]]) -> Table:
-    """A table whose cells are text, whatever markup or escapes somebody wrote into a name."""
+    """A table whose cells are text, whatever markup or escapes a name contains."""
     from rich.table import Table
     from rich.text import Text
 

@@ -82,5 +82,5 @@ def spread(grades: Sequence[Grade]) -> list[tuple[str, int]]:
 
 
 def unsolved(found: Sequence[Row]) -> list[Row]:
-    """The exercises that nobody solved."""
+    """The exercises that no student solved."""
     return [row for row in found if not row.right]

@@ -1,7 +1,7 @@
-"""Answers that are right for somebody else: wrong for the numbers that the student was given, right for another's.
+"""Answers that are right for another student: wrong for the student's own numbers, right for the other's.
 
 Only answers that are written down are compared, such as `check(first_sum=0x4b00)` or `first_sum = np.uint32(0x4b00)`:
-they are read as Python literals. No code of anybody's is run.
+they are read as Python literals. No student's code is run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcemu.grade.syntax import parsed
 _MOST = 2000
 #: An answer that is right for more than this part of the others is a common one: 0, 1, "even".
 _COMMON = 0.1
-#: Names that are told for each answer.
+#: Names that are listed for each answer.
 _TOLD = 3
 
 

@@ -1,4 +1,4 @@
-"""How states are told, on every page and in every file."""
+"""The words for states, on every page and in every file."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def about_grade(grade: Grade) -> list[str]:
     >>> from tcemu.grade.output.words import about_grade
     >>> from tcemu.grade.records import Grade
     >>> about_grade(Grade("ada", "0", state="refused", says="work.zip is damaged."))
-    ['There is nothing in this submission that can be marked.', 'work.zip is damaged.']
+    ['Nothing in this submission can be marked.', 'work.zip is damaged.']
     """
     return [line for line in (_STATES[grade.state], *grade.says.split("\n")) if line.strip()]

@@ -66,7 +66,7 @@ def write_all(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file as a whole: whoever reads it sees the old one or the new one."""
+    """Write a file as a whole: a reader sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.tmp")
     draft.write_text(text, encoding="utf-8", newline="\n")

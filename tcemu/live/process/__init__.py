@@ -8,7 +8,7 @@
     job.py       jobs, answers, and the frames that carry them
     troubles.py  everything that can go wrong, as sentences
 
-No CUDA code is loaded here; a kernel that crashes or hangs takes down that process and not this one.
+No CUDA code is loaded here; a kernel that crashes or hangs takes down that process, not this one.
 """
 
 __all__ = ["client", "compiler", "device", "gpu", "job", "troubles", "worker"]

@@ -61,7 +61,7 @@ class Device:
 
 
 def device() -> Device:
-    """The GPU that live calls run on. Raises GpuUnavailable, which says what is missing and how to mend it.
+    """The GPU that live calls run on. Raises GpuUnavailable, which says what is missing and how to fix it.
 
     >>> print(tcemu.live.device())  # doctest: +SKIP
     NVIDIA H200 (sm_90a), driver 580.159.04, CUDA 13.0
@@ -85,7 +85,7 @@ def available() -> bool:
 
 
 def why_not() -> str:
-    """Why there is no GPU to ask, and how to mend it; empty if there is one. Never raises.
+    """Why there is no GPU to ask, and how to fix that; empty if there is one. Never raises.
 
     >>> tcemu.live.available() == (tcemu.live.why_not() == "")
     True

@@ -74,7 +74,7 @@ _SENTENCES = {
     "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a thread used an address in a state space that its instruction does not "
     f"accept; {_DEBUG}",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a thread reached an instruction that this GPU lacks, or whose "
-    "operands it refuses",
+    "operands it rejects",
     "CUDA_ERROR_INVALID_PC": "a thread jumped to an address that holds no code",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "a thread's stack is corrupt; the recursion may be too deep",
     "CUDA_ERROR_ASSERT": "an assert in the kernel failed; its message is on standard error",

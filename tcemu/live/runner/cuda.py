@@ -125,7 +125,7 @@ def _argument(index: int, value: Any) -> Argument:
         floats, integers = "np.float32(...) for float, np.float64(...) for double", "np.int32(...) for int, and so on"
         types = floats if isinstance(value, float) else integers
         raise OperandError(f"{name}: {value!r} does not say its C type; write {types}")
-    raise OperandError(f"{name}: a numpy array or a numpy scalar is needed; got {type(value).__name__}")
+    raise OperandError(f"{name}: expected a numpy array or a numpy scalar; got {type(value).__name__}")
 
 
 def _options(options: Iterable[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Manner:
     braces: bool = True
     #: Whether it reads shared memory through the async proxy, so that a fence must follow the stores before it.
     through_proxy: bool = False
-    #: An explanation if the GPU refuses an alignment that the emulator, following the manual, allows.
+    #: An explanation if the GPU rejects an alignment that the emulator, following the manual, allows.
     misaligned: str = ""
 
 

@@ -85,7 +85,7 @@ def _check_metadata(instruction: Instruction, parts: Mapping[str, Part], texts: 
 
 
 def _copy(bytes_: Any) -> Any:
-    """A copy to try a call on, writeable if the original is; the emulator refuses anything that is not an array."""
+    """A copy to try a call on, writeable if the original is; the emulator rejects anything that is not an array."""
     if not isinstance(bytes_, np.ndarray):
         return bytes_
     copy = bytes_.copy()

@@ -29,7 +29,7 @@ def run(
 
     Operands, shapes, dtypes, broadcasting and errors are those of tcemu.run; wrong operands never reach the GPU. A
     store changes `shared` or `memory` in place; warps that share one of these store one after another. `target` may be
-    left out; another chip than the GPU's is an error. The emulator executes loads, stores and wgmma first, because it
+    left out; a chip other than the GPU's is an error. The emulator executes loads, stores and wgmma first, because it
     checks every address.
 
     Raises what tcemu.run raises, GpuUnavailable (no GPU, or one that lacks the instruction) and GpuError (the launch

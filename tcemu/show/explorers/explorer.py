@@ -149,7 +149,7 @@ class Explorer:
     def _check(self, name: str, value: object) -> None:
         control, high = self._controls[name], self._highs().get(name, 0)
         if not control.takes(value, high):
-            raise OperandError(f"{name} = {briefly(value)} is not possible: {name} takes {control.accepts(high)}")
+            raise OperandError(f"{name} cannot be {briefly(value)}: it takes {control.accepts(high)}")
 
     def _move(self, name: str, value: Any) -> None:
         """Move one control; the others follow, and stay within their limits."""

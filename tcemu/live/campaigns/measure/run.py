@@ -83,7 +83,7 @@ def measure(
 
 
 def _compile(probes: list[Probe], chip: Device, tell: Progress) -> None:
-    """Let several processes compile the kernels: the driver keeps what it has compiled for other processes too."""
+    """Have several processes compile the kernels: the driver keeps what it has compiled for other processes too."""
     count = min(8, os.cpu_count() or 1)
     if len(probes) < 50 or count == 1:
         return
