@@ -57,9 +57,9 @@ _LEAST = 2.0 ** (2 * RAISE - 1022)
 class _Chains:
     """The chains of one group of columns, while they are emitted."""
 
-    def __init__(self, builder: Any, a: Any, b: Any, c: Any, rows: Any, depth: Any, d: Any) -> None:
+    def __init__(self, builder: Any, places: Any, d: Any) -> None:
         self.code = vector_code(builder)
-        self.a, self.b, self.c, self.d = a, b, c, d
+        (self.a, self.b, self.c, rows, depth), self.d = places, d
         self.rows, self.depth = self.code.number(rows), self.code.number(depth)
         self.found = Slot(self.code.lanes(0, LONG, LANES))
 
@@ -109,7 +109,7 @@ def chains(typingctx, a, b, c, rows, depth, raised, d):  # type: ignore[no-untyp
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         *places, raised, d = args
-        emitted = _Chains(builder, *places, d)
+        emitted = _Chains(builder, places, d)
         lost = Slot(emitted.code.long(0))
 
         def usual() -> None:

@@ -18,13 +18,13 @@ from tcemu.kernels.scaled import grouped_block
 from tcemu.kernels.simd import WIDTH
 
 #: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
-#: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; with
-#: mask 0, the elements are the words that are picked); what `store` takes (where its tables begin, their size, results
+#: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; if
+#: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
 #: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
 #: that are not legal; what `spread` takes (where its table begins, rows, elements that may belong to one); the vectors
-#: of x, y and c as the blocks take them; what `pack_normal` takes, if it is tried: where the tables of x and of y begin,
-#: and the starts of their windows; where room begins for picking, for picked words of x and of y, stored elements,
-#: codes, x, y, c and packed elements, and all its words.
+#: of x, y and c as the blocks take them; whether `pack_normal` is tried, where its tables of x and of y begin, and the
+#: starts of their windows; where room begins for picking, for picked words of x and of y, stored elements, codes, x, y,
+#: c and packed elements, and all its words.
 FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = 7, 14, 21, 45, 51, 52, 53, 54, 57
 NORMAL, UPS_X, UPS_Y, START_X, START_Y = range(60, 65)
 HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(65, 76)

@@ -295,9 +295,11 @@ class Tiles:
         It is not if zeros or subnormal numbers are frequent: in a small format, and where A is sparse.
         """
         dense = self.pruned is None and not self.lengthwise and self.rule.kind == FUSED
-        if not dense or any(load.flip or not load.mask for load in given[:2]) or any(form[1] <= _FEW for form in formats):
+        shifted = all(load.mask and not load.flip for load in given[:2])
+        if not dense or not shifted or any(form[1] <= _FEW for form in formats):
             return 0, 0, 0, 0, 0
-        ups = [parts.add(31 - sum(form[i] for i in (0, 1, 3)) - load.bits) for form, load in zip(formats, given[:2])]
+        tops = [31 - sum(form[i] for i in (0, 1, 3)) for form in formats]  # the bits above a sign in the lowest element
+        ups = [parts.add(top - load.bits) for top, load in zip(tops, given[:2], strict=True)]
         return 1, *ups, *(1 - form[2] if form[0] <= SMALL else _START for form in formats)
 
     @cached_property

@@ -115,7 +115,8 @@ def near_the_smallest(rng, shape, kind):
     ones, zeros among them.
     """
     fraction = rng.integers(0, 1 << 52, shape) & -(1 << rng.integers(0, 53, shape))
-    low, high = {"subnormal": (0, 0), "above": (0, 3), "near 1": (1015, 1030), "few": (1020, 1026), "any": (0, 2046)}[kind]
+    ranges = {"subnormal": (0, 0), "above": (0, 3), "near 1": (1015, 1030), "few": (1020, 1026), "any": (0, 2046)}
+    low, high = ranges[kind]
     exponents = rng.integers(low, high + 1, shape)
     if kind == "few":
         fraction &= -(1 << 50)

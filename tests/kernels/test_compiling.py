@@ -54,7 +54,7 @@ def test_what_is_compiled_belongs_to_all_sources():
     sources = {path.name for path in (PACKAGE / "kernels").glob("*.py")}
     assert {name for name, _, _ in compiling.stamp()} == sources
     for function in compiling.functions():
-        assert function._cache._cache_file._source_stamp == compiling.stamp(), function  # noqa: SLF001
+        assert function._cache._cache_file._source_stamp == compiling.stamp(), function
 
 
 def test_every_kernel_is_compiled_by_the_one_decorator():

@@ -86,6 +86,34 @@ def test_few_and_many_tiles(case):
         assert np.array_equal(many[7, :4], plain(operation, a[7, :4], b[7], c[7, :4])), (kind, other)
 
 
+def about(rng, name, exponent, shape):
+    """Patterns of a format with an exponent or the next, if there are such."""
+    form = lookup(name)
+    field = np.clip(form.bias + exponent + rng.integers(0, 2, shape), 0, (1 << form.exponent) - 1)
+    sign = rng.integers(0, 2, shape) << (form.exponent + form.mantissa)
+    mantissa = rng.integers(0, 1 << form.mantissa, shape)
+    return ((sign | field << form.mantissa | mantissa) << form.padding).astype(form.storage)
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[7]], ids=lambda case: "-".join(map(str, case)))
+def test_tiles_of_other_classes_side_by_side(case):
+    """Exponents at the edges of the window that is tried first, inside and outside it, zeros and NaN between others."""
+    operation, depth = operation_of(*case), case[-1]
+    rng = np.random.default_rng(depth)
+    edges = [-41, -40, 0, 7, 8] if lookup(operation.a).exponent == 8 else [-16, -15, -14, 14, 15]
+    kinds = [*edges, "near", "bits", "zeros", "small", "near"]
+
+    def tiles(order, shape):
+        return np.stack([(draw if isinstance(kind, str) else about)(rng, operation.a, kind, shape) for kind in order])
+
+    a, b = tiles(2 * kinds, (16, depth)), tiles(kinds + kinds[3:] + kinds[:3], (depth, 8))
+    c = draw(rng, operation.c, "near", (len(a), 16, 8))
+    together = compute(operation, a, b, c)
+    for t, d in enumerate(together):
+        assert np.array_equal(d, compute(operation, a[t : t + 1], b[t : t + 1], c[t : t + 1])[0]), (2 * kinds)[t]
+        assert np.array_equal(d[:2], plain(operation, a[t, :2], b[t], c[t, :2])), (2 * kinds)[t]
+
+
 @pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[7]], ids=lambda case: "-".join(map(str, case)))
 def test_sparse_tiles(case):
     operation, depth = operation_of(*case), case[-1]

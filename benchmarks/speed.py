@@ -1,0 +1,113 @@
+"""Measure what the README says about speed and write it there: python benchmarks/speed.py [--print].
+
+    matmul      tcemu.matmul, a square product of 1024, beside numpy's float32 `@` of that size
+    batch       20,000 warps in one call of tcemu.run, registers in and registers out, beside tcemu.matmul
+
+All cases take turns, and the best of some rounds counts. After numpy there is a pause, because the threads of its BLAS
+keep spinning. With --print, the README stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from batches import CASES, OTHERS, batch, case
+from matmul import operands
+
+import tcemu
+
+ROUNDS, SIZE, WARPS = 7, 1024, 20_000
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- speed: begin -->\n", "<!-- speed: end -->\n"
+#: Seconds that the threads of a BLAS spin, at most.
+SPIN = 0.5
+NUMPY = "numpy"
+Case = tuple[str, str]
+
+
+def processor() -> str:
+    """The processor's name, as the system knows it."""
+    told = Path("/proc/cpuinfo")
+    names = [line.split(":")[1] for line in told.read_text().splitlines() if line.startswith("model name")] if (
+        told.exists()) else []  # fmt: skip
+    return " ".join((names[0] if names else platform.processor() or platform.machine()).split())
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def product(instruction: str, target: str) -> Callable[[], object]:
+    """A whole product by tcemu.matmul."""
+    a, b = operands(instruction, target, SIZE)
+    return lambda: tcemu.matmul(a, b, instruction=instruction, target=target)
+
+
+def shortest() -> dict[tuple[str, ...], float]:
+    """The shortest time of numpy's product, of each product by tcemu.matmul, and of each batch."""
+    x, y = np.random.default_rng(0).standard_normal((2, SIZE, SIZE)).astype(np.float32)
+    works: dict[tuple[str, ...], Callable[[], object]] = {(NUMPY,): lambda: x @ y}
+    for name, own in CASES.items():
+        works["matmul", *own] = product(*own)
+        works["batch", name] = batch(*own, WARPS)
+    for name, (*own, instruction, target) in OTHERS.items():
+        works.setdefault(("matmul", instruction, target), product(instruction, target))
+        works["batch", name] = case(*own, WARPS)
+    times: dict[tuple[str, ...], list[float]] = {key: [] for key in works}
+    for _ in range(ROUNDS + 1):
+        for key, work in works.items():
+            times[key].append(seconds(work))
+            if key == (NUMPY,):
+                time.sleep(SPIN)
+    return {key: min(each[1:]) for key, each in times.items()}
+
+
+def table() -> str:
+    """The rows in Markdown."""
+    times = shortest()
+    lines = [
+        "| | `tcemu.matmul`, GMAC/s | of numpy's float32 `@` | 20,000 warps in `tcemu.run` | of `tcemu.matmul` |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    rows = {name: (*own, *own) for name, own in CASES.items()} | OTHERS
+    for name, (instruction, target, *dense) in rows.items():
+        shape, whole = tcemu.parse(instruction, target).shape, times["matmul", *dense]
+        rate, one = SIZE**3 / whole, WARPS * shape.m * shape.n * shape.k / times["batch", name]
+        own = f"{rate / 1e9:.1f} | 1/{whole / times[NUMPY,]:.1f}" if name in CASES else "|"
+        lines.append(f"| {name} | {own} | {one / 1e9:.1f} | {one / rate:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def section(load: float) -> str:
+    """What stands between the marks; `load`: what else the machine had to do before."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    beside = f" Other programs kept {load:.1f} cores busy at the same time." if load > cores / 4 else ""
+    return (
+        f"{processor()}, {cores} cores, numpy {np.__version__}; GMAC/s are billions of multiply-adds a second, "
+        f"rates of the best of {ROUNDS} rounds in one run.{beside}\n\n{table()}"
+    )
+
+
+def main() -> None:
+    """Print the section, and put it into the README."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    found = section(load)
+    print(found)
+    if "--print" not in sys.argv:
+        before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+        README.write_text(before + BEGIN + found + END + rest.partition(END)[2], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
