@@ -105,6 +105,7 @@ def test_the_table_says_what_is_done_and_what_is_next(course):
     assert "The register does not depend on row // 8, but it should." in lines
 
 
+@pytest.mark.slow
 def test_what_is_solved_is_written_down_once(course):
     write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
     for _ in range(2):
@@ -112,6 +113,7 @@ def test_what_is_solved_is_written_down_once(course):
     assert progress.read(course)["exercises"]["where_of_a"]["tries"] == 1
 
 
+@pytest.mark.slow
 def test_a_notebook_is_checked_again_when_it_is_saved(course, monkeypatch):
     """The watcher's answer is played: one notebook is saved with the solution, and another file changes."""
     path = write(course / "notebooks" / "02_a.ipynb", IMPORT, WRONG, CHECK)
@@ -128,6 +130,7 @@ def test_a_notebook_is_checked_again_when_it_is_saved(course, monkeypatch):
     assert "1 of 1 exercise solved." in done.output
 
 
+@pytest.mark.slow
 def test_what_is_saved_before_the_watch_begins_is_checked_and_an_interrupt_is_quiet(course, monkeypatch):
     path = write(course / "notebooks" / "02_a.ipynb", IMPORT, WRONG, CHECK)
 
@@ -150,6 +153,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.slow
 def test_damaged_notebooks_are_told_and_the_others_are_checked(course):
     write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
     for number, held in enumerate(DAMAGED.values()):

@@ -215,6 +215,7 @@ def test_stages_that_a_pipeline_cannot_have():
             mma_pipeline.multiply(good, good, stages)
 
 
+@pytest.mark.slow
 def test_split_k_adds_its_parts_in_order(row):
     for splits, (m, n, units) in zip((1, 3, 5), some(EDGES, 3), strict=False):
         depth = 8 * units + 128
@@ -236,6 +237,7 @@ def test_splits_that_cannot_be():
             split_k.multiply(good, good, splits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [PLANS[0], wgmma_tma.Plan("bf16", consumers=2, stages=2)], ids=str)
 def test_epilogue(row, plan):
     for m, n, units in some(EDGES, 2):
@@ -280,6 +282,7 @@ def attention_by_tiles(q, k, v):
     return (out / total[:, None])[:rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("queries", "keys"), spread([(70, 200), (64, 64), (1, 1), (130, 129)], 2))
 def test_attention(queries, keys):
     q, k, v = (of_type("f16", (rows, 64), seed) for seed, rows in enumerate((queries, keys, keys)))
@@ -322,6 +325,7 @@ def one_at_a_time(a, b):
     return d[:rows]
 
 
+@pytest.mark.slow
 def test_sparse_kernel(row):
     for m, n, units in some(EDGES, 2):
         with row(f"{m} x {n} x {8 * units}"):
