@@ -8,6 +8,8 @@ from hypothesis import settings
 
 #: Failing rows of a loop that are reported.
 MOST = 20
+#: Of the parameters of a test, how many the quick part asks.
+PARAMETERS = 6
 
 
 def pytest_configure(config):
@@ -17,6 +19,17 @@ def pytest_configure(config):
     if quick.QUICK:
         settings.register_profile("quick", settings.get_profile("tcemu"), max_examples=20)
         settings.load_profile("quick")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """In the quick part, ask only some of a test's parameters. What is marked as slow has gone by now."""
+    of_one = {}
+    for item in items:
+        of_one.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {item.nodeid for every in of_one.values() for item in quick.some(every, PARAMETERS)}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+    items[:] = [item for item in items if item.nodeid in kept]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ It needs chromium (Debian: apt-get install chromium) and playwright. Screenshots
 a folder.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -24,6 +25,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 TOKEN = "first-light"  # noqa: S105 - of a server that lives for one test on this machine
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+#: Width and height of the window, in pixels.
+WINDOW = 1400, 1000
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 
@@ -36,15 +39,41 @@ _CUT_OFF = """() => {
             && getComputedStyle(each).display !== "inline" && !reached(each));
     return wide.map((each) => each.outerHTML.slice(0, 160));
 }"""
+#: The width of the notebook.
+_COLUMN = "() => document.querySelector('.jp-NotebookPanel').clientWidth"
+#: anywidget gives a widget two seconds to load its script. A busy machine takes longer.
+_PATIENT = """const wait = AbortSignal.timeout.bind(AbortSignal);
+AbortSignal.timeout = (milliseconds) => wait(30 * milliseconds);"""
+#: Opens a notebook, and waits for its kernel.
+_OPEN = """async (name) => {
+    const opened = await window.jupyterapp.commands.execute("docmanager:open", {path: name});
+    await opened.revealed;
+    await opened.context.sessionContext.ready;
+}"""
+#: Ends the kernel, and closes the notebook without asking whether to save it.
+_CLOSE = """async () => {
+    const opened = window.jupyterapp.shell.currentWidget;
+    await opened.context.sessionContext.shutdown();
+    opened.dispose();
+}"""
+#: Asks the kernel something, and waits for its answer: it answers in order. Three times, because a widget keeps back
+#: what it asks next until its last question is answered.
+_SETTLE = """async () => {
+    const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    for (let number = 0; number < 3; number++) await kernel.requestKernelInfo();
+}"""
+#: Whether every widget is drawn.
+_DRAWN = """() => [...document.querySelectorAll("[data-mime-type='application/vnd.jupyter.widget-view+json']")]
+    .every((each) => each.querySelector(".tcemu-figure"))"""
 
 
 @contextmanager
-def jupyterlab(theme: str, home: Path) -> Iterator[str]:
-    """A JupyterLab of its own with copies of the notebooks; its address."""
+def jupyterlab(home: Path) -> Iterator[str]:
+    """A JupyterLab of its own with copies of the notebooks, in the light theme; its address."""
     shutil.copytree(ROOT / "notebooks", home / "work", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
-    (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": THEMES[theme]}))
+    (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": THEMES["light"]}))
     (settings / "notification.jupyterlab-settings").write_text(json.dumps({"fetchNews": "false"}))
     tracker = home / "settings" / "@jupyterlab" / "notebook-extension"
     tracker.mkdir()
@@ -61,7 +90,7 @@ def jupyterlab(theme: str, home: Path) -> Iterator[str]:
     }
     command = [sys.executable, "-m", "jupyterlab", "--allow-root", "--no-browser", "--ip=127.0.0.1", f"--port={port}"]
     command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={home / 'work'}"]
-    command += ["--LabApp.expose_app_in_browser=True"]  # the tests change the theme of an open page
+    command += ["--LabApp.expose_app_in_browser=True"]  # the tests open and close notebooks and change the theme
     with (home / "log").open("w") as log:
         server = subprocess.Popen(command, env=os.environ | environment, stdout=log, stderr=log)
         try:
@@ -73,33 +102,54 @@ def jupyterlab(theme: str, home: Path) -> Iterator[str]:
 
 
 def _wait_for_server(address: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(480):
+    for _ in range(2400):
         assert server.poll() is None, "JupyterLab ended at once"
         try:
             with urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server
                 return
         except OSError:
-            time.sleep(0.5)
+            time.sleep(0.1)
     pytest.fail("JupyterLab did not answer within four minutes")
 
 
 class Lab:
-    """A page with one notebook open."""
+    """A page of JupyterLab, with one notebook open at a time; `count` says how many have been opened in it."""
 
-    def __init__(self, page: Any, name: str) -> None:
-        self.page, self.name, self.errors = page, name, list[str]()
+    def __init__(self, page: Any) -> None:
+        self.page, self.name, self.count, self.errors = page, "", 0, list[str]()
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
+    def open(self, name: str) -> None:
+        """Open a notebook, and wait for its kernel."""
+        self.name = name.split("_", maxsplit=1)[0]
+        self.count += 1
+        self.errors.clear()
+        self.page.evaluate(_OPEN, name)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.idle()
+
+    def close(self) -> None:
+        """Close the notebook, and end its kernel."""
+        self.page.evaluate(_CLOSE)
+
     def run_all(self) -> None:
-        """Run every cell from the menu, and wait until the kernel is idle."""
-        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=90_000)
-        self.page.wait_for_timeout(1500)  # or JupyterLab asks for a kernel
+        """Run every cell, and wait until everything is drawn."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.drawn()
+
+    def run_all_from_the_menu(self) -> None:
+        """Run every cell, as a person does, and wait until everything is drawn."""
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.get_by_text("Run All Cells", exact=True).first.click()
-        self.page.wait_for_selector(".tcemu-view", timeout=90_000)
         prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
-        self.page.wait_for_function(f"() => {prompts}.every(each => !each.textContent.includes('*'))", timeout=90_000)
-        self.page.wait_for_timeout(1500)
+        done = f"() => {prompts}.every(each => /\\d/.test(each.textContent))"
+        self.page.wait_for_function(done, polling=200, timeout=90_000)
+        self.drawn()
+
+    def drawn(self) -> None:
+        """Wait until every widget is drawn and the kernel has nothing to do."""
+        self.page.wait_for_function(_DRAWN, polling=100, timeout=90_000)
+        self.settle()
         self.idle()
 
     def idle(self) -> None:
@@ -111,8 +161,8 @@ class Lab:
         return self.page.locator(".tcemu-view").filter(has_text=words).first
 
     def settle(self) -> None:
-        """Wait for an answer of the kernel, and until it has been announced."""
-        self.page.wait_for_timeout(1500)
+        """Wait until the kernel has answered what the page has asked."""
+        self.page.evaluate(_SETTLE)
 
     def barriers(self, *rules: str) -> list[str]:
         """What axe-core finds in the outputs, by all of its rules or by some.
@@ -123,19 +173,25 @@ class Lab:
 
         only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
         # What is inside an image is not in the tree of accessible elements; looking at it takes most of the time.
-        outputs = {"include": [[".jp-OutputArea-output"]], "exclude": [["svg[role=img] *"]]}
-        found = Axe().run(self.page, context=outputs, options=only).response["violations"]
+        outputs = {"include": [[".jp-OutputArea-output"]], "exclude": [["svg[role=img] > *"]]}
+        options = {"resultTypes": ["violations"], **only}
+        found = Axe().run(self.page, context=outputs, options=options).response["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {node['html'][:200]}" for each in serious for node in each["nodes"]]
 
     def cut_off(self) -> list[str]:
         """What is wider than its place in an output and cannot be scrolled to, as on a page at 200 % zoom."""
-        self.page.set_viewport_size({"width": 700, "height": 500})
-        self.page.wait_for_timeout(500)
+        self.resize(700, 500)
         found: list[str] = self.page.evaluate(_CUT_OFF)
         self.shot("zoomed")
-        self.page.set_viewport_size({"width": 1400, "height": 1000})
+        self.resize(*WINDOW)
         return found
+
+    def resize(self, width: int, height: int) -> None:
+        """Resize the window, and wait until the notebook has followed."""
+        before = self.page.evaluate(_COLUMN)
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.wait_for_function(f"before => ({_COLUMN})() !== before", arg=before, polling=50)
 
     def shot(self, name: str, element: Any = None) -> None:
         """Keep a screenshot, where a folder for them is named."""
@@ -145,27 +201,35 @@ class Lab:
             (element or self.page).screenshot(path=str(Path(folder) / f"{self.name}-{name}.png"))
 
     def theme(self, name: str) -> None:
-        """Change the theme of the open page."""
+        """Change the theme of the open page; nothing happens if it is this one."""
+        if self.page.evaluate("() => document.body.dataset.jpThemeName") == THEMES[name]:
+            return
         script = "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
         self.page.evaluate(script, THEMES[name])
-        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=THEMES[name])
+        reached = "name => document.body.dataset.jpThemeName === name"
+        self.page.wait_for_function(reached, arg=THEMES[name], polling=50)
 
 
 @contextmanager
-def browser(address: str, theme: str) -> Iterator[Callable[[str], Lab]]:
-    """A function that opens a notebook of the JupyterLab at `address` in a fresh page."""
+def browser(address: str) -> Iterator[Callable[[], Lab]]:
+    """A function that opens the JupyterLab at `address` in a fresh page.
+
+    Pages share a cache, and each has a workspace of its own, or JupyterLab would load the second one twice.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
+        context = chromium.new_context(viewport={"width": WINDOW[0], "height": WINDOW[1]}, reduced_motion="reduce")
 
-        def open_notebook(name: str) -> Lab:
-            page = chromium.new_page(viewport={"width": 1400, "height": 1000})
-            view = Lab(page, f"{name.split('_', maxsplit=1)[0]}-{theme}")
-            page.goto(f"{address}/lab/tree/{name}?token={TOKEN}&reset")
-            page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-            view.idle()
-            return view
+        context.add_init_script(_PATIENT)
+        numbers = itertools.count()
 
-        yield open_notebook
+        def fresh() -> Lab:
+            page = context.new_page()
+            page.goto(f"{address}/lab/workspaces/{next(numbers)}?token={TOKEN}&reset")
+            page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)", polling=200, timeout=120_000)
+            return Lab(page)
+
+        yield fresh
         chromium.close()

@@ -17,9 +17,14 @@ def some(table: Iterable[Any], most: int) -> list[Any]:
     return every[:: -(-len(every) // most)] if QUICK and len(every) > most else every
 
 
-def spread(table: Iterable[Any], one_in: int) -> list[Any]:
-    """Of a table whose rows another test asks in a cheaper way, every so many-th one, unless everything is asked."""
-    return list(table)[:: 1 if THOROUGH else one_in]
+def spread(table: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
+    """Of a table whose rows another test asks in a cheaper way, every so many-th one, unless everything is asked.
+
+    It begins with row `first`, counted round the table: where tables are sampled in turn, each begins elsewhere.
+    """
+    every = list(table)
+    start = first % len(every) if every else 0
+    return [*every[start:], *every[:start]][:: 1 if THOROUGH else one_in]
 
 
 def examples(count: int, **more: Any) -> settings:

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +62,20 @@ def classroom(folder: Path, *options: str) -> Iterator[School]:
 
 
 def _wait_for(address: str, hub: "subprocess.Popen[bytes]", log: Path) -> None:
-    for _ in range(240):
+    for _ in range(1200):
         assert hub.poll() is None, log.read_text()
         with suppress(OSError), urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server
             return
-        time.sleep(0.5)
+        time.sleep(0.1)
     pytest.fail(f"the hub did not answer within two minutes\n{log.read_text()}")
 
 
 class Person:
     """Somebody with a browser of their own, logged in."""
 
-    def __init__(self, chromium: Any, school: School, name: str, password: str = PASSWORD, **look: Any) -> None:
+    def __init__(self, chromium: Any, school: School, name: str, password: str = PASSWORD) -> None:
         self.school, self.name = school, name
-        self.page = chromium.new_context(viewport={"width": 1300, "height": 900}, **look).new_page()
+        self.page = chromium.new_context(viewport={"width": 1300, "height": 900}).new_page()
         self.page.set_default_timeout(PATIENCE)
         self.page.goto(f"{school.url}/hub/login")
         self.page.fill("#username_input", name)
@@ -86,10 +87,18 @@ class Person:
         return self.page.goto(f"{self.school.url}/{path}")
 
     def open_notebook(self, path: str) -> None:
-        """A notebook in JupyterLab, with its kernel ready."""
-        self.open(f"user/{self.name}/lab/tree/{path}?reset")
+        """Open a notebook from JupyterLab's list of files, and wait for its kernel."""
+        for name in path.split("/"):
+            self.page.locator(".jp-DirListing-item", has_text=name).dblclick()
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
         self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+
+    def leave_jupyterlab_open(self) -> "Person":
+        """The same person in another tab."""
+        other = copy(self)
+        other.page = self.page.context.new_page()
+        other.page.set_default_timeout(PATIENCE)
+        return other
 
     def run(self, cell: str, source: str = "") -> str:
         """Run the cell that contains the text `cell`, with another `source` if one is given; what it shows."""
@@ -105,13 +114,14 @@ class Person:
         self.page.wait_for_function(
             "([cell, before]) => /\\[\\d+\\]/.test(cell.textContent) && cell.textContent.trim() !== before.trim()",
             arg=[prompt.element_handle(), before],
+            polling=100,
         )
         output = found.locator(".jp-OutputArea-output")
         return output.first.inner_text() if output.count() else ""
 
     def save(self) -> None:
-        self.page.keyboard.press("Control+S")
-        self.page.wait_for_timeout(1500)
+        with self.page.expect_response(lambda answer: answer.request.method == "PUT" and answer.ok):
+            self.page.keyboard.press("Control+S")
 
     def shot(self, name: str) -> None:
         """Keep a screenshot, where a folder for them is named."""

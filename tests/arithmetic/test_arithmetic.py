@@ -512,6 +512,7 @@ def test_no_warps_at_all(lead):
         assert tcemu.run(instruction, given[0], single, given[2], target="sm_120a").shape == got.shape
 
 
+@pytest.mark.slow
 def test_strides_order_and_flags_do_not_matter(warps):
     expected = tcemu.run(HMMA, *warps)
     strided = [np.repeat(x, 2, axis=0)[::2] for x in warps]

@@ -29,6 +29,7 @@ def compared(row, rows):
             assert found.fields == held.unseen, found
 
 
+@pytest.mark.slow
 def test_what_no_recording_shows_stands_in_the_row(row):
     """Fraction bits, blocks, floors, rounding and the rest, each changed a little: rows that are quick to ask."""
     rows = [held for held, found in known().items() if len(found) <= FEW and held.known != "silicon"]

@@ -3,13 +3,14 @@
 axe-core looks for barriers. Skipped without chromium or playwright (tests/lab.py).
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from lab import CHROMIUM, THEMES, Lab, browser, jupyterlab
+from lab import CHROMIUM, THEMES, WINDOW, Lab, browser, jupyterlab
 
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright").expect
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium"),
@@ -17,9 +18,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Lab]]:
-    """Open a notebook in a fresh page."""
-    with jupyterlab("light", tmp_path_factory.mktemp("lab")) as address, browser(address, "light") as opens:
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Lab]]:
+    """Open JupyterLab in a fresh page."""
+    with jupyterlab(tmp_path_factory.mktemp("lab")) as address, browser(address) as opens:
         yield opens
 
 
@@ -27,15 +28,18 @@ each_theme = pytest.mark.parametrize("theme", THEMES)
 
 
 @pytest.fixture(scope="module")
-def first_light(opened: Callable[[str], Lab]) -> Lab:
+def first_light(fresh: Callable[[], Lab]) -> Lab:
     """Notebook 00, opened and not yet run."""
-    return opened("00_first_light.ipynb")
+    view = fresh()
+    view.open("00_first_light.ipynb")
+    return view
 
 
 @pytest.fixture(scope="module")
-def numbers(opened: Callable[[str], Lab]) -> Lab:
+def numbers(fresh: Callable[[], Lab]) -> Lab:
     """Notebook 01, all cells run."""
-    view = opened("01_numbers.ipynb")
+    view = fresh()
+    view.open("01_numbers.ipynb")
     view.run_all()
     return view
 
@@ -65,7 +69,7 @@ def test_a_fresh_copy_folds_the_answers_away(first_light: Lab) -> None:
 
 
 def test_all_cells_run_and_the_live_drawing_takes_over(first_light: Lab) -> None:
-    first_light.run_all()
+    first_light.run_all_from_the_menu()
     assert (
         first_light.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']").count() == 0
     )
@@ -83,8 +87,7 @@ def test_the_slider_is_dragged_and_the_picture_follows(first_light: Lab) -> None
     explorer = first_light.view(MAP)
     assert "lane 13 holds the marked cells" in explorer.inner_html()  # a later cell did not move it
     slider = explorer.get_by_label("lane, slider")
-    slider.evaluate("element => element.scrollIntoView({block: 'center'})")
-    first_light.page.wait_for_timeout(500)
+    slider.evaluate("element => element.scrollIntoView({block: 'center', behavior: 'instant'})")
     box, mouse = slider.bounding_box(), first_light.page.mouse
     height = box["y"] + box["height"] / 2
     mouse.move(box["x"] + box["width"] * 13.5 / 32, height)
@@ -103,8 +106,7 @@ def test_arrow_keys_move_the_slider_and_nothing_else(first_light: Lab) -> None:
     slider.focus()
     for key in ("Home", "ArrowRight", "ArrowUp", "ArrowRight", "ArrowLeft"):
         first_light.page.keyboard.press(key)
-        first_light.page.wait_for_timeout(200)
-    first_light.settle()
+        first_light.settle()
     assert "lane 2 holds the marked cells" in explorer.inner_html()
     assert slider.evaluate("element => element === document.activeElement")
 
@@ -148,7 +150,7 @@ def test_what_is_open_stays_open_and_what_changes_is_announced(first_light: Lab)
     first_light.settle()
     assert explorer.locator("details").first.evaluate("element => element.open")
     said = explorer.locator(":scope > [aria-live=polite]")
-    assert said.text_content().startswith(f"mma m16n8k16 f16: {MAP}. Lane 21 holds a0 = row 5 columns 2–3")
+    expect(said).to_contain_text(f"mma m16n8k16 f16: {MAP}. Lane 21 holds a0 = row 5 columns 2–3")
     slider.focus()
     first_light.page.keyboard.press("ArrowRight")
     first_light.settle()
@@ -212,7 +214,7 @@ def test_a_prediction_is_typed_first_and_then_compared(first_light: Lab) -> None
     question.get_by_label("in_order", exact=True).press("Enter")
     first_light.settle()
     assert "D: The answer is 73. You said 64, which is 9 too small." in question.inner_text()
-    assert question.locator("[aria-live=polite]").last.text_content().endswith("in_order: Right, 61.")
+    expect(question.locator("[aria-live=polite]").last).to_have_text(re.compile(r"in_order: Right, 61\.$"))
     first_light.shot("predicted", question)
 
 
@@ -245,8 +247,7 @@ def test_a_flipped_bit_moves_a_column(first_light: Lab) -> None:
 
 
 def test_at_200_percent_maps_scroll_and_stay_readable(first_light: Lab) -> None:
-    first_light.page.set_viewport_size({"width": 700, "height": 500})
-    first_light.page.wait_for_timeout(800)
+    first_light.resize(700, 500)
     try:
         box = first_light.view(MAP).locator(".tcemu-scroll").first
         wide, room = box.evaluate("element => [element.scrollWidth, element.clientWidth]")
@@ -255,8 +256,7 @@ def test_at_200_percent_maps_scroll_and_stay_readable(first_light: Lab) -> None:
         assert text >= 8  # pixels of the page, twice as many on the screen
         first_light.shot("zoomed")
     finally:
-        first_light.page.set_viewport_size({"width": 1400, "height": 1000})
-        first_light.page.wait_for_timeout(800)
+        first_light.resize(*WINDOW)
 
 
 @each_theme

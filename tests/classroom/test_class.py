@@ -98,6 +98,7 @@ def test_a_neighbour_s_work_cannot_be_read(school, ann, bob):
 
 
 def test_what_is_handed_in_reaches_the_teacher_and_the_feedback_comes_back(school, ann, bob):
+    ann, bob = ann.leave_jupyterlab_open(), bob.leave_jupyterlab_open()
     for person in (ann, bob):
         person.open("services/classroom/")
         person.page.get_by_role("button", name=re.compile("^Hand in.*: 00 First light")).click()
@@ -130,23 +131,24 @@ def _grade(school):
 
 
 def test_the_teacher_sees_who_is_where_and_what_stops_them(school, chromium, ann, bob):
+    teacher = Person(chromium, school, "teacher", school.teacher_password)
+    teacher.page.wait_for_url("**/services/classroom/board")
+    row = teacher.page.get_by_role("row").filter(has=teacher.page.get_by_role("rowheader", name="bob", exact=True))
+    assert "Which row changes? (3 tries)" in row.inner_text()
+    assert "00 First light" in row.inner_text()
+    teacher.page.get_by_text("2 learners, 2 here now").wait_for()
+    hurdle = teacher.page.get_by_role("row").filter(has_text="changed_row").first
+    assert hurdle.inner_text().split()[-5:] == ["2", "1", "4", "1:", "bob"]
     for theme in ("light", "dark"):
-        teacher = Person(chromium, school, "teacher", school.teacher_password, color_scheme=theme)
-        teacher.page.wait_for_url("**/services/classroom/board")
-        row = teacher.page.get_by_role("row").filter(has=teacher.page.get_by_role("rowheader", name="bob", exact=True))
-        assert "Which row changes? (3 tries)" in row.inner_text()
-        assert "00 First light" in row.inner_text()
-        teacher.page.get_by_text("2 learners, 2 here now").wait_for()
-        hurdle = teacher.page.get_by_role("row").filter(has_text="changed_row").first
-        assert hurdle.inner_text().split()[-5:] == ["2", "1", "4", "1:", "bob"]
+        teacher.page.emulate_media(color_scheme=theme)
         assert teacher.barriers() == []
         teacher.shot(f"board-{theme}")
-    ann.open_notebook("exercises/00_first_light.ipynb")
     assert "Not right yet" in ann.run("def whole_product", "check(whole_product=lambda A, B: A)")
     teacher.page.get_by_text("A whole matrix, tile by tile").first.wait_for()  # without a reload
 
 
 def test_only_the_teacher_sees_the_class(school, ann):
+    ann = ann.leave_jupyterlab_open()
     assert ann.open("services/classroom/board").status == 403
     assert ann.open("user/bob/lab").status in (403, 404)
     assert ann.open("user/bob/api/contents/exercises/00_first_light.ipynb").status in (403, 404)

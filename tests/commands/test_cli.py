@@ -90,6 +90,7 @@ def test_an_error_is_wrapped_between_words(tmp_path, here):
         assert " ".join(lines) == f"tcemu: {error.value}", "no word is broken"
 
 
+@pytest.mark.slow
 def test_lab_lays_the_course_out_here_and_leaves_it_alone_the_second_time(tmp_path):
     said = f"The course is in {tmp_path} (files: {len(files(source()))} {{}}).\n{overview(tmp_path).summary}\n"
     assert run("lab", "--lay-out-only", cwd=tmp_path) == (0, said.format("laid out"), "")

@@ -467,6 +467,7 @@ def test_options_that_do_not_go_together(arguments, message):
     assert message in done.output
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_2_and_a_sentence():
     command = [sys.executable, "-m", "tcemu.cli", "isa"]
     wrong = subprocess.run([*command, "mma.sink"], capture_output=True, text=True, check=False)

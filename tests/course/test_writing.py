@@ -57,6 +57,7 @@ def test_the_example_has_nothing_wrong(course):
     assert done.exit_code == 0
 
 
+@pytest.mark.slow
 def test_the_learner_gets_the_exercises_and_solves_them(course):
     run("exercises", "save", course)
     path = course / "exercises" / "02_lanes.ipynb"

@@ -25,6 +25,7 @@ def same(found, expected):
 # ---------------------------------------------------------------------------------------------------- clusters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", CLUSTERS, ids=str)
 def test_clusters(plan):
     a, b = matrices(plan.rows, 2 * plan.blocks * plan.columns, 4 * plan.depth)

@@ -39,6 +39,7 @@ def test_a_control_only_chooses_among_runs_that_have_been_made(monkeypatch: pyte
         by_wgmma.set(stages=stages, columns=columns, in_flight=int(stages) - 1)
 
 
+@pytest.mark.slow
 def test_there_are_fewer_groups_in_flight_than_stages() -> None:
     explorer = explorers.schedule_of_wgmma(A, B, stages=4, in_flight=3, columns=64)
     assert explorer.at(stages="2").values["in_flight"] == 1

@@ -5,6 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from quick import spread
 
 import tcemu
 from tcemu import live, sparse
@@ -176,7 +177,7 @@ def test_wmma(gpu, kind):
 
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", [*SINGLE, "wgmma_stream", *map(str, PLANS + SPARSE + CLUSTERS)])
+@pytest.mark.parametrize("name", [*SINGLE, "wgmma_stream", *map(str, spread(PLANS + SPARSE + CLUSTERS, 3))])
 def test_the_twins_compile(name, tmp_path):
     plans = {str(plan): plan for plan in PLANS + SPARSE}
     clusters = {str(plan): plan for plan in CLUSTERS}

@@ -199,6 +199,7 @@ def test_where_namespaces_are_forbidden_it_says_what_to_set(tmp_path, monkeypatc
         check_box()
 
 
+@pytest.mark.slow
 def test_a_box_does_not_outlive_its_grader():
     source = (
         "import sys\nfrom boxed import Probe\nprobe = Probe()\nprint(probe.box._process.pid, flush=True)\n"

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from attacks import IN_THE_BOX
 from boxed import CHECK, HONEST, SEAT, marks, needs_box
 from rows import rows
@@ -25,11 +26,13 @@ def test_what_some_attacks_earn(what, attack, answer, earned):
 SHORT = Seat(limits=Limits(cell=2, notebook=20, memory=1 << 30))
 
 
+@pytest.mark.slow
 def test_a_cell_that_never_ends_is_named_where_its_answer_is_missing():
     mark = marks(SETUP, f"while True: pass\n{HONEST}", "check(where_of_b)", seat=SHORT)["where_of_b"]
     assert (mark.state, mark.says) == ("failed", "Cell c1 was stopped. It did not finish within 2 seconds.")
 
 
+@pytest.mark.slow
 def test_an_endless_answer_costs_its_exercise_alone():
     loop = "def where_of_bytes(row, column):\n    while True: pass\ncheck(where_of_bytes)"
     found = marks(SETUP, HONEST, loop, CHECK, names=("where_of_b", "where_of_bytes"), seat=SHORT)

@@ -72,6 +72,7 @@ KERNELS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_box
 @rows("what, body", KERNELS, lambda what, body: what)
 def test_a_kernel_gets_the_same_verdict_as_with_check(what, body):
@@ -89,6 +90,7 @@ def _without_lines(says):
     return re.sub(r" \(line [^)]*\)|\S*:\d+|<string>|02_fragments\S*|^ *\d* *\|.*$|>.*$", "", says, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 @needs_box
 def test_wrong_answers_get_the_same_verdict_as_with_check():
     """Every wrong answer that is a value, in one box: the mistake has the same name."""

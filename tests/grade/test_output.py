@@ -216,6 +216,7 @@ def test_no_name_or_message_moves_the_terminal_s_cursor(tmp_path):
 # ---------------------------------------------------------------------------------------------- nbgrader
 
 
+@pytest.mark.slow
 def test_nbgrader_reads_the_gradebook_and_writing_it_again_changes_nothing(tmp_path):
     from nbgrader.api import Gradebook
     from nbgrader.plugins.export import CsvExportPlugin

@@ -1,9 +1,10 @@
-"""A run goes on where it stopped: nothing is lost or graded twice, and the bytes are the same."""
+"""A run goes on where it stopped: nothing is lost or graded twice, and the bytes are the same.
+
+Here engines are played; test_kills.py kills processes.
+"""
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,6 @@ from boxed import CHECK, HONEST, needs_box
 from click.testing import CliRunner
 from filelock import FileLock
 from handed import folder, notebook
-from places import ROOT
 
 from tcemu.cli import commands
 from tcemu.errors import CourseError
@@ -148,31 +148,6 @@ def test_a_worker_that_is_killed_costs_a_retry_and_not_the_grade():
     assert worker._process is not first
     worker.close()
     assert {mark.exercise: mark.state for mark in grade.marks}["where_of_b"] == "right"
-
-
-@needs_box
-@pytest.mark.slow
-def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bytes(tmp_path):
-    hostile = notebook("import os\nos._exit(1)", "def where_of_b(row, column):\n    while True: pass")
-    files = {f"{name}/02_fragments.ipynb": notebook(HONEST, CHECK) for name in ("ada", "bob", "carl")}
-    handed = folder(tmp_path / "handed", files | {"eve/02_fragments.ipynb": hostile})
-    command = [sys.executable, "-m", "tcemu", "grade", str(handed), "--no-warm", "--no-nbgrader", "--limit-cell", "3",
-               "--jobs", "2"]  # fmt: skip
-    options = {"cwd": ROOT, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "stdout": subprocess.DEVNULL}
-    one, two = tmp_path / "one", tmp_path / "two"
-    with subprocess.Popen([*command, "--out", str(one)], **options) as process:
-        while not contents(one) and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
-    stopped = {path: path.stat().st_mtime_ns for path in one.glob("grades/*.json")}
-    assert stopped
-    for place in (one, two):
-        subprocess.run([*command, "--out", str(place)], check=True, timeout=200, **options)
-    assert {path: path.stat().st_mtime_ns for path in stopped} == stopped
-    assert contents(one) == contents(two)
-    assert len(contents(one)) == 4
-    assert (one / "grades.csv").read_bytes() == (two / "grades.csv").read_bytes()
-    assert (one / "report.html").read_bytes() == (two / "report.html").read_bytes()
 
 
 @needs_box

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from quick import examples
@@ -276,14 +276,14 @@ def test_any_pattern_is_a_layout_or_explained(pattern, sizes):
 
 
 @pytest.mark.slow
-@settings(max_examples=1500)
+@examples(1500)
 @given(TEXTS)
 def test_much_text_parses_or_is_explained(text):
     only_tcemu_errors(tcemu.parse, text, "sm_90a", "8.7")
 
 
 @pytest.mark.slow
-@settings(max_examples=1500)
+@examples(1500)
 @given(st.sampled_from(OPCODES), st.lists(st.one_of(any_array(), ANYTHING), max_size=6), any_array())
 def test_much_runs_or_is_explained(opcode, operands, memory):
     only_tcemu_errors(tcemu.run, opcode, *operands)

@@ -122,6 +122,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.slow
 def test_the_first_small_answers_are_the_references_and_the_same():
     pytest.importorskip("numba")
     told = answers(FIRST)
@@ -155,6 +156,7 @@ print(json.dumps([before, "numba" in sys.modules]))
 """
 
 
+@pytest.mark.slow
 def test_a_slider_loads_numba_in_the_background():
     pytest.importorskip("numba")
     assert answers(SLIDER) == [False, True]

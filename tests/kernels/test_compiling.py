@@ -66,6 +66,7 @@ def test_every_kernel_is_compiled_by_the_one_decorator():
         assert not {"njit", "jit", "vectorize", "guvectorize"} & set(taken), path.name
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_compiles_and_one_says_so(tmp_path):
     """They all look for the kernel when all are ready, so that none finds it compiled."""
     go, ready = tmp_path / "go", [tmp_path / f"ready{number}" for number in range(4)]

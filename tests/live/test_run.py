@@ -73,6 +73,7 @@ def test_block_scaled_operands_travel(monkeypatch, shape):
         assert np.array_equal(case.answer(live.run), case.answer(emulator("sm_120a")))
 
 
+@pytest.mark.slow
 def test_leading_axes_broadcast(card):
     a, b, c = sample(warps=6).operands
     spread = a.reshape(2, 3, *a.shape[1:])

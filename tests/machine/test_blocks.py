@@ -147,6 +147,7 @@ def test_all_blocks_of_a_grid_meet(seed):
 # ---------------------------------------------------------------------------------------------------- deadlocks
 
 
+@pytest.mark.slow
 @each_seed
 def test_blocks_that_wait_for_one_that_cannot_start(seed):
     says = "2 blocks cannot start before one of these ends: 2 blocks fit at a time (resident=2)"

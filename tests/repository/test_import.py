@@ -44,6 +44,7 @@ def test_a_room_is_loaded_when_one_of_its_names_is_used():
     assert not {"tcemu.machine", "tcemu.sanitizer", "tcemu.timing", "tcemu.show"} & running
 
 
+@pytest.mark.slow
 def test_what_observers_and_readers_of_reports_name_is_there():
     names = ["machine.events", "machine.tensor_map.TensorMap", "sanitizer.RULES", "formats.lookup", "layouts.Layout"]
     for first in names:

@@ -62,6 +62,7 @@ def test_the_wheel_says_what_it_is(wheel):
     assert set(told.get_all("Provides-Extra")) == {"test", "book", "classroom", "gpu", "grade", "peers"}
 
 
+@pytest.mark.slow
 def test_the_course_is_laid_out_from_the_wheel(wheel, tmp_path):
     installed, folder = tmp_path / "installed", tmp_path / "mine"
     wheel.extractall(installed)

@@ -70,6 +70,7 @@ def test_raise_ends_the_launch_at_the_first_error():
     assert str(caught.value) == str(caught.value.report)
 
 
+@pytest.mark.slow
 def test_raise_raises_what_collect_collects_first():
     for each in FAULTY:
         if each.launch().errors:
