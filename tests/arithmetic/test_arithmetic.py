@@ -544,7 +544,7 @@ def test_inputs_stay_as_they_are_and_outputs_are_new(warps):
 @pytest.mark.parametrize("dtype", [">u4", bool, np.float32, np.int64, np.uint8, object, "V4"])
 def test_other_dtypes_are_refused_and_not_converted(warps, dtype):
     a, b, c = warps
-    with pytest.raises(OperandError, match=r"operand b .* is uint32 registers"):
+    with pytest.raises(OperandError, match=r"operand b .* must be uint32 registers"):
         tcemu.run(HMMA, a, np.zeros(b.shape, dtype), c)
 
 
