@@ -63,6 +63,8 @@ class Sanitizer:
     >>> result = tcemu.launch(racing, block=64, shared=256, sanitizer="off", observers=[watch])
     >>> [report.rule for report in watch.reports], len(watch.errors)
     (['shared-race'], 1)
+    >>> watch.hears(tcemu.machine.events.Touched)  # without wgmma, it needs no accesses to registers
+    False
     """
 
     def __init__(self, mode: Mode = "raise") -> None:

@@ -233,9 +233,9 @@ def test_what_is_no_search():
         tcemu.search_schedules(kernel, policy="late")
     with pytest.raises(LaunchError, match="args must be a tuple"):
         tcemu.search_schedules(kernel, args=3)
-    with pytest.raises(LaunchError, match="runs is a whole number"):
+    with pytest.raises(LaunchError, match="runs must be a whole number"):
         tcemu.search_schedules(kernel, runs="many")
-    with pytest.raises(LaunchError, match="a kernel is a function"):
+    with pytest.raises(LaunchError, match="a kernel must be a function"):
         tcemu.search_schedules(3)
     with pytest.raises(LaunchError, match="shared= must be a number of bytes"):
         tcemu.search_schedules(kernel, shared=-1)
