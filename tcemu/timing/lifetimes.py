@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import accumulate
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tcemu.machine.registers import Bank
 
 #: Bytes of a register of a thread.
 REGISTER = 4
 
 
 class Lifetimes:
-    """The lives of a warp's registers: each from the operation that first uses it to the last one that does.
+    """The lives of a warp's registers: from the first operation that uses them to the last one that does.
 
-    What an operation writes may take the place of what it reads for the last time.
+    Registers that were allocated together live together. What an operation writes may take the place of what it reads
+    for the last time.
 
+    >>> from tcemu.machine.registers import Bank
     >>> from tcemu.timing.lifetimes import Lifetimes
+    >>> a, b, d = (Bank(np.zeros((32, n), np.uint32), first=first) for first, n in [(0, 4), (4, 2), (6, 4)])
     >>> lives = Lifetimes()
-    >>> for operation, numbers in enumerate([(0, 1), (2, 3), (0, 1, 2, 3), (0, 1, 4), (4,)]):
-    ...     lives.used(numbers, operation)
+    >>> for operation, banks in enumerate([[a], [b], [a, b, d], [d]]):  # two loads, a product, a store
+    ...     for bank in banks:
+    ...         lives.used(bank, operation)
     >>> lives.most
-    4
+    6
     """
 
-    __slots__ = ("_first", "_last", "_words")
+    __slots__ = ("_lives",)
 
     def __init__(self) -> None:
-        #: the first and the last operation, by the register's number; how many registers of a thread it takes, if more
-        self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-        self._words: dict[int, int] = {}
+        #: by the bank's first register: the first and the last operation, and how many registers of a thread it has
+        self._lives: dict[int, list[int]] = {}
 
-    def used(self, numbers: Iterable[int], operation: int, size: int = REGISTER) -> None:
-        """An operation, counted from 0, reads or writes registers of `size` bytes."""
-        now = dict.fromkeys(numbers, operation)
-        if size > REGISTER:
-            self._words.update(dict.fromkeys(now, size // REGISTER))
-        self._first.update({number: operation for number in now if number not in self._first})
-        self._last.update(now)
+    def used(self, bank: Bank, operation: int) -> None:
+        """An operation, counted from 0, reads or writes some registers of a bank."""
+        life = self._lives.get(bank.first)
+        if life is not None:
+            life[1] = operation
+            return
+        count = bank.bits.shape[1] * bank.bits.itemsize // REGISTER
+        self._lives[bank.first] = [operation, operation, count]
 
     @property
     def most(self) -> int:
         """The most registers of a thread that hold values between two operations."""
-        changes = [0] * (max(self._last.values(), default=0) + 1)
-        for number, first in self._first.items():
-            words = self._words.get(number, 1)
-            changes[first] += words
-            changes[self._last[number]] -= words
+        changes = [0] * (1 + max((last for _, last, _ in self._lives.values()), default=0))
+        for first, last, count in self._lives.values():
+            changes[first] += count
+            changes[last] -= count
         return max(accumulate(changes))

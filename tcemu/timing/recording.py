@@ -164,9 +164,8 @@ class _Block:
             op.kind = "mma"
         for _, registers in event.operands:
             first = registers.bank.first
-            numbers = range(first, first + registers.bank.bits.shape[1])
-            self._read(warp, numbers)
-            warp.lives.used(numbers, len(warp.ops), registers.dtype.itemsize)
+            self._read(warp, range(first, first + registers.bank.bits.shape[1]))
+            warp.lives.used(registers.bank, len(warp.ops))
         op.reads, warp.reads = tuple(warp.reads), set()
         if op.kind == "wgmma":
             op.number, warp.products = warp.products, warp.products + 1
@@ -179,7 +178,7 @@ class _Block:
         warp = self.warps[event.by.warp]
         op, last = warp.current, len(warp.ops) - 1
         own = op is not None and op.site == event.by.site
-        warp.lives.used(event.numbers, last if own else last + 1, event.registers.dtype.itemsize)
+        warp.lives.used(event.registers.bank, last if own else last + 1)
         if not event.writes:
             before = len(warp.reads)
             self._read(warp, event.numbers)
