@@ -51,9 +51,10 @@ def main(names: list[str]) -> None:
     from lab import browser, jupyterlab
 
     wanted = names or sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    with TemporaryDirectory() as home, jupyterlab("light", Path(home)) as address, browser(address, "light") as opens:
+    with TemporaryDirectory() as home, jupyterlab(Path(home)) as address, browser(address) as opens:
         for name in wanted:
-            view = opens(name)
+            view = opens()
+            view.open(name)
             view.run_all()
             measure(view)
             view.page.close()
