@@ -92,11 +92,9 @@ def table() -> str:
 def section(load: float) -> str:
     """What stands between the marks; `load`: what else the machine had to do before."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    beside = f" Other programs kept {load:.1f} cores busy at the same time." if load > cores / 4 else ""
-    return (
-        f"{processor()}, {cores} cores, numpy {np.__version__}; GMAC/s are billions of multiply-adds a second, "
-        f"rates of the best of {ROUNDS} rounds in one run.{beside}\n\n{table()}"
-    )
+    beside = f" Other programs ran at the same time (a load of {load:.0f})." if load > cores / 4 else ""
+    told = f"{processor()}, {cores} cores, numpy {np.__version__}; the best of {ROUNDS} rounds of one run.{beside}"
+    return f"{told}\n\n{table()}"
 
 
 def main() -> None:
