@@ -348,8 +348,9 @@ What the model leaves out:
   instructions if N is 96 or 128, 21 if it is 48, 27 if it is 32 or 64, and with `wgmma.sp` 17 or, for N = 64, 32 (nvcc
   13.0). Of the three loops beyond 15 %, one is that of N = 48 and two are those of `wgmma.sp` with N = 64;
 - the caches and other SMs: all copies and loads come from the L2, at the bandwidth that one SM has alone. Of `wgmma.sp`
-  64x128, the loops of f16 with 4 stages and of s8 with 3 have the same machine code and move the same bytes, but take
-  746 and 579 cycles a step. Whether that is the number of stages, or metadata in the L1, nobody has measured;
+  64x128, the loops of f16 with 4 stages and of s8 with 3 have equally many instructions wherever they were compared,
+  and move the same bytes, but take 746 and 579 cycles a step. Whether the number of stages or metadata in the L1 makes
+  the difference has not been measured;
 - what a kernel of the machine computes with numpy (attention's softmax): only one instruction for each register that
   it writes is counted, and none for arrays that are not registers;
 - registers: their banks; and how many there are decides only, by an estimate, how many blocks an SM holds;
