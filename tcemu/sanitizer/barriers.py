@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from tcemu.machine.events import BarrierArrived, BarrierCompleted, Exited, ProxyFenced, WarpSynced
+from tcemu.errors import counted
+from tcemu.machine.events import BarrierArrived, BarrierCompleted, By, Exited, ProxyFenced, WarpSynced
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.report import Earlier, many
+
+_ONCE = (
+    "Let the warp wait until the barrier has completed before it arrives again: for example, at a second barrier, where "
+    "those that wait at this one arrive afterwards."
+)
 
 
 class Barriers:
@@ -16,6 +22,8 @@ class Barriers:
         self._arrived: dict[int, Array] = {}
         #: for each barrier, the number of threads that it waits for, the warps that have arrived, and all that ever did
         self._counts: dict[int, tuple[int, tuple[int, ...], frozenset[int]]] = {}
+        #: for each barrier, who has arrived since it last completed
+        self._there: dict[int, dict[int, By]] = {}
         self.handlers: Handlers = {
             BarrierArrived: self._arrive,
             BarrierCompleted: self._complete,
@@ -26,6 +34,9 @@ class Barriers:
 
     def _arrive(self, event: BarrierArrived) -> None:
         warp = event.by.warp
+        first = self._there.setdefault(event.barrier, {}).setdefault(warp, event.by)
+        if first is not event.by:
+            self._twice(event, first)
         row = self._clocks.release(warp, self._clocks.there[warp])  # a barrier counts whole warps
         _, warps, ever = self._counts.get(event.barrier, (0, (), frozenset()))
         self._counts[event.barrier] = event.threads, (*warps, warp), ever | {warp}
@@ -35,6 +46,7 @@ class Barriers:
     def _complete(self, event: BarrierCompleted) -> None:
         wanted, _, ever = self._counts.get(event.barrier, (0, (), frozenset()))
         self._counts[event.barrier] = wanted, (), ever
+        self._there.pop(event.barrier, None)
         row = self._arrived.pop(event.barrier, None)
         if row is None:
             return
@@ -48,6 +60,15 @@ class Barriers:
     def counts(self, barrier: int) -> tuple[int, tuple[int, ...], frozenset[int]]:
         """The number of threads that a barrier waits for, the warps that have arrived, and all that ever did."""
         return self._counts.get(barrier, (0, (), frozenset()))
+
+    def _twice(self, event: BarrierArrived, first: By) -> None:
+        by, barrier = event.by, event.barrier
+        message = (
+            f"warp {by.warp} arrives at barrier {barrier} again before the barrier has completed: its threads count "
+            f"twice among the {counted(event.threads, 'thread')}, so the barrier completes without others"
+        )
+        earlier = Earlier(first, f"its arrival at barrier {barrier}")
+        self._block.report("barrier-threads", by, message, what=f"barrier {barrier}", earlier=earlier, remedy=_ONCE)
 
     def _exited(self, event: BarrierCompleted) -> None:
         by = event.arrived[0]

@@ -268,6 +268,27 @@ def a_named_barrier_for_those_that_use_it(warp, g):
         warp.bar_sync(1, 64)
 
 
+@faulty("barrier-threads", block=96)
+def a_producer_that_arrives_three_times_in_one_phase(warp, g):
+    """Its three arrivals stand for the consumers', who then wait for more."""
+    for _ in range(3):
+        if warp.warpid == 0:
+            warp.bar_arrive(1, 96)  # <- reported
+        else:
+            warp.bar_sync(1, 96)
+
+
+@correct(block=96)
+def a_producer_that_waits_before_it_arrives_again(warp, g):
+    for _ in range(3):
+        if warp.warpid == 0:
+            warp.bar_arrive(1, 96)
+            warp.bar_sync(2, 96)
+        else:
+            warp.bar_sync(1, 96)
+            warp.bar_arrive(2, 96)
+
+
 @faulty("flag-never-set", block=64)
 def two_warps_wait_for_each_other_s_flags(warp, g):
     """Each sets its flag after it has seen the other's."""

@@ -22,7 +22,7 @@ def columns(count):
     lambda: (columns(640), zeros(1), zeros(640)),
     lambda a, *_: a + 3,
     {
-        "nobody waits for empty": ("shared-race", "exited-threads"),
+        "nobody waits for empty": ("shared-race", "barrier-threads"),
         "consumers do not arrive at empty": ("deadlock", "exited-threads"),
         "full counts the consumers alone": ("barrier-threads", "deadlock", "exited-threads"),
         "arrives in front of the store": "shared-race",
@@ -47,7 +47,7 @@ def a_dynamic_persistent_tile_scheduler(warp, fault, a, counter, d):
             with one(warp):
                 warp.st_shared(0, new)  # <- nobody waits for empty; arrives in front of the store
             if fault != "arrives in front of the store":
-                warp.bar_arrive(full, threads)  # <- full counts the consumers alone
+                warp.bar_arrive(full, threads)  # <- full counts the consumers alone; nobody waits for empty
             if new >= 10:
                 return
     warp.bar_arrive(empty, 96)
