@@ -208,7 +208,7 @@ def test_a_prediction_is_typed_first_and_then_compared(first_light: Lab) -> None
     question.get_by_label("in_order", exact=True).fill("sixty")
     question.get_by_label("in_order", exact=True).press("Enter")
     first_light.settle()
-    assert "'sixty' in 'sixty' is not known" in question.inner_text()
+    assert "'sixty' in 'sixty' is unknown" in question.inner_text()
     assert "73" not in question.inner_text()
     question.get_by_label("in_order", exact=True).fill("61")
     question.get_by_label("in_order", exact=True).press("Enter")

@@ -80,7 +80,7 @@ def ann(school, chromium, bob):
     ann.open_notebook("exercises/00_first_light.ipynb")
     ann.run("import numpy")
     ann.run("def changed_row", RIGHT)
-    assert "Right." in ann.run("check(changed_row)")
+    assert "Right in" in ann.run("check(changed_row)")
     ann.save()
     return ann
 

@@ -43,7 +43,7 @@ def test_a_control_only_chooses_among_runs_that_have_been_made(monkeypatch: pyte
 def test_there_are_fewer_groups_in_flight_than_stages() -> None:
     explorer = explorers.schedule_of_wgmma(A, B, stages=4, in_flight=3, columns=64)
     assert explorer.at(stages="2").values["in_flight"] == 1
-    with pytest.raises(OperandError, match="in_flight takes whole numbers from 0 to 1"):
+    with pytest.raises(OperandError, match="in_flight cannot be 2: it takes whole numbers from 0 to 1"):
         explorer.at(stages="2", in_flight=2)
 
 

@@ -399,7 +399,7 @@ def test_matrices_that_do_not_fit(row):
         wgmma_tma.multiply(good, good, wgmma_tma.Plan("s8"))
     with pytest.raises(OperandError, match="m a multiple of 32, n of 32 and k of 16"):
         wmma_global.multiply(good[:31], good)
-    with pytest.raises(LaunchError, match="policy is"):
+    with pytest.raises(LaunchError, match="policy must be"):
         wmma_global.multiply(good, good, policy="soon")
 
 

@@ -107,9 +107,9 @@ MX = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X
         (SPARSE, "sm_80", "e", "the longer shape of each type and lacks"),
         (SPARSE, "sm_90a", "e", "the longer shape of each type and lacks"),
         ("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc", "sm_90a", "d", "CuTe too, but it has no b1"),
-        ("wmma.load.a.sync.aligned.row.m32n8k16.s8", "sm_90a", "a", "nothing else has a second witness"),
-        ("wmma.load.a.sync.aligned.row.m8n32k16.bf16", "sm_80", "a", "nothing else has a second witness"),
-        ("wmma.load.a.sync.aligned.row.m8n8k4.f64", "sm_80", "a", "nothing else has a second witness"),
+        ("wmma.load.a.sync.aligned.row.m32n8k16.s8", "sm_90a", "a", "nothing else has a second source"),
+        ("wmma.load.a.sync.aligned.row.m8n32k16.bf16", "sm_80", "a", "nothing else has a second source"),
+        ("wmma.load.a.sync.aligned.row.m8n8k4.f64", "sm_80", "a", "nothing else has a second source"),
     ],
 )
 def test_a_layout_says_who_else_agrees_or_that_nobody_does(opcode, target, role, words):
