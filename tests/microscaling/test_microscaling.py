@@ -336,7 +336,7 @@ ERRORS = {
         FormatError,
         ["no microscaling format is called 'mxfp8'. Did you mean 'mxfp8_e4m3' or 'mxfp8_e5m2'?"],
     ),
-    "more bits than any": (lambda: quantise(X, "mxfp16"), FormatError, ["is called 'mxfp16'. The formats are mxfp8_e4m3"]),
+    "more bits than any": (lambda: quantise(X, "mxfp16"), FormatError, ["is called 'mxfp16'. The formats are mxfp8"]),
     "no kind": (lambda: quantise(X, None), FormatError, ["no microscaling format", "NoneType"]),
     "words": (lambda: quantise(["a"], "mxfp4"), FormatError, ["real numbers"]),
     "complex numbers": (lambda: quantise(np.zeros(32, complex), "mxfp4"), FormatError, ["real numbers", "complex"]),
