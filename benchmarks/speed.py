@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,10 +100,13 @@ def section(load: float) -> str:
 
 def main() -> None:
     """Print the section, and put it into the README."""
+    options = ArgumentParser(description=__doc__)
+    options.add_argument("--print", action="store_true", help="leave the README as it is")
+    told = options.parse_args()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     found = section(load)
     print(found)
-    if "--print" not in sys.argv:
+    if not told.print:
         before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
         README.write_text(before + BEGIN + found + END + rest.partition(END)[2], encoding="utf-8")
 

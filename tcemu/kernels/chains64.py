@@ -271,7 +271,7 @@ def _high(a, b, c, of_a, of_b, of_c, into_a, into_b, into_c, groups, rows, depth
 
 @njit(cache=True, nogil=True)
 def _at(base, number):  # type: ignore[no-untyped-def]
-    """The address so many words of 32 bits after another; 0 for a negative number."""
+    """The address `number` 32-bit words after `base`; 0 if `number` is negative."""
     return base + uint64(number) * uint64(4) if number >= 0 else _ZERO
 
 

@@ -13,12 +13,12 @@ Array = npt.NDArray[Any]
 
 
 def whole(words: int) -> int:
-    """So many words of 32 bits, filled up to whole vectors."""
+    """A number of 32-bit words, rounded up to whole vectors."""
     return -(-words // WIDTH) * WIDTH
 
 
 def aligned(words: int, dtype: Any) -> Array:
-    """An array of words of 32 bits without initial content, whose vectors lie on whole lines of the processor's cache.
+    """An uninitialised array of 32-bit words, whose vectors are aligned to the lines of the processor's cache.
 
     A vector that crosses a line takes two accesses.
     """
@@ -28,7 +28,7 @@ def aligned(words: int, dtype: Any) -> Array:
 
 
 class Parts:
-    """Tables of words that are put one behind the other, each at a whole vector."""
+    """Tables of words, one after another; each begins at a whole vector."""
 
     def __init__(self) -> None:
         self._found: list[Array] = []

@@ -29,7 +29,7 @@ _UNITS: dict[int, np.dtype[Any]] = {
     16: np.dtype("V16"),
     32: np.dtype("V32"),
 }
-#: Up to this many addresses are checked one by one; of so many accesses to them it is kept that they were right.
+#: Accesses to at most _FEW addresses are remembered once they have been checked; at most _KEPT of them.
 _FEW, _KEPT = 64, 1024
 _SHIFTS = {size: size.bit_length() - 1 for size in _UNITS}
 
