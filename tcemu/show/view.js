@@ -1,7 +1,8 @@
 // The view of an Explorer and of a Prediction: controls, a picture, and a line that screen readers announce.
 //
-// Python sends `controls` (what there is and where it stands), `html` (the picture) and `said` (what has changed);
-// the view sends `asked` (where the reader has moved the controls).
+// Python sends `controls` (what there is and where it stands), `html` (the picture), `said` (what has changed) and
+// `answered` (the number of the request that these answer); the view sends `asked` (a number, and the controls that the
+// reader has moved since the last answer).
 
 function element(parent, tag, properties = {}) {
   const made = document.createElement(tag);
@@ -152,7 +153,7 @@ function become(old, made) {
 
 function render({ model, el }) {
   const id = `tcemu-${Math.random().toString(36).slice(2)}`; // every widget loads this script again
-  let asked = 0, later = 0;
+  let later = 0;
   el.classList.add("tcemu-view");
   const form = element(el, "form");
   if (model.get("head")) {
@@ -169,14 +170,17 @@ function render({ model, el }) {
   form.style.setProperty("--tcemu-label", `${0.9 * Math.max(9, ...labels)}ch`);
   const button = model.get("button");
   const values = {};
+  const last = () => model.get("asked").count || 0;
+  const waiting = () => model.get("answered") < last();
   const ask = () => {
-    model.set("asked", { values: { ...values }, count: ++asked });
+    model.set("asked", { values: { ...values }, count: last() + 1 });
     model.save_changes();
   };
   const shows = model.get("controls").map((control, number) => {
     const row = element(form, "div", { className: `tcemu-control tcemu-${control.kind}` });
     return KINDS[control.kind](row, control, `${id}-${number}`, (value) => {
-      if (!button) for (const name of Object.keys(values)) delete values[name];
+      // A request replaces one that has not been sent yet, so it repeats what is unanswered.
+      if (!button && !waiting()) for (const name of Object.keys(values)) delete values[name];
       values[control.name] = value;
       if (!button) ask();
     });
@@ -193,7 +197,10 @@ function render({ model, el }) {
   const figure = element(el, "div", { className: "tcemu-figure" });
   const status = element(el, "div", { className: "tcemu-said", role: "status", "aria-live": "polite" });
 
-  const stand = () => model.get("controls").forEach((control, number) => shows[number](control));
+  // A late answer does not set back a control that the reader is still moving.
+  const stand = () => {
+    if (!waiting()) model.get("controls").forEach((control, number) => shows[number](control));
+  };
   const draw = () => {
     const made = figure.cloneNode();
     made.innerHTML = named(model.get("html"), id);
@@ -205,6 +212,7 @@ function render({ model, el }) {
     later = setTimeout(() => { status.textContent = model.get("said"); }, 400);
   };
   model.on("change:controls", stand);
+  model.on("change:answered", stand);
   model.on("change:html", draw);
   model.on("change:said", say);
   stand();

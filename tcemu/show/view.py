@@ -30,6 +30,7 @@ def _view() -> type[Any]:
         head = traitlets.Unicode().tag(sync=True)
         button = traitlets.Unicode().tag(sync=True)
         asked = traitlets.Dict().tag(sync=True)
+        answered = traitlets.Int().tag(sync=True)
 
     return View
 
@@ -44,7 +45,14 @@ def view(
     if not button:  # each position of a slider is a computation
         load_soon()
     made = _view()(controls=list(controls), button=button, head=head)
-    made.observe(lambda change: asked(change["new"]["values"]), "asked")
+
+    def answer(change: Mapping[str, Any]) -> None:
+        # One message carries the whole answer and its number: the page leaves a control alone that has moved on.
+        with made.hold_sync():
+            made.answered = change["new"]["count"]
+            asked(change["new"]["values"])
+
+    made.observe(answer, "asked")
     return made
 
 

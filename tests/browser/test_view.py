@@ -1,4 +1,4 @@
-"""The page's half of an explorer, without JupyterLab: a picture that changes keeps what has not changed.
+"""The page's half of an explorer, without JupyterLab: late answers, and pictures that keep what has not changed.
 
 Skipped without chromium or playwright (tests/lab.py).
 """
@@ -29,14 +29,24 @@ MOVES = {
     "changes": [show.changes(ZEROS, after) for after in (ZEROS, np.eye(16, 8, dtype=np.float32), ZEROS + 1)],
     "descriptor": [show.descriptor(Descriptor(16)), show.descriptor_of_tcgen05(Descriptor(16)), show.descriptor(1)],
 }
-#: Shows a view of one model, which `show` gives another picture.
-_SETUP = """async ([source, html]) => {
+#: A slider and a list, as Python describes them.
+LANE = {"kind": "range", "name": "lane", "label": "lane", "value": 0, "low": 0, "high": 31, "step": 1}
+ROLE = {"kind": "select", "name": "role", "label": "operand", "value": "a", "options": ["a", "b"]}
+#: Shows a view of one model, to which `show` gives another picture and `answer` what Python answers.
+_SETUP = """async ([source, html, controls]) => {
     const module = await import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
-    const held = { html, controls: [], head: '', button: '', said: '' }, heard = {};
-    const model = { get: (name) => held[name], set() {}, save_changes() {}, on: (name, act) => { heard[name] = act; } };
+    const held = { html, controls, head: '', button: '', said: '', asked: {}, answered: 0 }, heard = {};
+    const set = (name, value) => { held[name] = value; };
+    const model = { get: (name) => held[name], set, save_changes() {}, on: (name, act) => { heard[name] = act; } };
     module.default.render({ model, el: document.getElementById('view') });
     window.figure = document.querySelector('.tcemu-figure');
     window.show = (html) => { held.html = html; heard['change:html'](); };
+    window.answer = (controls, answered) => {
+        Object.assign(held, { controls, answered });
+        heard['change:controls']();
+        heard['change:answered']();
+    };
+    window.asked = () => held.asked;
 }"""
 #: Whether the view is what the HTML describes, whose picture has another name.
 _AS_FRESH = """([html, key]) => {
@@ -54,10 +64,14 @@ def page() -> Iterator[Any]:
         chromium.close()
 
 
-def _view(page: Any, html: str) -> None:
-    """Let the page show a fresh view of a picture."""
+def _view(page: Any, html: str, *controls: dict[str, Any]) -> None:
+    """Let the page show a fresh view of a picture with controls."""
     page.set_content('<div id="view"></div>')
-    page.evaluate(_SETUP, [(ROOT / "tcemu/show/view.js").read_text(encoding="utf-8"), html])
+    page.evaluate(_SETUP, [(ROOT / "tcemu/show/view.js").read_text(encoding="utf-8"), html, list(controls)])
+
+
+def _answer(page: Any, count: int, *controls: dict[str, Any]) -> None:
+    page.evaluate("([controls, count]) => answer(controls, count)", [list(controls), count])
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -76,3 +90,27 @@ def test_what_has_not_changed_stays(page: Any) -> None:
     kept = page.evaluate("cells.filter(each => each.isConnected).length / cells.length")
     assert kept > 0.9
     assert page.evaluate("figure.querySelector('details').open")
+
+
+def test_a_late_answer_does_not_set_back_a_slider_that_is_still_moving(page: Any) -> None:
+    _view(page, "", LANE)
+    slider = page.get_by_role("slider")
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    assert page.evaluate("asked()") == {"values": {"lane": 2}, "count": 2}
+    _answer(page, 1, LANE | {"value": 1})
+    assert slider.input_value() == "2"
+    _answer(page, 2, LANE | {"value": 2})
+    assert slider.input_value() == "2"
+    _answer(page, 2, LANE | {"value": 20})  # another cell moves it, and nothing is under way
+    assert slider.input_value() == "20"
+
+
+def test_a_request_repeats_what_is_unanswered(page: Any) -> None:
+    _view(page, "", LANE, ROLE)
+    page.get_by_role("slider").press("End")
+    page.get_by_role("combobox").select_option("b")
+    assert page.evaluate("asked()") == {"values": {"lane": 31, "role": "b"}, "count": 2}
+    _answer(page, 2, LANE | {"value": 31}, ROLE | {"value": "b"})
+    page.get_by_role("slider").press("Home")
+    assert page.evaluate("asked()") == {"values": {"lane": 0}, "count": 3}

@@ -38,7 +38,8 @@ def test_a_slider_moves_the_picture() -> None:
 def test_what_the_page_asks_for_is_drawn_and_announced() -> None:
     lanes = widgets.who_holds_what(MMA)
     page = lanes._shown()
-    page.asked = {"values": {"lane": 21}, "count": 1}
+    page.asked = {"values": {"lane": 21}, "count": 7}
+    assert page.answered == 7
     assert lanes.picture == show.mma_map(MMA, lane=21)
     assert page.html == lanes.picture.html
     assert page.said.startswith("mma m16n8k16 f16: lane and register of each element. Lane 21 holds a0 = row 5")
