@@ -11,6 +11,7 @@ from tcemu.errors import ranges
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.rules import RULES, Rule, Severity
+from tcemu.sanitizer.uncalled import uncalled
 
 
 class SanitizerWarning(UserWarning):
@@ -115,8 +116,8 @@ class Report:
 
     @property
     def fix(self) -> str:
-        """How to fix it."""
-        return self.remedy or self.about.fix
+        """How to fix it; methods that the kernel names without calling them come first."""
+        return " ".join(filter(None, (uncalled(self.by.site), self.remedy or self.about.fix)))
 
     @property
     def site(self) -> Site:

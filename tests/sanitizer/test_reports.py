@@ -452,3 +452,16 @@ def test_a_number_of_registers_that_no_thread_can_have(count):
     assert reports[0].fix == "Name a multiple of 8 from 24 to 256."
     assert isinstance(error, OperandError)
     assert f"{reports[0].site}" in str(error)
+
+
+def test_a_method_that_is_named_but_not_called_comes_first_in_the_fix():
+    def kernel(warp):
+        warp.st_shared(4 * warp.threads, warp.threads)
+        warp.bar_sync  # noqa: B018 - the mistake
+        warp.laneid  # noqa: B018 - a value, not a method
+        warp.ld_shared(4 * (63 - warp.threads))
+
+    (report,) = tcemu.launch(kernel, block=64, shared=256, sanitizer="collect").reports
+    line = kernel.__code__.co_firstlineno + 2
+    assert report.fix.startswith(f"Line {line} does nothing: warp.bar_sync is named, not called; add parentheses.")
+    assert report.fix.endswith(report.about.fix)
