@@ -17,7 +17,7 @@ from tcemu.kernels import sums
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
-from tcemu.kernels.products import multiply
+from tcemu.kernels.products import chains_at, multiply
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
@@ -66,15 +66,16 @@ def _join(part, c, half):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _multiplied(x, y, steps, numbers, room, c):  # type: ignore[no-untyped-def]
+def _multiplied(x, y, steps, numbers, room, c, chains):  # type: ignore[no-untyped-def]
     """`tiles.multiply` for arrays."""
     of_x, of_y = uint64(x.ctypes.data), uint64(y.ctypes.data)
     at, into = uint64(numbers.ctypes.data), uint64(c.ctypes.data)
     vectors_x, vectors_y = int64(x.shape[0] // WIDTH), int64(y.shape[0] // WIDTH)
     none = uint64(0)
     return multiply(
-        of_x, vectors_x, of_y, vectors_y, steps, numbers, at, uint64(room.ctypes.data), into, none, none, none
-    )
+        of_x, vectors_x, of_y, vectors_y, steps, numbers, at, uint64(room.ctypes.data), into, none, none, none,
+        chains,
+    )  # fmt: skip
 
 
 class Rule(NamedTuple):
@@ -117,7 +118,7 @@ class Tile:
             steps = len(b) // (self._sums * self._depth) if self._join else 1
             if not self._join:
                 self._numbers[6] = len(b) // self._depth
-            found = _multiplied(x, y, steps, self._numbers, room, c.reshape(-1))
+            found = _multiplied(x, y, steps, self._numbers, room, c.reshape(-1), chains_at())
             if not found & sums.OUTSIDE or (self._rule[2] == 23 and not self._rule[3]):
                 return
         self._plainly(a, b, c)

@@ -10,6 +10,7 @@ from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
 from tcemu.kernels.blocks import ROWS, block
+from tcemu.kernels.calls import address_of, call
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
 from tcemu.kernels.moves import extract, illegal, pick, spread, store, widen
@@ -37,7 +38,7 @@ PATIENCE = 15
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def multiply(  # type: ignore[no-untyped-def]
-    x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled
+    x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled, chains
 ):
     """c = `steps` chains that start from c, one after the other; returns what `pack` found.
 
@@ -46,6 +47,7 @@ def multiply(  # type: ignore[no-untyped-def]
     groups of y, 4, 16): float32 patterns. numbers: the rule as `block` reads it, and both formats as `pack` reads them.
     room: three words for each pattern. With `scaled`, scale_x and scale_y are what `block` takes, for all groups. If an
     exponent is outside the window, only float32 results with all their bits are computed; for others nothing is.
+    chains: see `chains_at`.
     """
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, vectors_x, vectors_y)
     form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
@@ -61,7 +63,8 @@ def multiply(  # type: ignore[no-untyped-def]
         pack_special(x, form_x, vectors_x, sign_x)
         pack_special(y, form_y, vectors_y, sign_y)
     base = (seen_x >> 1) + (seen_y >> 1)
-    _chains(room, vectors_x, vectors_y, steps, numbers, numbers_at, c, scale_x, scale_y, scaled, base, found)
+    chain = numbers[5] * numbers[6]
+    call(chains, (room, vectors_x, vectors_y, steps, chain, numbers_at, c, scale_x, scale_y, scaled, base, found))
     return found
 
 
@@ -73,15 +76,14 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
     return room, room + size_x, room + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
 def _chains(  # type: ignore[no-untyped-def]
-    room, vectors_x, vectors_y, steps, numbers, numbers_at, c, scale_x, scale_y, scaled, base, found
+    room, vectors_x, vectors_y, steps, chain, numbers_at, c, scale_x, scale_y, scaled, base, found
 ):
     """The blocks of `multiply`, whose elements are packed. base: the sum of both starts; found: by `pack`."""
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, vectors_x, vectors_y)
     wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
     at, size, unit = c, uint64(4), uint64(4 if wide else 1)
-    chain = numbers[5] * numbers[6]
     for i in range(vectors_x // (chain * steps)):
         for j in range(vectors_y * WIDTH // (chain * steps * ROWS)):
             for step in range(steps):
@@ -93,6 +95,11 @@ def _chains(  # type: ignore[no-untyped-def]
                     numbers_at, base, wide, special, int64(scaled),
                 )  # fmt: skip
             at += uint64(ROWS * WIDTH) * size
+
+
+def chains_at() -> int:
+    """The address of the compiled `_chains`, which `multiply` and `run_fused` call."""
+    return address_of(_chains, uint64, *[int64] * 4, *[uint64] * 5, int64, int64)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -188,7 +195,7 @@ def _operands(t, given, steps, tables, numbers, room):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _quickly(t, given, steps, tables, numbers, numbers_at, room, scale_x, scale_y, scaled):  # type: ignore[no-untyped-def]
+def _quickly(t, given, steps, tables, numbers, numbers_at, room, scale_x, scale_y, scaled, chains):  # type: ignore[no-untyped-def]
     """Load and multiply tile t if all its elements are normal numbers in a window; whether they are."""
     t, packed, c = uint64(t), _words(room, numbers[PACKED]), _words(room, numbers[IN_C])
     of_x, of_y = _words(room, numbers[WORDS_X]), _words(room, numbers[WORDS_Y])
@@ -206,9 +213,8 @@ def _quickly(t, given, steps, tables, numbers, numbers_at, room, scale_x, scale_
     _load(given[2] + t * steps[2], tables, numbers, room, int64(C), of_y, c)
     widen(c, numbers[ADDENDS], numbers[VECTORS + 2], c)
     base = numbers[START_X] + numbers[START_Y]
-    _chains(
-        packed, vectors_x, vectors_y, 1, numbers, numbers_at, c, scale_x, scale_y, scaled, base, int64(0)
-    )
+    chain = numbers[5] * numbers[6]
+    call(chains, (packed, vectors_x, vectors_y, 1, chain, numbers_at, c, scale_x, scale_y, scaled, base, 0))
     return True
 
 
@@ -240,7 +246,7 @@ def _addresses(x, y, c, e):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_fused(  # type: ignore[no-untyped-def]
-    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
+    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d, chains
 ):
     """Chains of fused sums; scale_x and scale_y (tiles, scales): as `block` takes them, or empty."""
     room = uint64(scratch.ctypes.data)
@@ -256,13 +262,13 @@ def run_fused(  # type: ignore[no-untyped-def]
     later = 0 if numbers[NORMAL] else d.shape[0]
     for t in range(d.shape[0]):
         of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
-        if t < later or not _quickly(t, given, steps, at, numbers, numbers_at, room, of_x, of_y, scaled):
+        if t < later or not _quickly(t, given, steps, at, numbers, numbers_at, room, of_x, of_y, scaled, chains):
             later = later if t < later else t + PATIENCE
             if not _operands(t, given, steps, at, numbers, room):
                 return False
             widen(at_c, numbers[ADDENDS], vectors_c, at_c)
             multiply(
-                at_x, vectors_x, at_y, vectors_y, 1, numbers, numbers_at, packed, at_c, of_x, of_y, scaled
+                at_x, vectors_x, at_y, vectors_y, 1, numbers, numbers_at, packed, at_c, of_x, of_y, scaled, chains
             )
         _store(at, numbers, room, to_d + uint64(t) * step_d)
     return True

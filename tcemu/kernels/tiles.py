@@ -32,6 +32,7 @@ from tcemu.kernels.products import (
     SPREAD,
     STORE,
     VECTORS,
+    chains_at,
     run_exactly,
     run_fused,
     run_grouped,
@@ -332,7 +333,8 @@ class Tiles:
         check_words(np.uint32, self._reach, (a, b, c, met, d))
         if self.rule.kind in (INTEGERS, BITS):
             legal = run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d)
+        elif self.rule.kind == GROUPED:
+            legal = run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d)
         else:
-            run = run_grouped if self.rule.kind == GROUPED else run_fused
-            legal = run(x, y, c, met, of_x, of_y, tables, numbers, room, d)
+            legal = run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at())
         return d if legal else None

@@ -1,0 +1,38 @@
+"""Calls of a compiled function by its address, so that its callers do not compile it again.
+
+numba compiles a function that calls another one together with a copy of it. Where the copy is large and has several
+callers, the address costs less: a tenth of a microsecond for each call, and nothing to compile.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_LONG = ir.IntType(64)
+
+
+@intrinsic
+def call(typingctx, address, numbers):  # type: ignore[no-untyped-def]
+    """Call the function at an address with a tuple of 64-bit numbers; see `address_of`."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        given = cgutils.unpack_tuple(builder, args[1])
+        kind = ir.FunctionType(ir.VoidType(), [_LONG] * len(given))
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), given)
+        return context.get_dummy_value()
+
+    return types.void(address, numbers), codegen
+
+
+@cache
+def address_of(function: Any, *kinds: Any) -> int:
+    """The address of a compiled function of 64-bit numbers, of these types, that returns nothing."""
+    function.compile(types.void(*kinds).args)
+    found = function.overloads[kinds]
+    return int(found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name))
