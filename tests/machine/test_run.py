@@ -248,7 +248,7 @@ def test_every_family_has_what_executes_it():
     assert executed == {family.name for family in OWN} | {"wgmma"}
     refused = {family.name for family in FAMILIES} - executed - alone
     assert refused == {
-        "cp.reduce.async.bulk.tensor", "cvta", "isspacep", "membar.proxy", "multimem.cp.async.bulk",
+        "cvta", "isspacep", "membar.proxy", "multimem.cp.async.bulk",
         "multimem.cp.reduce.async.bulk", "multimem.ld_reduce", "multimem.red", "multimem.st", "st.bulk",
     }  # fmt: skip
 
@@ -268,7 +268,7 @@ def test_what_the_machine_refuses_says_why(row):
         ("fence.proxy.alias", "the machine has only the generic and the asynchronous proxy"),
         ("ld.const.b32", "the machine has no .const memory"),
         ("multimem.red.global.add.u32", "it needs multimem addresses"),
-        ("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group", "combines runs of bytes"),
+        ("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.im2col_no_offs.bulk_group", "in tile mode only"),
         ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes", "in tile mode only"),
     ]
     for opcode, says in cases:

@@ -1,5 +1,6 @@
 """Special registers under PTX's names, and what a warp says of CUDA's names and habits."""
 
+import operator
 import re
 
 import numpy as np
@@ -43,6 +44,61 @@ def test_every_special_register_of_every_warp():
                 tid = [[t % 10 for t in threads], [t // 10 % 3 for t in threads], [t // 30 for t in threads]]
                 expected.append(((x, y, 0), warp, tid))
     assert seen == expected
+
+
+def test_masks_of_lanes(row):
+    """PTX ISA 9.1, 10: bits of the lanes that are equal, less, less or equal, greater, greater or equal."""
+    found = one(lambda warp: {name: getattr(warp, f"lanemask_{name}") for name in ("eq", "lt", "le", "gt", "ge")})
+    for name, mask in found.items():
+        expected = [sum(1 << other for other in range(32) if getattr(operator, name)(other, lane)) for lane in range(32)]
+        with row(name):
+            assert mask.dtype == np.uint32
+            assert mask.tolist() == expected
+            with pytest.raises(ValueError, match="read-only"):
+                mask[0] = 0
+
+
+def test_the_memory_of_a_block(row):
+    """Shared memory is allocated in units of 128 bytes, and 1024 bytes of each block are the system's."""
+    for shared, total in ((0, 0), (1, 128), (128, 128), (4097, 4224)):
+        seen = []
+        launch(lambda w, s=seen: s.append((w.dynamic_smem_size, w.total_smem_size, w.aggr_smem_size)), shared=shared)
+        with row(str(shared)):
+            assert seen == [(shared, total, total + 1024)]
+
+
+def test_a_launch_of_its_own():
+    assert one(lambda warp: (warp.gridid, warp.current_graph_exec)) == (1, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_multiprocessors(seed):
+    """%smid is below %nsmid, and the same again under the same seed."""
+    seen = [[], []]
+    for each in seen:
+        launch(lambda warp, e=each: e.append((warp.ctaid[0], warp.smid, warp.nsmid)), 7, resident=3, seed=seed)
+    assert seen[0] == seen[1]
+    assert {nsmid for _, _, nsmid in seen[0]} == {3}
+    assert {smid for _, smid, _ in seen[0]} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("name", ["clock", "clock64", "globaltimer", "globaltimer_lo"])
+@pytest.mark.parametrize("seed", range(2))
+def test_clocks_grow_from_reading_to_reading_in_all_warps(name, seed):
+    seen = []
+
+    def kernel(warp):
+        for _ in range(3):
+            seen.append(getattr(warp, name))
+            warp.bar_sync()
+        start = warp.clock64
+        while warp.clock64 - start < 100:  # a delay ends
+            pass
+        assert warp.clock_hi == warp.globaltimer_hi == 0
+
+    launch(kernel, 2, 96, seed=seed)
+    assert len(set(seen)) == len(seen) == 18
+    assert seen == sorted(seen)
 
 
 def test_names_of_cuda_and_of_before_say_what_to_write(row):
