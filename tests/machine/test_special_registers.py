@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tcemu.errors import OperandError, TcemuError, UnknownName
+from tcemu.errors import IllegalInstruction, OperandError, TcemuError, UnknownName
 from tcemu.machine.launch import launch
 from tcemu.machine.methods.other_names import OTHERS
 
@@ -50,7 +50,8 @@ def test_masks_of_lanes(row):
     """PTX ISA 9.1, 10: bits of the lanes that are equal, less, less or equal, greater, greater or equal."""
     found = one(lambda warp: {name: getattr(warp, f"lanemask_{name}") for name in ("eq", "lt", "le", "gt", "ge")})
     for name, mask in found.items():
-        expected = [sum(1 << other for other in range(32) if getattr(operator, name)(other, lane)) for lane in range(32)]
+        compare = getattr(operator, name)
+        expected = [sum(1 << other for other in range(32) if compare(other, lane)) for lane in range(32)]
         with row(name):
             assert mask.dtype == np.uint32
             assert mask.tolist() == expected
@@ -122,14 +123,64 @@ def test_names_of_cuda_and_of_before_say_what_to_write(row):
     one(body)
 
 
-def test_what_stands_beside_those_names_exists(row):
-    """Each `warp.NAME` that an error proposes is one."""
+#: Code in the text of a row: what begins with one of these words, with its attributes and arguments.
+CODE = re.compile(r"(?:\d+ - )?(?:\(mask & -mask\)|\b(?:warp|np|mask|int))(?:\.\w+)*(?:\((?:[^()]|\([^()]*\))*\))?")
 
+
+def test_the_code_beside_those_names_runs(row):
+    """Each expression that a row proposes is one, with the operands that all rows share."""
+
+    def operands(warp, pointer, code):
+        near = "shared" in code or "mapa" in code or "generic" in code
+        fragment = np.zeros((32, 8), np.uint32)
+        return {
+            "warp": warp, "np": np, "address": 0 if near else int(pointer), "pointer": int(pointer),
+            "counter": int(pointer), "source": int(pointer), "destination": 1024, "size": 16, "mbarrier": 2048,
+            "count": 32, "parity": 0, "pending": 0, "duration": 10, "value": 3, "compare": 0, "values": warp.laneid,
+            "predicate": warp.laneid < 4, "lane": 0, "delta": 1, "mask": 6, "rank": 0,
+            "a": fragment, "b": fragment, "c": fragment,
+        }  # fmt: skip
+
+    def kernel(warp, pointer, codes):
+        with warp.only(warp.laneid == 0):
+            warp.mbarrier_init(2048, 32)
+        for code in codes:
+            with warp.only((warp.laneid == 0) | ("_init" not in code)):
+                eval(code, operands(warp, pointer, code))  # noqa: S307 - the rows are the package's
+
+    for name, instead in OTHERS.items():
+        codes = [code for code in CODE.findall(instead) if "." in code or "(" in code]
+        with row(name):
+            assert codes or name in ("warpSize", "WARP_SZ", "__shared__", "printf", "__trap", "__brkpt")
+            launch(lambda warp, p, c=codes: kernel(warp, p, c), 1, 32, (np.zeros(64, np.uint32),), shared=8192)
+
+
+def test_what_a_bit_of_an_integer_is_called(row):
+    """__ffs, __clz and __brev of CUDA, beside numbers worked out by hand."""
+    for name, mask, expected in (
+        ("__popc", 0b1011, 3), ("__ffs", 0b1000, 4), ("__ffs", 0, 0), ("__clz", 1, 31), ("__clz", 0, 32),
+        ("__clzll", 1 << 40, 23), ("__brev", 1, 1 << 31), ("__brev", 0xF0000000, 0xF),
+    ):  # fmt: skip
+        with row(f"{name} {mask}"):
+            assert eval(OTHERS[name].split(",")[0] if name != "__brev" else OTHERS[name], {"mask": mask}) == expected  # noqa: S307
+
+
+def test_cpp_in_place_of_an_opcode_says_what_to_write(row):
     def body(warp):
-        for name, instead in OTHERS.items():
-            for word in re.findall(r"warp\.(\w+)", instead):
-                with row(f"{name} {word}"):
-                    assert hasattr(warp, word)
+        for text, instead in (
+            ("__syncthreads()", "warp.bar_sync()"),
+            ("cuda::barrier<cuda::thread_scope_block>", "warp.mbarrier_init("),
+            ("wmma::load_matrix_sync(a, p, 16)", "tcemu.wmma.load_matrix_sync"),
+            ("cluster.map_shared_rank(p, 1)", "warp.mapa(address, rank)"),
+            ("cluster.sync();", "warp.barrier_cluster_arrive()"),
+            ("__shfl_xor_sync", "warp.shfl_sync('bfly'"),
+            ("asm volatile (\"trap;\");", "warp.run('redux.sync.add.u32', values): the opcode, then"),
+        ):
+            with row(text), pytest.raises(IllegalInstruction, match=re.escape(f"this is CUDA C++; write {instead}")):
+                warp.run(text)
+        for text, says in (("barrier.snc", "Nearest legal form: barrier"), ("nothing", "no instruction is called")):
+            with row(text), pytest.raises(IllegalInstruction, match=says):
+                warp.run(text)
 
     one(body)
 

@@ -26,8 +26,7 @@ VALID = {
     "inc": "uint32", "dec": "uint32",
     **dict.fromkeys(("and", "or", "xor"), "uint32 int32 float32 uint64 int64 float64"),
 }  # fmt: skip
-DTYPES = [np.dtype(name) for name in "uint8 uint16 uint32 int32 uint64 int64 float16 float32 float64".split()]
-DTYPES.append(np.dtype(ml_dtypes.bfloat16))
+DTYPES = [np.dtype(kind) for kind in (*"BHIiQqefd", ml_dtypes.bfloat16)]
 OPCODE = "cp.reduce.async.bulk.tensor.{}d.global.shared::cta.{}.tile.bulk_group"
 
 
