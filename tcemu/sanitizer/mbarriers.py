@@ -39,8 +39,8 @@ _TOO_MANY = (
 )
 #: The fix where an st.async fills a stage too early.
 _REFILL = (
-    "Before a thread fills the stage of another block again, let it wait on its own empty mbarrier, and let the readers "
-    "in that block arrive there after their last use: with mapa and mbarrier.arrive.shared::cluster."
+    "Before a thread fills the stage of another block again, let it wait on its own empty mbarrier, where the readers "
+    "in that block must arrive after their last use: with mapa and mbarrier.arrive.shared::cluster."
 )
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4

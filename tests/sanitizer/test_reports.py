@@ -452,3 +452,18 @@ def test_a_number_of_registers_that_no_thread_can_have(count):
     assert reports[0].fix == "Name a multiple of 8 from 24 to 256."
     assert isinstance(error, OperandError)
     assert f"{reports[0].site}" in str(error)
+
+
+def half(warp):
+    """Half a warp shuffles and names all of it; then the kernel ends."""
+    with warp.only(warp.laneid < 16):
+        warp.run("shfl.sync.bfly.b32", warp.laneid, 1, 0x1F, 0xFFFFFFFF)
+
+
+def test_a_shuffle_that_waits_for_others_to_exit_is_a_hint():
+    (report,) = tcemu.launch(half, sanitizer="collect").reports
+    assert (report.rule, report.severity, report.lanes) == ("absent-lanes", "hint", tuple(range(16)))
+    assert report.message == (
+        "shfl.sync.bfly.b32 names lanes 16 to 31 in its membermask 0xffffffff, which never execute it: the others wait "
+        "until they exit"
+    )
