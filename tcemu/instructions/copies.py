@@ -218,7 +218,6 @@ _IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
 _WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
 _NO_OFFSETS = _only(_IM2COL)
 _ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
-_BOXES = "the machine combines runs of bytes with cp.reduce.async.bulk, but not boxes of tensors"
 _PAIRED = "it signals the other block of a pair, and the machine has no pairs of blocks (cta_group)"
 
 
@@ -280,7 +279,11 @@ TENSOR_STORE = family(
     marks=frozenset({"bulk_group"}),
     signature=f"= tensor_map coordinates source {_POLICIES}",
     about="copies a box of a tensor from shared to global memory, in a group",
-    rules=(_MAP, _BOX.replace("is zero", "is not written"), _PROXY, _LATER),
+    rules=(_MAP, _BOX.replace("are zero", "are not written"), _PROXY, _LATER),
+)
+_TYPES = (
+    "The tensor map says which elements: u32, s32, u64, f32, f16 or bf16 for .add; u32, s32, u64, s64, f16 or bf16 for "
+    ".min and .max; u32 for .inc and .dec; any of 32 or 64 bits for .and, .or and .xor."
 )
 _OPERATIONS = "add", "min", "max", "inc", "dec", "and", "or", "xor"
 TENSOR_REDUCE = family(
@@ -288,12 +291,12 @@ TENSOR_REDUCE = family(
     "cp.reduce.async.bulk.tensor.{dim}.{dst}.{src}.{op}[.{mode}].bulk_group[.{cache_hint}]",
     f"{_TENSOR}.3",
     [
-        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", _only(_BOXES), _POLICY),
+        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", THREAD, _POLICY),
         Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
     ],
     signature=f"= tensor_map coordinates source {_POLICIES}",
     about="combines a box in shared memory with a box of a tensor, in a group",
-    rules=(_MAP, _BOX.replace("is zero", "is left alone"), _PROXY, _ALONE, _LATER),
+    rules=(_MAP, _TYPES, _BOX.replace("are zero", "are left alone"), _PROXY, _ALONE, _LATER),
 )
 TENSOR_PREFETCH = family(
     "cp.async.bulk.prefetch.tensor",

@@ -10,6 +10,7 @@ from itertools import takewhile
 from tcemu.errors import IllegalInstruction, TargetError, listing, nearest, shown
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.other_instructions import INSTEAD
 from tcemu.instructions.spelling import likeness
 from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.instructions.targets import target_named
@@ -19,15 +20,6 @@ EXAMPLE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
 #: Tensor-core instructions that the package does not run yet; the error says so instead of calling them unknown.
 _NOT_YET = ("tcgen05",)
-#: PTX's other instructions (PTX ISA 9.1, 9.7). They exist, so they are not corrected to similar ones.
-_ORDINARY = """
-    abs add addc alloca and applypriority bfe bfi bfind bmsk bra brev brkpt brx call clmad clusterlaunchcontrol clz
-    cnot copysign cos createpolicy cvt discard div dp2a dp4a ex2 exit fma fns istypep lg2 lop3 mad mad24 madc max
-    min mov mul mul24 neg not or pmevent popc prmt rcp rem ret rsqrt sad selp set setp shf shl shr sin slct sqrt
-    stackrestore stacksave sub subc suld suq sured sust szext tanh testp tex tld4 trap txq vabsdiff vabsdiff2
-    vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub
-    vsub2 vsub4 xor
-"""
 #: SASS mnemonics, which ptxas generates, and the PTX instructions behind them.
 _SASS = {
     **dict.fromkeys(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"), "mma.sync"),
@@ -199,8 +191,8 @@ def _unknown(opcode: str, mnemonic: str) -> str:
         runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
     known = f"This version knows {listing(_MNEMONICS, 'and')} (PTX ISA 9.7)"
-    if mnemonic in _ORDINARY.split():
-        return f"PTX has {mnemonic}, but tcemu does not run it: kernels do ordinary arithmetic in Python. {known}"
+    if mnemonic in INSTEAD:  # it exists, so it is not corrected to a similar one
+        return f"PTX has {mnemonic}, but tcemu does not run it: {INSTEAD[mnemonic]}. {known}"
     if mnemonic in _SASS:
         return f"this is SASS, which ptxas generates from PTX; the PTX instruction is {_SASS[mnemonic]}. {known}"
     small = opcode.lower()

@@ -17,7 +17,7 @@ from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Copy, CopyIssued, CopyLanded
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Task
-from tcemu.machine.reductions import step_of
+from tcemu.machine.reductions import Combine, box_reduction, step_of
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.tensor_map_operations import described
 from tcemu.machine.tensor_map_places import Places
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
-#: Combines the bytes at the destination (n,) with those of the source.
-Combine = Callable[[Array, Array], Array]
 #: The unit of bulk copies: sizes and addresses are multiples of it.
 UNIT = 16
 
@@ -136,6 +134,21 @@ def tensor_load(instruction: Instruction) -> Act:
 @executes("cp.async.bulk.tensor.store")
 def tensor_store(instruction: Instruction) -> Act:
     """cp.async.bulk.tensor out of shared memory, tile mode: each active lane copies the box at `source`."""
+    return _box_into_global(instruction, lambda _: None)
+
+
+@executes("cp.reduce.async.bulk.tensor")
+def tensor_reduce(instruction: Instruction) -> Act:
+    """cp.reduce.async.bulk.tensor (9.7.9.27.1.3): as cp.async.bulk.tensor, but combines the elements of the box.
+
+    How an element is combined is inferred from cp.reduce.async.bulk: .f32 sums flush subnormals to zero. So is what
+    happens to the rest of a unit of 16 bytes that the edge of the tensor cuts: it is combined as a store writes it.
+    """
+    return _box_into_global(instruction, partial(box_reduction, instruction))
+
+
+def _box_into_global(instruction: Instruction, combine_of: Callable[[str], Combine | None]) -> Act:
+    """Copies boxes in groups; `combine_of` says how elements of a type are combined."""
 
     def act(
         core: Core, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int], source: npt.ArrayLike
@@ -143,10 +156,11 @@ def tensor_store(instruction: Instruction) -> Act:
         by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
+        combine = combine_of(tensor_map.element)
         for (start,) in _each_lane(core, instruction, {"source": source}):
             places, writes, reads = _box(core, by, instruction, tensor_map, coordinates, start, storing=True)
             far, near = core.block.grid.memory.bytes, core.block.shared.bytes
-            store = partial(tensor_map.store_at, places, far, near)
+            store = partial(tensor_map.store_at, places, far, near, combine)
             _store(core, by, instruction, reads, writes, tensor_map.bytes, store)
 
     return act

@@ -292,7 +292,7 @@ def shfl(instruction: Instruction) -> Act:
             taking = core.active & core.active[asked] & (by is not None)
             found[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
-                core.tell(Shuffled, by, instruction, asked)
+                core.tell(Shuffled, by, instruction, asked, int(membermask[0]) if membermask else by.active)
         return found.view(given.dtype), per_lane(there & core.active)
 
     return act

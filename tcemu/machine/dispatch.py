@@ -22,9 +22,10 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tcemu.errors import IllegalInstruction, OperandError, listing
+from tcemu.errors import IllegalInstruction, OperandError, listing, shown
 from tcemu.instructions import Instruction, parse
-from tcemu.instructions.table import family_of
+from tcemu.instructions.table import FAMILIES, family_of
+from tcemu.machine.methods.other_names import hint_for
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -82,7 +83,7 @@ def bind(instruction: str | Instruction, target: str) -> Bound:
 @lru_cache(maxsize=4096)
 def _bind(instruction: str | Instruction, target: str) -> Bound:
     _load_chapters()
-    found = parse(instruction, target)
+    found = _parsed(instruction, target)
     family = family_of(found)
     binder = _BINDERS.get(family.name) or (_BINDERS["*"] if family.execute is not None else None)
     if found.unsupported or binder is None:
@@ -95,6 +96,20 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
     if len(needed) == 2:
         act, both = _one(act, needed.index(True)), act
     return Bound(found, act, sum(not each.optional for each in sources), len(sources), both)
+
+
+def _parsed(instruction: str | Instruction, target: str) -> Instruction:
+    """The instruction. The error for C++ in place of an opcode says what a kernel writes here."""
+    try:
+        return parse(instruction, target)
+    except IllegalInstruction:
+        known = {family.mnemonic for family in FAMILIES}
+        if isinstance(instruction, Instruction) or instruction.strip().partition(".")[0] in known:
+            raise
+        hint = hint_for(instruction)
+        if not hint:
+            raise
+        raise IllegalInstruction(f"{shown(instruction)}: {hint}") from None
 
 
 @cache

@@ -53,10 +53,13 @@ class Grid:
         self.done = 0
         #: the blocks in flight, by number
         self.blocks: dict[int, Block] = {}
-        self._resident = resident
+        #: how many blocks are in flight at most
+        self.resident = resident
         #: the clusters that have not started; without clusters, each block is one
         self._waiting: deque[Index3] = deque()
         self._body: Body
+        #: how often a clock has been read
+        self._readings = 0
 
     def run(self, body: Body) -> None:
         """Run `body` for each warp of each block. Raises Deadlock, or the error that ended the launch."""
@@ -73,17 +76,22 @@ class Grid:
         finally:
             self.observers = ()  # registers may still be read after the end
 
+    def clock(self) -> int:
+        """The instructions so far, and the readings of this clock: it grows from reading to reading."""
+        self._readings += 1
+        return self.counts.total() + self._readings
+
     def _order(self) -> list[Index3]:
         order = [(a, b, c) for c, b, a in product(*map(range, reversed(self.shape.clusters)))]
         return self.scheduler.strategy.blocks(order)
 
     def _together(self) -> int:
         """How many blocks run side by side even if none waits for another."""
-        return min(self.scheduler.strategy.together, self._resident)
+        return min(self.scheduler.strategy.together, self.resident)
 
     def _admit(self) -> bool:
         """Start the blocks of the next cluster, if there is one and places for them; return whether there were."""
-        if len(self.blocks) + self.shape.ranks > self._resident or not self._waiting:
+        if len(self.blocks) + self.shape.ranks > self.resident or not self._waiting:
             return False
         for block in Cluster(self, self._waiting.popleft()).blocks:
             self.blocks[block.number] = block
@@ -137,9 +145,9 @@ class Grid:
         return "\n".join([*lines, full] if full else lines)
 
     def _full(self) -> str:
-        left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self._resident, "block")
+        left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self.resident, "block")
         return (
-            f"{left} cannot start before one of these ends: {places} fit at a time (resident={self._resident}). If a "
+            f"{left} cannot start before one of these ends: {places} fit at a time (resident={self.resident}). If a "
             "block that has not started would have to answer, launch no more blocks than fit, or let each block take "
             "its number from a counter in global memory when it starts"
         )

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.errors import OperandError, listing
 from tcemu.instructions import Instruction
 
 Array = npt.NDArray[Any]
+#: Combines what memory holds (n,) with an operand (n,): numbers, or the bytes of numbers.
 Combine = Callable[[Array, Array], Array]
 
 #: Formats of elements: their numpy dtypes, or the name in ml_dtypes.
@@ -42,6 +45,14 @@ _COMBINE: dict[str, Combine] = {
     "min": np.fmin,
     "max": np.fmax,
 }
+
+#: The elements of tensor maps that each operation combines (PTX ISA 9.1, 9.7.9.27.1.3); .b32 is any type of 32 bits.
+_BOXES: Mapping[str, str] = MappingProxyType(
+    {"add": "u32 s32 u64 f32 f16 bf16", "inc": "u32", "dec": "u32"}
+    | dict.fromkeys(("min", "max"), "u32 s32 u64 s64 f16 bf16")
+    | dict.fromkeys(("and", "or", "xor"), "b32 b64")
+)
+_ANY: Mapping[str, str] = MappingProxyType({bits: f"any type of {bits[1:]} bits" for bits in ("b32", "b64")})
 
 
 @dataclass(frozen=True)
@@ -100,3 +111,20 @@ def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
     row = reduction_of(operation, kind)
     flushes = flush and row.element == "f32"
     return lambda old, b: row(old, b, flush=flushes)
+
+
+def box_reduction(instruction: Instruction, element: str) -> Combine:
+    """What cp.reduce.async.bulk.tensor does with the elements of a tensor map, on bytes (n,).
+
+    Raises OperandError for elements that the operation does not combine.
+    """
+    operation, bits = instruction.words["op"], f"b{element.lstrip('bfstu')}"
+    kinds = _BOXES[operation].split()
+    kind = next((each for each in kinds if each in (element, bits)), None)
+    if kind is None:
+        accepted = listing(_ANY.get(each, each) for each in kinds)
+        raise OperandError(
+            f"{instruction}: .{operation} combines elements of {accepted}; those of the tensor map are {element}. Make "
+            f"a map with another element type (PTX ISA {instruction.section})"
+        )
+    return partial(reduction_of(operation, kind), flush=kind == "f32")

@@ -33,15 +33,19 @@ from tcemu.errors import AddressError, OperandError, briefly, did_you_mean, list
 from tcemu.formats import lookup
 from tcemu.layouts.canonical import SWIZZLES
 from tcemu.layouts.swizzle import swizzled
+from tcemu.machine.reductions import Combine
 from tcemu.machine.tensor_map_places import (
     ALIGN,
     UNIT,
     Places,
     check_pieces,
+    distinct,
     far_units,
     near_units,
     read_pieces,
+    read_units,
     write_pieces,
+    write_units,
 )
 
 Array = npt.NDArray[Any]
@@ -323,12 +327,16 @@ class TensorMap:
         check_pieces(places.stored, UNIT, shared, "shared")
         self.store_at(places, memory, shared)
 
-    def store_at(self, places: Places, memory: Array, shared: Array) -> None:
-        """The same for `places` that were computed before, `storing`, and checked."""
+    def store_at(self, places: Places, memory: Array, shared: Array, combine: Combine | None = None) -> None:
+        """The same for `places` that were computed before, `storing`, and checked; a reduction combines the bytes."""
         data = read_pieces(shared, places.stored, UNIT)
-        there = places.copied[:, None] + np.arange(UNIT)
-        present = there < len(memory)
-        memory[there[present]] = data[present]
+        if combine is None:
+            write_units(memory, places.copied, data)
+            return
+        for each in distinct(places.copied):  # lines may lie on each other in global memory
+            there = places.copied[each]
+            held = read_units(memory, there)
+            write_units(memory, there, combine(held.ravel(), data[each].ravel()).reshape(held.shape))
 
     def _start(self, coordinates: Sequence[int], storing: bool) -> tuple[int, ...]:
         start = _whole_numbers("coordinates", coordinates)

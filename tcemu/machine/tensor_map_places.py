@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -78,6 +79,31 @@ def write_pieces(memory: Array, addresses: Array, data: Array) -> None:
 
 #: A unit that numpy copies as one element.
 _WHOLE = np.dtype("V16")
+
+
+def read_units(memory: Array, addresses: Array) -> Array:
+    """Units (n, UNIT) at `addresses`; bytes after the end of memory are zeros."""
+    there = addresses[:, None] + np.arange(UNIT)
+    present = there < len(memory)
+    data = np.zeros(there.shape, np.uint8)
+    data[present] = memory[there[present]]
+    return data
+
+
+def write_units(memory: Array, addresses: Array, data: Array) -> None:
+    """Write units (n, UNIT) to `addresses`, as far as there is memory."""
+    there = addresses[:, None] + np.arange(UNIT)
+    present = there < len(memory)
+    memory[there[present]] = data[present]
+
+
+def distinct(addresses: Array) -> Iterator[Array]:
+    """The numbers of all addresses, in rounds; no address comes twice in a round."""
+    left = np.arange(len(addresses))
+    while len(left):
+        _, first = np.unique(addresses[left], return_index=True)
+        yield left[first]
+        left = np.delete(left, first)
 
 
 def check_pieces(addresses: Array, size: int, memory: Array, space: str) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcemu.instructions import Instruction
-from tcemu.machine.block import Index3
-from tcemu.machine.core import Core
-from tcemu.machine.lanes import Lanes, fixed, lanes
-from tcemu.machine.masks import LANES
+from tcemu.machine.lanes import Lanes, lanes
 from tcemu.machine.methods import (
     asynchronous_copy,
     atomics,
@@ -21,10 +18,10 @@ from tcemu.machine.methods import (
     warpgroup_matrix,
 )
 from tcemu.machine.methods.adoption import adopt
-from tcemu.machine.registers import WARP
+from tcemu.machine.special_registers import SpecialRegisters
 
 
-class Warp:
+class Warp(SpecialRegisters):
     """A warp of a running kernel: its special registers and a method for each instruction.
 
     The methods are named after the PTX opcodes, with underscores for dots. Addresses are in bytes: those in shared
@@ -198,98 +195,10 @@ class Warp:
            [0, 1, 2, 3]], dtype=uint32)
     """
 
-    def __init__(self, core: Core) -> None:
-        #: the warp as the machine and its front ends see it
-        self.core = core
-
     def __repr__(self) -> str:
         return f"<warp {self.warpid} of block {self.ctaid}: {self.core.bits.bit_count()} active lanes>"
 
     __getattr__ = other_names.missing
-
-    # ---------------------------------------------------------------------------------------- special registers
-
-    @property
-    def ctaid(self) -> Index3:
-        """%ctaid: the position of the block in the grid, (x, y, z)."""
-        return self.core.block.index
-
-    @property
-    def nctaid(self) -> Index3:
-        """%nctaid: the number of blocks in the grid, (x, y, z)."""
-        return self.core.block.shape.grid
-
-    @property
-    def ntid(self) -> Index3:
-        """%ntid: the number of threads in a block, (x, y, z)."""
-        return self.core.block.shape.block
-
-    @property
-    def tid(self) -> tuple[Lanes, Lanes, Lanes]:
-        """%tid: the position of each lane in its block, three arrays x, y and z (32,)."""
-        x, y, _ = self.ntid
-        threads = self.threads
-        return fixed(threads % x), fixed(threads // x % y), fixed(threads // (x * y))
-
-    @property
-    def laneid(self) -> Lanes:
-        """%laneid: 0 to 31, (32,)."""
-        return lanes(LANES)
-
-    @property
-    def warpid(self) -> int:
-        """%warpid: the number of the warp in its block."""
-        return self.core.index
-
-    @property
-    def nwarpid(self) -> int:
-        """%nwarpid: the number of warps in the block; the last one may be only partly full."""
-        return self.core.block.warps
-
-    @property
-    def cluster_ctarank(self) -> int:
-        """%cluster_ctarank: the rank of the block in its cluster, with x as the fastest dimension, then y, then z."""
-        return self.core.block.rank
-
-    @property
-    def cluster_nctarank(self) -> int:
-        """%cluster_nctarank: the number of blocks in the cluster."""
-        return self.core.block.shape.ranks
-
-    @property
-    def cluster_ctaid(self) -> Index3:
-        """%cluster_ctaid: the position of the block in its cluster, (x, y, z)."""
-        return self.core.block.place
-
-    @property
-    def cluster_nctaid(self) -> Index3:
-        """%cluster_nctaid: the number of blocks in a cluster, (x, y, z)."""
-        return self.core.block.shape.cluster or (1, 1, 1)
-
-    @property
-    def clusterid(self) -> Index3:
-        """%clusterid: the position of the cluster among those of the grid, (x, y, z)."""
-        return self.core.block.cluster.index
-
-    @property
-    def nclusterid(self) -> Index3:
-        """%nclusterid: the number of clusters in the grid, (x, y, z)."""
-        return self.core.block.shape.clusters
-
-    @property
-    def is_explicit_cluster(self) -> bool:
-        """%is_explicit_cluster: whether the launch has clusters; without them, each block is a cluster of its own."""
-        return self.core.block.shape.cluster is not None
-
-    @property
-    def threads(self) -> Lanes:
-        """The number of each lane in its block, (32,): %tid with x as the fastest dimension, then y, then z."""
-        return fixed(LANES + WARP * self.core.index)
-
-    @property
-    def warpgroup(self) -> int:
-        """The number of the warpgroup: four consecutive warps that start at a multiple of four."""
-        return self.core.index // 4
 
     @property
     def target(self) -> str:

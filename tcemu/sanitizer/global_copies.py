@@ -184,12 +184,12 @@ class GlobalCopies:
                 continue
             places = np.flatnonzero(span.runs.touched(first, end))
             if len(places):
-                here = access.by.active if lanes is None else _mask(lanes[places])
-                late = self._late(access.by.warp, here, span.access)
+                here = access.by.active if lanes is None else mask_of(lanes[places])
+                late = self.late(access.by.warp, here, span.access)
                 if late:
                     self._report(access, span, late, int(first[places].min()), int(end[places].max()))
 
-    def _late(self, warp: int, lanes: int, other: GlobalAccess) -> int:
+    def late(self, warp: int, lanes: int, other: GlobalAccess) -> int:
         """The lanes that do not know a copy to have ended."""
         late = 0
         for mask, row in self._clocks.common(warp, lanes):
@@ -214,5 +214,6 @@ def _lane(by: By) -> int:
     return int(lanes_in(by.active)[0])
 
 
-def _mask(lanes: Array) -> int:
+def mask_of(lanes: Array) -> int:
+    """Lanes (n,) as bits."""
     return int(np.bitwise_or.reduce(1 << lanes))

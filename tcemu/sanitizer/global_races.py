@@ -18,6 +18,7 @@ from tcemu.sanitizer.fences import REACH
 from tcemu.sanitizer.global_shadow import READ, WRITES, GlobalShadow
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.report import Earlier, Report
+from tcemu.sanitizer.rules import Severity
 
 #: The reach of a weak access.
 WEAK = -1
@@ -156,6 +157,7 @@ class GlobalRaces:
         cause: str = "",
         remedy: str = "",
         same: bool = False,
+        weight: Severity | None = None,
     ) -> None:
         """Report two accesses to the bytes `what`, by these lanes; `same`: a store writes what is there already."""
         inside = access.block == other.block
@@ -172,7 +174,7 @@ class GlobalRaces:
             remedy = remedy or (_MIXED if mixed else _INSIDE)
         earlier = Earlier(other.told, other.opcode, other.callers)
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
-        report.weight = "hint" if hint else None
+        report.weight = "hint" if hint else weight
         self._tell(report)
 
     def _tell(self, report: Report) -> None:

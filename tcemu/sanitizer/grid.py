@@ -111,6 +111,8 @@ class Grid:
     #: what bulk and tensor copies have read, and what they have written
     loaded: Spans = field(default_factory=Spans)
     stored: Spans = field(default_factory=Spans)
+    #: the tensor maps in global memory that tensor copies have read
+    maps: Spans = field(default_factory=Spans)
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""

@@ -19,8 +19,8 @@ class Phase:
     #: the first copy, and the last one of an instruction that its warp executed before in this phase
     copy: Earlier | None = None
     again: Earlier | None = None
-    #: the warps and lines of all of them
-    origins: set[tuple[int, Site]] = field(default_factory=set)
+    #: by warp and line of all of them: where their bytes begin, if they are st.async
+    origins: dict[tuple[int, Site], dict[int, Earlier]] = field(default_factory=dict)
     #: whether a report already says that the two differ
     told: bool = False
     #: whether a cp.async.mbarrier.arrive counts in it

@@ -8,6 +8,7 @@ from tcemu.machine.events import (
     FULL,
     BlockEnded,
     By,
+    Copy,
     CopyIssued,
     Faulted,
     MbarrierArrived,
@@ -35,6 +36,11 @@ _AWAIT = "Wait for the phase of every copy before the block ends, or do not star
 _TOO_MANY = (
     "Expect the sum of the bytes of all copies of the phase. If this copy belongs to the next phase, let its thread "
     "first wait until this phase is complete and its bytes have been used, as an empty mbarrier tells it."
+)
+#: The fix where an st.async fills a stage too early.
+_REFILL = (
+    "Before a thread fills the stage of another block again, let it wait on its own empty mbarrier, where the readers "
+    "in that block must arrive after their last use: with mapa and mbarrier.arrive.shared::cluster."
 )
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
@@ -249,9 +255,25 @@ class Mbarriers:
             origin = copy.by.warp, copy.by.site
             if origin in account.origins:
                 account.again = Earlier(copy.by, copy.instruction.opcode)
-            account.origins.add(origin)
+            self._check_refill(copy, account, account.origins.setdefault(origin, {}))
             # a thread that waits for the copy learns that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
+
+    def _check_refill(self, copy: Copy, account: Phase, places: dict[int, Earlier]) -> None:
+        """Report an st.async to bytes that the same instruction of its warp has filled in this phase."""
+        if copy.kind != "st.async" or copy.instruction.family != "st.async":
+            return  # bulk copies of the same bytes collide anyway; reductions may meet
+        first, opcode = int(copy.writes[1][0]), copy.instruction.opcode
+        before = places.setdefault(first, Earlier(copy.by, opcode))
+        if before.by is not copy.by and not account.told:
+            account.told = True
+            _, addresses, size = copy.writes
+            what = self._block.shadow.extent(self._block.shadow.tile(addresses, size))
+            message = (
+                f"{opcode} fills {what} a second time in phase {copy.phase} of {self._block.mbarrier(copy.mbarrier)}: "
+                "nothing shows the writer that the bytes of the first time have come and been used"
+            )
+            self._block.report("overwritten-early", copy.by, message, what=what, earlier=before, remedy=_REFILL)
 
     def check_bytes(self, here: Mbarrier, address: int, number: int) -> bool:
         """Report a phase whose copies bring another number of bytes than it expects; return whether it was reported."""

@@ -316,8 +316,8 @@ _DIVERGENCE = (
         "barrier-threads",
         "the count of a barrier does not fit the threads that arrive",
         "9.7.13.1",
-        "Every warp that arrives at a barrier must give the same number of threads, until it completes: as many as "
-        "arrive, 32 for each warp.",
+        "Until a barrier completes, each warp may arrive there once, and every warp that arrives must give the same "
+        "number of threads: as many as arrive, 32 for each warp.",
         "Give each barrier the same number everywhere, and use different barriers for groups that meet separately.",
     ),
     Rule(

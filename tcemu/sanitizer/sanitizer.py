@@ -33,11 +33,13 @@ from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import Grid, Neighbour
 from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.membermasks import Membermasks
 from tcemu.sanitizer.register_budget import RegisterBudget
 from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.shuffles import Shuffles
+from tcemu.sanitizer.tensor_map_reads import TensorMapReads
 from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
@@ -156,6 +158,7 @@ def _watch(block: Block, grid: Grid) -> Watch:
     barriers, meetings = Barriers(block), ClusterBarriers(block)
     neighbour = Neighbour(grid, block.clocks)
     races, fences = GlobalRaces(block, grid, neighbour), GlobalFences(block, grid, neighbour)
+    copies = GlobalCopies(block, grid, neighbour, races, fences, mbarriers)
     sections: list[Section] = [
         Divergence(block, mbarriers, barriers),
         Fragments(block),
@@ -168,11 +171,13 @@ def _watch(block: Block, grid: Grid) -> Watch:
         shared,
         races,
         fences,
-        GlobalCopies(block, grid, neighbour, races, fences, mbarriers),
+        copies,
         TensorMaps(block, grid, neighbour, races),
+        TensorMapReads(block, grid, neighbour, races, copies, mbarriers),
         Flags(block, neighbour),
         GlobalMemory(block, shared),
         Shuffles(block),
+        Membermasks(block),
         RegisterBudget(block),
     ]
     handlers: Watch = {}

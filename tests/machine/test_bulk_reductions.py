@@ -138,11 +138,6 @@ def test_what_it_does_not_take(row):
         (lambda w, p: w.run(opcode, p + 64, 0, 16), MemoryFault, "0 bytes after the end of argument 0"),
         (lambda w, p: w.run(opcode, int(p), 0, "x"), OperandError, "size must be one integer for all lanes"),
         (lambda w, p: w.run(opcode.replace("add.u32", "add.f16"), int(p), 0, 16), IllegalInstruction, ".noftz"),
-        (
-            lambda w, _: w.run("cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group", 0, 0, 0),
-            IllegalInstruction,
-            "the machine combines runs of bytes with cp.reduce.async.bulk, but not boxes of tensors (PTX ISA 9.7.9.27",
-        ),
     ]
     for deed, kind, says in cases:
         with row(says), pytest.raises(kind, match=re.escape(says)):

@@ -92,7 +92,9 @@ METHODS = {
 #: Special registers, and what has no opcode of its own.
 REGISTERS = (
     "ctaid nctaid ntid tid laneid warpid nwarpid cluster_ctaid cluster_nctaid cluster_ctarank cluster_nctarank "
-    "clusterid nclusterid is_explicit_cluster"
+    "clusterid nclusterid is_explicit_cluster gridid current_graph_exec "
+    "lanemask_eq lanemask_lt lanemask_le lanemask_gt lanemask_ge smid nsmid "
+    "dynamic_smem_size total_smem_size aggr_smem_size clock clock64 clock_hi globaltimer globaltimer_lo globaltimer_hi"
 )
 OTHERS = f"{REGISTERS} run registers generic only exit active core target threads warpgroup"
 

@@ -248,7 +248,7 @@ def test_every_family_has_what_executes_it():
     assert executed == {family.name for family in OWN} | {"wgmma"}
     refused = {family.name for family in FAMILIES} - executed - alone
     assert refused == {
-        "cp.reduce.async.bulk.tensor", "cvta", "isspacep", "membar.proxy", "multimem.cp.async.bulk",
+        "cvta", "isspacep", "membar.proxy", "multimem.cp.async.bulk",
         "multimem.cp.reduce.async.bulk", "multimem.ld_reduce", "multimem.red", "multimem.st", "st.bulk",
     }  # fmt: skip
 
@@ -268,7 +268,7 @@ def test_what_the_machine_refuses_says_why(row):
         ("fence.proxy.alias", "the machine has only the generic and the asynchronous proxy"),
         ("ld.const.b32", "the machine has no .const memory"),
         ("multimem.red.global.add.u32", "it needs multimem addresses"),
-        ("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group", "combines runs of bytes"),
+        ("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.im2col_no_offs.bulk_group", "in tile mode only"),
         ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes", "in tile mode only"),
     ]
     for opcode, says in cases:
@@ -336,6 +336,13 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("atom.add", "the .type qualifier is missing; it must be .b32"),
         ("red.shared.exch.b32", ".op must be .and, .or, .xor, .add, .inc, .dec, .min or .max"),
         ("add.f32", "PTX has add, but tcemu does not run it: kernels do ordinary arithmetic in Python"),
+        ("createpolicy.fractional.L2::evict_last.b64", "this machine has no caches. Any integer can be a cache_policy"),
+        ("discard.global.L2", "the bytes are undefined afterwards. Leave it out"),
+        ("applypriority.global.L2::evict_normal", "it only advises caches, and this machine has none. Leave it out"),
+        ("trap", "it ends the launch. Raise an exception of your own"),
+        ("brkpt", "Call Python's breakpoint()"),
+        ("mov.u32", "special registers are attributes of the warp: warp.laneid for %laneid"),
+        ("bra", "the control flow of a kernel is Python's"),
         ("Bar.sync", "PTX is written in lower case. Nearest legal form: bar.sync"),
         ("x" * 10_000, "no instruction is called 'xxx"),
         ("ldmatrix.sync.aligned.m8n8.x3.shared.b16", "Nearest legal form: ldmatrix"),

@@ -5,10 +5,13 @@ import kernels_blocks  # noqa: F401
 import kernels_cluster_exit  # noqa: F401
 import kernels_clusters  # noqa: F401
 import kernels_global_copies  # noqa: F401
+import kernels_tensor_maps
+import numpy as np
 import pytest
-from kernels_pairs import PAIRS
+from kernels_pairs import PAIRS, leader
 from quick import some
 
+import tcemu
 from tcemu.sanitizer import RULES
 
 #: The default order, and others for the same kernel.
@@ -33,3 +36,22 @@ def test_mistakes_are_reported(each):
 def test_what_is_mended_is_silent(each):
     for order in some(ORDERS, 2):
         each.check_silent(**order)
+
+
+def cutlass(warp, x, described):
+    """CUTLASS's tma_desc_wait_group between a load, which is in no group, and the next map."""
+    kernels_tensor_maps.begin(warp, x, described)
+    with leader(warp):
+        kernels_tensor_maps.load(warp, described, kernels_tensor_maps.FULL)
+        warp.cp_async_bulk_commit_group()
+        warp.cp_async_bulk_wait_group(0, read=True)
+        warp.run("tensormap.replace.tile.global_dim.global.b1024.b32", described, 0, 16)
+        warp.mbarrier_wait(kernels_tensor_maps.FULL, 0)
+
+
+def test_a_group_that_is_no_promise_is_a_hint():
+    arrays = np.zeros(64, np.uint32), np.zeros(32, np.uint32)
+    (report,) = tcemu.launch(cutlass, 1, 32, arrays, shared=1024, sanitizer="collect").reports
+    assert (report.rule, report.severity) == ("global-race", "hint")
+    assert "writes bytes of the tensor map at" in report.message
+    assert "as in CUTLASS; but this copy is in no group" in report.message

@@ -19,13 +19,8 @@ from tcemu.sanitizer import RULES
 
 #: The default order, and others for the same kernel.
 ORDERS = [{"seed": 0, "policy": "late"}, {"seed": 1, "policy": "early"}, {"seed": 5, "policy": "random"}]
-#: Mistakes that only some orders show, with one that does; `tcemu sanitize` finds them all. If a stage is freed for the
-#: own block only, the default order shows a symptom first: the bytes of two copies in one phase.
-BY_ORDER = {
-    "one mbarrier for both": ORDERS[0],
-    "no room asked for": ORDERS[1],
-    "freed for the own block": ORDERS[1],
-}
+#: Mistakes that only some orders show, with one that does; `tcemu sanitize` finds them all.
+BY_ORDER = {"one mbarrier for both": ORDERS[0], "no room asked for": ORDERS[1]}
 
 
 def faults():

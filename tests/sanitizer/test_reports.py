@@ -465,3 +465,18 @@ def test_a_method_that_is_named_but_not_called_comes_first_in_the_fix():
     line = kernel.__code__.co_firstlineno + 2
     assert report.fix.startswith(f"Line {line} does nothing: warp.bar_sync is named, not called; add parentheses.")
     assert report.fix.endswith(report.about.fix)
+
+
+def half(warp):
+    """Half a warp shuffles and names all of it; then the kernel ends."""
+    with warp.only(warp.laneid < 16):
+        warp.run("shfl.sync.bfly.b32", warp.laneid, 1, 0x1F, 0xFFFFFFFF)
+
+
+def test_a_shuffle_that_waits_for_others_to_exit_is_a_hint():
+    (report,) = tcemu.launch(half, sanitizer="collect").reports
+    assert (report.rule, report.severity, report.lanes) == ("absent-lanes", "hint", tuple(range(16)))
+    assert report.message == (
+        "shfl.sync.bfly.b32 names lanes 16 to 31 in its membermask 0xffffffff, which never execute it: the others wait "
+        "until they exit"
+    )

@@ -32,10 +32,14 @@ __all__ = [
 
 @dataclass(eq=False)
 class Shuffled(WarpEvent):
-    """Some lanes of a warp, but not all, executed shfl.sync: `sources` (32,) says from which lane each one reads."""
+    """Some lanes of a warp, but not all, executed shfl.sync: `sources` (32,) says from which lane each one reads.
+
+    `membermask` has one bit for each lane that it names.
+    """
 
     instruction: Instruction
     sources: npt.NDArray[Any]
+    membermask: int
 
 
 class WarpSynced(WarpEvent):

@@ -94,6 +94,38 @@ def a_shuffle_that_names_lanes_elsewhere(warp, g):
             warp.st_global(g + 4 * warp.laneid, x)
 
 
+@faulty("absent-lanes", block=64)
+def a_reduction_by_half_a_warp_that_names_all_of_it(warp, g):
+    """__shfl_down_sync(0xffffffff, ...) under if (lane < 16): the others wait for it at __syncthreads."""
+    x = warp.laneid
+    with warp.only(warp.laneid < 16):
+        for distance in (8, 4, 2, 1):
+            x = x + warp.run("shfl.sync.bfly.b32", x, distance, 0x1F, 0xFFFFFFFF)  # <- reported
+    warp.bar_sync()
+    warp.st_global(g + 4 * warp.threads, x)
+
+
+@faulty("absent-lanes", block=32)
+def one_half_shuffles_once_more(warp, g):
+    """The loops of two branches have different lengths, so one shuffle finds no partner."""
+    for half, times in ((warp.laneid < 16, 3), (warp.laneid >= 16, 2)):
+        with warp.only(half):
+            for distance in range(1, times + 1):
+                warp.run("shfl.sync.bfly.b32", warp.laneid, distance, 0x1F, 0xFFFFFFFF)  # <- reported
+    warp.bar_warp_sync()
+
+
+@correct(block=64)
+def a_shuffle_that_names_lanes_that_have_exited(warp, g):
+    """It waits for all lanes of its membermask that have not exited."""
+    with warp.only(warp.laneid >= 24):
+        warp.exit()
+    with warp.only(warp.laneid < 24):
+        x = warp.run("shfl.sync.idx.b32", warp.laneid, 3, 0x1F, 0xFFFFFFFF)
+        warp.bar_warp_sync()
+        warp.st_global(g + 4 * warp.threads, x)
+
+
 # ------------------------------------------------------------------------------------------------ setmaxnreg
 
 

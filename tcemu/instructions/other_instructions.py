@@ -1,0 +1,48 @@
+"""PTX's instructions that tcemu does not run, and what a kernel writes in their place (PTX ISA 9.1, 9.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_ARITHMETIC = "kernels do ordinary arithmetic in Python"
+_CACHES = "it only advises caches, and this machine has none. Leave it out"
+_FLOW = "the control flow of a kernel is Python's: if, for, while and functions, and `with warp.only(condition):`"
+_TEXTURES = "the machine has no textures and no surfaces. Load the elements with ld.global"
+_LOCALS = "the machine has no stack: the variables of a kernel are Python's"
+
+
+def _all(names: str, instead: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), instead)
+
+
+#: By mnemonic: why tcemu does not run it, and what to do.
+INSTEAD: Mapping[str, str] = MappingProxyType(
+    _all(
+        """
+        abs add addc and bfe bfi bfind bmsk brev clmad clz cnot copysign cos cvt div dp2a dp4a ex2 fma fns istypep lg2
+        lop3 mad mad24 madc max min mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct
+        sqrt sub subc szext tanh testp vabsdiff vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2
+        vmax4 vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 xor
+        """,
+        _ARITHMETIC,
+    )
+    | _all("bra brx call", _FLOW)
+    | _all("alloca stackrestore stacksave", _LOCALS)
+    | _all("suld suq sured sust tex tld4 txq", _TEXTURES)
+    | {
+        "applypriority": _CACHES,
+        "discard": "it gives up the content of a line of the cache: the bytes are undefined afterwards. Leave it out",
+        "mov": f"{_ARITHMETIC}, and special registers are attributes of the warp: warp.laneid for %laneid",
+        "createpolicy": "it makes a cache policy, and this machine has no caches. Any integer can be a cache_policy",
+        "pmevent": "it triggers a performance monitor, and this machine has none. Leave it out",
+        "trap": "it ends the launch. Raise an exception of your own",
+        "brkpt": "it stops a debugger. Call Python's breakpoint()",
+        "exit": "its short form is warp.exit(), for the active lanes",
+        "ret": "the function that is the kernel returns as any function of Python does",
+        "clusterlaunchcontrol": (
+            "the machine starts every block of the grid. To hand out work, count it with warp.atom_global('add.u32', "
+            "counter, 1)"
+        ),
+    }
+)

@@ -1,0 +1,95 @@
+"""The rule about lanes that the membermask of a shfl.sync names and that do not execute it.
+
+shfl.sync waits until all lanes of its membermask that have not exited have executed it, with the same qualifiers and
+the same membermask (PTX ISA 9.7.9.6). Lanes may do so on different lines of the kernel. If those that have executed it
+and those that have not meet at another instruction of the warp, both would wait for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcemu.machine.events import By, Exited, Issued, Shuffled, Site
+from tcemu.machine.sites import callers_of
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
+
+_FIX = (
+    "Let the membermask name only the lanes that execute shfl.sync, in CUDA with __ballot_sync before the branch, or "
+    "move it out of the branch, so that all lanes execute it."
+)
+
+
+@dataclass
+class Incomplete:
+    """A shfl.sync that some of the lanes in its membermask have executed."""
+
+    by: By
+    opcode: str
+    membermask: int
+    executed: int
+    callers: tuple[Site, ...]
+
+
+class Membermasks:
+    """The shfl.sync of one block that wait for lanes, by warp."""
+
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks = block, block.clocks
+        self._waiting: dict[int, list[Incomplete]] = {}
+        self.handlers: Handlers = {Shuffled: self._shuffled, Issued: self._issued, Exited: self._exited}
+
+    def _shuffled(self, event: Shuffled) -> None:
+        """Some lanes execute a shfl.sync: one that others have executed before, or another."""
+        by, opcode, mask = event.by, event.instruction.opcode, event.membermask
+        waiting = self._waiting.setdefault(by.warp, [])
+        for each in waiting:
+            if (each.opcode, each.membermask) == (opcode, mask) and not each.executed & by.active:
+                each.executed |= by.active
+                break
+        else:
+            waiting.append(Incomplete(by, opcode, mask, by.active, callers_of(by.site)))
+        self._waiting[by.warp] = [each for each in waiting if self._missing(each)]
+
+    def _missing(self, each: Incomplete) -> int:
+        """The lanes that have neither executed it nor exited."""
+        return each.membermask & self._clocks.there[each.by.warp] & ~each.executed
+
+    def _issued(self, event: Issued) -> None:
+        """Lanes that wait and lanes that they wait for execute an instruction of the warp together."""
+        by, instruction = event.by, event.instruction
+        if not self._waiting.get(by.warp) or not (instruction.sync or instruction.aligned):
+            return
+        for each in self._waiting[by.warp]:
+            missing = self._missing(each) & by.active
+            if missing and each.executed & by.active:
+                self._report(each, missing, by, instruction.opcode)
+                self._waiting[by.warp].remove(each)
+                return
+
+    def _report(self, each: Incomplete, missing: int, by: By, opcode: str) -> None:
+        lanes, others = many("lane", lanes_of(missing)), many("lane", lanes_of(each.executed))
+        message = (
+            f"{each.opcode} names {lanes} in its membermask {each.membermask:#010x}, but they come to {opcode} without "
+            f"it: {others} would wait for them for ever"
+        )
+        report = Report("absent-lanes", message, each.by, "the membermask", Earlier(by, opcode), remedy=_FIX)
+        report.callers = each.callers
+        self._block.tell(report)
+
+    def _exited(self, event: Exited) -> None:
+        """Lanes exit: those that wait for them may go on, if late."""
+        by = event.by
+        for each in self._waiting.get(by.warp, []):
+            missing = each.membermask & by.active & ~each.executed
+            if missing:
+                lanes, has = lanes_of(missing), "it exits" if missing.bit_count() == 1 else "they exit"
+                message = (
+                    f"{each.opcode} names {many('lane', lanes)} in its membermask {each.membermask:#010x}, which never "
+                    f"execute{'s' * (len(lanes) == 1)} it: the others wait until {has}"
+                )
+                report = Report("absent-lanes", message, each.by, "the membermask", remedy=_FIX, weight="hint")
+                report.callers = each.callers
+                self._block.hint(report)
+        if event.whole:
+            self._waiting.pop(by.warp, None)
