@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from operator import and_
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tcemu.errors import IllegalInstruction, TableError, listing
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.operand import Operand
 from tcemu.instructions.rows import Rows, alike
 from tcemu.instructions.spelling import Spelling, Words
 
@@ -64,6 +65,8 @@ class Family:
     memories: frozenset[str] = frozenset()
     #: The operands in PTX's order, see tcemu.instructions.operand.
     signature: str = "d = a b c"
+    #: Roles of operands that no other family has, by their word in the signature.
+    roles: Mapping[str, Operand] = field(default_factory=dict)
     #: Whether all lanes of the warp must execute it together even though the opcode does not say .aligned.
     aligned: bool = False
     #: Whether it may change anything besides the destination, so that another thread may be waiting for it.
@@ -157,6 +160,7 @@ class Family:
             found = replace(
                 made,
                 signature=self.signature,
+                roles=self.roles,
                 aligned=aligned,
                 sync=aligned or "sync" in said,
                 changes=self.changes,

@@ -108,6 +108,8 @@ class Instruction:
     )
     #: The operands in PTX's order, as text; `operands` has the records.
     signature: str = field(compare=False, repr=False, default="=")
+    #: Roles of operands that no other family has, by their word in the signature.
+    roles: Mapping[str, Operand] = field(compare=False, repr=False, default_factory=dict)
     #: Whether all lanes of the warp must execute it together.
     aligned: bool = field(compare=False, repr=False, default=False)
     #: Whether the lanes that execute it wait for each other.

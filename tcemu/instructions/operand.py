@@ -9,7 +9,8 @@ A signature gives the roles in PTX's order, "destination = sources":
     ... [negates: imm_scale_a imm_scale_b]              present if the row's fact of that name is true
     ... [.cache_hint: cache_policy]                     present if the opcode has a word in that slot
 
-A role named like one of the instruction's fragments means its registers. Every other role is a row of ROLES.
+A role named like one of the instruction's fragments means its registers. Every other role is a row of ROLES, or of the
+family's own `roles`, which no other family needs.
 """
 
 from __future__ import annotations
@@ -177,13 +178,13 @@ def _operand(instruction: Instruction, word: str, direction: Direction) -> Opera
     name, slash, _ = word.rstrip("?").partition("/")
     how = {"direction": direction, "optional": word.endswith("?"), "described": bool(slash)}
     fragment = instruction.fragments.get(name)
-    if name in ROLES:
-        role = ROLES[name]
+    role = instruction.roles.get(name) or ROLES.get(name)
+    if role is not None:
         count, bits = VALUES[name](instruction) if name in VALUES else (role.registers, role.bits)
         kind = "predicate" if bits == 1 else role.kind
         return replace(role, **how, kind=kind, registers=count, bits=bits, fragment=fragment)  # type: ignore[arg-type]
     if fragment is None and instruction.knows_fragments:
-        raise TableError(f"{instruction}: neither a fragment nor a row of ROLES is called {name}")
+        raise TableError(f"{instruction}: no fragment, no row of ROLES and none of the family's roles is called {name}")
     fragment = instruction.fragments[name]  # raises if it is unknown
     bits = fragment.container.register_bits
     return Operand(name, "registers", **how, fragment=fragment, registers=fragment.registers, bits=bits)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tcemu.machine.events import BlockStarted, By, Event
 from tcemu.sanitizer.clocks import Array, Clocks
@@ -19,6 +19,17 @@ class Section(Protocol):
     """One group of rules: a handler for each kind of event that concerns it."""
 
     handlers: Handlers
+
+
+#: Sections that need no other one, and whose place among the others does not matter.
+SECTIONS: list[Callable[[Block], Section]] = []
+Kind = TypeVar("Kind", bound=Callable[["Block"], Section])
+
+
+def section(kind: Kind) -> Kind:
+    """Let each block that the sanitizer observes have a section of this kind, made by `kind(block)`."""
+    SECTIONS.append(kind)
+    return kind
 
 
 class Block:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
@@ -18,15 +20,15 @@ from tcemu.machine.events import (
     WgmmaFenced,
     WgmmaIssued,
 )
+from tcemu.sanitizer import rules
 from tcemu.sanitizer.barriers import Barriers
-from tcemu.sanitizer.block import Block, Section
+from tcemu.sanitizer.block import SECTIONS, Block, Section
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.cluster_exit import ClusterExits
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.flags import Flags
-from tcemu.sanitizer.fragments import Fragments
 from tcemu.sanitizer.global_copies import GlobalCopies
 from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_memory import GlobalMemory
@@ -50,6 +52,9 @@ Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 #: What receives the events of a block, by their kind.
 Watch = dict[type[Event], list[Callable[[Any], object]]]
+
+for _module in iter_modules(rules.__path__):  # which put rules and sections into their tables
+    import_module(f"{rules.__name__}.{_module.name}")
 
 
 class Sanitizer:
@@ -161,7 +166,6 @@ def _watch(block: Block, grid: Grid) -> Watch:
     copies = GlobalCopies(block, grid, neighbour, races, fences, mbarriers)
     sections: list[Section] = [
         Divergence(block, mbarriers, barriers),
-        Fragments(block),
         barriers,
         meetings,
         mbarriers,
@@ -179,6 +183,7 @@ def _watch(block: Block, grid: Grid) -> Watch:
         Shuffles(block),
         Membermasks(block),
         RegisterBudget(block),
+        *(kind(block) for kind in SECTIONS),
     ]
     handlers: Watch = {}
     for section in sections:

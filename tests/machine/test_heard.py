@@ -9,7 +9,7 @@ from tcemu.errors import TcemuError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.sanitizer import Sanitizer
-from tcemu.sanitizer.examples import BYTES, EXAMPLES
+from tcemu.sanitizer.rules import BYTES, EXAMPLES
 
 
 class Asked:

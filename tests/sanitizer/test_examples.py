@@ -7,7 +7,7 @@ import pytest
 
 import tcemu
 from tcemu.sanitizer import RULES
-from tcemu.sanitizer.examples import BYTES, EXAMPLES
+from tcemu.sanitizer.rules import BYTES, EXAMPLES
 
 MARK = "# <- reported"
 

@@ -21,9 +21,7 @@ from tcemu.instructions import FAMILIES
 from tcemu.instructions.family import Family
 from tcemu.launcher import launch
 from tcemu.machine.events import Event
-from tcemu.sanitizer import examples
-from tcemu.sanitizer.examples import BYTES, EXAMPLES, Example
-from tcemu.sanitizer.rules import RULES, Rule
+from tcemu.sanitizer.rules import BYTES, EXAMPLES, RULES, Example, Rule, parts
 from tcemu.show.hazards import hazards
 from tcemu.show.picture import Picture
 
@@ -150,11 +148,11 @@ def _picture(picture: Picture | None) -> list[str]:
 
 
 def _rules() -> str:
-    parts = ["# The sanitizer's rules", "", _SANITIZER]
-    parts += [line for rule in RULES.values() for line in _rule(rule)]
-    parts += ["", "## What the kernels share", ""]
-    parts += [line for name in _SHARED for line in _code(getattr(examples, name))]
-    return "\n".join(parts) + "\n"
+    page = ["# The sanitizer's rules", "", _SANITIZER]
+    page += [line for rule in RULES.values() for line in _rule(rule)]
+    page += ["", "## What the kernels share", ""]
+    page += [line for name in _SHARED for line in _code(getattr(parts, name))]
+    return "\n".join(page) + "\n"
 
 
 def _rule(rule: Rule) -> list[str]:

@@ -13,7 +13,7 @@ from tcemu.errors import TcemuError, UndefinedBehaviour
 from tcemu.layouts import Descriptor
 from tcemu.machine.launch import launch
 from tcemu.sanitizer import Sanitizer
-from tcemu.sanitizer.examples import EXAMPLES
+from tcemu.sanitizer.rules import EXAMPLES
 
 #: Global memory that a kernel may use.
 BYTES = 1 << 15

@@ -1,4 +1,7 @@
-"""The rule about wmma fragments: one is used only with the shape, type, role and architecture it was loaded for."""
+"""The rule about wmma fragments: one is used only with the shape, type, role and architecture it was loaded for.
+
+The rule, the smallest kernel that breaks it, and the section that checks it.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,38 @@ from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, target_named
 from tcemu.machine.events import Accessed, Issued
 from tcemu.machine.registers import Registers
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Block, Handlers, section
 from tcemu.sanitizer.report import Report
+from tcemu.sanitizer.rules import Rule, breaks, rules
+
+rules(
+    Rule(
+        "wmma-mixed",
+        "a wmma fragment of another shape, type, role or architecture",
+        "9.7.14.4",
+        "The manual does not say how a wmma fragment is spread over registers. Only wmma instructions of the same "
+        "shape, type, role and layout, on the same architecture, agree on it.",
+        "Load the fragment with the wmma.load that matches this instruction, on the target that executes it.",
+    ),
+)
+
+WMMA_LOAD = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16"
+WMMA = "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32"
+
+
+@breaks("wmma-mixed", block=32, target="sm_80")
+def a_fragment_of_a_as_b(warp: Any, g: Any) -> None:
+    a = warp.run(WMMA_LOAD, g, 16)
+    c = warp.registers(8, fill=0)
+    warp.run(WMMA, a, a, c)  # <- reported
+
 
 #: Families whose fragments are opaque.
 _PREFIX = "wmma."
 _STRIDE = "Nothing, or a stride that is a multiple of the fragment's size in bytes."
 
 
+@section
 class Fragments:
     """The wmma instructions of a block."""
 

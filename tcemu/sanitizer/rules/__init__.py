@@ -1,0 +1,87 @@
+"""THE TABLE of rules: what a kernel must not do, the section of the PTX manual that says so, and the fix.
+
+The sanitizer can report only the rules in this table. A module of this folder has the rules of one chapter, each with
+the smallest kernel that breaks it, for the book and for readers of a report. To be found, it only has to be here. The
+sections of the sanitizer detect that a rule was broken; the texts about the rule itself are all here.
+
+Every kernel is called as kernel(warp, g), where g points to BYTES bytes of global memory; the line that the sanitizer
+reports ends in "<- reported".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from tcemu.machine import sites
+
+Severity = Literal["error", "warning", "hint"]
+#: Global memory that a kernel of this folder may use, and shared memory that it is launched with.
+BYTES, SHARED = 1 << 15, 8192
+
+# The lines of this folder are lines of kernels, which reports name.
+sites.KERNELS.append(str(Path(__file__).parent))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: its name, the mistake in a few words, the manual's section, the rule in our words, and the fix.
+
+    >>> rule = next(iter(tcemu.sanitizer.RULES.values()))
+    >>> bool(rule.title and rule.section and rule.fix)
+    True
+    """
+
+    id: str
+    title: str
+    #: section of the PTX manual (PTX ISA 9.1)
+    section: str
+    rule: str
+    fix: str
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.title}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A kernel that breaks one rule, and how it is launched.
+
+    >>> from tcemu.sanitizer.rules import EXAMPLES
+    >>> EXAMPLES["lane-race"].kernel.__name__
+    'lanes_swap_without_a_sync'
+    """
+
+    kernel: Callable[..., None]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def launch(self) -> Mapping[str, Any]:
+        """What tcemu.launch gets besides the kernel and its argument."""
+        return {"block": 128, "shared": SHARED, **self.options}
+
+
+_RULES: dict[str, Rule] = {}
+_EXAMPLES: dict[str, Example] = {}
+#: Both by the rule's id; complete once tcemu.sanitizer has been imported.
+RULES: Mapping[str, Rule] = MappingProxyType(_RULES)
+EXAMPLES: Mapping[str, Example] = MappingProxyType(_EXAMPLES)
+
+
+def rules(*rows: Rule) -> None:
+    """Put the rules of a chapter into the table."""
+    _RULES.update((row.id, row) for row in rows)
+
+
+def breaks(rule: str, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Put a kernel into the table of examples: it breaks this rule if it is launched with these options."""
+
+    def add(kernel: Callable[..., None]) -> Callable[..., None]:
+        _EXAMPLES[rule] = Example(kernel, options)
+        return kernel
+
+    return add
