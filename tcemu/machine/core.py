@@ -63,8 +63,7 @@ class Core:
     @property
     def heard(self) -> bool:
         """Whether an observer needs to know of each read and write of registers."""
-        grid = self.block.grid
-        return bool(grid.observers) and grid.hears(Touched)
+        return self.block.grid.hears(Touched)
 
     @property
     def target(self) -> str:

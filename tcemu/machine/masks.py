@@ -30,4 +30,10 @@ def lanes_of(bits: int) -> Array:
 
 def bits_of(lanes: Array) -> int:
     """The mask of 32 bits of lanes, bool (32,)."""
-    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
+    return _packed(lanes.tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _packed(lanes: bytes) -> int:
+    """The same for lanes as bytes: kernels use the same masks again and again."""
+    return int.from_bytes(np.packbits(np.frombuffer(lanes, bool), bitorder="little").tobytes(), "little")

@@ -144,6 +144,11 @@ class Mbarrier:
         made.tx = tx - (tx >> _TX_BITS - 1 << _TX_BITS)
         return made
 
+    @staticmethod
+    def in_phase(bits: int, parity: int) -> bool:
+        """Whether 64 bits encode an object whose current phase has this parity, which is thus not complete."""
+        return bits >> _TAG == 2 and bits >> _PARITY & 1 == parity
+
     # ------------------------------------------------------------------------------------------ inside
 
     def _completed(self) -> bool:

@@ -18,7 +18,7 @@ from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By
 from tcemu.machine.lanes import Lanes, lanes
 from tcemu.machine.masks import LANES, lanes_of
-from tcemu.machine.mbarrier import BYTES, parity_of, pending_count
+from tcemu.machine.mbarrier import parity_of, pending_count
 from tcemu.machine.mbarriers import Mbarriers
 from tcemu.machine.registers import WARP
 
@@ -271,15 +271,11 @@ def _parity(instruction: Instruction, given: Any) -> int:
 
 def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, *, tries: bool) -> bool:
     """Whether the phase is complete; a try waits until it is."""
-    mbarriers, words, before = core.block.mbarriers, core.block.shared.units[BYTES], -1
+    mbarriers = core.block.mbarriers
+    mbarriers.find(core, by, instruction, place)
 
     def ready() -> bool:
-        nonlocal before
-        if before >= 0 and words.item(place // BYTES) == before:  # nothing has happened since it was not complete
-            return False
-        found = mbarriers.find(core, by, instruction, place).test(parity)
-        before = -1 if found else words.item(place // BYTES)
-        return found
+        return not mbarriers.waits(place, parity) and mbarriers.find(core, by, instruction, place).test(parity)
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))

@@ -232,7 +232,7 @@ class Registers(NDArrayOperatorsMixin):
         """
         bank = self.bank
         watcher = bank.watcher
-        if watcher is None or not (watcher.heard or (bank.unwritten is not None and watcher.watched)):
+        if watcher is None or not watcher.watched:
             return
         blind = () if writes or bank.unwritten is None else self._blind(key, watcher.active, moves)
         if blind or watcher.heard:

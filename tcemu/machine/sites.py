@@ -29,8 +29,11 @@ _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 def site() -> Site:
     """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels."""
     frame = _getframe(2)  # the caller, too, is a function of the machine
-    while _ours[frame.f_code.co_filename] and frame.f_back is not None:
-        frame = frame.f_back
+    while _ours[frame.f_code.co_filename]:
+        outer = frame.f_back
+        if outer is None:
+            break
+        frame = outer
     return _line(frame)
 
 

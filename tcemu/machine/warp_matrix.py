@@ -6,7 +6,7 @@ tcemu.instructions computes them; this module connects them to a block's memory 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ def matrix(instruction: Instruction) -> Act:
     """Any instruction that tcemu.run executes, for one warp and on the memory of its block."""
     family, sources = family_of(instruction), instruction.sources
     out = next((each for each in instruction.operands if each.written), None)
+    ready = cache(partial(prepared, instruction))
 
     def act(core: Core, *operands: Any) -> Registers | None:
         by = core.begin(instruction, tuple(_registers(sources, operands)) if core.watched else ())
@@ -54,7 +55,7 @@ def matrix(instruction: Instruction) -> Act:
             memories[_ARGUMENTS[space]] = Told(_bytes(core, space), _teller(core, by, instruction, space))
         else:
             space = "shared"
-        _, _, operation = prepared(instruction, core.target)
+        _, _, operation = ready(core.target)
         try:
             result = family.execute(instruction, operation, given, memories)  # type: ignore[misc]
         except AddressError as error:

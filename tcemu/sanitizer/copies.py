@@ -101,7 +101,7 @@ class Copies:
         for record, lanes, group in self._open[by.warp]:
             if group < event.below and lanes & by.active == lanes:
                 self._shared.decided(record, waited=True)
-                if not self._records.attached(record):
+                if not (self._records.attachments and self._records.attached(record)):
                     self._records.waited(record)
             else:
                 kept.append((record, lanes, group))

@@ -170,9 +170,9 @@ class GlobalCopies:
         if event.space != "global" or not len(event.addresses):
             return
         grid = self._grid
-        first = event.addresses
+        first, (low, high) = event.addresses, grid.shadow.here  # GlobalRaces has just looked at the same access
         for spans in (grid.stored, grid.loaded) if event.writes else (grid.stored,):
-            if len(spans) and spans.between(int(first.min()), int(first.max()) + event.size):
+            if spans.between(low, high):
                 self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
 
     def _compare_spans(

@@ -27,17 +27,18 @@ class GlobalShadow:
         self.cell = _CELL
         #: a row for each cell, so that its marks lie together
         self._marks = np.zeros((_CELLS, 6), np.int64)
-        #: the first byte that has been written, and the one after the last; the same of the access that is looked at
+        #: the first byte that has been written, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
-        self._here = 0, 0
+        #: the first byte of the access that is looked at, and the one after its last
+        self.here = 0, 0
 
     def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
         """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`."""
         if size < self.cell:
             self._split(size)
         per = size // self.cell
-        low, high = int(addresses.min()), int(addresses.max()) + size
-        self._here = low, high
+        numbers = addresses.tolist()  # of one warp: Python's numbers are faster than numpy
+        self.here = _, high = min(numbers), max(numbers) + size
         if high > self.cell * len(self._marks):
             self._reach(high // self.cell)
         found = addresses // self.cell
@@ -63,8 +64,9 @@ class GlobalShadow:
 
     def write(self, cells: Array, marks: Array, strong: bool) -> None:
         """Note a write to the cells that `cells` returned last."""
-        self._marks[cells, STRONG if strong else WEAK] = marks
-        self._first, self._end = min(self._first, self._here[0]), max(self._end, self._here[1])
+        self._marks[:, STRONG if strong else WEAK][cells] = marks
+        low, high = self.here
+        self._first, self._end = min(self._first, low), max(self._end, high)
 
     def read(self, cells: Array, marks: Array, strong: bool, others: Array) -> None:
         """Note a read; `others`, bool (n,), says which cells another warp read before."""

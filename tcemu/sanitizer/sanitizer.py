@@ -81,8 +81,8 @@ class Sanitizer:
         self.reports: list[Report] = []
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
-        self._watches: dict[int, Watch] = {}
-        self._clusters: dict[int, Cluster] = {}
+        #: by block: what receives its events and, if it is in one, the cluster that sees them as its own
+        self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
         self._grid: Grid | None = None
         #: whether a kernel has executed wgmma, whose rules are about each access to registers
         self._wgmma = False
@@ -97,16 +97,16 @@ class Sanitizer:
         kind, block = type(event), event.block
         if kind is BlockStarted and self.mode != "off":
             self._begin(event)  # type: ignore[arg-type]
-        watch = self._watches.get(block)
-        if watch is None:
+        found = self._watches.get(block)
+        if found is None:
             return
-        told = self._clusters[block](event) if block in self._clusters else event
-        if told is not None:
-            for handle in watch.get(kind, ()):
+        watch, cluster = found
+        told = event if cluster is None else cluster(event)
+        if told is not None and kind in watch:
+            for handle in watch[kind]:
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]
-            self._clusters.pop(block, None)
 
     def hears(self, kind: type[Event]) -> bool:
         """Whether it needs events of this kind now."""
@@ -120,12 +120,12 @@ class Sanitizer:
         if self._grid is None or self._grid.memory is not event.memory:
             self._grid = Grid(event.memory, event.arrays)
         if not event.cluster:
-            self._watches[event.block] = self._sections(Block(event, self._tell, self._tiles))
+            self._watches[event.block] = self._sections(Block(event, self._tell, self._tiles)), None
         elif event.block == event.cluster[0]:
             cluster = Cluster(event, self._tell, self._tiles)
             watch = self._sections(cluster.block)
             for number in event.cluster:
-                self._watches[number], self._clusters[number] = watch, cluster
+                self._watches[number] = watch, cluster
 
     def _sections(self, block: Block) -> Watch:
         """The handlers of a block's sections; its first wgmma makes every access to registers matter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -70,7 +71,7 @@ class Wgmmas:
         warp.touch(event)
         if not (warp.pending or event.unwritten):
             return
-        under_way = [each for each in warp.pending if each.meets(event.numbers)]
+        under_way = warp.users(event)
         if event.unwritten and not under_way:  # an mma_async under way may be about to write them
             numbers = ranges(event.unwritten)
             message = f"the kernel reads registers {numbers}, which nothing has written"
@@ -103,7 +104,7 @@ class Wgmmas:
         warp = self._warps[event.by.warp]
         self._judge_fence(warp)
         warp.fences += 1
-        warp.fenced, warp.touched = frozenset(warp.touched), {}
+        warp.fence_touched()
         warp.fence, warp.followed, warp.needed = event.by, False, warp.fences == 1
         warp.inside = bool(warp.open)
 
@@ -134,11 +135,10 @@ class Wgmmas:
             warp = self._warps[by.warp]
             d, *a = self._registers(wgmma, place)
             read = (*a, *wgmma.e[place : place + 1])
-            under_way = UnderWay(wgmma, by, warp.accumulates(d), numbers_of(read))
+            banks = tuple([each.bank.first for each in (d, *read)])
+            under_way = UnderWay(wgmma, by, warp.accumulates(d), numbers_of(read), banks)
             self._check_fence(warp, under_way, d, *a)
-            warp.open.append(under_way)
-            warp.pending.append(under_way)
-            warp.followed = True
+            warp.begin(under_way)
         group.met[group.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
         self._read(wgmma, group)
 
@@ -175,11 +175,12 @@ class Wgmmas:
     def _check_touched(self, warp: Warp, new: UnderWay, role: str, numbers: frozenset[int]) -> None:
         """Report registers that were accessed after the last fence."""
         warp.needed |= not warp.fenced.isdisjoint(numbers)
-        latest = max((touch for number, touch in warp.touched.items() if number in numbers), default=None)
+        latest = warp.latest_touch(numbers)
         if latest is not None:
+            by, writes = latest
             opcode = new.wgmma.instruction.opcode
             message = f"the kernel accessed the {role} registers of {opcode} after the warp's last wgmma.fence"
-            earlier = Earlier(latest.by, f"{latest.what} of registers")
+            earlier = Earlier(by, f"{'write' if writes else 'read'} of registers")
             self._block.report("wgmma-fence-touched", new.by, message, what=f"{role} registers", earlier=earlier)
 
     def _check_shape(self, warp: Warp, new: UnderWay, d: Registers) -> None:
@@ -282,7 +283,7 @@ class Wgmmas:
 
     @staticmethod
     def _end_pending(warp: Warp, by: By, event: WgmmaWaited, committed: int) -> None:
-        warp.pending = [each for each in warp.pending if not _covers(event, each)]
+        warp.end(partial(_covers, event))
         for each in warp.pending:
             each.waited, each.left = by, committed - event.below
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import is_not
-from typing import Literal, NamedTuple
 
 from tcemu.machine.events import By, Touched, Wgmma
 from tcemu.machine.registers import Registers
@@ -21,12 +21,9 @@ def numbers_of(read: tuple[Registers, ...]) -> frozenset[int]:
 _NONE: frozenset[int] = frozenset()
 
 
-class Touch(NamedTuple):
-    """An access to registers by anything but wgmma. `number` counts the warp's accesses: the latest has the highest."""
-
-    number: int
-    by: By
-    what: Literal["read", "write"]
+def shifted(first: int, which: tuple[int, ...]) -> list[int]:
+    """The numbers in the warp of registers `which` of the bank that begins with register `first`."""
+    return [first + number for number in which]
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +43,8 @@ class UnderWay:
     #: the registers of its accumulator and of A, by their numbers in the warp
     accumulator: frozenset[int]
     a: frozenset[int]
+    #: the first registers of their banks
+    banks: tuple[int, ...]
     committed: bool = False
     #: a later wait_group that did not cover it
     waited: By | None = None
@@ -69,16 +68,18 @@ class Warp:
     inside: bool = False
     #: whether the last fence ordered anything
     needed: bool = False
-    #: registers accessed since the last fence, with the latest access, and those accessed between the two last fences
-    touched: dict[int, Touch] = field(default_factory=dict)
+    #: the accesses by anything but wgmma since the last fence, by the first register of a bank and the registers within
+    #: it: the latest to the same ones, as (by, whether it was a write), in the order in which they happened
+    touched: dict[tuple[int, tuple[int, ...]], tuple[By, bool]] = field(default_factory=dict)
+    #: the registers accessed between the two last fences
     fenced: frozenset[int] = frozenset()
-    touches: int = 0
     #: the last mma_async that had each register in its accumulator
     used: dict[int, Use] = field(default_factory=dict)
     #: mma_asyncs under way, and those of them that are in no group yet
     pending: list[UnderWay] = field(default_factory=list)
     open: list[UnderWay] = field(default_factory=list)
-
+    #: the first registers of the banks that those under way use
+    held: set[int] = field(default_factory=set)
     #: the registers of its latest mma_async's accumulator, their numbers, and that use of them
     latest: tuple[Registers | None, frozenset[int], Use | None] = (None, frozenset(), None)
 
@@ -105,10 +106,39 @@ class Warp:
     def touch(self, event: Touched) -> None:
         """Remember an access. Before the first fence all accesses are alike, since they follow no fence."""
         if self.fences:
-            self.touches += 1
-            self.touched.update(
-                dict.fromkeys(event.numbers, Touch(self.touches, event.by, "write" if event.writes else "read"))
-            )
+            key = event.registers.bank.first, event.which
+            self.touched.pop(key, None)
+            self.touched[key] = event.by, event.writes
+
+    def fence_touched(self) -> None:
+        """A fence orders the accesses before it."""
+        self.fenced = frozenset(chain.from_iterable(shifted(*key) for key in self.touched))
+        self.touched = {}
+
+    def latest_touch(self, numbers: frozenset[int]) -> tuple[By, bool] | None:
+        """The last access to one of these registers since the last fence, and whether it was a write."""
+        for key, touch in reversed(self.touched.items()):
+            if not numbers.isdisjoint(shifted(*key)):
+                return touch
+        return None
+
+    def begin(self, new: UnderWay) -> None:
+        """An mma_async is under way."""
+        self.open.append(new)
+        self.pending.append(new)
+        self.held.update(new.banks)
+        self.followed = True
+
+    def end(self, covered: Callable[[UnderWay], bool]) -> None:
+        """A wait has covered some of those under way."""
+        self.pending = [each for each in self.pending if not covered(each)]
+        self.held = {bank for each in self.pending for bank in each.banks}
+
+    def users(self, event: Touched) -> list[UnderWay]:
+        """The mma_asyncs under way that read or write one of the registers."""
+        if event.registers.bank.first not in self.held:
+            return []
+        return [each for each in self.pending if each.meets(event.numbers)]
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ from tcemu.machine.registers import WARP, Registers
 if TYPE_CHECKING:
     from tcemu.machine.warp import Warp
 
+#: The shapes of a mask of lanes: one bool for all of them, or one for each.
+_SHAPES = (), (WARP,)
 #: The most registers that `registers` allocates at once, more than any thread has.
 _MOST = 1024
 
@@ -27,7 +29,7 @@ def only(self: Warp, mask: npt.ArrayLike) -> AbstractContextManager[None]:
     unwritten. Raises OperandError for anything but bools.
     """
     wanted = self.core.values(mask)
-    if wanted.dtype != np.bool_ or wanted.shape not in ((), (WARP,)):
+    if wanted.dtype.kind != "b" or wanted.shape not in _SHAPES:
         raise OperandError(f"a mask of lanes is bool (32,); got dtype {wanted.dtype}, shape {wanted.shape}")
     return _Only(self.core, bits_of(wanted) if wanted.ndim else FULL * bool(wanted))
 
