@@ -14,7 +14,7 @@ from tcemu.sanitizer.report import Report
 
 #: Families whose fragments are opaque.
 _PREFIX = "wmma."
-_STRIDE = "Nothing, or a stride that is a multiple of the fragment's size in bytes."
+_STRIDE = "Keep the stride, or make it a multiple of the fragment's size in bytes."
 
 
 class Fragments:
