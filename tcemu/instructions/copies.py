@@ -54,7 +54,7 @@ COPY = family(
         )
     ],
     signature=f"= destination source size src_size? {_POLICIES}",
-    about="copies a few bytes per lane from global to shared memory while the lane goes on",
+    about="copies a few bytes per lane from global to shared memory, asynchronously",
     rules=(
         _PIECES,
         "Only src-size bytes of the source are read; the rest of the destination is filled with zeros.",
@@ -66,7 +66,7 @@ COMMIT = single(
     f"{_ASYNC}.2",
     one("7.0", "sm_80"),
     signature="=",
-    about="makes a group of a thread's cp.async since its last group",
+    about="commits a thread's cp.async since its last group as a new group",
     rules=("A group may be empty.",),
 )
 WAIT = single(
@@ -142,7 +142,7 @@ BULK_COMMIT = single(
     f"{_GROUPS}.1",
     one("8.0", "sm_90"),
     signature="=",
-    about="makes a group of a thread's bulk copies out of shared memory since its last group",
+    about="commits a thread's bulk copies out of shared memory since its last group as a new group",
     rules=("A group may be empty. Copies whose bytes an mbarrier counts belong to no group.",),
 )
 BULK_WAIT = family(

@@ -54,7 +54,7 @@ COMMIT = _family(
     "9.7.15.7.2",
     [Rows({}, "8.0", "sm_90a", _WARPGROUP)],
     signature="=",
-    about="makes a group of the wgmma.mma_async of a warpgroup since its last group",
+    about="commits a warpgroup's wgmma.mma_async since its last group as a new group",
     rules=("A group may be empty. wgmma.wait_group counts back from the latest group.",),
 )
 WAIT = _family(

@@ -84,7 +84,7 @@ class Parting:
 
     >>> def hasty(warp, source, out):
     ...     warp.cp_async(4 * warp.laneid, source.at(warp.laneid), 4)
-    ...     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))  # nobody has waited for the copies
+    ...     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))  # no thread has waited for the copies
     >>> source, out = np.arange(32, dtype=np.uint32), np.zeros(32, np.uint32)
     >>> more = {"shared": 128, "policy": ("late", "early"), "sanitizer": "off"}
     >>> (parted,) = tcemu.launch(hasty, args=(source, out), **more).parted
