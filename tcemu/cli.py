@@ -85,8 +85,8 @@ def lab(
 ) -> None:
     """Lay the course out in FOLDER and open it in JupyterLab.
 
-    Without FOLDER, the course is laid out in the current folder; in a clone of the repository in the clone's my-course,
-    which git ignores.
+    Without FOLDER, the course goes into the current folder or, in a clone of the repository, into its my-course, which
+    git ignores.
 
     You can run it again at any time. Files that you changed stay as they are, files that you did not change are updated
     to the installed version of the course, and if both changed, the course's version is put beside yours as

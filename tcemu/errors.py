@@ -109,7 +109,7 @@ class Disagreement(LaunchError, OperandError):  # noqa: N818 - likewise
 
 
 class Deadlock(LaunchError):  # noqa: N818 - the field's word
-    """No warp of a block can go on; the message says which warp waits for what, and since which line."""
+    """No warp of a block can continue; the message says which warp waits for what, and since which line."""
 
 
 class UnknownName(LaunchError, AttributeError):  # noqa: N818 - the word for it

@@ -52,13 +52,13 @@ def launch(
     gets a pointer to each, and after the launch they hold what it wrote. All other arguments are passed as is.
 
     Warps take turns where they wait; a `seed` other than 0 lets them take turns anywhere, in an order that the seed
-    fixes. `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can go on), "early"
+    fixes. `policy` says when asynchronous effects appear: "late" (at the wait, or when nothing else can run), "early"
     (at once) or "random". With several policies, the kernel runs once under each, on the same input; the arrays get the
     results of the first, and the result's `parted` says where the others differ.
 
     `seeds` is a number of seeds, which are tried from 0 on, or the seeds themselves: the kernel runs once under each,
-    as it does with several policies, and an error says which seed it came under. `schedule` repeats an order that
-    tcemu.search_schedules has found; it takes the place of seed and policy.
+    as it does with several policies, and an error names its seed. `schedule` repeats an order that
+    tcemu.search_schedules has found; it replaces seed and policy.
 
     At most `resident` blocks are in flight at a time, and each sees what the others write to global memory. With seed
     0, the next block starts when one has ended, or when those in flight do nothing but poll memory. With `cluster`, the

@@ -101,7 +101,7 @@ def _reported(error: BaseException) -> Iterator[Line]:
         yield Line(site.file, site.line, site.line, site.function.rsplit(".", 1)[-1])
     if report.earlier is not None and report.earlier.site != report.site:
         site = report.earlier.site
-        yield Line(site.file, site.line, site.line, f"{site.function.rsplit('.', 1)[-1]}: it collides with this")
+        yield Line(site.file, site.line, site.line, f"{site.function.rsplit('.', 1)[-1]}: it conflicts with this")
 
 
 def _before_launch(error: BaseException) -> Iterator[Line]:

@@ -160,7 +160,7 @@ def _lowered(architectures: tuple[int, ...], known: Known, note: str, unseen: di
     ]
 
 
-_LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; nobody has compared outputs"
+_LIKE_HOPPER = "SASS: the FFMA, FMUL and FADD of sm_90's routine, in its order; outputs not compared"
 _FLOORS = "Floors and chains of sums: MMA-Sim 2.1.1, Khattak and Mikaitis"
 _OTHER_NAN = "MMA-Sim 2.1.1; NaN payloads as on sm_90, inferred and not compared"
 _QMMA = "MMA-Sim 2.1.1, every pair of types"

@@ -13,7 +13,7 @@ KNOWN: dict[Known, str] = {
     "silicon": "compared with this project's recordings of the hardware: inputs of every class, no bit differs",
     "published silicon": "agrees with published GPU outputs; their values are near 1, so the edges are not proven",
     "paper": "taken from a published model or measurement; not compared with hardware here",
-    "inferred": "our conclusion from a related chip; nobody has measured it, and it may be wrong",
+    "inferred": "our conclusion from a related chip; not measured, and it may be wrong",
 }
 
 

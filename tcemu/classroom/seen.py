@@ -1,4 +1,4 @@
-"""What the teacher sees of a class: who is where, which exercises stop learners, which mistakes they make.
+"""What the teacher sees of a class: where learners are, which exercises stop learners, which mistakes they make.
 
 It comes from files that learners may edit: only what has the right form counts, names of exercises that exist, texts of
 limited length.

@@ -66,7 +66,7 @@ def learners(folders: Sequence[Path]) -> list[Learner]:
     found = [learner for folder in folders for learner in _in(folder)]
     if not found:
         places = ", ".join(map(str, folders))
-        raise CourseError(f"no progress is recorded in {places}: nobody has tried an exercise yet")
+        raise CourseError(f"no progress is recorded in {places}: no learner has tried an exercise yet")
     return sorted(found, key=lambda each: (-len(each.solved), each.name))
 
 

@@ -36,8 +36,8 @@ _WATCHED = 2000
 def check(folder: Path | None, watch: bool, name: str | None, limit: float) -> None:
     """Check the exercises in the notebooks of FOLDER, or in one notebook.
 
-    Without FOLDER, it is the course that the current folder belongs to. Each notebook runs in a process of its own, and
-    only the cells that its checks need. What you have solved is recorded, as it is when you check in the notebook.
+    Without FOLDER, it checks the course that the current folder belongs to. Each notebook runs in its own process, and
+    only the cells that its checks need. Solved exercises are recorded, as when you check in the notebook.
 
     The exit code is 0 if everything is solved, otherwise 1.
     """

@@ -43,14 +43,14 @@ from tcemu.errors import CourseError, install, listing
 def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: object) -> None:
     """Start a class on this machine; learners need only a browser.
 
-    FOLDER holds everything: the learners' homes, what they hand in, passwords and settings. Run the command again to go
-    on; options that you leave out stay as they were.
+    FOLDER holds everything: the learners' homes, what they hand in, passwords and settings. Run the command again to
+    resume; options that you leave out keep their values.
 
-    Learners log in with a name and the shared password, or with --learners with a password of their own. Each works in
-    a box of their own (bubblewrap) with the course laid out in it, and reads nobody else's work. They hand in, and find
-    your feedback, at /services/classroom/; the teacher sees there who is where.
+    Learners log in with a name and the shared password or, with --learners, their own password. Each works in a
+    separate box (bubblewrap) with the course laid out in it, and cannot read anybody else's work. At
+    /services/classroom/ they hand in and find your feedback, and the teacher sees everybody's progress.
 
-    Run it as root to give each learner a user of their own, too. The repository's classroom/README.md is the guide.
+    Run it as root to give each learner a separate user as well. The repository's classroom/README.md is the guide.
     """
     _check_machine(folder)
     here = _settings(folder, {name: value for name, value in given.items() if value is not None}, learners)

@@ -55,7 +55,7 @@ def _result(found: Found, number: int, what: str) -> dict[str, Any]:
         "locations": [_location(site)],
     }
     if found.earlier is not None:
-        made["relatedLocations"] = [{**_location(found.earlier), "id": 1, "message": {"text": "collides with this"}}]
+        made["relatedLocations"] = [{**_location(found.earlier), "id": 1, "message": {"text": "conflicts with this"}}]
     if found.replay:
         made["properties"] = {"replay": f"tcemu.launch(..., {found.replay})"}
     return made

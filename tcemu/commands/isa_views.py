@@ -251,7 +251,8 @@ def _sums(line: LayoutLine) -> str:
     names = list(line.formulas)
     split = names.index("lane")
     matrix, held = ([f"{name} = {line.formulas[name]}" for name in part] for part in (names[:split], names[split:]))
-    copies = f"\nevery element is held {line.copies} times" if line.copies > 1 else ""
+    times = {2: "twice"}.get(line.copies, f"{line.copies} times")
+    copies = f"\nevery element is held {times}" if line.copies > 1 else ""
     return f"{', '.join(matrix)}\n{', '.join(held)}{copies}"
 
 

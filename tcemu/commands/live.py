@@ -31,8 +31,8 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
     """Record golden files of this machine's GPU in FOLDER.
 
     For every instruction and class of inputs, they hold the hash of the answer and, for mma, the registers of one warp,
-    along with the GPU, driver, date and this command. If you start it again, it continues where it stopped. It also
-    compares every answer with the emulator's.
+    along with the GPU, driver, date and this command. Run again, it continues where it stopped. It also compares every
+    answer with the emulator's.
     """
     from tcemu.live.campaigns.record import every_case
     from tcemu.live.campaigns.record import record as write
@@ -70,8 +70,8 @@ def verify(
 ) -> None:
     """Compare this machine's GPU with the emulator on fresh random inputs.
 
-    Covers every instruction that the GPU has, with inputs near 1, over all exponents, subnormal, at the edge of
-    underflow, cancelling, with special values, and of any bits. It stops at the first difference, makes it as small as
+    Covers every instruction that the GPU has. Inputs are near 1, spread over all exponents, subnormal, at the edge of
+    underflow, cancelling, special values, or random bits. It stops at the first difference, makes it as small as
     possible, shows it with its values, and exits with code 1.
     """
     from tcemu.live.campaigns.verify import Outcome

@@ -45,9 +45,9 @@ def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> Non
         def run():
             tcemu.launch(kernel, grid=1, block=128, args=(a, b, d), shared=24576)
 
-    For each launch: the cycles that an SM of the measured GPU would take, how busy its tensor cores were and what they
-    waited for, the lines that warps spent most time on, shared memory's conflicts, and what the sanitizer reports. The
-    exit code is 1 if it reports an error. --svg and --trace write the launch that took longest.
+    Each launch gets the cycles that an SM of the measured GPU would take, how busy its tensor cores were and what they
+    waited for, the lines on which warps spent most time, bank conflicts, and the sanitizer's reports. The exit code is
+    1 if one of these is an error. --svg and --trace write the launch that took longest.
     """  # noqa: D301 - click's mark for lines that it does not wrap
     runs = _observed(function_named(what, "profile"))
     if not runs:

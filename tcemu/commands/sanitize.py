@@ -30,7 +30,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
 
 @dataclass(frozen=True)
 class Found:
-    """One thing that is wrong: the rule, the text, where, and what it collides with."""
+    """One thing that is wrong: the rule, the text, where, and what it conflicts with."""
 
     rule: str
     severity: str
@@ -90,7 +90,7 @@ def sanitize(
     sarif: Path | None,
     junit: Path | None,
 ) -> None:
-    """Run FUNCTION of the Python file FILE and print what its kernels do wrong, in whatever order.
+    """Run FUNCTION of the Python file FILE and look for orders in which its kernels go wrong.
 
     FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that does:
 

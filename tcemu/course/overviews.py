@@ -117,7 +117,7 @@ class Overview:
             return [self._state]
         begun = any(step.solved for step in self.steps)
         link = f"[{self.next.entry.label}](notebooks/{self.next.entry.file})"
-        return [f"**{'Go on with' if begun else 'Start with'} {link}.** {self._state}"]
+        return [f"**{'Continue with' if begun else 'Start with'} {link}.** {self._state}"]
 
     def _row(self, step: Step) -> str:
         mark = "✓" if step.finished else "→" if step is self.next else ""
@@ -160,10 +160,10 @@ class Overview:
 
 
 _ADVICE = """\
-Click a notebook to open it. Shift + Enter runs a cell and goes to the next one. The notebooks are the course, with a
-few tasks in each. The exercises are for practice: do as many as you like, since no later notebook needs them.
+Click a notebook to open it. Shift + Enter runs a cell and moves to the next one. The notebooks are the course, with
+a few tasks in each. The exercises are for practice: do as many as you like, since no later notebook needs them.
 
-Your work and your progress are saved in this folder. `tcemu lab` opens it again, also after an update of the course,
+Your work and your progress are saved in this folder. `tcemu lab` opens it again, even after an update of the course,
 and brings this page up to date. In a notebook, `tcemu.course.overview()` shows where you are."""
 
 

@@ -52,7 +52,7 @@ STORE = family(
         ),
     ],
     signature="= address b_value [completes: mbarrier]",
-    about="stores registers in a cluster's shared memory while the lane goes on; an mbarrier counts the bytes",
+    about="stores registers in a cluster's shared memory asynchronously; an mbarrier counts the bytes",
 )
 _REDUCTIONS = [
     *_each("add min max", "u32 s32"),
@@ -72,7 +72,7 @@ REDUCE = family(
         ),
     ],
     signature="= address b_value [completes: mbarrier]",
-    about="changes a cluster's shared memory atomically while the lane goes on; an mbarrier counts the bytes",
+    about="changes a cluster's shared memory atomically and asynchronously; an mbarrier counts the bytes",
 )
 FILL = family(
     "st.bulk",

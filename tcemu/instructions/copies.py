@@ -54,11 +54,11 @@ COPY = family(
         )
     ],
     signature=f"= destination source size src_size? {_POLICIES}",
-    about="copies a few bytes per lane from global to shared memory while the lane goes on",
+    about="copies a few bytes per lane from global to shared memory, asynchronously",
     rules=(
         _PIECES,
         "Only src-size bytes of the source are read; the rest of the destination is filled with zeros.",
-        "It is under way until a cp.async.wait_group or cp.async.wait_all of its thread covers it.",
+        "It is pending until a cp.async.wait_group or cp.async.wait_all of its thread covers it.",
     ),
 )
 COMMIT = single(
@@ -66,7 +66,7 @@ COMMIT = single(
     f"{_ASYNC}.2",
     one("7.0", "sm_80"),
     signature="=",
-    about="makes a group of a thread's cp.async since its last group",
+    about="commits a thread's cp.async since its last group as a new group",
     rules=("A group may be empty.",),
 )
 WAIT = single(
@@ -74,8 +74,8 @@ WAIT = single(
     f"{_ASYNC}.3",
     one("7.0", "sm_80"),
     signature="= N",
-    about="waits until at most N groups of a thread's cp.async are under way",
-    rules=("The latest N groups may still be under way. Other threads see the copied bytes only after a barrier.",),
+    about="waits until at most N groups of a thread's cp.async are pending",
+    rules=("The latest N groups may still be pending. Other threads see the copied bytes only after a barrier.",),
 )
 WAIT_ALL = single(
     "cp.async.wait_all",
@@ -121,7 +121,7 @@ BULK_LOAD = family(
     about="copies a run of bytes into shared memory; an mbarrier counts them",
     rules=(_UNITS, _COUNTED, _PROXY),
 )
-_LATER = "It is under way until a cp.async.bulk.wait_group of its thread covers it; for its source, .read is enough."
+_LATER = "It is pending until a cp.async.bulk.wait_group of its thread covers it; for its source, .read is enough."
 _MASKED = "the machine has no copy that leaves bytes out"
 BULK_STORE = family(
     "cp.async.bulk.store",
@@ -142,7 +142,7 @@ BULK_COMMIT = single(
     f"{_GROUPS}.1",
     one("8.0", "sm_90"),
     signature="=",
-    about="makes a group of a thread's bulk copies out of shared memory since its last group",
+    about="commits a thread's bulk copies out of shared memory since its last group as a new group",
     rules=("A group may be empty. Copies whose bytes an mbarrier counts belong to no group.",),
 )
 BULK_WAIT = family(
@@ -151,7 +151,7 @@ BULK_WAIT = family(
     f"{_GROUPS}.2",
     [one("8.0", "sm_90", read=" read")],
     signature="= N",
-    about="waits until at most N groups of a thread's bulk copies are under way",
+    about="waits until at most N groups of a thread's bulk copies are pending",
     rules=(".read waits only until the sources have been read and may be changed.",),
 )
 BULK_PREFETCH = family(

@@ -102,7 +102,7 @@ _ROLES = {
     "destination": "byte address to write to",
     "duration": "nanoseconds",
     "mbarrier": "byte address of the mbarrier",
-    "N": "how many groups may still be under way",
+    "N": "how many groups may still be pending",
     "new_value": "the field's new value",
     "offsets": "offsets of the window",
     "ordinal": "which of several numbers",

@@ -85,7 +85,7 @@ ACTIVE = family(
     signature="d_answer =",
     changes=False,
     about="returns which lanes are active, one bit each",
-    rules=("It does not synchronize: other lanes may execute the same code later.",),
+    rules=("It does not synchronise: other lanes may execute the same code later.",),
 )
 ELECT = single(
     "elect.sync",

@@ -53,7 +53,7 @@ INIT = family(
     SECTION,
     [one("8.0", "sm_90", THREAD, order="release", scope="cluster")],
     signature="=",
-    about="makes mbarriers that a thread has initialized visible to the cluster and to bulk copies",
+    about="makes mbarriers that a thread has initialised visible to the cluster and to bulk copies",
     rules=("Threads of the same block need a barrier after it.",),
 )
 _TENSOR_MAP, _SCOPES = "tensormap::generic", "cta cluster gpu sys"

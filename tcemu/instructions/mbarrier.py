@@ -48,7 +48,7 @@ INIT = _family(
     "9",
     combined(_spaces(*_AMPERE)),
     signature="= mbarrier count",
-    about="initializes an mbarrier whose phases wait for a number of arrivals",
+    about="initialises an mbarrier, and sets how many arrivals complete a phase",
     rules=(
         _PLACE,
         "The count must be from 1 to 1048575.",

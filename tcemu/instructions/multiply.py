@@ -80,7 +80,7 @@ def room(instruction: Instruction, warps: int) -> Array:
         return np.empty((warps, width), dtype)
     except (MemoryError, ValueError):
         size = warps * width * dtype.itemsize
-        raise OperandError(f"{instruction}: D of {warps} warps takes {size} bytes, which do not fit memory") from None
+        raise OperandError(f"{instruction}: D of {warps} warps takes {size} bytes: too much memory") from None
 
 
 def execute(

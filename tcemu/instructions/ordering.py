@@ -2,7 +2,7 @@
 
     wgmma.fence.sync.aligned            orders accesses to registers by the warpgroup and by its wgmma.mma_async
     wgmma.commit_group.sync.aligned     makes the wgmma.mma_async so far a group
-    wgmma.wait_group.sync.aligned N     waits until at most N groups are under way
+    wgmma.wait_group.sync.aligned N     waits until at most N groups are pending
     fence.proxy.async                   orders ld and st with asynchronous accesses to memory
 
 None of them has registers or computes anything, and none has a meaning outside a kernel, so tcemu.run rejects them. In
@@ -54,7 +54,7 @@ COMMIT = _family(
     "9.7.15.7.2",
     [Rows({}, "8.0", "sm_90a", _WARPGROUP)],
     signature="=",
-    about="makes a group of the wgmma.mma_async of a warpgroup since its last group",
+    about="commits a warpgroup's wgmma.mma_async since its last group as a new group",
     rules=("A group may be empty. wgmma.wait_group counts back from the latest group.",),
 )
 WAIT = _family(
@@ -63,10 +63,10 @@ WAIT = _family(
     "9.7.15.7.3",
     [Rows({}, "8.0", "sm_90a", _WARPGROUP)],
     signature="= N",
-    about="waits until at most N groups of a warpgroup are under way",
+    about="waits until at most N groups of a warpgroup are pending",
     rules=(
-        "The latest N groups may still be under way; all earlier ones have completed. With N = 0, all have.",
-        "Until a wait covers a wgmma.mma_async, its registers of D and A must be neither read nor written.",
+        "The latest N groups may still be pending; all earlier ones have completed. With N = 0, all have.",
+        "Until a wait covers a wgmma.mma_async, its registers of D and A must not be read or written.",
         "Nor may its tiles in shared memory be written before that.",
     ),
 )

@@ -52,8 +52,8 @@ def run(
             raise OperandError(f"{found} does not take {name}=: it accesses {touched}")
     if family.execute is None:
         raise OperandError(
-            f"{found} belongs in a kernel, which tcemu.launch runs: tcemu.run executes an instruction alone, and this "
-            f"one has nothing to act on (PTX ISA {found.section})"
+            f"{found} only has a meaning in a kernel; tcemu.run executes one instruction by itself. Run a kernel with "
+            f"tcemu.launch (PTX ISA {found.section})"
         )
     try:
         return family.execute(found, operation, operands, memories)

@@ -5,7 +5,7 @@
     manual      shown in a figure of the PTX manual
     assembler   derived from the load instructions that the assembler emits for the architecture
     published   read from hardware, or used in working libraries, by others
-    inferred    concluded from a similar fragment; not compared by anybody, as far as we know
+    inferred    concluded from a similar fragment; not compared, as far as we know
 
 Where a note says CuTe, the traits of NVIDIA's own library (CUTLASS at 7107b05) were compared with the layouts here as a
 second witness, lane by lane and slot by slot: 2,353 atoms of sm_70 to sm_120 and 23 matrix moves; none differs.

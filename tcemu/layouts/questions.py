@@ -44,7 +44,7 @@ def who_holds(fragment: Fragment, position: tuple[int, ...]) -> list[Holding]:
     accepted = len(position) + len(fronts) == len(shape)
     if not accepted or not all(0 <= p < s for p, s in zip(position, shape[len(fronts) :], strict=True)):
         valid = ", ".join(f"{name} {span(0, size - 1)}" for name, size in zip(names, shape, strict=True))
-        raise LayoutError(f"position {_written(position)} is not in {fragment.role}, which has {valid}")
+        raise LayoutError(f"position {_written(position)} is not in {fragment.role}; valid: {valid}")
     places = [(*front, *position) for front in product(*fronts)]
     return [holding(fragment, *place) for where in places for place in fragment.holders(*where)]
 

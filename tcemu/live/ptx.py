@@ -25,7 +25,7 @@ WGMMA_FENCE, WGMMA_COMMIT = "wgmma.fence.sync.aligned;", "wgmma.commit_group.syn
 
 
 def wgmma_wait(pending: int) -> str:
-    """PTX that waits until at most that many groups of wgmma are under way."""
+    """PTX that waits until at most that many groups of wgmma are pending."""
     return f"wgmma.wait_group.sync.aligned {pending};"
 
 

@@ -128,7 +128,7 @@ def commit_group(instruction: Instruction) -> Act:
 
 @executes("cp.async.wait_group", "cp.async.bulk.wait_group")
 def wait_group(instruction: Instruction) -> Act:
-    """wait_group N: wait until at most the N youngest groups of this warp are under way; .read: until they are read."""
+    """wait_group N: wait until at most the N latest groups of this warp are pending; .read: until they are read."""
     kind, read = _kind(instruction), "read" in instruction.words
 
     def act(core: Core, pending: int) -> None:

@@ -44,8 +44,8 @@ class Cluster:
         if there and not self.blocks[rank].gone:
             return self.blocks[rank]
         told = (
-            f"the block with rank {rank} in the cluster has exited, and its shared memory with it. Let all blocks meet "
-            f"at barrier.cluster before the first one exits"
+            f"the block with rank {rank} in the cluster has exited, and its shared memory is gone. Make all blocks "
+            f"wait at barrier.cluster before the first one exits"
             if there
             else f"there is no rank {rank} in a cluster of {len(self.blocks)} blocks"
         )

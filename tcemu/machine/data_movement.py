@@ -151,7 +151,7 @@ def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     def waiting() -> Waiting:
         at = int(where.addresses[0])
         whose = "" if where.block is core.block else f" of block {where.block.number}"
-        told = f"{where.space} memory{whose} at {at} to change, which it loads again and again"
+        told = f"{where.space} memory{whose} at {at} to change, which it polls"
         return Waiting(by, told, "memory", at, where.space == "global")
 
     found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space

@@ -141,15 +141,15 @@ class Grid:
         lines = []
         for told, (first, *others) in found.items():
             who = f"block {first.index}" if not others else f"{len(others) + 1} blocks, {first.index} among them,"
-            lines += [f"{who} cannot go on:", *told]
+            lines += [f"{who} cannot continue:", *told]
         return "\n".join([*lines, full] if full else lines)
 
     def _full(self) -> str:
         left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self.resident, "block")
         return (
-            f"{left} cannot start before one of these ends: {places} fit at a time (resident={self.resident}). If a "
-            "block that has not started would have to answer, launch no more blocks than fit, or let each block take "
-            "its number from a counter in global memory when it starts"
+            f"{left} cannot start before one of these ends: {places} fit at a time (resident={self.resident}). If "
+            "these wait for a block that has not started, launch no more blocks than fit, or give each block its "
+            "number when it starts, from a counter in global memory"
         )
 
 

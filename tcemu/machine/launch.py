@@ -84,7 +84,7 @@ class Parting:
 
     >>> def hasty(warp, source, out):
     ...     warp.cp_async(4 * warp.laneid, source.at(warp.laneid), 4)
-    ...     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))  # nobody has waited for the copies
+    ...     warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * warp.laneid))  # no thread has waited for the copies
     >>> source, out = np.arange(32, dtype=np.uint32), np.zeros(32, np.uint32)
     >>> more = {"shared": 128, "policy": ("late", "early"), "sanitizer": "off"}
     >>> (parted,) = tcemu.launch(hasty, args=(source, out), **more).parted
@@ -125,7 +125,7 @@ def shape_of(
     threads = _three("block", block, (1024, 1024, 64))
     count = int(np.prod(threads))
     if count > MAX_THREADS:
-        raise LaunchError(f"a block has at most {MAX_THREADS} threads; {threads} makes {count}")
+        raise LaunchError(f"a block has at most {MAX_THREADS} threads; {threads} has {count}")
     if isinstance(shared, bool) or not isinstance(shared, int | np.integer) or not 0 <= shared <= most:
         raise LaunchError(
             f"shared= must be a number of bytes, on {target} at most {most} for a block; got {briefly(shared)}"
@@ -147,15 +147,15 @@ def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int, m
     found = _three("cluster", given, (most, most, most))
     count = int(np.prod(found))
     if count > most:
-        raise LaunchError(f"a cluster has at most {most} blocks on {target}; {found} makes {count}")
+        raise LaunchError(f"a cluster has at most {most} blocks on {target}; {found} has {count}")
     if count > _PORTABLE and not more:
         raise LaunchError(
-            f"a cluster of more than {_PORTABLE} blocks is not portable; {found} makes {count}. On {target}, up to "
+            f"a cluster of more than {_PORTABLE} blocks is not portable; {found} has {count}. On {target}, up to "
             f"{most} are possible with non_portable_cluster=True, which stands for the attribute of the kernel that "
             "the host sets: cudaFuncAttributeNonPortableClusterSizeAllowed"
         )
     if any(whole % part for whole, part in zip(grid, found, strict=True)):
-        raise LaunchError(f"the grid must be a whole number of clusters in each dimension; {grid} is not, of {found}")
+        raise LaunchError(f"each dimension of the grid must be a multiple of the cluster's; got {grid} and {found}")
     return found
 
 
@@ -245,7 +245,7 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
         if isgenerator(came) or iscoroutine(came) or isasyncgen(came):
             if iscoroutine(came):
                 came.close()  # prevents Python's warning that it was never awaited
-            raise LaunchError(f"{_name(kernel)} has a yield or is async, and did not run: a kernel is a plain function")
+            raise LaunchError(f"{_name(kernel)} has a yield or is async, so it did not run; write a plain function")
         core.bits = core.there
         if core.there:
             core.exit()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tcemu.errors import LaunchError, TcemuError
+from tcemu.errors import LaunchError, TcemuError, listing
 from tcemu.instructions import Instruction
 from tcemu.machine.events import By, Disagreed
 
@@ -73,4 +73,5 @@ class Meetings:
         """A description of the warps that have not arrived."""
         here = self._round
         absent = [warp for warp in self._members if here is None or warp not in here.given]
-        return f"warp {', '.join(map(str, absent))} of warpgroup {self._group} to reach {instruction}"
+        numbers = f"warp{'s' * (len(absent) > 1)} {listing(absent, 'and')}"
+        return f"{numbers} of warpgroup {self._group} to reach {instruction}"

@@ -2,7 +2,7 @@
 
 A bank is a run of registers that were allocated together; their numbers in the warp start at `bank.first`. A
 `Registers` is a view of some registers of one bank. A kernel treats it as a numpy array: it indexes it, assigns to it
-and computes with it. The machine reports reads and writes to the observers; results that are still under way read as
+and computes with it. The machine reports reads and writes to the observers; results that are still pending read as
 poison. A front end for PTX text allocates one bank for its %r and takes views of it: `bank.view([17, 3])`.
 """
 
@@ -186,7 +186,7 @@ class Registers(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         came = f" of {self.origin[0]}" if self.origin else ""
-        state = ", result under way" if self.pending else ""
+        state = ", result pending" if self.pending else ""
         return f"<registers{came} {self.shape} {self.dtype}{state}>"
 
     # ---------------------------------------------------------------------------------------- for the machine

@@ -105,8 +105,8 @@ def map_of(data: bytes) -> TensorMap:
         raise OperandError(f"tensor map: rank is the number of dimensions minus 1, 0 to 4; got {rank} ({_SECTION})")
     if any(got("interleave_layout")) or any(got("swizzle_atomicity")):
         raise OperandError(
-            f"tensor map: the machine has neither interleaved layouts nor other swizzle atomicities than the first; "
-            f"both fields are 0 ({_SECTION})"
+            f"tensor map: the machine has no interleaved layouts and no swizzle atomicity but the first; both fields "
+            f"must be 0 ({_SECTION})"
         )
     element = _named("elemtype", _ELEMTYPES, got("elemtype")[0])
     if element not in ELEMENTS:

@@ -55,7 +55,7 @@ class Warp(SpecialRegisters):
     ...     warp.membar("cta")  # the same as warp.fence("sc", "cta")
     ...     warp.fence("acq_rel", "cta")
     ...     if warp.warpid == 1:
-    ...         warp.bar_arrive(1, 64)  # counts, and goes on
+    ...         warp.bar_arrive(1, 64)  # counts, and does not wait
     ...         warp.exit()
     ...     else:
     ...         warp.bar_sync(1, 64)
@@ -186,7 +186,7 @@ class Warp(SpecialRegisters):
     ...         warp.red_shared_cluster("add.u32", there, 1)
     ...         old = warp.atom_shared_cluster("exch.b32", there, 0)
     ...         assert (old[other, 0], warp.ld_shared_cluster(there)[other, 0]) == (8, 0)
-    ...     warp.barrier_cluster_arrive("relaxed")  # nobody exits before both are done
+    ...     warp.barrier_cluster_arrive("relaxed")  # neither block exits before both are done
     ...     warp.barrier_cluster_wait()
     >>> out = np.zeros((2, 32), np.uint32)
     >>> _ = tcemu.launch(cluster, 2, args=(out,), shared=416, cluster=2)

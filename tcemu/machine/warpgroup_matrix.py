@@ -117,7 +117,7 @@ def commit_group(instruction: Instruction) -> Act:
 
 @executes("wgmma.wait_group")
 def wait_group(instruction: Instruction) -> Act:
-    """wgmma.wait_group N (9.7.15.7.3): wait until at most the N youngest groups are under way."""
+    """wgmma.wait_group N (9.7.15.7.3): wait until at most the N latest groups are pending."""
 
     def act(core: Core, pending: int) -> None:
         youngest = immediate(instruction, pending)
@@ -154,8 +154,8 @@ def wait_group(instruction: Instruction) -> Act:
 def mma_async(instruction: Instruction) -> Act:
     """wgmma.mma_async (9.7.15.5.2): each warp gives its own (32, n) of the registers.
 
-    Returns the accumulator, whose result is under way until a wgmma.wait_group covers it. A plain array may stand for
-    registers; the machine reports it if the kernel changes the array while the instruction is under way.
+    Returns the accumulator, whose result is pending until a wgmma.wait_group covers it. A plain array may stand for
+    registers; the machine reports it if the kernel changes the array while the instruction is pending.
     """
     names = [operand.role for operand in instruction.sources]
 

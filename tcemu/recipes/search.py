@@ -49,7 +49,7 @@ def whose_bits(
 
     >>> from tcemu.recipes import Recipe, multiply, whose_bits
     >>> A = np.linspace(-1, 2, 8 * 64, dtype=np.float32).reshape(8, 64)
-    >>> D = multiply(Recipe("fma.rn.f32", splits=3, size=24), A, A.T)  # somebody's product
+    >>> D = multiply(Recipe("fma.rn.f32", splits=3, size=24), A, A.T)  # the product of some library
     >>> str(whose_bits(A, A.T, D).recipes[0])
     'fma.rn.f32 sm_90a splits=3 size=24'
     """

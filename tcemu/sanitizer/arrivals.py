@@ -22,8 +22,8 @@ _KNOW = (
 
 #: The fix for a phase that a warp may miss.
 SEEN = (
-    "The threads that wait must notify those that arrive: on an empty mbarrier, where they arrive after waiting, "
-    "or with a barrier."
+    "After their wait, the waiting threads must notify the arriving ones: by an arrive on an empty mbarrier, or at a "
+    "barrier."
 )
 
 

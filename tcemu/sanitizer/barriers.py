@@ -9,8 +9,8 @@ from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.report import Earlier, many
 
 _ONCE = (
-    "Let the warp wait until the barrier has completed before it arrives again: for example, at a second barrier, "
-    "where those that wait at this one arrive afterwards."
+    "Make the warp wait until the barrier has completed before it arrives again: for example, at a second barrier, "
+    "at which the warps that wait here arrive afterwards."
 )
 
 

@@ -48,7 +48,7 @@ class Block:
         self.announced: dict[int, Array] = {}
         #: the content of its shared memory
         self.content = started.content
-        #: what explains that an access has not ended, by its record and the one that collides with it, if known
+        #: what explains that an access has not ended, by its record and the one that conflicts with it, if known
         self.ways: list[Callable[[int, int], str]] = []
         #: what a warp did that looks like synchronisation but orders nothing, for the reports of others
         self.in_vain: dict[int, str] = {}

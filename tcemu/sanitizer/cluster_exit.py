@@ -18,7 +18,7 @@ from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report
 
-_MEET = "All blocks of the cluster must meet at barrier.cluster after the last access, before the first block exits."
+_MEET = "All blocks of the cluster must wait at barrier.cluster after the last access, before the first block exits."
 _AWAIT = "Before it exits, each block must wait on its own mbarrier for all that other blocks copy into its memory."
 
 

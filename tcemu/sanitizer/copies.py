@@ -141,7 +141,7 @@ class Copies:
             return f"its group was committed, but warp {warp} has executed no {name}.wait_group"
         if left > committed - 1 - group:
             return (
-                f"{name}.wait_group {left} at {by.site} may leave its group under way; {name}.wait_group "
+                f"{name}.wait_group {left} at {by.site} may leave its group pending; {name}.wait_group "
                 f"{committed - 1 - group} would cover it"
             )
         return f"the last {name}.wait_group of warp {warp}, at {by.site}, came before the group was committed"

@@ -30,7 +30,7 @@ _CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster",
 _REMEDIES = {
     "cluster": "In every phase, each thread must execute barrier.cluster.arrive once and then barrier.cluster.wait.",
     "registers": "Name a multiple of 8 from 24 to 256.",
-    "exited": "Let all blocks of the cluster meet at barrier.cluster after the last use of each other's shared memory.",
+    "exited": "Make all blocks of the cluster wait at barrier.cluster after they last use each other's shared memory.",
 }
 
 

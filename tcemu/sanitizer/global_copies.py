@@ -28,7 +28,7 @@ _WAIT = (
     "In the thread that issued the copy, execute cp.async.bulk.commit_group and cp.async.bulk.wait_group 0, without "
     ".read. Only after that may the thread release: set a flag, or arrive at a barrier."
 )
-_SMALLER = "Nothing in the kernel. Launch it on a smaller problem, too, where it makes fewer copies."
+_SMALLER = "The kernel needs no fix. Launch it on a smaller problem as well, where it makes fewer copies."
 
 
 class GlobalCopies:
@@ -142,8 +142,8 @@ class GlobalCopies:
         forgotten = self._grid.loaded.forgotten + self._grid.stored.forgotten
         if forgotten and self._latest is not None:
             message = (
-                f"the launch makes so many bulk and tensor copies that the sanitizer has forgotten the first "
-                f"{forgotten:,}: it cannot find races with these"
+                f"the launch made more bulk and tensor copies than the sanitizer keeps: it dropped the first "
+                f"{forgotten:,} and cannot find races with them"
             )
             self._hint(Report("global-race", message, self._latest, weight="hint", remedy=_SMALLER))
 

@@ -17,8 +17,8 @@ from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.spans import Runs
 
 _FIX = (
-    "Execute fence.proxy.async (or fence.proxy.async.global) in the threads that stored, before they hand on the flag; "
-    "or in the thread that copies, after it has found the flag."
+    "Execute fence.proxy.async (or fence.proxy.async.global) in the threads that stored, before they set the flag; or "
+    "in the thread that copies, after it has seen the flag."
 )
 
 

@@ -29,8 +29,8 @@ _CAUSE = {
 _INSIDE = "Put bar.sync between the two accesses."
 #: The fix where one access is strong and the other weak, such as a flag set by an atomic and read by a plain load.
 _MIXED = (
-    "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or let a release by one "
-    "thread and an acquire by the other, or a barrier that both take part in, order them."
+    "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or order them by a "
+    "release in one thread and an acquire in the other, or by a barrier that both execute."
 )
 
 

@@ -31,11 +31,11 @@ BYTES = 8
 #: The fix where an mbarrier is destroyed too early.
 _LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
 #: The fix where a copy outlives its block.
-_AWAIT = "Wait for the phase of every copy before the block ends, or do not start copies that nobody uses."
+_AWAIT = "Wait for the phase of every copy before the block ends, or do not start copies that no thread uses."
 #: The fix where a phase gets more bytes than it expects, some of them by the same instruction of the same warp.
 _TOO_MANY = (
-    "Expect the sum of the bytes of all copies of the phase. If this copy belongs to the next phase, let its thread "
-    "first wait until this phase is complete and its bytes have been used, as an empty mbarrier tells it."
+    "Expect the sum of the bytes of all copies of the phase. If this copy belongs to the next phase, its thread must "
+    "first wait until this phase is complete and its bytes have been used: on an empty mbarrier, for example."
 )
 #: The fix where an st.async fills a stage too early.
 _REFILL = (
@@ -187,7 +187,7 @@ class Mbarriers:
             row = self._block.fences.handed_on(by.warp, by.active, event.order)
             here.arrived = here.arrived if row is None else joined(here.arrived, row)
             if row is None:
-                self._block.in_vain[by.warp] = f"the arrival at {by.site} is .relaxed and hands on nothing"
+                self._block.in_vain[by.warp] = f"the arrival at {by.site} is .relaxed, so it releases nothing"
             here.completed_by[event.phase] = by
         if event.transaction:
             account = here.phase(event.phase)
@@ -221,7 +221,7 @@ class Mbarriers:
         row[here.column] = event.phase + 1
         if event.order == "relaxed":
             here.relaxed = True
-            self._block.in_vain[by.warp] = f"the wait at {by.site} is .relaxed and learns nothing"
+            self._block.in_vain[by.warp] = f"the wait at {by.site} is .relaxed, so it acquires nothing"
         self._block.fences.found(by.warp, by.active, event.order, row)
 
     def _way(self, record: int, user: int) -> str:
@@ -285,8 +285,8 @@ class Mbarriers:
         copy = again or account.copy
         by = here.expecting or (copy.by if copy else here.init)
         message = (
-            f"phase {number} of {self._block.mbarrier(address)} expects {account.expected} bytes, but its copies bring "
-            f"{account.issued}"
+            f"phase {number} of {self._block.mbarrier(address)} expects {account.expected} bytes, but its copies "
+            f"deliver {account.issued}"
         )
         earlier = copy if here.expecting else None
         what, remedy = self._block.mbarrier(address), _TOO_MANY if again else ""

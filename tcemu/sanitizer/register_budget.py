@@ -9,7 +9,7 @@ from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.report import Earlier
 
 _SAME = "Execute setmaxnreg in all four warps of the warpgroup, with the same number."
-_SUM = "Give back at least as many registers with setmaxnreg.dec as the other warps ask for with setmaxnreg.inc."
+_SUM = "Release at least as many registers with setmaxnreg.dec as the other warps request with setmaxnreg.inc."
 
 
 class RegisterBudget:
@@ -65,6 +65,6 @@ class RegisterBudget:
         by = waiting[0].by
         given = sum(action == "dec" for moves in self._moves for action, _, _ in moves)
         message = (
-            f"{len(waiting)} warps wait for {waiting[0].what}; {given} warps have given registers back, but not enough"
+            f"{len(waiting)} warps wait for {waiting[0].what}; {given} warps have released registers, but not enough"
         )
         self._block.report("deadlock", by, message, what="registers", remedy=_SUM)

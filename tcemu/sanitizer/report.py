@@ -1,4 +1,4 @@
-"""The sanitizer's reports: the broken rule, the warp and line that broke it, and the access that it collides with."""
+"""The sanitizer's reports: the broken rule, the warp and line that broke it, and the access that it conflicts with."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Report:
     by: By
     #: which registers or bytes, in words
     what: str = ""
-    #: the access that it collides with
+    #: the access that it conflicts with
     earlier: Earlier | None = None
     #: the lanes concerned; if no particular ones, the active lanes
     lanes: tuple[int, ...] = ()
@@ -151,7 +151,7 @@ class Report:
         if self.what:
             lines.append(f"  what: {self.what}")
         if self.earlier is not None:
-            lines.append(f"  collides with: {self.earlier}")
+            lines.append(f"  conflicts with: {self.earlier}")
         lines += [f"  rule: {self.about.rule} (PTX ISA {self.about.section})", f"  fix: {self.fix}"]
         return "\n".join(lines)
 

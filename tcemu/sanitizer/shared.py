@@ -32,7 +32,7 @@ _DEBATED = (
     "accesses of two proxies only by a proxy fence, and DeepEP has added one after it saw wrong data"
 )
 
-_PERHAPS = "Nothing, if you agree with CUTLASS. If not, execute fence.proxy.async in the readers before they arrive."
+_PERHAPS = "If you follow CUTLASS, none. If you follow the manual: fence.proxy.async in the readers before they arrive."
 
 
 class SharedMemory:

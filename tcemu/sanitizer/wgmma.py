@@ -93,7 +93,7 @@ class Wgmmas:
         else:
             rule = "wgmma-wait-weak"
             message += (
-                f"whose group wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave under way; "
+                f"whose group wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave pending; "
                 f"wgmma.wait_group {under_way.younger} would cover it"
             )
         self._block.report(rule, by, message, what=what, earlier=Earlier(under_way.by, str(wgmma.instruction)))
@@ -155,7 +155,7 @@ class Wgmmas:
 
     def _changed(self, event: OperandChanged) -> None:
         opcode = event.wgmma.instruction.opcode
-        message = f"the kernel changed the array that is {event.role.upper()} of {opcode} while {opcode} was under way"
+        message = f"the kernel changed the array that is {event.role.upper()} of {opcode} while {opcode} was pending"
         self._block.report("wgmma-unwaited", event.by, message, what=f"the array of {event.role.upper()}")
 
     def _check_fence(self, warp: Warp, new: UnderWay, d: Registers, a: Registers | None = None) -> None:
@@ -203,7 +203,7 @@ class Wgmmas:
         opcode = new.wgmma.instruction.opcode
         for before in warp.pending:
             if not before.accumulator.isdisjoint(new.a):
-                message = f"A of {opcode} is the accumulator of an mma_async that is still under way"
+                message = f"A of {opcode} is the accumulator of an mma_async that is still pending"
                 earlier = Earlier(before.by, before.wgmma.instruction.opcode)
                 self._block.report("wgmma-unwaited", new.by, message, what="A registers", earlier=earlier)
 
@@ -251,7 +251,7 @@ class Wgmmas:
             done = "has executed no wgmma.wait_group since" if under_way.committed else "has not committed its group"
             return f"its warpgroup {done}"
         return (
-            f"wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave its group under way; "
+            f"wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave its group pending; "
             f"wgmma.wait_group {under_way.younger} would cover it"
         )
 

@@ -2,7 +2,7 @@
 
 A row is a step, not a time: what is further down happened later. A bar is asynchronous work, from the row that issues
 it to the row whose wait covers it. A report of the sanitizer is marked where it happened; an arrow leads there from
-what it collides with.
+what it conflicts with.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TONES = {
 
 @dataclass(frozen=True)
 class _Mark:
-    """A report where it is drawn: its row, and what it collides with."""
+    """A report where it is drawn: its row, and what it conflicts with."""
 
     report: Any
     step: Step
@@ -272,7 +272,7 @@ def _names(sheet: _Sheet, marks: Sequence[_Mark]) -> list[str]:
 
 
 def _marked(sheet: _Sheet, mark: _Mark) -> list[str]:
-    """The step that broke a rule, and the arrow from what it collides with."""
+    """The step that broke a rule, and the arrow from what it conflicts with."""
     x, y, other = sheet.warps[mark.step.warp], sheet.y(mark.step), mark.other
     middle = y + _ROW / 2
     elements = [svg.rect(x, y + 2, _WARP, _ROW - 4, "x"), svg.hatch(x + 2, y + 4, _WARP - 4, _ROW - 8)]
@@ -336,7 +336,7 @@ def _unlike(sheet: _Sheet) -> list[list[Any]]:
 
 
 def _against(reports: Sequence[Any]) -> str:
-    """The lines that the reports collide with."""
+    """The lines that the reports conflict with."""
     lines = sorted({report.earlier.site.line for report in reports if report.earlier is not None})
     return f", against line{'s' * (len(lines) > 1)} {ranges(lines)}" if lines else ""
 

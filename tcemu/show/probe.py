@@ -151,7 +151,7 @@ def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers
 
 def _who(lanes: npt.NDArray[np.intp]) -> str:
     if not lanes.size:
-        return "nobody answers"
+        return "no lane answers"
     if lanes.size == 1:
         return f"lane {lanes[0]} answers"
     if (np.diff(lanes) == 1).all():

@@ -29,7 +29,7 @@ def wavefronts(addresses: npt.ArrayLike, access: str | Instruction) -> Wavefront
     The result's `count` is an int, or an array over the leading axes. The printed result of one warp says which lanes
     compete for which bank, and what would help.
 
-    Raises IllegalInstruction for another access, OperandError for addresses that are no integers, negative, beyond
+    Raises IllegalInstruction for another access, OperandError for addresses that are not integers, negative, beyond
     32 bits, misaligned, or not 32.
 
     >>> lanes = np.arange(32)

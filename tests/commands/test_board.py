@@ -47,4 +47,4 @@ def test_who_has_solved_most_comes_first_and_scores_are_ranked(workshop):
 def test_without_progress_it_says_so(tmp_path):
     done = CliRunner().invoke(commands, ["board", str(tmp_path)])
     assert isinstance(done.exception, CourseError)
-    assert "nobody has tried an exercise" in str(done.exception)
+    assert "no learner has tried an exercise" in str(done.exception)

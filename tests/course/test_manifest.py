@@ -137,7 +137,7 @@ def test_the_overview_says_what_is_done_and_what_is_next(laid):
     assert found.minutes_left == 29
     assert found.summary == "1 of 2 exercises solved; about 29 min of notebooks left. Next: A."
     assert "| → | [A](notebooks/a.ipynb) | 4 min |  | - | 1 of 2 |" in found.markdown()
-    assert "**Go on with [A](notebooks/a.ipynb).** 1 of 2 exercises solved;" in found.markdown()
+    assert "**Continue with [A](notebooks/a.ipynb).** 1 of 2 exercises solved;" in found.markdown()
     assert '<progress value="1" max="2" aria-label="A">' in found._repr_html_()
 
 

@@ -69,14 +69,14 @@ def test_a_race_is_told_by_the_lines_of_the_kernel():
         "Cell In[2], line 4, in reverse",
         "        3     warp.st_shared(4 * t, t)",
         "---->   4     warp.st_global(out.at(t), warp.ld_shared(4 * (63 - t)))",
-        "Cell In[2], line 3, in reverse: it collides with this",
+        "Cell In[2], line 3, in reverse: it conflicts with this",
         "        2     t = warp.threads",
         "---->   3     warp.st_shared(4 * t, t)",
         "",
         "error shared-race: a race in shared memory between warps",
     ]
     assert "  at Cell In[2], line 4 in reverse" in text
-    assert "  collides with: st.shared.b32 of warp 1 at Cell In[2], line 3" in text
+    assert "  conflicts with: st.shared.b32 of warp 1 at Cell In[2], line 3" in text
     assert "  fix: " in text
     assert len(text.splitlines()) < 30
 

@@ -49,7 +49,7 @@ def ended(warp, registers, times=1):
     seen = registers.copy()
     if registers.pending:
         assert (seen == POISON).all()
-        assert "result under way" in repr(registers)
+        assert "result pending" in repr(registers)
         return False
     assert np.array_equal(
         D.unpack(np.tile(seen, (4, 1)))[16 * (warp.warpid % 4) :][:16], times * PRODUCT[mine_rows(warp)]

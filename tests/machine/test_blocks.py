@@ -172,7 +172,7 @@ def test_a_flag_that_nobody_sets(seed):
         launch(kernel, 40, args=(np.zeros(1, np.uint32),), seed=seed, observers=[seen])
     assert sorted(seen.began) == list(range(40))
     assert "cannot start" not in str(caught.value)
-    assert str(caught.value).startswith("block (0, 0, 0) cannot go on:\n  warp 0 waits since")
+    assert str(caught.value).startswith("block (0, 0, 0) cannot continue:\n  warp 0 waits since")
 
 
 def test_who_waits_for_its_own_block_starts_no_other():

@@ -55,13 +55,13 @@ def test_what_a_launch_is_given(row):
     cases = [
         ({"cluster": 0}, "cluster must be one to three numbers from 1 to (16, 16, 16); got 0"),
         ({"cluster": True}, "got True"),
-        ({"cluster": (4, 5)}, "a cluster has at most 16 blocks on sm_90a; (4, 5, 1) makes 20"),
-        ({"cluster": 16}, "more than 8 blocks is not portable; (16, 1, 1) makes 16. On sm_90a, up to 16 are possible"),
+        ({"cluster": (4, 5)}, "a cluster has at most 16 blocks on sm_90a; (4, 5, 1) has 20"),
+        ({"cluster": 16}, "more than 8 blocks is not portable; (16, 1, 1) has 16. On sm_90a, up to 16 are possible"),
         ({"cluster": (16, 1)}, "with non_portable_cluster=True"),
         ({"cluster": 2, "non_portable_cluster": 1}, "non_portable_cluster must be True or False; got 1"),
         ({"cluster": 9, "target": "sm_120", "non_portable_cluster": True}, "from 1 to (8, 8, 8); got 9"),
         ({"cluster": 2, "target": "sm_80"}, "clusters exist from sm_90 on; the target is sm_80"),
-        ({"cluster": 3}, "a whole number of clusters in each dimension; (16, 1, 1) is not, of (3, 1, 1)"),
+        ({"cluster": 3}, "must be a multiple of the cluster's; got (16, 1, 1) and (3, 1, 1)"),
         ({"cluster": 4, "resident": 3}, "at least 4, the blocks of a cluster; got 3"),
     ]
     for given, says in cases:

@@ -33,7 +33,7 @@ def test_more_bytes_expected_than_come():
         warp.mbarrier_wait(512, 0)
 
     words, (waiting,) = told(kernel, args=(np.zeros(512, np.uint8),))
-    assert "block (0, 0, 0) cannot go on" in words
+    assert "block (0, 0, 0) cannot continue" in words
     assert "the mbarrier at 512, whose phase 0 waits for 0 arrivals and 256 bytes" in words
     assert (waiting.kind, waiting.key) == ("mbarrier", 512)
     assert waiting.by.site.file == __file__

@@ -29,7 +29,7 @@ def test_what_a_launch_is_given(row):
         ({"grid": np.array([1, 2])}, "got array"),
         ({"block": ()}, "block must be one to three numbers from 1 to (1024, 1024, 64); got ()"),
         ({"block": (1, 1, 65)}, "got (1, 1, 65)"),
-        ({"block": (32, 33)}, "a block has at most 1024 threads; (32, 33, 1) makes 1056"),
+        ({"block": (32, 33)}, "a block has at most 1024 threads; (32, 33, 1) has 1056"),
         ({"block": None}, "got None"),
         ({"shared": -1}, "shared= must be a number of bytes, on sm_90a at most 232448 for a block; got -1"),
         ({"shared": 227 * 1024 + 1}, "got 232449"),
@@ -170,4 +170,4 @@ def test_the_work_of_an_operation_does_not_grow(kernel, policy):
 
 
 def test_a_line_that_is_not_known_is_told_in_words():
-    assert f"{UNKNOWN} of {UNKNOWN.function}" == "a line that is not known of the kernel"
+    assert f"{UNKNOWN} of {UNKNOWN.function}" == "an unknown line of the kernel"

@@ -256,7 +256,7 @@ def test_a_deadlock_says_who_waits_for_what_since_which_line():
         launch(kernel, (1, 2), 192, shared=64, observers=(heard.append,))
     wait = int(line("never complete").rpartition(":")[2]) - 3
     lines = str(caught.value).split("\n")
-    assert lines[0] == "block (0, 0, 0) cannot go on:"
+    assert lines[0] == "block (0, 0, 0) cannot continue:"
     assert lines[1].startswith(
         f"  warps 0, 2 wait since {line('all but those')} for barrier 0, where 64 of 192 threads"
     )
@@ -279,7 +279,7 @@ def test_a_deadlock_of_a_later_block():
         if warp.ctaid == (1, 1, 0) and warp.warpid == 0:
             warp.bar_sync(0, 64)
 
-    with pytest.raises(Deadlock, match=r"block \(1, 1, 0\) cannot go on") as caught:
+    with pytest.raises(Deadlock, match=r"block \(1, 1, 0\) cannot continue") as caught:
         launch(kernel, (2, 2), 64)
     assert caught.value.launch.blocks == 3
 
@@ -390,9 +390,9 @@ def test_loops_that_look_in_vain_are_noticed(row, seed):
             "looks at shared memory",
             "memory",
             0,
-            "for shared memory at 0 to change, which it loads again and again",
+            "for shared memory at 0 to change, which it polls",
         ),
-        (both, "looks at global memory", "memory", 256, "global memory at 256 to change, which it loads again"),
+        (both, "looks at global memory", "memory", 256, "global memory at 256 to change, which it polls"),
     ]
     for kernel, mark, kind, key, says in cases:
         heard = []

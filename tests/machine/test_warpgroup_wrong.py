@@ -100,7 +100,8 @@ def test_a_warp_that_does_not_come():
     with pytest.raises(Deadlock) as caught:
         run_group(kernel)
     told = (
-        f"warps 0, 2 wait since {line('two of four')} for warp 1, 3 of warpgroup 0 to reach wgmma.fence.sync.aligned"
+        f"warps 0, 2 wait since {line('two of four')} for warps 1 and 3 of warpgroup 0 to reach "
+        "wgmma.fence.sync.aligned"
     )
     assert told in str(caught.value)
     assert "warps 1, 3 reached the end of the kernel" in str(caught.value)

@@ -47,7 +47,7 @@ def test_a_barrier_waits_for_warps_of_its_own_block():
 
 def test_a_block_that_has_exited_is_no_matter_of_edges():
     text = str(first(reads_from_a_block_that_is_gone, shared=128))
-    assert "Let all blocks of the cluster meet at barrier.cluster after the last use" in text
+    assert "Make all blocks of the cluster wait at barrier.cluster after they last use" in text
     assert "At an edge" not in text
 
 

@@ -79,5 +79,5 @@ def test_bytes_of_the_next_phase_are_told_to_wait():
     """Two reductions on one mbarrier: the bytes of the second come while the first phase still waits for its own."""
     (each,) = (each for each in PORTED if each.name == "a_row_is_reduced_by_a_cluster")
     first = each.launch("one mbarrier for both")[0][0]
-    assert "expects 32 bytes, but its copies bring" in first.message
-    assert "let its thread first wait until this phase is complete" in str(first)
+    assert "expects 32 bytes, but its copies deliver" in first.message
+    assert "its thread must first wait until this phase is complete" in str(first)

@@ -137,7 +137,7 @@ def test_a_report_reads_well():
     (report,) = faulty.launch().reports
     text = str(report)
     lines = text.splitlines()
-    assert lines[0] == "error wgmma-wait-weak: wgmma.wait_group leaves the group under way"
+    assert lines[0] == "error wgmma-wait-weak: wgmma.wait_group leaves the group pending"
     where = r"in two_accumulators_and_the_younger_is_read \(block 0, warp [0-3], lanes 0 to 31, 4 times\)"
     assert re.search(where, lines[1])
     assert "the kernel reads registers 0 to 3 of the accumulator of wgmma.mma_async" in lines[2]
@@ -175,7 +175,7 @@ def test_the_same_pair_of_lines_is_counted():
 def test_a_report_of_an_mbarrier_names_it():
     (report, *_) = row("too_many_bytes_expected").launch().reports
     assert report.what == "the mbarrier at 1024"
-    assert "expects 1024 bytes, but its copies bring 512" in report.message
+    assert "expects 1024 bytes, but its copies deliver 512" in report.message
     assert report.earlier.what.startswith("cp.async.bulk")
 
 
@@ -254,8 +254,8 @@ def test_a_report_says_what_happened_on_the_way():
     assert "the copy is in no group: no cp.async.commit_group has followed it" in told
     assert "cp.async.wait_group 0 would cover it" in message("a_wait_that_leaves_the_group")
     assert "its warpgroup has not committed its group" in message("refilled_under_a_group_that_was_not_committed")
-    assert "is .relaxed and hands on nothing" in message("a_relaxed_arrival_publishes_nothing")
-    assert "is .relaxed and learns nothing" in message("a_relaxed_wait_learns_nothing")
+    assert "is .relaxed, so it releases nothing" in message("a_relaxed_arrival_publishes_nothing")
+    assert "is .relaxed, so it acquires nothing" in message("a_relaxed_wait_learns_nothing")
     assert "no cp.async.bulk.commit_group followed it" in message("a_store_that_was_never_committed")
 
 

@@ -71,7 +71,7 @@ def test_a_hint_says_that_copies_have_been_forgotten(monkeypatch):
     monkeypatch.setattr("tcemu.sanitizer.spans.MOST", 8)
     (report,) = streaming(20, 1)
     assert (report.rule, report.severity) == ("global-race", "hint")
-    assert "the sanitizer has forgotten the first 12: it cannot find races with these" in report.message
+    assert "than the sanitizer keeps: it dropped the first 12 and cannot find races with them" in report.message
     assert "Launch it on a smaller problem" in report.fix
 
 

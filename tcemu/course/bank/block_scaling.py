@@ -219,7 +219,7 @@ EXERCISES = [
         "Four scales into each register",
         "Write `registers_of_scales(scales)`, which returns the register `scale-a-data` of every lane, uint32 (32,). "
         "`scales` are the patterns of A's scales for four steps along K, uint8 (16, 4): `scales[row][step]`. The "
-        "instruction will select step s with byte-id s and thread-id 0. All lanes that it does not ask have 0.",
+        "instruction will select step s with byte-id s and thread-id 0. All other lanes have 0.",
         Values(lambda given: _registers(given.scales), np.uint32, _register_mistakes,
                lambda index: f"The register of lane {index[0]}", "The array of registers", axes=("lane",),
                how="the register of every lane"),

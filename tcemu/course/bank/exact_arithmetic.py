@@ -166,7 +166,7 @@ EXERCISES = [
     Exercise(
         "bits_kept",
         "How many bits does this chip keep?",
-        "Write `bits_kept(add)`. `add(x, y, ...)` is a chip that you cannot look into: it adds up to 16 numbers in one "
+        "Write `bits_kept(add)`. `add(x, y, ...)` is a chip as a black box: it adds up to 16 numbers in one "
         "fused sum, and returns a float32. Return how many bits it keeps below the largest exponent: the largest n for "
         "which a term that is 2ⁿ times smaller than the largest one still counts.",
         Probe("add", "bits", _boxes, _miscounted),

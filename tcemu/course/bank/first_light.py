@@ -257,7 +257,7 @@ EXERCISES = [
     Exercise(
         "changed_row",
         "Which row changes?",
-        "Somebody flips a bit of register a`register` in lane `lane`, before an `mma.sync` m16n8k16 with f16 operands. "
+        "You flip a bit of register a`register` in lane `lane`, before an `mma.sync` m16n8k16 with f16 operands. "
         "Write `changed_row(lane, register)`, which returns the row of D in which outputs can change.",
         _CHANGED_ROW,
         minutes=10,

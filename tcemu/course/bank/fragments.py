@@ -195,7 +195,7 @@ _REPAIRS = [
         "Four warps reverse 128 numbers through shared memory: out[i] = x[127 - i]. They meet at barrier 1.",
         lambda x: x[::-1],
         lambda x: [("Nothing is reversed: each thread reads what it has stored.", x)],
-        "How many threads does each warp say will meet?",
+        "How many threads does each warp announce?",
         "All four warps meet there, 128 threads.",
         size=128, options={"block": 128, "shared": 512},
     ),
@@ -252,7 +252,7 @@ EXERCISES = [
         section="9.7.13.1",
         hints=(
             "The report names two lines: a store and a load of shared memory. The barrier belongs between them.",
-            "All four warps have to come to the barrier. Is your line inside the if?",
+            "All four warps have to reach the barrier. Is your line inside the if?",
         ),
         draw=_split,
     ),

@@ -123,7 +123,7 @@ _LANE_MISTAKES = (
         _placed(_right_lane, lambda at: 2 * (at.chunk % 4) + at.row // 8),
     ),
     (
-        "Neighbouring chunks are in one lane; you dealt them out to the two lanes in turn.",
+        "Neighbouring chunks are in one lane; you gave them to the two lanes in turn.",
         _placed(
             lambda at: 4 * (at.row % 8) + 2 * at.selector + at.chunk % 2,
             lambda at: 4 * (at.row // 8) + at.chunk // 2,
@@ -299,7 +299,7 @@ EXERCISES = [
         "Decompress a tile",
         "Write `decompress_a_tile(stored, metadata)`, which returns the dense A of `mma.sp` m16n8k32 with f16: float16 "
         "(16, 32). `stored` are the stored elements, float16 (16, 16), in rows; `metadata` are the registers of the 32 "
-        "lanes, uint32 (32,). The selector is 0. Elements that are not stored are 0. Do without `tcemu.sparse`.",
+        "lanes, uint32 (32,). The selector is 0. Elements that are not stored are 0. Do not use `tcemu.sparse`.",
         Values(lambda given: sparse.decompress(given.stored, given.metadata, MMA_SP), np.float16, _decompress_mistakes,
                what="The dense A", axes=("row", "column")),
         minutes=25,

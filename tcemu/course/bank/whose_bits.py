@@ -116,8 +116,8 @@ EXERCISES = [
     Exercise(
         "whose_bits",
         "Whose bits are these?",
-        "`given(\"whose_bits\")` has A (16, 256) and B (256, 8) of float16, and a float32 product D that somebody "
-        "computed with `mma.sync` m16n8k16: on an A100 or an H100 (target 80 or 90), with k in 1, 2 or 4 equal parts "
+        "`given(\"whose_bits\")` has A (16, 256) and B (256, 8) of float16, and their float32 product D, computed "
+        "with `mma.sync` m16n8k16: on an A100 or an H100 (target 80 or 90), with k in 1, 2 or 4 equal parts "
         "(splits), each part a chain from zero, and the parts joined by float32 additions in ascending order. Which "
         "was it? Write the answer as `whose_bits = {\"target\": 80, \"splits\": 1}`.",
         Values(_whose, np.int64, _not_whose, names=("target", "splits")),
@@ -135,7 +135,7 @@ EXERCISES = [
     Exercise(
         "parts_of_k",
         "What a probe shows",
-        "Somebody's float32 kernel adds 64 products with fused multiply-adds. It deals out k: `run` neighbouring k to "
+        "A float32 kernel adds 64 products with fused multiply-adds. It distributes k: `run` neighbouring k go to "
         "part 0, the next `run` to part 1 and so on, and after the last part to part 0 again. Each part is a chain "
         "from zero, and the parts are added from left to right. `given(\"parts_of_k\")` has the product D (64, 64) of "
         "a probe: row i of A is ones and 2⁶⁰ at k = i, column j of B is ones and −2⁶⁰ at k = j. Read D, and write the "

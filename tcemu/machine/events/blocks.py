@@ -118,7 +118,7 @@ class Waiting:
 
 @dataclass(eq=False)
 class Stuck(Event):
-    """No warp of a block can go on, and nothing could wake one: the launch ends after the event of each such block."""
+    """No warp of a block can continue, and nothing can wake one: the launch ends after the event of each such block."""
 
     waiting: tuple[Waiting, ...]
     #: why no further block starts, if one could end a wait

@@ -23,7 +23,7 @@ class Site(NamedTuple):
     inlined: tuple[Site, ...] = ()
 
     def __str__(self) -> str:
-        return place(self.file, self.line) if self.line else "a line that is not known"
+        return place(self.file, self.line) if self.line else "an unknown line"
 
 
 class By(NamedTuple):

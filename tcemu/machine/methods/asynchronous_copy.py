@@ -41,7 +41,7 @@ def cp_async_commit_group(self: Warp) -> None:
 
 
 def cp_async_wait_group(self: Warp, pending: int) -> None:
-    """cp.async.wait_group N: wait until at most the N youngest groups of this warp are still under way."""
+    """cp.async.wait_group N: wait until at most the N latest groups of this warp are pending."""
     self.core.execute("cp.async.wait_group", pending)
 
 
@@ -131,7 +131,7 @@ def cp_async_bulk_commit_group(self: Warp) -> None:
 
 
 def cp_async_bulk_wait_group(self: Warp, pending: int, *, read: bool = False) -> None:
-    """cp.async.bulk.wait_group N: wait until at most the N youngest groups are under way.
+    """cp.async.bulk.wait_group N: wait until at most the N latest groups are pending.
 
     With `read` (.read) wait only until the other groups have read their sources, which may then be overwritten.
     """

@@ -87,7 +87,7 @@ def st_shared_cluster(
 def st_async(
     self: Warp, addresses: npt.ArrayLike, values: npt.ArrayLike, mbarrier: npt.ArrayLike, access: str = "b32"
 ) -> None:
-    """st.async: store values in the cluster's shared memory while the warp goes on; `mbarrier` counts the bytes.
+    """st.async: store values in the cluster's shared memory, asynchronously; `mbarrier` counts the bytes.
 
     The mbarrier is in the same block as the destination.
     """

@@ -94,7 +94,7 @@ def fence(self: Warp, semantics: str = "acq_rel", scope: str = "gpu") -> None:
 
     `semantics` is "acq_rel", "sc", "acquire" or "release"; `scope` is "cta", "cluster", "gpu" or "sys". A flag that
     one thread writes after a fence and another reads before one orders what the two do around it. A fence alone
-    waits for nobody.
+    does not wait.
     """
     order = text("fence", "semantics", semantics) or "acq_rel"
     self.core.execute(form("fence", order, text("fence", "scope", scope)))

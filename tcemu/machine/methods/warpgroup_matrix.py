@@ -19,5 +19,5 @@ def wgmma_commit_group(self: Warp) -> None:
 
 
 def wgmma_wait_group(self: Warp, pending: int) -> None:
-    """wgmma.wait_group.sync.aligned N: wait until at most the N youngest groups are under way."""
+    """wgmma.wait_group.sync.aligned N: wait until at most the N latest groups are pending."""
     self.core.execute("wgmma.wait_group.sync.aligned", pending)

@@ -29,11 +29,11 @@ rules(
         "9.7.15.1",
         "The four warps of a warpgroup must execute the same wgmma instructions, and the same setmaxnreg, in the same "
         "order.",
-        "Do not let the control flow around a wgmma instruction depend on the warp's number.",
+        "Make the control flow around a wgmma instruction independent of the warp's number.",
     ),
     Rule(
         "barrier-threads",
-        "the count of a barrier does not fit the threads that arrive",
+        "the count of a barrier does not match the threads that arrive",
         "9.7.13.1",
         "Until a barrier completes, each warp may arrive there once, and every warp that arrives must give the same "
         "number of threads: as many as arrive, 32 for each warp.",
@@ -45,15 +45,15 @@ rules(
         "9.7.13.1",
         "A barrier counts a warp once all of its lanes have arrived there. If some of them arrive at another barrier "
         "meanwhile, neither barrier can count the warp.",
-        "Let all lanes of a warp arrive at the same barriers in the same order. Choose a barrier by the number of "
+        "Make all lanes of a warp arrive at the same barriers in the same order. Choose a barrier by the number of "
         "the warp, not of the lane.",
     ),
     Rule(
         "setmaxnreg-count",
-        "setmaxnreg with a number of registers that does not fit",
+        "setmaxnreg with an illegal number of registers",
         "9.7.19.5",
-        "setmaxnreg.inc asks for more registers than the warp has, and setmaxnreg.dec gives some of them back. The "
-        "number is an absolute one, a multiple of 8 from 24 to 256.",
+        "setmaxnreg.inc requests registers, and setmaxnreg.dec releases some. The operand is not the difference but "
+        "the new number, a multiple of 8 from 24 to 256.",
         "Use .inc if the new number is greater than the one the warp has, and .dec if it is smaller.",
     ),
     Rule(
@@ -61,23 +61,23 @@ rules(
         "waiting for threads that have exited",
         "9.7.13.1",
         "A thread that has exited cannot take part in a barrier or a warpgroup. If others still need it, the behaviour "
-        "is undefined: they may wait for ever or not at all.",
+        "is undefined: they may wait forever or not at all.",
         "Keep all threads running until the last barrier, or give the barrier the number of threads that still arrive.",
     ),
     Rule(
         "flag-never-set",
-        "a loop waits for a value that nobody writes",
+        "a loop waits for a value that no thread writes",
         "8.7",
-        "A thread that loads the same location again and again goes on only when another thread stores to it. If all "
-        "others have ended or are waiting themselves, none ever will.",
-        "Store the value that the loop waits for to this location, in a thread that does not wait for this one.",
+        "A thread that polls a location continues only when another thread stores to it. If all others have exited or "
+        "are waiting themselves, none will.",
+        "Store the value that the loop waits for, in a thread that does not wait for this one.",
     ),
     Rule(
         "deadlock",
-        "no warp can go on",
+        "no warp can continue",
         "9.7.13",
-        "A waiting warp goes on only when what it waits for happens: as many threads must arrive as the barrier or the "
-        "mbarrier expects.",
+        "A waiting warp continues only when what it waits for happens: as many threads must arrive as the barrier or "
+        "the mbarrier expects.",
         "Compare the expected counts with the threads that arrive, and the parity of each wait with the phases that "
         "complete.",
     ),

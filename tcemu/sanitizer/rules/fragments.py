@@ -40,7 +40,7 @@ def a_fragment_of_a_as_b(warp: Any, g: Any) -> None:
 
 #: Families whose fragments are opaque.
 _PREFIX = "wmma."
-_STRIDE = "Nothing, or a stride that is a multiple of the fragment's size in bytes."
+_STRIDE = "Keep the stride, or make it a multiple of the fragment's size in bytes."
 
 
 @section

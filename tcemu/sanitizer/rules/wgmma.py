@@ -52,9 +52,9 @@ rules(
     ),
     Rule(
         "wgmma-wait-weak",
-        "wgmma.wait_group leaves the group under way",
+        "wgmma.wait_group leaves the group pending",
         "9.7.15.7.3",
-        "wgmma.wait_group N waits until at most the N youngest groups are under way. The kernel must not access the "
+        "wgmma.wait_group N waits until at most the N latest groups are pending. The kernel must not access the "
         "registers of those N groups yet.",
         "Give wgmma.wait_group a smaller N before the access.",
     ),
