@@ -87,10 +87,11 @@ __device__ void add_values(float (&o)[8][4], u32 (&p)[4][4], float (&factor)[2])
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128)
-kernel(const __half* q, const __half* k, const __half* v, float* out, int queries, int keys) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = QUERIES * blockIdx.x;
-    float o[8][4] = {}, total[2] = {}, largest[2] = {__int_as_float(0xff800000), __int_as_float(0xff800000)};
+// The sums of 64 queries over all keys, and what divides them.
+__device__ void accumulate(float (&o)[8][4], float (&total)[2], const __half* q, const __half* k, const __half* v,
+                           int queries, int keys, int first) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float largest[2] = {__int_as_float(0xff800000), __int_as_float(0xff800000)};
     u32 held[4][4];
     copy_tile(Q, q, queries, first);
     for (int tile = 0; tile < keys; tile += KEYS) {
@@ -107,9 +108,20 @@ kernel(const __half* q, const __half* k, const __half* v, float* out, int querie
         add_values(o, p, factor);
         __syncthreads();
     }
+}
+
+__device__ void store(float* out, float (&o)[8][4], float (&total)[2], int queries, int first) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int n = 0; n < 8; ++n)
         for (int i = 0; i < 4; ++i) {
             int row = first + 16 * warp + lane / 4 + 8 * (i / 2);
             if (row < queries) out[static_cast<long long>(row) * DIM + 8 * n + 2 * (lane % 4) + i % 2] = __fdiv_rn(o[n][i], total[i / 2]);
         }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+kernel(const __half* q, const __half* k, const __half* v, float* out, int queries, int keys) {
+    float o[8][4] = {}, total[2] = {};
+    accumulate(o, total, q, k, v, queries, keys, QUERIES * blockIdx.x);
+    store(out, o, total, queries, QUERIES * blockIdx.x);
 }
