@@ -75,7 +75,8 @@ def _probe(name: str, text: str, warps: int, kernel: str) -> Probe:
         declare=f".reg .b32 %v<{CHAINS}>, %k<4>;",
         setup="\n".join(
             ["ld.volatile.global.u32 %h0, [%memory];"]  # zeros, which the assembler cannot know
-            + [f"or.b32 %v{each}, %h0, {0x3F800000 + 0x1000 * each};" for each in range(CHAINS)]
+            # a value for each lane: the assembler drops a shuffle of equal ones
+            + [f"mad.lo.u32 %v{each}, %lane, 64, {0x3F800000 + 0x1000 * each};" for each in range(CHAINS)]
             + [f"or.b32 %k{each}, %h0, {0x3F800100 + 0x100 * each};" for each in range(4)]
         ),
         sink="\n".join(f"st.volatile.global.b32 [%sink], %v{each};" for each in range(CHAINS)),

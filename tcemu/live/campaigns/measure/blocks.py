@@ -14,7 +14,7 @@ from tcemu.live.campaigns.measure.probe import Body, Part, Probe, always
 _COPIES = 8
 #: Bytes between the two blocks' words: lines of the L2 apart.
 _APART = 1024
-_DECLARE = """.reg .b32 %rank, %other, %turn, %tally, %seen, %far, %phase, %v; .reg .b64 %mine, %yours, %word; 
+_DECLARE = """.reg .b32 %rank, %other, %turn, %tally, %seen, %far, %phase, %v; .reg .b64 %mine, %yours, %word;
 .reg .pred %second, %done, %lead, %there;"""
 #: Block 1 writes no clocks, so that only block 0's come back.
 _SETUP = f"""mov.u32 %rank, %ctaid.x; setp.ne.u32 %second, %rank, 0; xor.b32 %other, %rank, 1;
