@@ -12,6 +12,7 @@
     attention       fused attention: two products and a softmax between them
     twins           the same kernels in CUDA C++, on the GPU of this machine
     explorers       sliders that launch them
+    scalar          what a kernel computes outside the tensor core
 
 Each module has a `kernel`, which is what a learner would write, and a function that launches it: `multiply`, or
 `attend`. Each kernel gives the same bits as its twin; a plain product also gives the bits of tcemu.matmul.
@@ -34,13 +35,14 @@ from tcemu.gemm import (
     wgmma_tma,
     wmma_global,
 )
-from tcemu.machine import sites
+from tcemu.machine import scalar, sites
 
 __all__ = [
     "attention",
     "explorers",
     "mma_pipeline",
     "mma_sparse",
+    "scalar",
     "split_k",
     "twins",
     "wgmma_cluster",

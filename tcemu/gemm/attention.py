@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
-from tcemu.gemm import scalar
 from tcemu.gemm.mma_pipeline import LOAD, LOAD_TRANSPOSED, MMA, copy, place_b
 from tcemu.launcher import launch
+from tcemu.machine import scalar
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
@@ -79,7 +79,7 @@ def scores(warp: Warp, q: list[Registers], first: int, keys: int) -> list[F32]:
             c = warp.run(MMA, q[2 * half], held[:, :2], c)
             c = warp.run(MMA, q[2 * half + 1], held[:, 2:], c)
         column = first + 8 * n + 2 * (warp.laneid % 4)[:, None] + np.array([0, 1, 0, 1])
-        found.append(np.where(column < keys, c.view(np.float32), np.float32(-np.inf)))
+        found.append(scalar.select(column < keys, c.view(np.float32), np.float32(-np.inf)))
     return found
 
 

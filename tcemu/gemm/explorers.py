@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
-from tcemu.gemm import mma_pipeline, scalar, wgmma_tma
+from tcemu.gemm import mma_pipeline, wgmma_tma
+from tcemu.machine import scalar
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.timeline import timeline

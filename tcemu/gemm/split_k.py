@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
-from tcemu.gemm import scalar
 from tcemu.gemm.mma_pipeline import MMA, STAGE_BYTES, K, M, N, accumulate, store_all
 from tcemu.gemm.operands import check
 from tcemu.launcher import launch
+from tcemu.machine import scalar
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp

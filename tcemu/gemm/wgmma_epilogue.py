@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError
-from tcemu.gemm import scalar
 from tcemu.gemm.operands import check
 from tcemu.gemm.wgmma_tma import DEFAULT, LINE, WARPGROUP, Plan, begin, consume, produce_all
 from tcemu.launcher import launch
+from tcemu.machine import scalar
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers

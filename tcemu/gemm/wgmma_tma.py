@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.gemm import scalar
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.instructions import Instruction, parse
 from tcemu.launcher import launch
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import element_bits
+from tcemu.machine import scalar
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -14,7 +15,7 @@ from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
 from tcemu.machine.addresses import BLOCK, rank_of
 from tcemu.machine.dispatch import Bound, bind
-from tcemu.machine.events import By, Faulted, Issued, Site, Touched, Waiting, WaitKind
+from tcemu.machine.events import By, Computed, Faulted, Issued, Site, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Groups
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: What addresses usually are.
 _INT64, _LANES = np.dtype(np.int64), (WARP,)
+
+#: The warp whose kernel runs here, for what it computes outside the machine.
+RUNNING: ContextVar[Core | None] = ContextVar("RUNNING", default=None)
+
 
 class Core:
     """One warp. Lanes take part in an operation where their bit of `bits` is set."""
@@ -131,6 +136,12 @@ class Core:
         grid = self.block.grid
         if grid.observers:
             grid.tell(kind, *fields)
+
+    def computed(self, opcode: str, count: int) -> None:
+        """The kernel itself has done what `count` instructions would."""
+        grid = self.block.grid
+        if grid.observers and grid.hears(Computed):
+            grid.tell(Computed, self.by(), opcode, count)
 
     def memory(self, space: Space) -> Bytes:
         """The memory of a state space."""

@@ -15,7 +15,7 @@ from tcemu.errors import LaunchError, TcemuError, briefly, counted, listing, sho
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.block import Index3, Shape
-from tcemu.machine.core import Core
+from tcemu.machine.core import RUNNING, Core
 from tcemu.machine.events import Observer
 from tcemu.machine.grid import Grid
 from tcemu.machine.memory import GlobalMemory, is_buffer
@@ -241,6 +241,7 @@ def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> Non
 
 def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]:
     def body() -> None:
+        RUNNING.set(core)  # in this warp's own context: it is a greenlet
         came = kernel(Warp(core), *args)
         if isgenerator(came) or iscoroutine(came) or isasyncgen(came):
             if iscoroutine(came):

@@ -13,6 +13,7 @@ from tcemu.machine.events import (
     BarrierCompleted,
     BlockEnded,
     BlockStarted,
+    Computed,
     Event,
     Faulted,
     Stuck,
@@ -110,7 +111,7 @@ class Sanitizer:
 
     def hears(self, kind: type[Event]) -> bool:
         """Whether it needs events of this kind now."""
-        return self._wgmma or kind is not Touched
+        return self._wgmma if kind is Touched else kind is not Computed
 
     def _multiplies(self, _: WgmmaFenced | WgmmaIssued) -> None:
         self._wgmma = True

@@ -17,7 +17,10 @@ from typing import NamedTuple
 
 from tcemu.errors import CostUnknown
 from tcemu.instructions import Instruction, parse
-from tcemu.timing.costs import CostTable
+from tcemu.timing.costs import WHAT, CostTable
+
+#: Sub-partitions of an SM.
+PARTITIONS = 4
 
 #: What is not in the table of costs, in clock cycles unless it says otherwise. The values fit the main loops of
 #: benchmarks/timeline.py best; a compiler's ordinary instructions around an operation are part of them.
@@ -49,9 +52,9 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "global": 260,
         # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
         "sectors": 4,
-        # a warp's next ordinary instruction; each takes one issue slot
+        # a warp's next ordinary instruction, if it is not known which; each takes one issue slot
         "arithmetic": 2,
-        # the result of an ordinary instruction
+        # the result of such an instruction
         "result": 5,
         # registers of a thread that hold no values of the kernel, but addresses and counters: ptxas's for wgmma_tma
         "registers": 26,
@@ -70,6 +73,15 @@ class Price(NamedTuple):
 
     interval: float
     latency: float
+
+
+class Rate(NamedTuple):
+    """What ordinary instructions cost a warp, one after the other, and their sub-partition."""
+
+    interval: float
+    latency: float
+    #: Cycles for which the sub-partition's pipe is busy with one of them, whichever warp it is from.
+    pipe: float
 
 
 class Curve:
@@ -97,6 +109,7 @@ class Prices:
         self._mma: dict[tuple[str, str], Price] = {}
         self._shared: dict[str, tuple[Curve, Curve]] = {}
         self._plain: dict[str, Price] = {}
+        self._rates: dict[str, Rate] = {}
 
     # ------------------------------------------------------------------------------------------ tensor core
 
@@ -224,13 +237,28 @@ class Prices:
         for name in (family, instruction.opcode, instruction.opcode.split(".sync")[0]):
             rows = [row for row in self.table.of(name) if row.what == "interval"]
             if rows:
-                return Price(rows[0].median, rows[0].median)
+                late = [row.median for row in self.table.of(name) if row.what == "latency"]
+                return Price(rows[0].median, max([rows[0].median, *late]))
         if family.startswith("mbarrier.arrive"):
             interval = self.table.find("mbarrier.arrive", "interval", {"warps": 1}).median
             return Price(interval, interval)
         if family.startswith("mbarrier") and "wait" in family:
             return Price(ASSUMED["try_wait"], ASSUMED["try_wait"])
         return Price(ASSUMED["issue"], ASSUMED["exchange"] if family.endswith(".sync") else ASSUMED["result"])
+
+    def arithmetic(self, opcode: str) -> Rate:
+        """The kernel's own arithmetic: as measured, if the instruction is known."""
+        found = self._rates.get(opcode)
+        if found is None:
+            found = self._rates[opcode] = self._find_rate(opcode)
+        return found
+
+    def _find_rate(self, opcode: str) -> Rate:
+        rows = {what: [row.median for row in self.table.of(opcode) if row.what == what] for what in WHAT}
+        if not all(rows.values()):
+            return Rate(ASSUMED["arithmetic"], ASSUMED["result"], 1)
+        pipe = PARTITIONS * min(rows["SM interval"])
+        return Rate(max(rows["interval"][0], 1), rows["latency"][0], max(pipe, 1))
 
     def _curve(self, name: str, what: str, by: str, **how: str | int) -> Curve:
         rows = [row for row in self.table.of(name) if row.what == what and how.items() <= row.how.items()]

@@ -44,7 +44,7 @@ class Op:
     """One operation of a warp."""
 
     kind: Kind
-    #: The opcode; "arithmetic" for what the kernel computes itself.
+    #: The opcode; "arithmetic" for what the kernel writes into registers, by instructions that are not known.
     opcode: str
     site: Site
     instruction: Instruction | None = None
@@ -65,7 +65,7 @@ class Op:
     commits: Token | None = None
     #: Whether it waits until its warp's copies so far have ended before it contributes (cp.async.mbarrier.arrive).
     follows_copies: bool = False
-    #: wgmma: how many its warp has issued before; arithmetic: the number of registers written.
+    #: wgmma: how many its warp has issued before; arithmetic: the number of instructions.
     number: int = 0
     #: wgmma: where A is.
     a: Literal["shared", "registers"] = "shared"
@@ -128,7 +128,7 @@ class Recorder:
 class _Warp:
     """What is known of a warp while it runs."""
 
-    __slots__ = ("current", "lives", "ops", "products", "reads", "waited", "writers")
+    __slots__ = ("computed", "current", "lives", "ops", "products", "reads", "waited", "writers")
 
     def __init__(self, ops: list[Op]) -> None:
         self.ops = ops
@@ -141,6 +141,8 @@ class _Warp:
         #: by kind of copy: groups committed, and those that waits have covered
         self.waited = {"cp.async": 0, "bulk": 0}
         self.products = 0
+        #: values that the kernel has computed since the latest operation, and not yet written into registers
+        self.computed = 0
 
 
 class _Block:
@@ -171,7 +173,15 @@ class _Block:
             op.number, warp.products = warp.products, warp.products + 1
             op.a = "registers" if any(role == "a" for role, _ in event.operands) else "shared"
         warp.ops.append(op)
-        warp.current = op
+        warp.current, warp.computed = op, 0
+
+    def computed(self, event: events.Computed) -> None:
+        """The kernel's own arithmetic, by known instructions."""
+        warp = self.warps[event.by.warp]
+        op = Op("arithmetic", event.opcode, event.by.site, number=event.count)
+        op.reads, warp.reads = tuple(warp.reads), set()
+        warp.ops.append(op)
+        warp.current, warp.computed = None, warp.computed + event.count
 
     def touched(self, event: events.Touched) -> None:
         """Registers were read or written: by the current operation, or by the kernel itself."""
@@ -186,13 +196,22 @@ class _Block:
                 op.reads, warp.reads = tuple({*op.reads, *warp.reads}), set()
             return
         if not own:
-            op = Op("arithmetic", "arithmetic", event.by.site, number=len(event.which))
-            op.reads, warp.reads = tuple(warp.reads), set()
-            warp.ops.append(op)
-            last += 1
+            last += self._moved(warp, event)
         warp.current = None
         for number in event.numbers:
             warp.writers[number] = last
+
+    @staticmethod
+    def _moved(warp: _Warp, event: events.Touched) -> int:
+        """The kernel writes registers: an operation, unless the instructions that computed the values wrote them."""
+        count = len(event.which)
+        if count <= warp.computed:
+            warp.computed -= count
+            return 0
+        op = Op("arithmetic", "arithmetic", event.by.site, number=count - warp.computed)
+        op.reads, warp.reads, warp.computed = tuple(warp.reads), set(), 0
+        warp.ops.append(op)
+        return 1
 
     @staticmethod
     def _read(warp: _Warp, numbers: Iterable[int]) -> None:
@@ -331,6 +350,7 @@ _RECEIVERS: dict[type[Event], Callable[[Recorder, Any], None]] = {
     events.BlockEnded: Recorder.ended,
     events.Issued: _in_block("issued"),
     events.Touched: _in_block("touched"),
+    events.Computed: _in_block("computed"),
     events.Accessed: _in_block("accessed"),
     events.BarrierArrived: _in_block("barrier_arrived"),
     events.BarrierCompleted: _in_block("barrier_completed"),

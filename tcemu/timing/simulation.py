@@ -7,7 +7,7 @@ then it issues, and its warp goes on, unless the operation waits for tokens. Wha
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -108,6 +108,8 @@ class Multiprocessor:
         self.tensor = [0.0] * units.PARTITIONS
         self.path = [0.0] * units.PARTITIONS
         self.banks = self.l2 = self.engine = 0.0
+        #: pipes of ordinary instructions, by sub-partition and opcode
+        self.pipes: defaultdict[tuple[int, str], float] = defaultdict(float)
         #: block and warpgroup whose product the tensor cores computed last, and all that have products
         self.latest: tuple[int, int] | None = None
         self.multiplying: set[tuple[int, int]] = set()

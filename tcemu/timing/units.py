@@ -3,6 +3,7 @@
 Each of the four sub-partitions has its own issue slots, tensor core and path; warp w is in sub-partition w mod 4.
 
     issue           an instruction in a cycle
+    pipe            of ordinary instructions: those of one opcode follow each other
     tensor core     a product at a time; a wgmma occupies all four
     path            from a sub-partition to the memories: for shared memory, and for cp.async
     banks           of shared memory: a wavefront in a cycle
@@ -16,15 +17,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tcemu.timing.prices import ASSUMED
+from tcemu.timing.prices import ASSUMED, PARTITIONS
 from tcemu.timing.recording import Kind, Op
 from tcemu.timing.spans import Cause
 
 if TYPE_CHECKING:
     from tcemu.timing.simulation import Multiprocessor, Warp
 
-#: Sub-partitions of an SM, and warps of a warpgroup.
-PARTITIONS = 4
 #: How far a warp's accesses may be ahead of its path to the memories, in cycles, before it waits.
 AHEAD = 32
 
@@ -54,6 +53,8 @@ def earliest(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> tuple[float,
         when, cause = warp.held, "issue"
     if op.kind == "mma" and sm.tensor[part] > when:
         when, cause = sm.tensor[part], "tensor core"
+    if op.kind == "arithmetic" and sm.pipes[part, op.opcode] > when:
+        when, cause = sm.pipes[part, op.opcode], "issue"
     if op.kind in _PATHS and sm.path[part] - AHEAD > when:
         when, cause = sm.path[part] - AHEAD, _PATHS[op.kind]
     return when, cause  # type: ignore[return-value]
@@ -82,11 +83,13 @@ def _plain(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
 
 
 def _arithmetic(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
-    """The kernel's own arithmetic: at least an instruction for each register that it writes."""
-    end = now + ASSUMED["arithmetic"] * op.number
+    """The kernel's own arithmetic: the next operation needs the result, since most of them do."""
+    rate, part = sm.prices.arithmetic(op.opcode), warp.index % PARTITIONS
     _issue(sm, warp, now, op.number)
-    warp.ready[warp.at] = end + ASSUMED["result"]
-    return end
+    sm.pipes[part, op.opcode] = now + rate.pipe * op.number
+    end = now + rate.interval * op.number
+    warp.ready[warp.at] = max(end, now + rate.latency)
+    return warp.ready[warp.at]
 
 
 def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:

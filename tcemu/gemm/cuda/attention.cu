@@ -55,23 +55,25 @@ __device__ void scores(float (&s)[8][4], u32 (&q)[4][4], int first, int keys) {
     }
 }
 
-// The scores become exponentials in f16, the A operands of the second product.
+// The scores become exponentials in f16, the A operands of the second product. A lane's two rows go side by side.
 __device__ void softmax(u32 (&p)[4][4], float (&s)[8][4], float (&largest)[2], float (&total)[2], float (&factor)[2]) {
+    float before[2] = {largest[0], largest[1]}, here[2] = {}, offset[2];
+    for (int n = 0; n < 8; ++n)
+        for (int row = 0; row < 2; ++row) largest[row] = fmaxf(largest[row], fmaxf(s[n][2 * row], s[n][2 * row + 1]));
     for (int row = 0; row < 2; ++row) {
-        float before = largest[row], here = 0;
-        for (int n = 0; n < 8; ++n) largest[row] = fmaxf(largest[row], fmaxf(s[n][2 * row], s[n][2 * row + 1]));
         largest[row] = largest_of_row(largest[row]);
-        float offset = __fmul_rn(largest[row], -SCALE);
-        factor[row] = exp2_of(__fmaf_rn(before, SCALE, offset));
-        for (int n = 0; n < 8; ++n) {
-            float left = exp2_of(__fmaf_rn(s[n][2 * row], SCALE, offset));
-            float right = exp2_of(__fmaf_rn(s[n][2 * row + 1], SCALE, offset));
-            here = __fadd_rn(__fadd_rn(here, left), right);
+        offset[row] = __fmul_rn(largest[row], -SCALE);
+        factor[row] = exp2_of(__fmaf_rn(before[row], SCALE, offset[row]));
+    }
+    for (int n = 0; n < 8; ++n)
+        for (int row = 0; row < 2; ++row) {
+            float left = exp2_of(__fmaf_rn(s[n][2 * row], SCALE, offset[row]));
+            float right = exp2_of(__fmaf_rn(s[n][2 * row + 1], SCALE, offset[row]));
+            here[row] = __fadd_rn(__fadd_rn(here[row], left), right);
             __half2 both = __floats2half2_rn(left, right);
             p[n / 2][2 * (n % 2) + row] = *reinterpret_cast<u32*>(&both);
         }
-        total[row] = __fmaf_rn(total[row], factor[row], total_of_row(here));
-    }
+    for (int row = 0; row < 2; ++row) total[row] = __fmaf_rn(total[row], factor[row], total_of_row(here[row]));
 }
 
 __device__ void add_values(float (&o)[8][4], u32 (&p)[4][4], float (&factor)[2]) {
@@ -87,10 +89,11 @@ __device__ void add_values(float (&o)[8][4], u32 (&p)[4][4], float (&factor)[2])
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128)
-kernel(const __half* q, const __half* k, const __half* v, float* out, int queries, int keys) {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = QUERIES * blockIdx.x;
-    float o[8][4] = {}, total[2] = {}, largest[2] = {__int_as_float(0xff800000), __int_as_float(0xff800000)};
+// The sums of 64 queries over all keys, and what divides them.
+__device__ void accumulate(float (&o)[8][4], float (&total)[2], const __half* q, const __half* k, const __half* v,
+                           int queries, int keys, int first) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float largest[2] = {__int_as_float(0xff800000), __int_as_float(0xff800000)};
     u32 held[4][4];
     copy_tile(Q, q, queries, first);
     for (int tile = 0; tile < keys; tile += KEYS) {
@@ -107,9 +110,20 @@ kernel(const __half* q, const __half* k, const __half* v, float* out, int querie
         add_values(o, p, factor);
         __syncthreads();
     }
+}
+
+__device__ void store(float* out, float (&o)[8][4], float (&total)[2], int queries, int first) {
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int n = 0; n < 8; ++n)
         for (int i = 0; i < 4; ++i) {
             int row = first + 16 * warp + lane / 4 + 8 * (i / 2);
             if (row < queries) out[static_cast<long long>(row) * DIM + 8 * n + 2 * (lane % 4) + i % 2] = __fdiv_rn(o[n][i], total[i / 2]);
         }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+kernel(const __half* q, const __half* k, const __half* v, float* out, int queries, int keys) {
+    float o[8][4] = {}, total[2] = {};
+    accumulate(o, total, q, k, v, queries, keys, QUERIES * blockIdx.x);
+    store(out, o, total, queries, QUERIES * blockIdx.x);
 }

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from tcemu.instructions.facts import Space
     from tcemu.machine.registers import Registers
 
-__all__ = ["Accessed", "Addresses", "Fenced", "Order", "ProxyFenced", "TensorMapFenced", "TensorMapRead", "Touched"]
+__all__ = [
+    "Accessed",
+    "Addresses",
+    "Computed",
+    "Fenced",
+    "Order",
+    "ProxyFenced",
+    "TensorMapFenced",
+    "TensorMapRead",
+    "Touched",
+]
 
 Addresses = npt.NDArray[np.int64]
 #: The memory order of a strong access; empty for a weak access, which orders nothing.
@@ -102,3 +112,11 @@ class Touched(WarpEvent):
         """The registers by their numbers in the warp."""
         first = self.registers.bank.first
         return tuple([first + number for number in self.which]) if first else self.which
+
+
+@dataclass(eq=False)
+class Computed(WarpEvent):
+    """The kernel itself, with tcemu.gemm.scalar, did what `count` ordinary instructions of this opcode would."""
+
+    opcode: str
+    count: int

@@ -83,5 +83,5 @@ class WarpsEvent(Event):
 
 #: Whatever receives the events of a launch. An observer that does not always need each event may have a method
 #: `hears(kind)`: as long as it returns False, the machine may leave out events of that kind, where they are many
-#: (Touched).
+#: (Touched, Computed).
 Observer = Callable[[Event], None]

@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Probe:
-    """A kernel of one block that times its parts one after the other.
+    """A kernel of one block, or of a few, that times its parts one after the other.
 
     Its PTX may use %thread, %lane, %base (the block's shared memory), %memory (bytes in global memory), %at
     (this thread's word of `lanes`), and what it declares itself.
@@ -78,6 +78,9 @@ class Probe:
     #: Bytes of global memory that the probe reads.
     memory: int = 256
     trips: int = TRIPS
+    #: Blocks, and whether they are a cluster.
+    blocks: int = 1
+    clustered: bool = False
     #: The kernel's name: no two probes have the same.
     name: str = field(default="probe")
 
@@ -106,6 +109,8 @@ class Probe:
                 lines += self._loop(part, 2 * index + half, part.copies * (1 + half))
         lines += ["add.u32 %again, %again, 1; setp.lt.u32 %more, %again, 2; @%more bra AGAIN;", self.sink, "ret;"]
         tuning = f".maxntid {self.threads} .minnctapersm 1"
+        if self.clustered:
+            tuning += f" .explicitcluster .reqnctapercluster {self.blocks}"
         return module(version, target, self.name, _PARAMETERS, lines, shared=True, tuning=tuning)
 
     def _loop(self, part: Part, number: int, copies: int) -> list[str]:
@@ -136,7 +141,7 @@ class Probe:
             Argument("sink", "out", None, (self.threads,), "<u8"),
         )
         code = self.ptx(version, target)
-        return Job("ptx", code, self.name, (1,), (self.threads,), arguments, shared=self.shared)
+        return Job("ptx", code, self.name, (self.blocks,), (self.threads,), arguments, shared=self.shared)
 
     def read(self, times: Array) -> list[tuple[float, float]]:
         """(cycles of an instruction, overhead in cycles per iteration) for each part, from the clocks of one launch."""

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from tcemu.errors import TcemuError, listing
+from tcemu.live.campaigns.measure.arithmetic import arithmetic
 from tcemu.live.campaigns.measure.barriers import barriers
+from tcemu.live.campaigns.measure.blocks import blocks
 from tcemu.live.campaigns.measure.copies import copies
 from tcemu.live.campaigns.measure.memory import accesses
 from tcemu.live.campaigns.measure.probe import Part, Probe
@@ -33,6 +35,8 @@ Progress = Callable[[int, int, str], None]
 #: Makes the probes of a suite, from target and PTX version.
 SUITES: dict[str, Suite] = {
     "barriers": barriers,
+    "blocks": blocks,
+    "arithmetic": arithmetic,
     "copies": copies,
     "shared memory": accesses,
     "mma": products,

@@ -1,15 +1,21 @@
 """f32 arithmetic as PTX's instructions do it outside the tensor core: rounded to nearest, every NaN 0x7fffffff.
 
 The functions take and return float32 arrays of any shape, which broadcast; `registers.view(np.float32)` makes one. Each
-is one instruction (PTX ISA 9.7.3), and its result is the same on every architecture.
+is one instruction (PTX ISA 9.7.3), and its result is the same on every architecture. Inside a kernel, observers receive
+Computed, with the number of instructions that a warp needs for these values, 32 with each.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from tcemu.machine.core import RUNNING
+from tcemu.machine.registers import WARP
 
 F32 = npt.NDArray[np.float32]
 
@@ -18,25 +24,49 @@ NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 #: The instructions report no errors, so numpy need not either.
 _quiet = np.errstate(all="ignore")
 
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made", bound=npt.NDArray[Any])
 
+
+def _instruction(opcode: str) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+    """A function that computes what an instruction does: the warp that calls it reports so."""
+
+    def reporting(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+        @wraps(function)
+        def compute(*given: _Given.args, **named: _Given.kwargs) -> _Made:
+            found = function(*given, **named)
+            warp = RUNNING.get()
+            if warp is not None:
+                warp.computed(opcode, -(-found.size // WARP))
+            return found
+
+        return compute
+
+    return reporting
+
+
+@_instruction("add.rn.f32")
 @_quiet
 def add(a: Any, b: Any) -> F32:
     """add.rn.f32."""
     return _answer(np.float32(a) + np.float32(b))
 
 
+@_instruction("mul.rn.f32")
 @_quiet
 def mul(a: Any, b: Any) -> F32:
     """mul.rn.f32."""
     return _answer(np.float32(a) * np.float32(b))
 
 
+@_instruction("div.rn.f32")
 @_quiet
 def div(a: Any, b: Any) -> F32:
     """div.rn.f32."""
     return _answer(np.float32(a) / np.float32(b))
 
 
+@_instruction("max.f32")
 def maximum(a: Any, b: Any) -> F32:
     """max.f32: a number wins over a NaN, and +0 over -0."""
     a, b = np.broadcast_arrays(np.float32(a), np.float32(b))
@@ -44,6 +74,7 @@ def maximum(a: Any, b: Any) -> F32:
     return _answer(np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), larger))
 
 
+@_instruction("fma.rn.f32")
 @_quiet
 def fma(a: Any, b: Any, c: Any) -> F32:
     """fma.rn.f32: a * b + c, rounded once.
@@ -61,12 +92,19 @@ def fma(a: Any, b: Any, c: Any) -> F32:
     return _answer(odd.astype(np.float32))
 
 
+@_instruction("cvt.rn.f16x2.f32")
 @_quiet
 def cvt_f16x2(low: Any, high: Any) -> npt.NDArray[np.uint32]:
     """cvt.rn.f16x2.f32: two f16 numbers in one register, `low` in its lower half; overflow gives infinity."""
     halves = [np.float32(each).astype(np.float16) for each in (low, high)]
     patterns = [np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16)) for half in halves]
     return patterns[0].astype(np.uint32) | patterns[1].astype(np.uint32) << np.uint32(16)
+
+
+@_instruction("setp.lt.s32; selp.b32")
+def select(holds: Any, a: Any, b: Any) -> F32:
+    """selp.b32: `a` where the predicate holds, `b` elsewhere; a setp makes the predicate."""
+    return np.where(holds, np.float32(a), np.float32(b))
 
 
 def _answer(found: Any) -> F32:
