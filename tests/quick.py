@@ -30,9 +30,9 @@ def spread(table: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
 
 
 def turn(count: int) -> int:
-    """Whose turn it is of `count`: every day another one's, but the first one's where a failure must come from a change.
+    """Whose turn it is of `count`, in samples of what another test asks in a cheaper way: every day another one's.
 
-    For samples of what another test asks in a cheaper way.
+    In continuous integration always the first one's, so that a failure there is caused by the change.
     """
     return 0 if "CI" in os.environ else datetime.now(UTC).toordinal() % count
 
