@@ -68,9 +68,14 @@ _DRAWN = """() => [...document.querySelectorAll("[data-mime-type='application/vn
 
 
 @contextmanager
-def jupyterlab(home: Path) -> Iterator[str]:
-    """A JupyterLab of its own with copies of the notebooks, in the light theme; its address."""
+def jupyterlab(home: Path, *, trusted: bool = False) -> Iterator[str]:
+    """A JupyterLab of its own with copies of the notebooks, in the light theme; its address.
+
+    What is not trusted shows no SVG before it is run.
+    """
     shutil.copytree(ROOT / "notebooks", home / "work", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    if trusted:
+        _trust(home / "work", home / "data")
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": THEMES["light"]}))
@@ -99,6 +104,18 @@ def jupyterlab(home: Path) -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(30)
+
+
+def _trust(notebooks: Path, data: Path) -> None:
+    """Sign notebooks as `jupyter trust` does."""
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    data.mkdir()
+    notary = NotebookNotary(data_dir=str(data))
+    for path in notebooks.glob("*.ipynb"):
+        notary.sign(nbformat.read(path, 4))
+    notary.store.close()
 
 
 def _wait_for_server(address: str, server: subprocess.Popen[bytes]) -> None:

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from click.testing import CliRunner
 from quick import some
+from rows import rows as in_one_test
 
 import tcemu.cli
 from tcemu import ArithmeticUnknown, Instruction, TcemuError
@@ -32,9 +33,9 @@ MOVE = "movmatrix.sync.aligned.m8n8.trans.b16"
 
 #: The first and the last form of every family.
 SAMPLE = list(dict.fromkeys(family.variants[number][1] for family in FAMILIES for number in some((0, -1), 1)))
-BY_OPCODE = pytest.mark.parametrize("instruction", SAMPLE, ids=str)
+BY_OPCODE = in_one_test("instruction", some(SAMPLE, 6), str)
 #: Those that hold a matrix: an instruction that only orders others has no layout, picture or example.
-WITH_MATRICES = pytest.mark.parametrize("instruction", [each for each in SAMPLE if each.fragments], ids=str)
+WITH_MATRICES = in_one_test("instruction", some([each for each in SAMPLE if each.fragments], 6), str)
 
 
 def ask(*arguments):

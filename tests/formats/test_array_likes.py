@@ -1,7 +1,11 @@
 """Objects that are no arrays, whatever their __array__ raises: an error of ours that names the operand."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from quick import some
+from rows import rows
 
 import tcemu
 from tcemu import OperandError, formats, microscaling, sparse, wmma
@@ -60,8 +64,11 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("error", [KeyError("k"), ZeroDivisionError("z"), RuntimeError("r"), TypeError("t"), OSError()])
-@pytest.mark.parametrize("what", CALLS)
+#: What an `__array__` may raise.
+ERRORS = [KeyError("k"), ZeroDivisionError("z"), RuntimeError("r"), TypeError("t"), OSError()]
+
+
+@rows("what, error", some(product(CALLS, ERRORS), 12), lambda what, error: f"{what}: {error!r}")
 def test_what_is_no_array_is_told(what, error):
     call, named = CALLS[what]
     with pytest.raises(TcemuError, match=named):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from quick import spread
 
 import tcemu
 from tcemu.errors import Deadlock, OperandError
@@ -30,7 +31,7 @@ def same(found, expected):
 def test_clusters(plan):
     a, b = matrices(plan.rows, 2 * plan.blocks * plan.columns, 4 * plan.depth)
     expected = tcemu.matmul(a, b, instruction=plan.mma)
-    for seed in (0, 1):
+    for seed in spread((0, 1), 2):
         d, result = wgmma_cluster.multiply(a, b, plan, seed=seed, policy=POLICIES)
         same(d, expected)
         assert (result.parted, result.reports, result.blocks) == ([], [], 2 * plan.blocks)
@@ -51,10 +52,10 @@ def test_a_is_read_once_for_the_cluster():
     a, b = matrices(64, 2 * plan.columns, 2 * plan.depth)
     wgmma_cluster.multiply(a, b, plan, observers=[heard.append])
     copies = [event.copy for event in heard if isinstance(event, events.CopyIssued)]
-    spread = [copy for copy in copies if "multicast" in copy.opcode]
+    multicast = [copy for copy in copies if "multicast" in copy.opcode]
     assert len(copies) == 2 * 2 * 3
-    assert sum(copy.owner < 0 for copy in spread) == sum(copy.owner >= 0 for copy in spread) == 4
-    assert {copy.bytes for copy in spread} == {plan.a_bytes // 2}
+    assert sum(copy.owner < 0 for copy in multicast) == sum(copy.owner >= 0 for copy in multicast) == 4
+    assert {copy.bytes for copy in multicast} == {plan.a_bytes // 2}
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 16])

@@ -10,6 +10,8 @@ from itertools import product
 import plain_families
 import pytest
 from click.testing import CliRunner
+from quick import some
+from rows import rows
 
 import tcemu
 from tcemu import IllegalInstruction, OperandError, parse
@@ -57,7 +59,7 @@ BEYOND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", KERNEL, ids=lambda family: family.name)
+@rows("family", some(KERNEL, 6), lambda family: family.name)
 def test_legal_is_what_the_assembler_takes(family):
     """Every product of words was asked: the forms of the table are those that ptxas takes, there and from then on."""
     told = VERDICTS[family.name]
@@ -350,7 +352,7 @@ def test_what_the_machine_does_not_execute_says_why():
         assert not parse(opcode).unsupported
 
 
-@pytest.mark.parametrize("family", KERNEL, ids=lambda family: family.name)
+@rows("family", some(KERNEL, 6), lambda family: family.name)
 def test_alone_none_has_anything_to_act_on(family):
     _, form = family.variants[0]
     with pytest.raises(OperandError, match=r"only has a meaning in a kernel; .* tcemu\.launch"):
@@ -360,7 +362,7 @@ def test_alone_none_has_anything_to_act_on(family):
 # tcemu isa ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", KERNEL, ids=lambda family: family.name)
+@rows("family", some(KERNEL, 6), lambda family: family.name)
 def test_a_learner_is_told_what_it_is(family):
     assert family.about
     for _, form in (family.variants[0], family.variants[-1]):

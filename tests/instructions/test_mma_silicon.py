@@ -1,6 +1,5 @@
 """mma.sync against silicon: golden files of an H200, and outputs of other GPUs that others published."""
 
-import hashlib
 import importlib.util
 import json
 
@@ -10,6 +9,7 @@ import pytest
 from places import GOLDEN
 from published import published
 from quick import some
+from rows import rows
 
 import tcemu
 from tcemu.instructions.mma import FAMILY
@@ -19,6 +19,7 @@ RECORDED = json.loads((GOLDEN / "sm_90a-mma.json").read_text())
 TARGET, WARPS = RECORDED["provenance"]["target"], RECORDED["provenance"]["warps"]
 VARIANTS = {instruction.opcode: instruction for _, instruction in FAMILY.variants}
 CASES = [tuple(key.split("|")) for key in RECORDED["sha256"]]
+RECORDED_OPCODES = list(dict.fromkeys(opcode for opcode, _ in CASES))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_the_inputs_are_what_their_classes_promise():
         assert met["cancel"]["neighbours cancel"] == (".f16." in opcode)  # where a register holds two of k
 
 
-@pytest.mark.parametrize("opcode", some(dict.fromkeys(opcode for opcode, _ in CASES), 36))
+@rows("opcode", some(RECORDED_OPCODES, 6))
 def test_what_an_h200_answered(opcode, samples):
     instruction = VARIANTS[opcode]
     for kind in classes(instruction):
@@ -97,18 +98,7 @@ def check_reference(opcode, kinds, samples, monkeypatch):
         assert difference(instruction, got, samples[f"{opcode}|{kind}"][None]) is None, kind
 
 
-REFERENCE = [opcode for index, opcode in enumerate(dict.fromkeys(opcode for opcode, _ in CASES)) if index % 4 == 0]
-
-
-@pytest.mark.parametrize("opcode", some(REFERENCE, 10))
-def test_the_reference_alone_answers_it_too(opcode, samples, monkeypatch):
-    kinds = classes(VARIANTS[opcode])
-    turn = int(hashlib.sha256(opcode.encode()).hexdigest(), 16)
-    check_reference(opcode, [kinds[turn % len(kinds)]], samples, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("opcode", dict.fromkeys(opcode for opcode, _ in CASES))
+@rows("opcode", some(RECORDED_OPCODES, 6))
 def test_the_reference_alone_answers_each_of_them(opcode, samples, monkeypatch):
     """On two classes of inputs in turn; on all of them it is compared with the kernels, operation by operation."""
     kinds = classes(VARIANTS[opcode])
