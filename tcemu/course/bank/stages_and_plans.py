@@ -1,0 +1,178 @@
+"""Exercises of notebook 12 about counts: the bytes of a tile, the parities of a pipeline, the cycles of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.answers import AnswerError, answered
+from tcemu.course.judges import Function
+from tcemu.course.record import Evidence, Exercise, Finding, Given
+from tcemu.gemm import wgmma_tma
+from tcemu.gemm.wgmma_tma import Plan
+from tcemu.timing import Timeline
+
+Array = npt.NDArray[Any]
+
+# ---------------------------------------------------------------------------------------------- counts
+
+
+def _up(number: Array, unit: Array) -> Array:
+    return -(-number // unit)
+
+
+_COPIED_BYTES = Function(
+    {"m": (64, 128, 200), "n": (64, 96, 256), "k": (64, 200), "rows": (64, 128), "columns": (32, 64, 128)},
+    ("bytes",),
+    lambda m, n, k, rows, columns: 2 * k * (m * _up(n, columns) + n * _up(m, rows)),
+    (
+        ("You count elements. An element of f16 has two bytes.",
+         lambda m, n, k, rows, columns: k * (m * _up(n, columns) + n * _up(m, rows))),
+        ("Each matrix is counted once. A is copied by every column of blocks, B by every row of them.",
+         lambda m, n, k, *_: 2 * k * (m + n)),
+        ("At an edge you count whole tiles. Only what exists is copied.",
+         lambda m, n, k, rows, columns: 2 * k * (rows + columns) * _up(m, rows) * _up(n, columns)),
+        ("You count whole blocks only: round the number of blocks up.",
+         lambda m, n, k, rows, columns: 2 * k * (m * (n // columns) + n * (m // rows))),
+        ("You exchanged the factors: A is copied once for each column of blocks, B once for each row of blocks.",
+         lambda m, n, k, rows, columns: 2 * k * (m * _up(m, rows) + n * _up(n, columns))),
+        ("B is missing.", lambda m, n, k, _, columns: 2 * k * m * _up(n, columns)),
+    ),
+    how="sizes with and without ragged edges",
+)  # fmt: skip
+
+
+def _three(stage: Any, full: Any, empty: Any) -> Array:
+    return np.stack(np.broadcast_arrays(stage, full, empty), axis=-1)
+
+
+_NOBODY_STARTS = (
+    "The producer waits for the same parity as the consumer, so in its first turn it waits for a consumer that waits "
+    "for it. The producer is one phase behind."
+)
+_STAGE_AND_PARITIES = Function(
+    {"step": range(24), "stages": range(2, 6)},
+    ("stage", "the consumer's parity", "the producer's parity"),
+    lambda step, stages: _three(step % stages, step // stages % 2, (step // stages + 1) % 2),
+    (
+        ("The parities follow the step. They follow the turn: how often the stage has been used before.",
+         lambda step, stages: _three(step % stages, step % 2, (step + 1) % 2)),
+        ("The parities never flip. Each use of a stage is the next phase of its mbarriers.",
+         lambda step, stages: _three(step % stages, 0, 1)),
+        (_NOBODY_STARTS,
+         lambda step, stages: _three(step % stages, step // stages % 2, step // stages % 2)),
+        ("The two parities are exchanged.",
+         lambda step, stages: _three(step % stages, (step // stages + 1) % 2, step // stages % 2)),
+        ("You return the turn. A parity is the turn mod 2.",
+         lambda step, stages: _three(step % stages, step // stages, step // stages + 1)),
+    ),
+    how="24 steps with 2 to 5 stages",
+)  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------- a schedule
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """Judges a Plan of wgmma_tma by how much of its timeline the tensor cores are busy."""
+
+    #: Bytes of shared memory that it may use, and the part of the cycles that the tensor cores must be busy.
+    shared: int = 100_000
+    busy: float = 0.9
+    how: str = "how busy the tensor cores are in the timeline, and bytes of shared memory"
+
+    def collect(self, answer: Any, given: Given) -> Evidence:
+        """The numbers of the plan."""
+        plan = answered(answer)
+        if not isinstance(plan, Plan):
+            raise AnswerError("The answer is a Plan, such as Plan(columns=64, stages=2, in_flight=1).")
+        return {"plan": np.array([plan.columns, plan.consumers, plan.stages, plan.in_flight, plan.promote], np.int64)}
+
+    def mark(self, evidence: Evidence, given: Given) -> Finding:
+        """Run the plan, unless it cannot work, and see how busy it keeps the tensor cores."""
+        columns, consumers, stages, in_flight, promote = (int(each) for each in evidence["plan"])
+        plan = Plan("f16", columns, consumers, stages, bool(promote), in_flight)
+        if not 0 <= in_flight < stages:
+            says = f"in_flight={in_flight} with stages={stages} cannot work."
+            return Finding(False, says, "Each group in flight occupies a stage: there must be more stages than groups.")
+        if plan.shared > self.shared:
+            says = f"The plan needs {plan.shared:,} bytes of shared memory; {self.shared:,} are allowed."
+            return Finding(False, says, "Stages times the tile's bytes: have fewer stages, or a smaller tile.")
+        cycles, busy = _cycles(plan)
+        scores = {"cycles": round(cycles)}
+        told = f"The tensor cores are busy for {busy:.0%} of {cycles:,.0f} cycles"
+        if busy >= self.busy:
+            return Finding(True, f"{told}.", share=1.0, scores=scores)
+        return Finding(False, f"{told}; at least {self.busy:.0%} are needed.", _slow(plan), scores=scores)
+
+
+def _slow(plan: Plan) -> str:
+    """Why a plan is slow."""
+    if plan.in_flight and plan.stages < plan.in_flight + 2:
+        return "The producer cannot copy ahead: all stages belong to groups in flight."
+    if plan.in_flight == 0 and plan.stages < 3:
+        return "The tensor cores stand still after each group: let one run while the next one is issued."
+    return "The tile is small: each step has little to multiply for what it copies and issues."
+
+
+@cache
+def _cycles(plan: Plan) -> tuple[float, float]:
+    """Clock cycles of 64 × 2048 by 2048 × 256 on one SM, and the part of them in which the tensor cores are busy."""
+    run = Timeline(sms=1)
+    a, b = np.ones((64, 2048), np.float16), np.ones((2048, 256), np.float16)
+    wgmma_tma.multiply(a, b, plan, sanitizer="off", observers=[run])
+    return run.cycles, run.busy
+
+
+EXERCISES = [
+    Exercise(
+        "copied_bytes",
+        "What a tile costs",
+        "Write `copied_bytes(m, n, k, rows, columns)`: how many bytes a GEMM of f16 copies from global to shared "
+        "memory, if each block copies, for its tile of `rows` × `columns`, all it needs of A (m × k) and B (k × n). At "
+        "an edge a block copies only what exists.",
+        _COPIED_BYTES,
+        minutes=5,
+        know="the section on tiles of notebook 12",
+        hints=(
+            "Take A first: how many blocks need the same rows of A?",
+            "All blocks of one column of blocks together copy A once.",
+        ),
+    ),
+    Exercise(
+        "stage_and_parities",
+        "Stage and parities",
+        "A pipeline has `stages` stages, each with the mbarriers `full` and `empty`. Write "
+        "`stage_and_parities(step, stages)`, which returns the stage that a step uses, the parity that the consumer "
+        "waits for on `full`, and the parity that the producer waits for on `empty` before it copies for this step. "
+        "The producer's first wait on each stage must not block.",
+        _STAGE_AND_PARITIES,
+        minutes=8,
+        know="producer and consumer, notebook 12",
+        section="9.7.13.15.4",
+        hints=(
+            "How often has the stage been used before? Call it the turn.",
+            "Turn t of the consumer is phase t of `full`. What must the producer wait for in turn 1? And in turn 0?",
+        ),
+    ),
+    Exercise(
+        "better_plan",
+        "A better schedule",
+        "`Plan(columns=64, stages=2, in_flight=1)` keeps the tensor cores busy for 65 % of the cycles that "
+        "64 × 2048 by 2048 × 256 takes on one SM. Find a `better_plan`, a Plan of f16 that keeps them busy for at "
+        "least 90 %, with at most 100,000 bytes of shared memory, so that two blocks fit into an SM.",
+        _Schedule(),
+        minutes=15,
+        know="stages and groups in flight, notebook 12",
+        hints=(
+            "Plan(...).shared says how many bytes a plan needs.",
+            "Run it with observers=[Timeline(sms=1)], and look at what the tensor cores waited for.",
+            "How many stages does the producer need so that it can copy while a group is in flight?",
+        ),
+        points=2,
+    ),
+]
