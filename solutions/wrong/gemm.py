@@ -3,7 +3,6 @@
 import numpy as np
 
 import tcemu
-from tcemu.gemm.wgmma_tma import Plan
 from tcemu.layouts import Descriptor
 from tcemu.machine.tensor_map import TensorMap
 
@@ -11,50 +10,6 @@ LOAD = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
 LOAD_T = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 WGMMA = "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"
-
-
-# ---------------------------------------------------------------------------------------------- counts
-
-
-def once(m, n, k, rows, columns):
-    """Each matrix once."""
-    return 2 * k * (m + n)
-
-
-def elements(m, n, k, rows, columns):
-    """Not bytes."""
-    return k * (m * -(-n // columns) + n * -(-m // rows))
-
-
-def whole_tiles(m, n, k, rows, columns):
-    """Zeros at the edges count."""
-    return 2 * k * (rows + columns) * -(-m // rows) * -(-n // columns)
-
-
-def rounded_down(m, n, k, rows, columns):
-    """The last blocks are missing."""
-    return 2 * k * (m * (n // columns) + n * (m // rows))
-
-
-def by_step(step, stages):
-    """Flipped at each step."""
-    return step % stages, step % 2, (step + 1) % 2
-
-
-def never_flipped(step, stages):
-    """Right in the first turn."""
-    return step % stages, 0, 1
-
-
-def same_parity(step, stages):
-    """Both wait for the same phase."""
-    return step % stages, step // stages % 2, step // stages % 2
-
-
-def turns(step, stages):
-    """Not mod 2."""
-    return step % stages, step // stages, step // stages + 1
-
 
 # ---------------------------------------------------------------------------------------------- split-K
 
@@ -364,13 +319,6 @@ def not_shared(warp, a, b, d):
 
 
 WRONG = {
-    "copied_bytes": [
-        (once, "counted once"), (elements, "elements"), (whole_tiles, "Only what exists"), (rounded_down, "round"),
-    ],
-    "stage_and_parities": [
-        (by_step, "follow the turn"), (never_flipped, "never flip"), (same_parity, "one phase behind"),
-        (turns, "mod 2"),
-    ],
     "split_sums": [
         (unsplit, "without splits"), (in_reverse, "reverse"), (in_pairs, "in pairs"), (interleaved, "interleaved"),
         (two_parts, "There are 2 parts"), (steps_in_turn, "You dealt out the steps of 16"),
@@ -390,8 +338,4 @@ WRONG = {
         (same_columns, "second one begins"), (same_half, "its own half"), (own_readers, "overwritten"),
         (own_bytes, "expect"), (not_shared, "expect"),
     ],
-    "better_plan": [
-        (Plan(columns=64, stages=2, in_flight=1), "ahead"), (Plan(columns=64, stages=2, in_flight=0), "stand still"),
-        (Plan(columns=256, stages=4), "fewer stages"), (Plan(stages=1), "more stages than groups"),
-    ],
-}  # fmt: skip
+}

@@ -7,7 +7,6 @@ import numpy as np
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 INT8 = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
 
-
 # ---------------------------------------------------------------------------------------------- where_of_int8_b
 
 
@@ -77,25 +76,6 @@ def whole_numbers(B: Any) -> Any:
     return np.stack([whole[row + 8 * c, column] | whole[row + 8 * c + 1, column] << 16 for c in (0, 1)], 1)
 
 
-# ---------------------------------------------------------------------------------------------- quad_pair_of_d
-
-
-def f16_layout(lane: int, register: int) -> tuple[int, int, int]:
-    return lane // 4 % 4, lane % 4 + 4 * (lane // 16), register
-
-
-def consecutive_lanes(lane: int, register: int) -> tuple[int, int, int]:
-    return lane // 8, lane % 2 + (register & 2) + 4 * (lane // 16), (register & 4) + (lane & 2) + register % 2
-
-
-def lower_rows_forgotten(lane: int, register: int) -> tuple[int, int, int]:
-    return lane // 4 % 4, lane % 2 + (register & 2), (register & 4) + (lane & 2) + register % 2
-
-
-def column_from_the_register(lane: int, register: int) -> tuple[int, int, int]:
-    return lane // 4 % 4, lane % 2 + (register & 2) + 4 * (lane // 16), (register & 4) + register % 2
-
-
 # ---------------------------------------------------------------------------------------------- d_as_a
 
 
@@ -125,25 +105,6 @@ def tile_beside_tile(left: Any, right: Any) -> Any:
 
 def right_first(left: Any, right: Any) -> Any:
     return _pairs((right, left))
-
-
-# ---------------------------------------------------------------------------------------------- native_or_emulated
-
-
-def too_close() -> tuple[Any, Any]:
-    return np.array([1024, 1, 0, 0], np.float16), np.array([1024, 1, 0, 0], np.float16)
-
-
-def too_far() -> tuple[Any, Any]:
-    return np.array([4096, 2**-10, 0, 0], np.float16), np.array([4096, 2**-10, 0, 0], np.float16)
-
-
-def one_product() -> tuple[Any, Any]:
-    return np.array([1.001, 0, 0, 0], np.float16), np.array([1.001, 0, 0, 0], np.float16)
-
-
-def infinite() -> tuple[Any, Any]:
-    return np.array([np.inf, 1, 0, 0], np.float16), np.array([1, 1, 0, 0], np.float16)
 
 
 # ---------------------------------------------------------------------------------------------- the kernels
@@ -257,24 +218,12 @@ WRONG = {
         (numbers_for_bits, "use .view, not astype"),
         (whole_numbers, "use .view, not astype"),
     ],
-    "quad_pair_of_d": [
-        (f16_layout, "layout of f16 accumulators"),
-        (consecutive_lanes, "not eight consecutive lanes"),
-        (lower_rows_forgotten, "you left out + 4"),
-        (column_from_the_register, "The column does not depend on bit 1 of the lane"),
-    ],
     "d_as_a": [
         (in_the_order_of_rows, "a1 and a2 are exchanged"),
         (high_half_first, "The two halves of each register are exchanged"),
         (upper_halves, "That is a bf16"),
         (right_first, "The tiles are exchanged"),
         (tile_beside_tile, "You paired the same element of both tiles"),
-    ],
-    "native_or_emulated": [
-        (too_close, "so it fits into the sum on both"),
-        (too_far, "too small even to be rounded up"),
-        (one_product, "only one product that is not zero"),
-        (infinite, "give finite numbers"),
     ],
     "product_of_64": [
         (not_accumulated, "pass the D of one step as the C of the next"),

@@ -5,12 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 import tcemu
-from tcemu.layouts import Descriptor, copy_tile
+from tcemu.layouts import copy_tile
 from tcemu.layouts.swizzle import swizzled
 
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
-CODES = {0: 0, 32: 3, 64: 2, 128: 1}
-
 
 # ---------------------------------------------------------------------------------------------- registers
 
@@ -70,74 +68,6 @@ def a_as_numbers(given):
     found = np.zeros((128, 4), np.int64)
     np.bitwise_or.at(found, (lane, register), (given.A.astype(np.int64) & 0xFFFF) << 16 * (column % 2))
     return found.astype(np.uint32)
-
-
-# ---------------------------------------------------------------------------------------------- descriptors
-
-
-def in_bytes(start, lbo, sbo, swizzle):
-    return start & 0x3FFF | (lbo & 0x3FFF) << 16 | (sbo & 0x3FFF) << 32 | CODES[swizzle] << 62
-
-
-def in_bytes_without_a_mask(start, lbo, sbo, swizzle):
-    """As people write it: a large start runs into LBO's field."""
-    return start | lbo << 16 | sbo << 32 | CODES[swizzle] << 62
-
-
-def swizzle_of_tcgen05(start, lbo, sbo, swizzle):
-    return start >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | CODES[swizzle] << 61
-
-
-def exchanged(start, lbo, sbo, swizzle):
-    return start >> 4 | sbo >> 4 << 16 | lbo >> 4 << 32 | CODES[swizzle] << 62
-
-
-def codes_by_size(start, lbo, sbo, swizzle):
-    return start >> 4 | lbo >> 4 << 16 | sbo >> 4 << 32 | {0: 0, 32: 1, 64: 2, 128: 3}[swizzle] << 62
-
-
-def start_in_bytes(start, lbo, sbo, swizzle):
-    return start & 0x3FFF | lbo >> 4 << 16 | sbo >> 4 << 32 | CODES[swizzle] << 62
-
-
-def plain_exchanged(start, rows):
-    return Descriptor(start, lbo=128, sbo=16 * rows)
-
-
-def plain_one_core_matrix(start, rows):
-    return Descriptor(start, lbo=128, sbo=128)
-
-
-def plain_as_with_the_swizzle(start, rows):
-    return Descriptor(start, lbo=16, sbo=1024)
-
-
-def plain_rows(start, rows):
-    return Descriptor(start, lbo=16 * rows, sbo=16)
-
-
-def box_of_rows(start, rows):
-    return Descriptor(start, lbo=16, sbo=128, swizzle=128)
-
-
-def box_without_swizzle(start, rows):
-    return Descriptor(start, lbo=16, sbo=1024)
-
-
-def box_by_size(start, rows):
-    return start >> 4 | 1 << 16 | 64 << 32 | 3 << 62
-
-
-def columns_exchanged(start, depth):
-    return Descriptor(start, lbo=1024, sbo=128 * depth, swizzle=128)
-
-
-def columns_without_lbo(start, depth):
-    return Descriptor(start, lbo=16, sbo=1024, swizzle=128)
-
-
-def columns_of_eight_rows(start, depth):
-    return Descriptor(start, lbo=1024, sbo=1024, swizzle=128)
 
 
 # ---------------------------------------------------------------------------------------------- addresses
@@ -256,30 +186,6 @@ WRONG = {
         (("given", halves_exchanged), "two halves of each register are exchanged"),
         (("given", a_rows_by_columns), "In the register, you exchanged"),
         (("given", a_as_numbers), "stored the values as whole numbers"),
-    ],
-    "encode_descriptor": [
-        (in_bytes, "bytes >> 4"),
-        (in_bytes_without_a_mask, "bytes >> 4"),
-        (swizzle_of_tcgen05, "where tcgen05 has it"),
-        (exchanged, "exchanged LBO and SBO"),
-        (codes_by_size, "do not rise with their size"),
-        (start_in_bytes, "the start address is in bytes"),
-    ],
-    "descriptor_without_swizzle": [
-        (plain_exchanged, "exchanged LBO and SBO"),
-        (plain_as_with_the_swizzle, "as with the 128-byte swizzle"),
-        (plain_one_core_matrix, "rows // 8 core matrices in between"),
-        (plain_rows, "one group of eight rows to the next"),
-    ],
-    "descriptor_of_a_box": [
-        (box_of_rows, "one group of eight rows to the next"),
-        (box_without_swizzle, "swizzle is missing"),
-        (box_by_size, "do not rise with their size"),
-    ],
-    "descriptor_mn_major": [
-        (columns_exchanged, "exchanged LBO and SBO"),
-        (columns_without_lbo, "LBO leads to the next 64 columns: it is used"),
-        (columns_of_eight_rows, "size of a box"),
     ],
     "swizzled_address": [
         (three_bits_for_all, "three bits for every swizzle"),
