@@ -61,7 +61,7 @@ class Meetings:
         here.given[by.warp] = by, given
         if len(here.given) == GROUP:
             self._round = None
-            who, what = zip(*(here.given[warp] for warp in self._members), strict=True)
+            who, what = zip(*map(here.given.__getitem__, self._members), strict=True)
             try:
                 act(who, list(what))
             except TcemuError as error:  # the other three warps already wait for it

@@ -41,7 +41,7 @@ Array = npt.NDArray[Any]
 #: The usual types of A.
 _TILES = (Descriptor, Registers)
 #: The usual types of the other operands: one number for the warpgroup.
-_ONE = (int, bool)
+_ONE = frozenset((int, bool))
 #: What the four warps do together: called with their origins and what each of them gives.
 Together = Callable[[tuple[By, ...], list[Any]], None]
 
@@ -191,7 +191,7 @@ def _given(core: Core, instruction: Instruction, names: Sequence[str], operands:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
     d, a, b, *rest = operands
     usual = type(d) is Registers and type(a) in _TILES and type(b) is Descriptor
-    if usual and all(type(each) in _ONE for each in rest):
+    if usual and _ONE.issuperset(map(type, rest)):
         return [d, a.encode() if type(a) is Descriptor else a, b.encode(), *rest]
     mine: list[Any] = [d if isinstance(d, Registers) else _adopted(core, instruction, d)]
     held = a.encode() if isinstance(a, Descriptor) else a if isinstance(a, Registers) else core.values(a)

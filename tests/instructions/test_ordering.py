@@ -159,5 +159,5 @@ def test_no_shape_is_no_shape():
         catalogue(shape="")
 
 
-def test_the_last_families_stand_in_the_table():
-    assert [family.name for family in FAMILIES][-4:] == [family.name for family in ORDERING]
+def test_the_families_stand_in_the_table():
+    assert set(ORDERING) <= set(FAMILIES)
