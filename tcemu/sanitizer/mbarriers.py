@@ -231,12 +231,12 @@ class Mbarriers:
             if records.column[record] == here.column:
                 phase, warp = int(records.clock[record]), records.by[user].warp
                 last = here.waits.get(warp)
-                told = f"it ends with phase {phase} of {self._block.mbarrier(address)}"
+                told = f"the copy completes phase {phase} of {self._block.mbarrier(address)}"
                 if last is None:
                     return f"{told}, on which warp {warp} has not waited"
                 every, some = f"warp {warp}", many("lane", lanes_of(last.lanes))
                 who = every if last.lanes == FULL else f"only {some} of {every}"
-                return f"{told}; {who} last waited for phase {last.phase}, at {last.by.site}"
+                return f"{told}; {who} has waited, last for phase {last.phase}, at {last.by.site}"
         return ""
 
     # ---------------------------------------------------------------------------------------- bytes
