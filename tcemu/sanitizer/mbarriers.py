@@ -39,8 +39,8 @@ _TOO_MANY = (
 )
 #: The fix where an st.async fills a stage too early.
 _REFILL = (
-    "Before a thread fills the stage of another block again, let it wait on its own empty mbarrier, where the readers "
-    "in that block must arrive after their last use: with mapa and mbarrier.arrive.shared::cluster."
+    "Before a thread refills a stage of another block, it must wait on its own empty mbarrier, at which the readers in "
+    "that block arrive after their last use, with mapa and mbarrier.arrive.shared::cluster."
 )
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
@@ -271,7 +271,7 @@ class Mbarriers:
             what = self._block.shadow.extent(self._block.shadow.tile(addresses, size))
             message = (
                 f"{opcode} fills {what} a second time in phase {copy.phase} of {self._block.mbarrier(copy.mbarrier)}: "
-                "nothing shows the writer that the bytes of the first time have come and been used"
+                "nothing shows the writer that the first bytes have arrived and been used"
             )
             self._block.report("overwritten-early", copy.by, message, what=what, earlier=before, remedy=_REFILL)
 
