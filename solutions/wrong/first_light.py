@@ -73,7 +73,7 @@ def by_the_wrong_bit(lane, register):
     return lane // 4 + 8 * (register // 2)
 
 
-def place_in_line(lane, register):
+def place_in_group(lane, register):
     """Quotient and remainder are exchanged."""
     return lane % 4 + 8 * (register % 2)
 
@@ -224,7 +224,7 @@ WRONG = {
     "changed_row": [
         (upper_half_only, "Eight rows below"),
         (by_the_wrong_bit, "register % 2"),
-        (place_in_line, "line of four lanes"),
+        (place_in_group, "group of four lanes"),
     ],
     "whole_product": [
         (numpy_whole, "numpy's product"),

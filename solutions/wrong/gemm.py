@@ -43,7 +43,7 @@ def two_parts(A, B):
 
 
 def steps_in_turn(A, B):
-    """Steps of 16, dealt out."""
+    """Steps of 16, distributed in turn."""
     total = 0
     for part in range(4):
         k = np.arange(256).reshape(4, 4, 16)[:, part].ravel()
@@ -321,7 +321,7 @@ def not_shared(warp, a, b, d):
 WRONG = {
     "split_sums": [
         (unsplit, "without splits"), (in_reverse, "reverse"), (in_pairs, "in pairs"), (interleaved, "interleaved"),
-        (two_parts, "There are 2 parts"), (steps_in_turn, "You dealt out the steps of 16"),
+        (two_parts, "There are 2 parts"), (steps_in_turn, "You distributed the steps of 16"),
     ],
     "mma_gemm": [
         (without_trans, "trans"), (halves_exchanged, "exchanged"), (one_step, "first step"),

@@ -29,7 +29,7 @@ WRONG = {
         (lambda k, ones: ones, "the number of bits that differ"),
     ],
     "binary_layer": [
-        (signs(dot=lambda bits, ones: ones), "popc(x xor w) as it comes"),
+        (signs(dot=lambda bits, ones: ones), "popc(x xor w) itself"),
         (signs(dot=lambda bits, ones: 256 - 2 * ones), "The padding counts as agreement"),
         (signs(dot=lambda bits, ones: bits - ones), "Each differing bit costs 2"),
         (signs(operation="and"), "You used .and"),

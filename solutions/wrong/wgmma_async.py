@@ -590,8 +590,8 @@ WRONG = {
         (pipeline(release="never"), "the parity of each wait"),
     ],
     "repair_flag": [
-        (flagged(FLAG + 4), "to this location"),
-        (flagged(FLAG, late=True), "to this location"),
+        (flagged(FLAG + 4), "Store the value that the loop waits for"),
+        (flagged(FLAG, late=True), "Store the value that the loop waits for"),
         (flagged(FLAG, order=""), "Put bar.sync between"),
     ],
     "repair_absent_lanes": [

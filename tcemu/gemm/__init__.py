@@ -5,8 +5,8 @@
     split_k         the same with several blocks for each tile, each with its part of K
     mma_sparse      mma.sp on a pruned matrix
     wgmma_tma       wgmma fed by TMA, with producer and consumer warps and mbarriers, for every type
-    wgmma_cluster   the same in clusters, whose blocks share what multicast copies bring
-    wgmma_stream    the same with equally many steps for each block (stream-K)
+    wgmma_cluster   the same in clusters, whose blocks share multicast copies
+    wgmma_stream    the same with the same number of steps for each block (stream-K)
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
     wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them

@@ -32,14 +32,14 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
     | _all("suld suq sured sust tex tld4 txq", _TEXTURES)
     | {
         "applypriority": _CACHES,
-        "discard": "it gives up the content of a line of the cache: the bytes are undefined afterwards. Leave it out",
+        "discard": "it discards a cache line, whose bytes are then undefined. Leave it out",
         "mov": f"{_ARITHMETIC}, and special registers are attributes of the warp: warp.laneid for %laneid",
         "createpolicy": "it makes a cache policy, and this machine has no caches. Any integer can be a cache_policy",
         "pmevent": "it triggers a performance monitor, and this machine has none. Leave it out",
         "trap": "it ends the launch. Raise an exception of your own",
         "brkpt": "it stops a debugger. Call Python's breakpoint()",
         "exit": "its short form is warp.exit(), for the active lanes",
-        "ret": "the function that is the kernel returns as any function of Python does",
+        "ret": "the kernel is a Python function: return from it",
         "clusterlaunchcontrol": (
             "the machine starts every block of the grid. To hand out work, count it with warp.atom_global('add.u32', "
             "counter, 1)"

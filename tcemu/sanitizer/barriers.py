@@ -77,7 +77,7 @@ class Barriers:
             f"barrier {event.barrier} waits for all threads of the block, but {event.exited} of them have exited: "
             f"{many('warp', gone)}"
         )
-        earlier = Earlier(self._block.exited[gone[0]], "end") if gone else None
+        earlier = Earlier(self._block.exited[gone[0]], "exit") if gone else None
         self._block.report("exited-threads", by, message, what=f"barrier {event.barrier}", earlier=earlier)
 
     def _fence(self, event: ProxyFenced) -> None:

@@ -136,7 +136,7 @@ class Copies:
         by, left = self._waits.get((kind, warp), (None, 0))
         committed = self._groups[kind][warp]
         if group >= committed:
-            return f"the copy is in no group: no {name}.commit_group has followed it"
+            return f"it is in no group, because no {name}.commit_group followed it"
         if by is None:
             return f"its group was committed, but warp {warp} has executed no {name}.wait_group"
         if left > committed - 1 - group:

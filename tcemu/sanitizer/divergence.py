@@ -173,7 +173,7 @@ class Divergence:
             if gone and not self._counted(each, gone):
                 has = "has" if len(gone) == 1 else "have"
                 message = f"warp {each.by.warp} waits for {each.what}, but {many('warp', gone)} {has} exited"
-                earlier = Earlier(self._block.exited[gone[0]], "end")
+                earlier = Earlier(self._block.exited[gone[0]], "exit")
                 self._block.report("exited-threads", each.by, message, what=many("warp", gone), earlier=earlier)
                 return True
         return False

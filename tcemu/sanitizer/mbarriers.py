@@ -39,8 +39,8 @@ _TOO_MANY = (
 )
 #: The fix where an st.async fills a stage too early.
 _REFILL = (
-    "Before a thread fills the stage of another block again, let it wait on its own empty mbarrier, where the readers "
-    "in that block must arrive after their last use: with mapa and mbarrier.arrive.shared::cluster."
+    "Before a thread refills a stage of another block, it must wait on its own empty mbarrier, at which the readers in "
+    "that block arrive after their last use, with mapa and mbarrier.arrive.shared::cluster."
 )
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
@@ -231,12 +231,12 @@ class Mbarriers:
             if records.column[record] == here.column:
                 phase, warp = int(records.clock[record]), records.by[user].warp
                 last = here.waits.get(warp)
-                told = f"it ends with phase {phase} of {self._block.mbarrier(address)}"
+                told = f"the copy completes phase {phase} of {self._block.mbarrier(address)}"
                 if last is None:
                     return f"{told}, on which warp {warp} has not waited"
                 every, some = f"warp {warp}", many("lane", lanes_of(last.lanes))
                 who = every if last.lanes == FULL else f"only {some} of {every}"
-                return f"{told}; {who} last waited for phase {last.phase}, at {last.by.site}"
+                return f"{told}; {who} has waited, last for phase {last.phase}, at {last.by.site}"
         return ""
 
     # ---------------------------------------------------------------------------------------- bytes
@@ -271,7 +271,7 @@ class Mbarriers:
             what = self._block.shadow.extent(self._block.shadow.tile(addresses, size))
             message = (
                 f"{opcode} fills {what} a second time in phase {copy.phase} of {self._block.mbarrier(copy.mbarrier)}: "
-                "nothing shows the writer that the bytes of the first time have come and been used"
+                "nothing shows the writer that the first bytes have arrived and been used"
             )
             self._block.report("overwritten-early", copy.by, message, what=what, earlier=before, remedy=_REFILL)
 

@@ -15,7 +15,7 @@ from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 _FIX = (
-    "Let the membermask name only the lanes that execute shfl.sync, in CUDA with __ballot_sync before the branch, or "
+    "Name only the lanes that execute shfl.sync in its membermask (in CUDA, call __ballot_sync before the branch), or "
     "move it out of the branch, so that all lanes execute it."
 )
 
@@ -70,8 +70,8 @@ class Membermasks:
     def _report(self, each: Incomplete, missing: int, by: By, opcode: str) -> None:
         lanes, others = many("lane", lanes_of(missing)), many("lane", lanes_of(each.executed))
         message = (
-            f"{each.opcode} names {lanes} in its membermask {each.membermask:#010x}, but they come to {opcode} without "
-            f"it: {others} would wait for them for ever"
+            f"{each.opcode} names {lanes} in its membermask {each.membermask:#010x}, but they reach {opcode} without "
+            f"executing it: {others} would wait for them forever"
         )
         report = Report("absent-lanes", message, each.by, "the membermask", Earlier(by, opcode), remedy=_FIX)
         report.callers = each.callers

@@ -128,8 +128,8 @@ class Naming:
         if how in ASYNC:
             return self._proxies(write, known, own, read.record)
         if how == Kind.COLLECTIVE:
-            between = "bar.warp.sync and no barrier" if own else "barrier"
-            return Verdict("ldmatrix-unsynced", f"there is no {between} between the store and the load")
+            between = "neither bar.warp.sync nor a barrier" if own else "no barrier"
+            return Verdict("ldmatrix-unsynced", f"{between} is between the store and the load")
         return self._race(own)
 
     def _cp_async(self, read: Side, write: Side, known: Known | None) -> Verdict:
@@ -202,7 +202,7 @@ class Naming:
         """The rule for a write that nothing orders after the read of the same bytes."""
         how = Kind(self._records.kind[read.record])
         if how in ASYNC or self._records.kind[write.record] == Kind.BULK:
-            return Verdict("overwritten-early", f"nothing shows the writer that {self._what(read)} has ended")
+            return Verdict("overwritten-early", "nothing shows the writer that the reader has ended")
         return self._race(self._records.same_warps(write.record, read.record))
 
     def rewrite(self, write: Side, other: Side, known: Known) -> Verdict:

@@ -44,7 +44,7 @@ def many(one: str, numbers: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The other access of a collision: its warp and line, and what it was.
+    """The access that a report conflicts with: its warp and line, and what it was.
 
     >>> def racing(warp):
     ...     warp.st_shared(4 * warp.threads, warp.threads)

@@ -19,14 +19,14 @@ from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.spans import Runs, Span
 
-_CAUSE = "the copy is under way and may read its map after the change"
+_CAUSE = "the copy is pending and may read its map after the change"
 _WAITED = (
     "a wait_group came between them, as in CUTLASS; but this copy is in no group, and the manual does not promise that "
     "it has read its map"
 )
 _FIX = (
     "Before a tensor map changes, wait for the copies that use it: for a load on its mbarrier, for a store with "
-    "cp.async.bulk.wait_group.read 0. Or give each problem a map of its own."
+    "cp.async.bulk.wait_group.read 0. Or give each problem its own map."
 )
 
 

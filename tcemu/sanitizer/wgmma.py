@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tcemu.errors import ranges
 from tcemu.machine.events import (
     BlockEnded,
     By,
@@ -26,7 +25,7 @@ from tcemu.machine.events import (
 from tcemu.machine.registers import Registers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.records import Kind
-from tcemu.sanitizer.report import Earlier
+from tcemu.sanitizer.report import Earlier, many
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.wgmma_state import Group, UnderWay, Use, Warp, numbers_of
 
@@ -73,16 +72,17 @@ class Wgmmas:
             return
         under_way = warp.users(event)
         if event.unwritten and not under_way:  # an mma_async under way may be about to write them
-            numbers = ranges(event.unwritten)
-            message = f"the kernel reads registers {numbers}, which nothing has written"
-            self._block.report("uninitialised-registers", by, message, what=f"registers {numbers}")
+            what = many("register", tuple(event.unwritten))
+            self._block.report(
+                "uninitialised-registers", by, f"the kernel reads {what}, which nothing has written", what=what
+            )
         for each in under_way:
             self._touch_pending(event, each)
 
     def _touch_pending(self, event: Touched, under_way: UnderWay) -> None:
         wgmma, by = under_way.wgmma, event.by
         role = "A" if under_way.accumulator.isdisjoint(event.numbers) else "accumulator"
-        what = f"registers {ranges(event.which)} of the {role}"
+        what = f"{many('register', tuple(event.which))} of the {role}"
         does = "writes" if event.writes else "reads"
         message = f"the kernel {does} {what} of {wgmma.instruction}, "
         if under_way.waited is None:
@@ -214,7 +214,7 @@ class Wgmmas:
         first = registers.bank.first
         numbers = tuple(number for number in registers.unwritten() if first + number not in used)
         if numbers:
-            what = f"registers {ranges(numbers)} of {role}"
+            what = f"{many('register', numbers)} of {role}"
             message = f"{new.wgmma.instruction} reads {what}, which nothing has written"
             self._block.report("uninitialised-registers", new.by, message, what=what)
 

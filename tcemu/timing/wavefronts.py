@@ -60,7 +60,7 @@ def _counting(access: Access, addresses: Addresses) -> Addresses:
 
 
 class Claim(NamedTuple):
-    """A word of a phase's busiest bank, and who wants it.
+    """A word of a phase's busiest bank, and the lanes that access it.
 
     >>> phase = tcemu.wavefronts(128 * (np.arange(32) % 2), "ld.shared.b32").phases[0]
     >>> [(claim.bank, claim.word, len(claim.lanes)) for claim in phase.claims]
@@ -75,7 +75,7 @@ class Claim(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Lanes that go together, and how many wavefronts they take.
+    """Lanes whose accesses go together, and how many wavefronts they take.
 
     >>> found = tcemu.wavefronts(16 * np.arange(32), "ld.shared.v4.b32")
     >>> [(phase.lanes[0], phase.lanes[-1], phase.wavefronts) for phase in found.phases]

@@ -251,7 +251,7 @@ def message(name):
 
 def test_a_report_says_what_happened_on_the_way():
     told = message("a_group_that_was_never_committed")
-    assert "the copy is in no group: no cp.async.commit_group has followed it" in told
+    assert "it is in no group, because no cp.async.commit_group followed it" in told
     assert "cp.async.wait_group 0 would cover it" in message("a_wait_that_leaves_the_group")
     assert "its warpgroup has not committed its group" in message("refilled_under_a_group_that_was_not_committed")
     assert "is .relaxed, so it releases nothing" in message("a_relaxed_arrival_publishes_nothing")

@@ -38,7 +38,7 @@ EXERCISES = [
         "encode_descriptor",
         "Encode a descriptor",
         "Write `encode_descriptor(start, lbo, sbo, swizzle)`, which returns the 64 bits of a matrix descriptor as a "
-        "whole number. All four are in bytes; `swizzle` is 0, 32, 64 or 128. Do it with shifts, without `Descriptor`.",
+        "whole number. All four are in bytes; `swizzle` is 0, 32, 64 or 128. Use shifts, not `Descriptor`.",
         Descriptors(
             _cases(start=(0, 1024, 24576), lbo=(16, 2048), sbo=(128, 1024), swizzle=_SWIZZLES),
             Descriptor,

@@ -111,7 +111,7 @@ _CHANGED_ROW = Function(
         ("Eight rows below are missing: a1 and a3 are in the lower half of A.", lambda lane, _: lane // 4),
         ("a0 and a2 share a row, and so do a1 and a3: it is register % 2 that counts.",
          lambda lane, register: lane // 4 + 8 * (register // 2)),
-        ("This is the place in the line of four lanes, which selects columns. The row is the number of the line.",
+        ("This is the place in the group of four lanes, which selects columns. The row is the number of the group.",
          lambda lane, register: lane % 4 + 8 * (register % 2)),
         ("Four lanes share a row, not eight.", lambda lane, register: lane // 8 + 8 * (register % 2)),
         ("This is the first column of the register. It selects a row of B, not of D.",

@@ -90,7 +90,7 @@ def _fragment(role: str) -> Fragment:
 
 
 _PROBE_MISTAKES = (
-    ("You name the lane of the one itself. The row's first output is in the lowest of the four lanes of its line.",
+    ("You name the lane of the one itself. The row's first output is in the lowest of the four lanes of its group.",
      lambda lane, register: np.stack([lane, 2 * (register % 2)], axis=-1)),
     ("a1 and a3 are in the lower half of the rows, which d2 and d3 hold.",
      lambda lane, register: np.stack([lane // 4 * 4, 0 * register], axis=-1)),
@@ -98,7 +98,7 @@ _PROBE_MISTAKES = (
      lambda lane, register: np.stack([lane // 4 * 4, register // 2 * 2], axis=-1)),
     ("You return the row instead of the lane.",
      lambda lane, register: np.stack([lane // 4 + 8 * (register % 2), 2 * (register % 2)], axis=-1)),
-    ("That is the line g, lane // 4; its first lane is 4 g.",
+    ("That is the group g, lane // 4; its first lane is 4 g.",
      lambda lane, register: np.stack([lane // 4, 2 * (register % 2)], axis=-1)),
 )  # fmt: skip
 
@@ -304,7 +304,7 @@ EXERCISES = [
         section="9.7.14.5.8",
         hints=(
             "np.argwhere(d) lists the places that are not zero, in this order.",
-            "The answer is in the four lanes of the line lane // 4. The lowest of them holds columns 0 and 1 of D.",
+            "The answer is in the four lanes of group lane // 4. The lowest of them holds columns 0 and 1 of D.",
         ),
         points=2,
     ),

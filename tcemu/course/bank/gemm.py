@@ -164,7 +164,7 @@ def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The parts are interleaved. Each part is a quarter of K in one piece.", _added(every)
     k = np.arange(len(given.B)).reshape(-1, _SPLITS, 16)
     dealt = [k[:, part].ravel() for part in range(_SPLITS)]
-    yield "You dealt out the steps of 16 in turn. Each part is a quarter of K in one piece.", (
+    yield "You distributed the steps of 16 in turn. Each part is a quarter of K in one piece.", (
         _added([matmul(given.A[:, part], given.B[part], instruction=MMA) for part in dealt])
     )
     yield "Only the first part is there.", one
@@ -294,7 +294,7 @@ EXERCISES = [
         section="9.7.9.27.1.2, 9.7.13.3, 9.7.13.15.13",
         hints=(
             "Start from wgmma_gemm. What does a block do that the other one must know or wait for?",
-            "A stage is empty when 8 warps say so: warp.mbarrier_arrive_shared_cluster(warp.mapa(address, rank)).",
+            "A stage is empty after 8 warps arrived: warp.mbarrier_arrive_shared_cluster(warp.mapa(address, rank)).",
             "The threads of both blocks meet after mbarrier.init, and once more before they exit.",
         ),
         points=6,

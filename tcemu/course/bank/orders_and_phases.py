@@ -74,7 +74,7 @@ _PHASE_MISTAKES = (
      _other_phases(lambda i, _: 0 * i, lambda i, _: 0 * i + 1)),
     ("The phase bits flip with every step. An mbarrier completes one phase in each turn through all the stages.",
      _other_phases(lambda i, _: i, lambda i, _: i + 1)),
-    (("The producer waits for the same parity as the consumer. In the first turn nobody has released a stage, so "
+    (("The producer waits for the same parity as the consumer. In the first turn no warp has released a stage, so "
       "that wait never ends."), _other_phases(lambda i, n: i // n, lambda i, n: i // n)),
     ("Full and empty are exchanged: the consumer waits for parity 0 first, the producer for parity 1.",
      _other_phases(lambda i, n: i // n + 1, lambda i, n: i // n)),

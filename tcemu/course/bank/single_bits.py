@@ -54,7 +54,7 @@ def _wrong_binaries(given: Given) -> Iterator[tuple[str, Array]]:
     x, w = _bits_of(given.x), _bits_of(given.w)
     differ, both = _differing(given).astype(np.int64), x @ w.T
     wrong = {
-        "This is popc(x xor w) as it comes: the dot product is bits − 2 popc.": differ,
+        "This is popc(x xor w) itself: the dot product is bits − 2 popc.": differ,
         "The padding counts as agreement: subtract from the number of bits that mean something, not from 256.": (
             256 - 2 * differ
         ),

@@ -115,7 +115,7 @@ def _slow(plan: Plan) -> str:
     if plan.in_flight and plan.stages < plan.in_flight + 2:
         return "The producer cannot copy ahead: all stages belong to groups in flight."
     if plan.in_flight == 0 and plan.stages < 3:
-        return "The tensor cores stand still after each group: let one run while the next one is issued."
+        return "The tensor cores are idle after each group: let one run while the next one is issued."
     return "The tile is small: each step has little to multiply for what it copies and issues."
 
 

@@ -212,7 +212,7 @@ EXERCISES = [
         "a_of_warpgroup",
         "Fill the A registers of a warpgroup",
         "A may come from registers instead of from shared memory. Write `a_of_warpgroup(A)`, which returns the "
-        "registers of A, a matrix of 64 × 16 f16, as an array (128, 4) of uint32. Do it without `pack`.",
+        "registers of A, a matrix of 64 × 16 f16, as an array (128, 4) of uint32. Do not use `pack`.",
         registers_of(_D, "a", lambda given: given.A),
         minutes=20,
         know="the layout line of A",
@@ -290,7 +290,7 @@ EXERCISES = [
         "Fill shared memory for a descriptor",
         "Write `fill_for_descriptor(A, descriptor)`, which returns 65,536 bytes of shared memory, an array of uint8, "
         "in which `descriptor` finds A, a K-major tile of 64 × 64 f16. All other bytes are 0. The descriptor is a "
-        "`Descriptor` with a swizzle, and it may leave gaps. Do it without `copy_tile` and `address`.",
+        "`Descriptor` with a swizzle, and it may leave gaps. Do not use `copy_tile` or `address`.",
         Values(
             lambda given: _filled(given.A, given.descriptor), np.uint8, _fillings,
             lambda index: f"Byte {index[0]:,}", "Shared memory", how="every byte",

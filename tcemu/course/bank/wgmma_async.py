@@ -197,14 +197,14 @@ EXERCISES = [
     ),
     _repair(
         "repair_unwaited", "wgmma-unwaited", "D is read too early",
-        "With the policy \"early\" D is right. Do not be reassured.",
+        "With the policy \"early\" D is right, but the kernel is wrong.",
         "Which instruction says that the accumulator may be read?", "It has to come before the store, not after it.",
     ),
     _repair(
         "repair_wait_weak", "wgmma-wait-weak", "Two groups, and a wait for one",
         "The kernel computes two products in two groups, one of columns 0 to 31 and one of 32 to 63, and stores their "
         "difference.",
-        "How many groups may still be under way after wgmma.wait_group 1?", "Which of the two is the younger one?",
+        "How many groups may still be pending after wgmma.wait_group 1?", "Which of the two is the later one?",
         right=_difference, mistakes=_added,
     ),
     _repair(
@@ -216,9 +216,9 @@ EXERCISES = [
     ),
     _repair(
         "repair_descriptors", "wgmma-descriptors", "Each warp its own rows",
-        "In mma.sync each warp has an address of its own, and this kernel moves A's with the warp, too.",
-        "Who multiplies the 64 rows of A: a warp or the warpgroup?", "Which rows a warp gets is decided by the "
-        "instruction.",
+        "In mma.sync each warp has its own address, and this kernel moves A's with the warp, too.",
+        "Who multiplies the 64 rows of A: a warp or the warpgroup?", "The instruction decides which "
+        "rows a warp gets.",
     ),
     _repair(
         "repair_warpgroup_start", "warpgroup-start", "The producer comes first",
@@ -229,7 +229,7 @@ EXERCISES = [
     ),
     _repair(
         "repair_warpgroup_divergent", "warpgroup-divergent", "Two warps do less",
-        "Somebody noticed that two warps could do with fewer products, and made them skip two instructions.",
+        "Two warps need fewer products, so this kernel makes them skip two instructions.",
         "All four warps execute the same wgmma instructions in the same order.",
         "Whether a warp executes an mma_async may not depend on its number.",
     ),
@@ -241,7 +241,7 @@ EXERCISES = [
     ),
     _repair(
         "repair_aligned_commit", "aligned-divergent", "One lane commits",
-        "One arrival for each warp is enough for an mbarrier, so somebody let one lane commit the group, too.",
+        "One arrival for each warp is enough for an mbarrier, so here one lane commits the group, too.",
         "What does .aligned in wgmma.commit_group.sync.aligned mean?", "All lanes of all four warps execute it.",
     ),
     _repair(
@@ -265,8 +265,8 @@ EXERCISES = [
     ),
     _repair(
         "repair_overwritten", "overwritten-early", "The next tile comes too early",
-        "K is 256, in four steps, with one stage of shared memory. The loop leaves one group under way.",
-        "Which tile does the group that is still under way read?", "With one stage, nothing may be under way when the "
+        "K is 256, in four steps, with one stage of shared memory. The loop leaves one group pending.",
+        "Which tile does the pending group read?", "With one stage, nothing may be pending when the "
         "next copy begins.",
         depth=256, section="9.7.15.7.3", minutes=10,
     ),
@@ -284,7 +284,7 @@ EXERCISES = [
         depth=256, options=_PRODUCER, section="9.7.13.15, 9.7.13.15.16", minutes=10,
     ),
     _repair(
-        "repair_flag", "flag-never-set", "A flag that nobody sees",
+        "repair_flag", "flag-never-set", "A flag that no warp sees",
         "The producer, warp 4, starts its copy once thread 0 has set the flag at byte FLAG. It waits forever.",
         "Which address does the producer load, and which one does thread 0 store to?",
         "The store must be a release, and it must come before thread 0 waits for the copy.",
@@ -311,7 +311,7 @@ EXERCISES = [
     _repair(
         "repair_mbarrier_init", "mbarrier-init", "An mbarrier that does not exist yet",
         "Thread 0 initialises the mbarrier, arms it and starts the copies. All threads wait on it.",
-        "May warp 3 come to its wait before warp 0 has initialised the mbarrier?",
+        "Can warp 3 reach its wait before warp 0 has initialised the mbarrier?",
         "Which instruction makes all threads meet after the initialisation?",
     ),
     _repair(

@@ -145,7 +145,7 @@ def _atomics() -> dict[str, str]:
         for suffix, order in _ORDERS.items():
             operands = f"'{operation}', address, {_VALUES.get(name, 'value')}{order}"
             code = f"warp.atom_global({operands}), or warp.atom_shared in shared memory"
-            quick = "" if name in ("CAS", "Exch") else f"; warp.red_global({operands}) if nobody needs the old value"
+            quick = "" if name in ("CAS", "Exch") else f"; warp.red_global({operands}) if you do not need the old value"
             found[f"atomic{name}{suffix}"] = f"{code}{quick}"
     return found
 
