@@ -141,7 +141,8 @@ def p_stored_by_one_warp_and_loaded_by_the_other(warp, right):
     warp.run("stmatrix.sync.aligned.m8n8.x1.shared.b16", rows, np.zeros((32, 1), np.uint32))
     if right:
         warp.bar_sync()
-    warp.run("ldmatrix.sync.aligned.m8n8.x1.shared.b16", 128 - 128 * warp.warpid + 16 * (warp.laneid % 8))  # <- reported
+    other = 128 - 128 * warp.warpid + 16 * (warp.laneid % 8)
+    warp.run("ldmatrix.sync.aligned.m8n8.x1.shared.b16", other)  # <- reported
 
 
 @pair("shared-race", 1, **TWO_WARPS)
